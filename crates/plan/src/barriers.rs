@@ -1,27 +1,67 @@
-//! What main and the runtime sent, and what they had waited for.
+//! What main and the runtime sent, what main waited for, and in which order.
 //!
-//! Neither is in a recording, but the messages are that came from them. Those of one type that came
-//! to different actors at about the same time are one event, such as a broadcast, the result of a
-//! reduction, or the end of a sync point. It is taken for a *barrier*: main had waited for all
-//! handlers whose results could have reached it by then, over the latency of the recorded grid. On
-//! another grid, it waits for the same handlers.
+//! Neither is an actor, so a recording has no handlers of them, but it has the messages that came
+//! from them. Those of one type that came to different actors at about the same time are one event,
+//! such as a broadcast, the result of a reduction, or the end of a sync point. Each answer for
+//! which main waited is an event, too, and the end of the job is the last one. Events become
+//! *barriers*, which are passed in the order of the recording.
 //!
-//! What passes between the last of these results and the event is the time of main itself. As many
-//! round trips to the farthest PE as fit are taken for requests of main, such as one to create
-//! actors, which leave no handler; on another grid they take its round trip.
+//! **With answers.** Main is one program: what it sends follows from the answers that it has, and
+//! from nothing else. An answer takes
 //!
-//! The end of the job is the last barrier. Messages of timers have no cause, and count as messages
-//! of main.
+//! | main waits for | the answer comes |
+//! | --- | --- |
+//! | the coordinator, which is beside main | at once |
+//! | each PE | one round trip to the farthest PE after the request |
+//! | contributions | after all handlers whose results could have reached main in the recording |
+//! | quiescence | the same, and then after two rounds of answers of all PEs |
+//! | an actor | after the handler that has answered |
+//! | a time | at that time after the request |
+//! | measurements of links | after two round trips: one for orders and reports, one for probes |
+//! | something else | after as many round trips as fit into the recorded time |
+//!
+//! A sleep that is over while main waits for something else is no cause: main was waiting for
+//! either. What the runtime sends, such as the result of a reduction to a member, waits for all
+//! handlers whose results it could have had.
+//!
+//! **Without answers**, in recordings of earlier versions, main is taken to have waited for all
+//! handlers whose results could have reached it by then, over the latency of the recorded grid,
+//! each time that it sends. As many round trips to the farthest PE as fit into the time between are
+//! taken for its requests.
+//!
+//! What remains of the recorded time is the time of main itself, which is the same on every grid.
 
 use crate::recorded_grid::RecordedGrid;
-use crate::trace::Barrier;
+use crate::trace::{Barrier, NO_BARRIER, Request};
+use gridspan_record::MainWait;
+use std::collections::BTreeMap;
 
 /// Further time in which the messages of one event may be sent.
 const TOLERANCE_NS: u64 = 1_000_000;
 /// Largest number of round trips that is concluded; beyond it, main was doing something else.
 const ROUND_TRIPS_MAX: f64 = 16.0;
-/// In real time, shorter round trips are not told from the time of main itself.
+/// In real time, shorter round trips are not told from the time of main itself; nor are they, with
+/// answers, from that of the coordinator.
 const ROUND_TRIP_MIN_NS: f64 = 1_000_000.0;
+/// Rounds of answers of all PEs that quiescence takes once no message is left. The round that is
+/// under way then may count as one of them or not, and may be followed by one more.
+const QUIET_ROUNDS: f64 = 2.0;
+const QUIET_ROUNDS_MAX: f64 = 3.0;
+
+/// Round trips of a measurement of the links. The time between probes is that of the runtime, and
+/// stays the same.
+const MEASURING_TRIPS: f64 = 2.0;
+
+/// Who sent a message that no handler sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Origin {
+    /// Main.
+    Main,
+    /// Main, or the runtime on its PE.
+    MainPe,
+    /// The runtime.
+    Runtime,
+}
 
 /// A message of main or the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +74,20 @@ pub(crate) struct FromMain {
     pub(crate) sent_ns: u64,
     /// The handling.
     pub(crate) handling: u32,
+    /// Who sent it.
+    pub(crate) origin: Origin,
+}
+
+/// An answer for which main waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// When main made the request, and when the answer came.
+    pub(crate) asked_ns: u64,
+    pub(crate) answered_ns: u64,
+    /// What main waited for.
+    pub(crate) wait: MainWait,
+    /// The handling that answered, if an actor did and it is known.
+    pub(crate) handling: Option<u32>,
 }
 
 /// A handling, and when main could have its result.
@@ -45,115 +99,274 @@ pub(crate) struct Done {
     pub(crate) known_ns: u64,
 }
 
+/// All that happened beside handlers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beside {
+    /// What main and the runtime sent.
+    pub(crate) sent: Vec<FromMain>,
+    /// The answers for which main waited; none if they are not known.
+    pub(crate) answers: Vec<Answered>,
+    /// When the job ended.
+    pub(crate) end_ns: u64,
+}
+
+/// What an event waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// An answer.
+    Answer(Answered),
+    /// Nothing but the event before it: main goes on.
+    Before,
+    /// All handlers whose results could be known.
+    Known,
+}
+
+/// A message, an answer, or the end of the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Event {
+    at_ns: u64,
+    cause: Cause,
+    sends: Vec<u32>,
+}
+
+impl Event {
+    /// Whether it waits for all handlers whose results could be known.
+    fn waits_for_all(&self) -> bool {
+        match self.cause {
+            Cause::Known => true,
+            Cause::Before => false,
+            Cause::Answer(Answered { wait, handling, .. }) => match wait {
+                MainWait::Coordinator | MainWait::EachPe | MainWait::Links | MainWait::Time => {
+                    false
+                }
+                MainWait::Actor => handling.is_none(),
+                _ => true,
+            },
+        }
+    }
+}
+
 /// Returns the barriers, and for each handling the first barrier that waits for it.
 pub(crate) fn barriers(
-    sent: Vec<FromMain>,
+    beside: Beside,
     done: &[Done],
     grid: &RecordedGrid,
     is_simulated: bool,
-    end_ns: u64,
 ) -> (Vec<Barrier>, Vec<u32>) {
-    let window = ((2.0 * grid.longest_latency_ns()) as u64).saturating_add(TOLERANCE_NS);
-    let mut events = events(sent, window);
-    let end = events.last().map_or(end_ns, |(at, _)| end_ns.max(*at));
-    events.push((end, Vec::new()));
-    let mut barrier_of = vec![0; done.len()];
+    let events = all_events(beside, grid);
+    let barrier_of = barrier_of(&events, done);
     let mut waits = vec![0_u32; events.len()];
     let mut known = vec![0_u64; events.len()];
     for Done { handling, known_ns } in done {
-        // Later than the result, so that no event waits for what it causes itself.
-        let first = events.partition_point(|(at, _)| at <= known_ns).min(events.len() - 1);
-        barrier_of[*handling as usize] = first as u32;
-        waits[first] += 1;
-        known[first] = known[first].max(*known_ns);
+        if let Some(first) = waits.get_mut(barrier_of[*handling as usize] as usize) {
+            *first += 1;
+            let known = &mut known[barrier_of[*handling as usize] as usize];
+            *known = (*known).max(*known_ns);
+        }
     }
-    let round_trip = grid.longest_round_trip_ns();
-    let is_told = round_trip > 0.0 && (is_simulated || round_trip >= ROUND_TRIP_MIN_NS);
-    let mut before = 0;
+    let times = Times { grid, is_simulated, has_answers: has_answers(&events) };
     let mut barriers = Vec::with_capacity(events.len());
-    for ((at, sends), (waits, known)) in events.into_iter().zip(waits.into_iter().zip(known)) {
-        let own = at.saturating_sub(known.max(before)) as f64;
-        let trips = if is_told { (own / round_trip).floor() } else { 0.0 };
-        let trips = if trips <= ROUND_TRIPS_MAX { trips } else { 0.0 };
-        let rest_ns = own - trips * if is_told { round_trip } else { 0.0 };
-        barriers.push(Barrier { waits, round_trips: trips as u32, rest_ns, sends });
-        before = at;
+    let mut before = 0;
+    for (at, event) in events.iter().enumerate() {
+        let known = known[at].max(before);
+        let mut barrier = match event.cause {
+            Cause::Answer(answer) => times.of_answer(answer, known, &events[..at]),
+            Cause::Before => Barrier { rest_ns: since(event.at_ns, known), ..Barrier::default() },
+            Cause::Known => times.of_message(event.at_ns, known),
+        };
+        (barrier.waits, barrier.sends) = (waits[at], event.sends.clone());
+        barriers.push(barrier);
+        before = event.at_ns;
     }
     (barriers, barrier_of)
 }
 
-/// Groups messages by event, in the order of time.
-fn events(mut sent: Vec<FromMain>, window_ns: u64) -> Vec<(u64, Vec<u32>)> {
-    sent.sort_unstable();
-    let mut events: Vec<(u64, Vec<u32>)> = Vec::new();
-    let mut last: Option<(u32, u32)> = None;
-    for FromMain { kind, before, sent_ns, handling } in sent {
-        match events.last_mut() {
-            Some((at, handlings)) if last == Some((kind, before)) && sent_ns - *at <= window_ns => {
-                handlings.push(handling);
-            }
-            _ => events.push((sent_ns, vec![handling])),
-        }
-        last = Some((kind, before));
+fn has_answers(events: &[Event]) -> bool {
+    events.iter().any(|event| matches!(event.cause, Cause::Answer(_)))
+}
+
+fn since(at_ns: u64, from_ns: u64) -> f64 {
+    at_ns.saturating_sub(from_ns) as f64
+}
+
+/// The times that main took on the recorded grid.
+struct Times<'a> {
+    grid: &'a RecordedGrid,
+    is_simulated: bool,
+    has_answers: bool,
+}
+
+impl Times<'_> {
+    /// What was sent at a time, while all that it waited for was known before.
+    fn of_message(&self, at_ns: u64, known_ns: u64) -> Barrier {
+        let round_trip = self.grid.longest_round_trip_ns();
+        let own = since(at_ns, known_ns);
+        // With answers, what is left is known not to be a request.
+        let is_told = !self.has_answers && (self.is_simulated || round_trip >= ROUND_TRIP_MIN_NS);
+        let round_trips = if is_told { self.whole_trips(own) } else { 0.0 };
+        let rest_ns = own - round_trips * round_trip;
+        Barrier { round_trips: round_trips as u32, rest_ns, ..Barrier::default() }
     }
-    events.sort();
+
+    /// An answer, while all that it waited for was known before. `before`: the events before it.
+    fn of_answer(&self, answer: Answered, known_ns: u64, before: &[Event]) -> Barrier {
+        let Answered { asked_ns, answered_ns, wait, .. } = answer;
+        let round_trip = self.grid.longest_round_trip_ns();
+        let is_wide = round_trip >= ROUND_TRIP_MIN_NS;
+        let own = since(answered_ns, known_ns.max(asked_ns));
+        let after = before.partition_point(|event| event.at_ns <= asked_ns).checked_sub(1);
+        let asked_after_ns = after.map_or(0, |after| before[after].at_ns);
+        let slept_ns =
+            if wait == MainWait::Time { answered_ns.saturating_sub(asked_ns) } else { 0 };
+        let since_ns = asked_ns.saturating_sub(asked_after_ns).saturating_add(slept_ns);
+        let round_trips = match wait {
+            MainWait::Quiescence if is_wide => {
+                (own / round_trip).floor().clamp(1.0, QUIET_ROUNDS_MAX)
+            }
+            MainWait::Quiescence => QUIET_ROUNDS,
+            MainWait::Coordinator
+            | MainWait::EachPe
+            | MainWait::Contributions
+            | MainWait::Actor
+            | MainWait::Time => 0.0,
+            MainWait::Links if round_trip > 0.0 => (own / round_trip).floor().min(MEASURING_TRIPS),
+            _ if is_wide => self.whole_trips(own),
+            _ => 0.0,
+        };
+        // Creations do not wait for handlers; the others take their trips after both.
+        let trips_of_request = if wait == MainWait::EachPe { 1.0 } else { round_trips };
+        let ready = known_ns as f64 + round_trips * round_trip;
+        let answered = asked_ns.saturating_add(slept_ns) as f64 + trips_of_request * round_trip;
+        Barrier {
+            round_trips: round_trips as u32,
+            request: Some(Request {
+                after: after.map(|after| after as u32),
+                since_ns,
+                round_trips: trips_of_request as u32,
+            }),
+            rest_ns: (answered_ns as f64 - ready.max(answered)).max(0.0),
+            ..Barrier::default()
+        }
+    }
+
+    /// Round trips that fit into a time; 0 for too many.
+    fn whole_trips(&self, own: f64) -> f64 {
+        let round_trip = self.grid.longest_round_trip_ns();
+        let trips = if round_trip > 0.0 { (own / round_trip).floor() } else { 0.0 };
+        if trips <= ROUND_TRIPS_MAX { trips } else { 0.0 }
+    }
+}
+
+/// For each handling, the first event that waits for it.
+fn barrier_of(events: &[Event], done: &[Done]) -> Vec<u32> {
+    let is_waiting = |(_, event): &(usize, &Event)| event.waits_for_all();
+    let waiting: Vec<(usize, &Event)> = events.iter().enumerate().filter(is_waiting).collect();
+    let mut told: BTreeMap<u32, usize> = BTreeMap::new();
+    for (at, event) in events.iter().enumerate() {
+        if let Cause::Answer(Answered { wait: MainWait::Actor, handling: Some(handling), .. }) =
+            event.cause
+        {
+            told.entry(handling).or_insert(at);
+        }
+    }
+    // Without answers the job ends once all handlers are done.
+    let last = if has_answers(events) { None } else { events.len().checked_sub(1) };
+    let mut barrier_of = vec![NO_BARRIER; done.len()];
+    for Done { handling, known_ns } in done {
+        // Later than the result, so that no event waits for what it causes itself.
+        let first = waiting.partition_point(|(_, event)| event.at_ns <= *known_ns);
+        let first = waiting.get(first).map(|(at, _)| *at).or(last);
+        let told = told.get(handling).copied();
+        let first = match (first, told) {
+            (Some(first), Some(told)) => Some(first.min(told)),
+            (first, told) => first.or(told),
+        };
+        barrier_of[*handling as usize] = first.map_or(NO_BARRIER, |first| first as u32);
+    }
+    barrier_of
+}
+
+/// All events in the order of time, the end of the job last.
+fn all_events(beside: Beside, grid: &RecordedGrid) -> Vec<Event> {
+    let Beside { sent, answers, end_ns } = beside;
+    let window = ((2.0 * grid.longest_latency_ns()) as u64).saturating_add(TOLERANCE_NS);
+    let answers = causes_among(answers);
+    let has_answers = !answers.is_empty();
+    let mut events = messages(sent, window, &answers);
+    let answer = |answer: Answered| {
+        let cause = Cause::Answer(answer);
+        Event { at_ns: answer.answered_ns, cause, sends: Vec::new() }
+    };
+    events.extend(answers.into_iter().map(answer));
+    // At one time, main sends what follows from the answer.
+    let order = |event: &Event| (event.at_ns, !event.sends.is_empty());
+    events.sort_by(|one, other| order(one).cmp(&order(other)).then(one.sends.cmp(&other.sends)));
+    let end = events.last().map_or(end_ns, |last| end_ns.max(last.at_ns));
+    let cause = if has_answers { Cause::Before } else { Cause::Known };
+    events.push(Event { at_ns: end, cause, sends: Vec::new() });
     events
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gridspan_record::{Header, RecordedLink, RecordedNode, RecordedPe};
+/// The answers that main needs, in the order of time: without sleeps that were over while main
+/// waited for something else.
+fn causes_among(mut answers: Vec<Answered>) -> Vec<Answered> {
+    answers.sort_by_key(|answer| (answer.answered_ns, answer.asked_ns));
+    let mut asked_first = u64::MAX;
+    let mut causes: Vec<Answered> = Vec::with_capacity(answers.len());
+    for answer in answers.into_iter().rev() {
+        let is_sleep = answer.wait == MainWait::Time;
+        if !is_sleep {
+            asked_first = asked_first.min(answer.asked_ns);
+        }
+        if !is_sleep || asked_first >= answer.answered_ns {
+            causes.push(answer);
+        }
+    }
+    causes.reverse();
+    causes
+}
 
-    const MS: u64 = 1_000_000;
-
-    /// A PE at each of two sites, 10 ms apart.
-    fn grid() -> RecordedGrid {
-        let node = |site| RecordedNode { site, ..RecordedNode::default() };
-        let pe = |node| RecordedPe { node, speed: 1.0 };
-        let link = |from, to| {
-            let latency_us = if from == to { 50.0 } else { 10_000.0 };
-            RecordedLink { from, to, latency_us, ..RecordedLink::default() }
+/// Groups messages by event. `answers`: those that main needed, in order. What main sent after one
+/// of them does not belong to what it sent before.
+fn messages(mut sent: Vec<FromMain>, window_ns: u64, answers: &[Answered]) -> Vec<Event> {
+    sent.sort_unstable();
+    let answers_by = |at_ns: u64| answers.partition_point(|answer| answer.answered_ns <= at_ns);
+    let mut events: Vec<(Event, Origin)> = Vec::new();
+    let mut last: Option<(u32, u32)> = None;
+    for FromMain { kind, before, sent_ns, handling, origin } in sent {
+        let belongs = |at_ns: u64, of_all: Origin| {
+            let is_runtime = joined(of_all, origin) == Origin::Runtime;
+            last == Some((kind, before))
+                && sent_ns - at_ns <= window_ns
+                && (is_runtime || answers_by(at_ns) == answers_by(sent_ns))
         };
-        RecordedGrid::of(&Header {
-            sites: vec!["a".to_owned(), "b".to_owned()],
-            nodes: vec![node(0), node(1)],
-            pes: vec![pe(0), pe(1)],
-            links: vec![link(0, 0), link(0, 1), link(1, 0), link(1, 1)],
-            ..Header::default()
-        })
+        match events.last_mut() {
+            Some((event, of_all)) if belongs(event.at_ns, *of_all) => {
+                event.sends.push(handling);
+                *of_all = joined(*of_all, origin);
+            }
+            _ => {
+                let sends = vec![handling];
+                events.push((Event { at_ns: sent_ns, cause: Cause::Known, sends }, origin));
+            }
+        }
+        last = Some((kind, before));
     }
+    let caused = |(event, origin): (Event, Origin)| match origin {
+        Origin::Main if !answers.is_empty() => Event { cause: Cause::Before, ..event },
+        _ => event,
+    };
+    events.into_iter().map(caused).collect()
+}
 
-    fn sent(before: u32, at_ms: u64, handling: u32) -> FromMain {
-        FromMain { kind: 0, before, sent_ns: at_ms * MS, handling }
-    }
-
-    fn done(handling: u32, at_ms: u64) -> Done {
-        Done { handling, known_ns: at_ms * MS }
-    }
-
-    #[test]
-    fn main_waits_for_what_it_could_know_and_then_takes_round_trips() {
-        // Both actors are created at 1 ms, and main sends to both when it has heard of it.
-        let sent = vec![sent(0, 1, 0), sent(0, 1, 1), sent(1, 25, 2), sent(1, 24, 3)];
-        let done = [done(0, 1), done(1, 21), done(2, 26), done(3, 60)];
-
-        let (barriers, barrier_of) = barriers(sent, &done, &grid(), true, 85 * MS);
-
-        assert_eq!(barrier_of, [1, 1, 2, 2]);
-        let parts = |barrier: &Barrier| (barrier.waits, barrier.round_trips, barrier.rest_ns);
-        let found: Vec<_> = barriers.iter().map(parts).collect();
-        let ms = |ms: u64| (ms * MS) as f64;
-        assert_eq!(found, [(0, 0, ms(1)), (2, 0, ms(3)), (2, 1, ms(5))]);
-        assert_eq!(barriers[1].sends, [3, 2]);
-        assert!(barriers[2].sends.is_empty());
-    }
-
-    #[test]
-    fn messages_to_one_type_at_different_times_are_different_events() {
-        let sent = vec![sent(0, 1, 0), sent(0, 500, 1)];
-        let (barriers, _) = barriers(sent, &[], &grid(), true, 501 * MS);
-        let sends: Vec<_> = barriers.iter().map(|barrier| barrier.sends.clone()).collect();
-        assert_eq!(sends, [vec![0], vec![1], vec![]]);
+/// Who sent messages of one event, of which some are of the one, and others of the other.
+fn joined(one: Origin, other: Origin) -> Origin {
+    match (one, other) {
+        (Origin::Runtime, _) | (_, Origin::Runtime) => Origin::Runtime,
+        (Origin::Main, _) | (_, Origin::Main) => Origin::Main,
+        _ => Origin::MainPe,
     }
 }
+
+#[cfg(test)]
+mod tests;

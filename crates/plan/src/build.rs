@@ -1,6 +1,8 @@
 //! Makes the graph of a job from its recording.
 
-use crate::barriers::{self, Done, FromMain};
+mod beside;
+
+use crate::barriers::{self, Done};
 use crate::costs::{Costs, Message, median};
 use crate::dependencies::{self, Needs, Received};
 use crate::error::ForecastError;
@@ -16,14 +18,19 @@ const ROUNDS_MAX: u32 = 1 << 20;
 /// A type has rounds if its actors fire at least as often, in the median.
 const FIRINGS_MIN: f64 = 3.0;
 
+/// The PE of main.
+const MAIN_PE: u32 = 0;
+
 /// A span, and what it means.
 struct Seen<'a> {
     span: &'a Span,
     pe: u32,
     kind: u32,
     actor: u32,
-    /// The span that sent its message.
+    /// The span that sent its message, or set the timer that did.
     sender: Option<u32>,
+    /// Time of the timer that sent its message, if one did.
+    delay_ns: Option<u64>,
     /// Number of spans of messages that it sent.
     sends: u32,
 }
@@ -46,9 +53,9 @@ pub(crate) fn build(recording: &Recording) -> Result<(JobTrace, Costs), Forecast
     let messages = spans.messages();
     let costs = Costs::of(recording, &messages, &grid, is_simulated);
     let (mut handlings, mut firings, firing_at) = spans.parts(recording, &costs);
-    let (sent, done) = (spans.messages_of_main(&grid), spans.done(&grid));
-    let end_ns = recording.end_ns();
-    let (barriers, barrier_of) = barriers::barriers(sent, &done, &grid, is_simulated, end_ns);
+    let beside = spans.beside(recording, &spans.places(), &grid, is_simulated);
+    let (barriers, barrier_of) =
+        barriers::barriers(beside, &spans.done(&grid), &grid, is_simulated);
     for (handling, barrier) in handlings.iter_mut().zip(barrier_of) {
         handling.barrier = barrier;
     }
@@ -83,7 +90,9 @@ impl<'a> Spans<'a> {
             for span in record.spans.iter().filter(|span| span.kind < TASK && span.actor != 0) {
                 let next = names.len() as u32;
                 let kind = *names.entry(record.type_name(span.kind)).or_insert(next);
-                seen.push(Seen { span, pe: record.pe, kind, actor: 0, sender: None, sends: 0 });
+                let pe = record.pe;
+                let (sender, delay_ns) = (None, None);
+                seen.push(Seen { span, pe, kind, actor: 0, sender, delay_ns, sends: 0 });
             }
         }
         seen.sort_by_key(|seen| (seen.span.begin_ns, seen.pe, seen.span.number));
@@ -109,10 +118,16 @@ impl<'a> Spans<'a> {
         Self { seen, kinds, actors, by_actor }
     }
 
+    /// The spans by PE and number.
+    fn places(&self) -> BTreeMap<(u32, u64), u32> {
+        let key = |(at, seen): (usize, &Seen<'_>)| ((seen.pe, seen.span.number), at as u32);
+        self.seen.iter().enumerate().map(key).collect()
+    }
+
     /// Finds the span that sent the message of each span.
     fn find_senders(&mut self, recording: &Recording) -> Result<(), ForecastError> {
-        let key = |(at, seen): (usize, &Seen<'_>)| ((seen.pe, seen.span.number), at as u32);
-        let places: BTreeMap<(u32, u64), u32> = self.seen.iter().enumerate().map(key).collect();
+        let places = self.places();
+        self.find_timers(recording, &places);
         let mut missing = 0;
         for at in 0..self.seen.len() {
             let Some(cause) = &self.seen[at].span.cause else { continue };
@@ -134,6 +149,27 @@ impl<'a> Spans<'a> {
             return Err(ForecastError::Sampled { percent: (share * 100.0).ceil() as u32 });
         }
         Ok(())
+    }
+
+    /// Finds the spans that set timers. Those of timers to other actors count as sent by the
+    /// runtime: on another grid, a timer and its receiver may be on different PEs.
+    fn find_timers(&mut self, recording: &Recording, places: &BTreeMap<(u32, u64), u32>) {
+        for record in &recording.pes {
+            for timed in &record.timed {
+                let find = |number| places.get(&(record.pe, number)).copied();
+                let (Some(at), Some(setter)) = (find(timed.number), find(timed.set_by)) else {
+                    continue;
+                };
+                let [seen, by] = [at, setter].map(|at| &self.seen[at as usize]);
+                if seen.actor != by.actor || seen.span.cause.is_some() || setter >= at {
+                    continue;
+                }
+                let delay_ns = seen.span.begin_ns.saturating_sub(by.span.end_ns());
+                let seen = &mut self.seen[at as usize];
+                (seen.sender, seen.delay_ns) = (Some(setter), Some(delay_ns.max(1)));
+                self.seen[setter as usize].sends += 1;
+            }
+        }
     }
 
     /// Number of spans whose message a task has sent.
@@ -234,18 +270,23 @@ impl<'a> Spans<'a> {
     }
 
     fn handling(&self, seen: &Seen<'_>, costs: &Costs) -> Handling {
-        let from_kind = seen.sender.map(|sender| self.seen[sender as usize].kind);
+        let sender = seen.sender.filter(|_| seen.delay_ns.is_none());
+        let from_kind = sender.map(|sender| self.seen[sender as usize].kind);
         let known = seen.span.cause.as_ref().map_or(0, |cause| u64::from(cause.bytes));
         let typical = from_kind.and_then(|from| costs.bytes.get(&(from, seen.kind))).copied();
         let bytes = if known > 0 { known } else { typical.unwrap_or(0) };
-        let (actor, step) = (seen.actor, seen.span.step);
-        Handling { actor, step, bytes, from_kind, ..Handling::default() }
+        let (actor, step, delay_ns) = (seen.actor, seen.span.step, seen.delay_ns.unwrap_or(0));
+        Handling { actor, step, bytes, from_kind, delay_ns, ..Handling::default() }
     }
 
     fn received(&self, at: u32, order: &[u32]) -> Received {
         let seen = &self.seen[at as usize];
         Received {
-            sender: seen.sender.map(|sender| self.seen[sender as usize].actor),
+            // A timer is not a message of an actor: it needs none of those that came meanwhile.
+            sender: seen
+                .sender
+                .filter(|_| seen.delay_ns.is_none())
+                .map(|sender| self.seen[sender as usize].actor),
             step: seen.span.step,
             // The last one stands for what an actor does at its end, such as to report.
             has_fired: seen.sends > 0 || order.last() == Some(&at),
@@ -266,29 +307,11 @@ impl<'a> Spans<'a> {
         all.into_iter().filter_map(|(kinds, work)| Some((kinds, median(work)?))).collect()
     }
 
-    /// The messages of main and the runtime.
-    fn messages_of_main(&self, grid: &RecordedGrid) -> Vec<FromMain> {
-        let mut before = vec![0; self.actors.len()];
-        let mut sent = Vec::new();
-        for (at, seen) in self.seen.iter().enumerate().filter(|(_, seen)| seen.sender.is_none()) {
-            let known = seen.span.cause.as_ref().filter(|cause| cause.pe != seen.pe);
-            let latest = seen.span.begin_ns.saturating_sub(grid.latency_ns(0, seen.pe) as u64);
-            sent.push(FromMain {
-                kind: seen.kind,
-                before: before[seen.actor as usize],
-                sent_ns: known.map_or(latest, |cause| cause.sent_ns),
-                handling: at as u32,
-            });
-            before[seen.actor as usize] += 1;
-        }
-        sent
-    }
-
     /// When main could have the results of each handling.
     fn done(&self, grid: &RecordedGrid) -> Vec<Done> {
         let known = |(at, seen): (usize, &Seen<'_>)| Done {
             handling: at as u32,
-            known_ns: seen.span.end_ns().saturating_add(grid.latency_ns(seen.pe, 0) as u64),
+            known_ns: seen.span.end_ns().saturating_add(grid.latency_ns(seen.pe, MAIN_PE) as u64),
         };
         self.seen.iter().enumerate().map(known).collect()
     }

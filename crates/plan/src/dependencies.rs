@@ -8,7 +8,8 @@
 //! except those that were *early*:
 //!
 //! 1. messages of a later step than the message with which it fired;
-//! 2. if main or the runtime made it fire, messages of actors that came since it fired before;
+//! 2. if main, the runtime or a timer made it fire, messages of actors that came since it fired
+//!    before;
 //! 3. if messages have no steps: of each sender, those above the usual number between two firings,
 //!    if fewer come before the next firing.
 //!
@@ -28,7 +29,7 @@ const LOOKS_MAX: usize = 32;
 /// A message that an actor has handled, in the order of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
-    /// The sending actor; `None` for main and the runtime.
+    /// The sending actor; `None` for main, the runtime and timers.
     pub(crate) sender: Option<u32>,
     /// The step of the message, if it has one.
     pub(crate) step: Option<u64>,

@@ -10,10 +10,10 @@
 //! # The model
 //!
 //! A job of actors is *replayed*: its recording becomes a graph of handlers, of the times at which
-//! actors sent, and of the messages between them (`trace`, made by `build`, `dependencies` and
-//! `barriers`), and `replay` runs this graph over modelled links. `costs` fits what messages cost,
-//! `growth` how handlers grow with the problem, and `placement` puts actors on the PEs of the other
-//! grid.
+//! actors sent, of the messages between them, and of what main does beside them (`trace`, made by
+//! `build`, `dependencies` and `barriers`), and `replay` runs this graph over modelled links.
+//! `costs` fits what messages cost, `growth` how handlers grow with the problem, and `placement`
+//! puts actors on the PEs of the other grid.
 //!
 //! A job of tasks is not replayed, because its places and waits are decided while it runs: `tasks`
 //! has a formula for it.

@@ -11,7 +11,7 @@
 use crate::costs::Costs;
 use crate::error::ForecastError;
 use crate::growth::Growth;
-use crate::trace::JobTrace;
+use crate::trace::{JobTrace, NO_BARRIER, Request};
 use gridspan_topology::{GridSpec, Layout, NodeId, NodeLinks, PeId, SiteId, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -53,6 +53,7 @@ pub(crate) fn replay(setting: &Setting<'_>) -> Result<Replayed, ForecastError> {
     while let Some(Reverse((now, _, event))) = replay.events.pop() {
         match event {
             Event::Arrived { pe, messages } => replay.arrive(now, pe as usize, messages, true),
+            Event::Due { pe, handling } => replay.arrive(now, pe as usize, vec![handling], false),
             Event::Ended { pe } => replay.end(now, pe as usize)?,
             Event::Free { pe } => {
                 replay.pes[pe as usize].is_busy = false;
@@ -74,6 +75,8 @@ pub(crate) fn replay(setting: &Setting<'_>) -> Result<Replayed, ForecastError> {
 enum Event {
     /// A packet arrives at a PE.
     Arrived { pe: u32, messages: Vec<u32> },
+    /// A timer of a PE sends a message.
+    Due { pe: u32, handling: u32 },
     /// The handler of a PE ends.
     Ended { pe: u32 },
     /// A PE has sent what its handler left.
@@ -107,9 +110,10 @@ struct Replay<'a> {
     /// Number of handlings for which each barrier still waits, and when it knows of all others.
     waits: Vec<u32>,
     known_ns: Vec<u64>,
-    /// The next barrier, and when the one before it was passed.
+    /// The next barrier, when the one before it was passed, and when each was.
     barrier: usize,
     passed_ns: u64,
+    passed: Vec<u64>,
     longest_round_trip_ns: f64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     /// Number of the next event or arrival.
@@ -136,6 +140,7 @@ impl<'a> Replay<'a> {
             known_ns: vec![0; trace.barriers.len()],
             barrier: 0,
             passed_ns: 0,
+            passed: Vec::with_capacity(trace.barriers.len()),
             longest_round_trip_ns: 0.0,
             events: BinaryHeap::new(),
             next: 0,
@@ -239,11 +244,14 @@ impl<'a> Replay<'a> {
         let Some((handling, sends)) = self.pes[pe].running.take() else { return Ok(()) };
         self.handled += 1;
         let leaves = self.send(now, pe, &sends)?;
-        let barrier = self.setting.trace.handlings[handling as usize].barrier as usize;
-        self.waits[barrier] = self.waits[barrier].saturating_sub(1);
-        let known = leaves.saturating_add(self.latency_ns(pe, MAIN));
-        self.known_ns[barrier] = self.known_ns[barrier].max(known);
-        self.pass_barriers();
+        let barrier = self.setting.trace.handlings[handling as usize].barrier;
+        if barrier != NO_BARRIER {
+            let barrier = barrier as usize;
+            self.waits[barrier] = self.waits[barrier].saturating_sub(1);
+            let known = leaves.saturating_add(self.latency_ns(pe, MAIN));
+            self.known_ns[barrier] = self.known_ns[barrier].max(known);
+            self.pass_barriers();
+        }
         self.schedule(leaves, Event::Free { pe: pe as u32 });
         Ok(())
     }
@@ -262,7 +270,7 @@ impl<'a> Replay<'a> {
         let mut crossed = BTreeSet::new();
         for (to, messages) in packets {
             if to == pe {
-                self.arrive_here(pe, messages);
+                self.arrive_here(now, pe, messages);
                 continue;
             }
             sent += 1.0;
@@ -273,10 +281,16 @@ impl<'a> Replay<'a> {
         Ok(leaves)
     }
 
-    /// Messages of a PE to itself are ready when it is free.
-    fn arrive_here(&mut self, pe: usize, messages: Vec<u32>) {
+    /// Messages of a PE to itself are ready when it is free, and those of timers after their time.
+    fn arrive_here(&mut self, now: u64, pe: usize, messages: Vec<u32>) {
         for handling in messages {
-            let step = self.setting.trace.handlings[handling as usize].step;
+            let of = &self.setting.trace.handlings[handling as usize];
+            let (step, delay_ns) = (of.step, of.delay_ns);
+            if delay_ns > 0 {
+                let due = now.saturating_add(delay_ns);
+                self.schedule(due, Event::Due { pe: pe as u32, handling });
+                continue;
+            }
             self.pes[pe].ready.push(Reverse((step, self.next, handling)));
             self.next += 1;
         }
@@ -345,15 +359,28 @@ impl<'a> Replay<'a> {
         while let Some(barrier) = trace.barriers.get(self.barrier)
             && self.waits[self.barrier] == 0
         {
-            let own = barrier.rest_ns + f64::from(barrier.round_trips) * self.longest_round_trip_ns;
-            let base = self.passed_ns.max(self.known_ns[self.barrier]);
-            self.passed_ns = base.saturating_add(own as u64);
+            let known = self.passed_ns.max(self.known_ns[self.barrier]);
+            let ready = known.saturating_add(self.round_trips_ns(barrier.round_trips));
+            let answered = barrier.request.map_or(0, |request| self.answered_ns(request));
+            self.passed_ns = ready.max(answered).saturating_add(barrier.rest_ns as u64);
+            self.passed.push(self.passed_ns);
             let number = self.barrier as u32;
             self.barrier += 1;
             if !barrier.sends.is_empty() {
                 self.schedule(self.passed_ns, Event::Barrier { number });
             }
         }
+    }
+
+    /// When a request of main is answered at the earliest.
+    fn answered_ns(&self, request: Request) -> u64 {
+        let after = request.after.and_then(|barrier| self.passed.get(barrier as usize));
+        let asked = after.copied().unwrap_or(0).saturating_add(request.since_ns);
+        asked.saturating_add(self.round_trips_ns(request.round_trips))
+    }
+
+    fn round_trips_ns(&self, count: u32) -> u64 {
+        (f64::from(count) * self.longest_round_trip_ns) as u64
     }
 
     /// Sends what main sends after a barrier, which takes no time of its PE.

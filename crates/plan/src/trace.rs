@@ -7,8 +7,11 @@
 //! `dependencies`): the handler that completes them also takes the time of the [`Firing`], and then
 //! its messages leave.
 //!
-//! **Barriers.** Main and the runtime are not recorded. Each time one of them sends, it is taken to
-//! have waited for all handlers whose results it could have: see `barriers`.
+//! **Barriers.** Main and the runtime have no handlers. What they send, and the answers for which
+//! main waits, are barriers, which are passed one after the other: see `barriers`.
+
+/// The barrier of handlings for which none waits.
+pub(crate) const NO_BARRIER: u32 = u32::MAX;
 
 /// The graph of a job.
 #[derive(Clone, Debug, Default)]
@@ -56,11 +59,13 @@ pub(crate) struct Handling {
     pub(crate) work_ns: f64,
     /// Bytes of its message.
     pub(crate) bytes: u64,
+    /// Time of the timer that sends the message, in nanoseconds; 0 if none does.
+    pub(crate) delay_ns: u64,
     /// The type of the actor that sent the message; `None` for main and the runtime.
     pub(crate) from_kind: Option<u32>,
     /// The first firing that needs it.
     pub(crate) needed_by: u32,
-    /// The first barrier that waits for it.
+    /// The first barrier that waits for it, or [`NO_BARRIER`].
     pub(crate) barrier: u32,
 }
 
@@ -79,17 +84,31 @@ pub(crate) struct Firing {
     pub(crate) round: Option<u32>,
 }
 
-/// A time at which main or the runtime sent.
+/// A time at which main got an answer, or at which main or the runtime sent. It is passed when the
+/// barrier before it is passed, its handlings are done, and its request is answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Barrier {
     /// Number of handlings for which it waits, beyond those of the barrier before it.
     pub(crate) waits: u32,
     /// Round trips between main and the farthest PE that it takes then.
     pub(crate) round_trips: u32,
-    /// Further time that it takes.
+    /// The request of main that is answered.
+    pub(crate) request: Option<Request>,
+    /// Further time that it takes after all of this.
     pub(crate) rest_ns: f64,
     /// The handlings of what is sent.
     pub(crate) sends: Vec<u32>,
+}
+
+/// A request of main whose answer takes some time, whatever handlers do.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Request {
+    /// The barrier after which main made it; `None` for the start of the job.
+    pub(crate) after: Option<u32>,
+    /// Time from that barrier to the request and, of a sleep, to its end, in nanoseconds.
+    pub(crate) since_ns: u64,
+    /// Round trips between main and the farthest PE until the answer.
+    pub(crate) round_trips: u32,
 }
 
 impl JobTrace {

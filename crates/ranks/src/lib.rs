@@ -30,7 +30,7 @@
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
 //!   exchanges of all ranks. [`ops`]: operators of reductions.
-//! - [`RankError`], [`CallSite`]: what went wrong, and where.
+//! - [`RankError`], [`CallSite`]: what went wrong, and where. [`is_rank_type`]: a name in recordings.
 //! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors that are an async method,
 //!   too, and await their messages.
 //!
@@ -124,6 +124,7 @@ mod typed_block;
 mod window;
 mod world;
 
+pub use actor::is_rank_type;
 pub use cartesian::{Cartesian, dims_create};
 pub use comm::Comm;
 pub use element::Element;

@@ -36,6 +36,10 @@ pub(crate) fn correct(header: &Header, pes: &mut [PeRecord]) {
                 cause.sent_ns = shifted(cause.sent_ns, of_pe(cause.pe)).min(cause.received_ns);
             }
         }
+        for answer in &mut record.answers {
+            answer.asked_ns = shifted(answer.asked_ns, own);
+            answer.answered_ns = shifted(answer.answered_ns, own);
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! The records of one node as bytes.
 //!
 //! Each record has its length and its CRC-32 (IEEE) before it, both as 32 bits in little-endian
-//! order, and is a [`PeRecord`] in the format of `postcard`.
+//! order, and is a [`PeRecord`] in the format of `postcard`. If there are answers to main or spans
+//! of timers, the lists of both follow it within the same length and checksum.
 
-use crate::pe_record::PeRecord;
+use crate::answer::MainAnswer;
+use crate::pe_record::{PeRecord, TimedSpan};
 use thiserror::Error;
 
 /// Error of the bytes of a node. Nothing was decoded; record the job again.
@@ -37,7 +39,7 @@ pub fn encode_records(records: &[PeRecord]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for record in records {
         // Encoding into memory fails for no value of this type.
-        let Ok(encoded) = postcard::to_allocvec(record) else { continue };
+        let Ok(encoded) = encoded(record) else { continue };
         // A record above 4 GiB does not fit the length; its PE counts as missing.
         let Ok(length) = u32::try_from(encoded.len()) else { continue };
         bytes.extend_from_slice(&length.to_le_bytes());
@@ -63,26 +65,84 @@ pub fn decode_records(bytes: &[u8]) -> Result<Vec<PeRecord>, FrameError> {
             return Err(FrameError::Checksum { at });
         }
         let malformed = |problem| FrameError::Malformed { at, problem };
-        let (record, unread) =
-            postcard::take_from_bytes(body).map_err(|error| malformed(error.to_string()))?;
-        if !unread.is_empty() {
-            return Err(malformed(format!("{} bytes are too many", unread.len())));
-        }
+        let record = decoded(body).map_err(malformed)?;
         records.push(record);
         rest = after;
     }
     Ok(records)
 }
 
+/// Encodes a record, and behind it what is known since version 3.
+fn encoded(record: &PeRecord) -> postcard::Result<Vec<u8>> {
+    let mut encoded = postcard::to_allocvec(record)?;
+    if !record.answers.is_empty() || !record.timed.is_empty() {
+        encoded.extend_from_slice(&postcard::to_allocvec(&(&record.answers, &record.timed))?);
+    }
+    Ok(encoded)
+}
+
+/// Decodes what [`encoded`] returns, or says what is wrong.
+fn decoded(body: &[u8]) -> Result<PeRecord, String> {
+    let text = |error: postcard::Error| error.to_string();
+    let (mut record, rest): (PeRecord, &[u8]) = postcard::take_from_bytes(body).map_err(text)?;
+    if rest.is_empty() {
+        return Ok(record);
+    }
+    let (lists, unread): ((Vec<MainAnswer>, Vec<TimedSpan>), &[u8]) =
+        postcard::take_from_bytes(rest).map_err(text)?;
+    (record.answers, record.timed) = lists;
+    if (record.answers.is_empty() && record.timed.is_empty()) || !unread.is_empty() {
+        return Err(format!("{} bytes are too many", rest.len()));
+    }
+    Ok(record)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{FrameError, decode_records, encode_records};
-    use crate::pe_record::{BINS_MAX, Bin, PeRecord, Span, TASK};
+    use crate::answer::{MainAnswer, MainWait};
+    use crate::pe_record::{BINS_MAX, Bin, PeRecord, Span, TASK, TimedSpan};
 
     fn records() -> Vec<PeRecord> {
         let span = Span { begin_ns: 7, duration_ns: 2, step: Some(1), ..Span::default() };
         let one = PeRecord { types: vec!["A".to_owned()], spans: vec![span], ..Default::default() };
         vec![one, PeRecord { pe: 1, ..PeRecord::default() }]
+    }
+
+    /// Answers to main: one of all PEs, and one of an actor.
+    fn answers() -> Vec<MainAnswer> {
+        let created = MainAnswer {
+            asked_ns: 10,
+            answered_ns: 50,
+            wait: MainWait::EachPe,
+            ..MainAnswer::default()
+        };
+        let told =
+            MainAnswer { asked_ns: 50, answered_ns: 90, wait: MainWait::Actor, span: Some((1, 7)) };
+        vec![created, told]
+    }
+
+    #[test]
+    fn answers_and_timers_follow_their_record_and_records_without_any_are_as_before() {
+        let mut with = records();
+        with[0].answers = answers();
+        with[1].timed = vec![TimedSpan { number: 9, set_by: 2 }];
+        assert_eq!(decode_records(&encode_records(&with)), Ok(with.clone()));
+        // An empty list is one byte, and a timer is two.
+        let longer = encode_records(&with).len() - encode_records(&records()).len();
+        assert_eq!(longer, postcard::to_allocvec(&answers()).unwrap().len() + 1 + 1 + 1 + 2);
+    }
+
+    #[test]
+    fn other_bytes_behind_a_record_are_refused() {
+        for behind in [&[0_u8][..], &[9], &[0, 0], &[0, 1, 1, 0, 7]] {
+            let mut body = postcard::to_allocvec(&records()[0]).unwrap();
+            body.extend_from_slice(behind);
+            let length = (body.len() as u32).to_le_bytes();
+            let framed = [&length[..], &crc32fast::hash(&body).to_le_bytes(), &body[..]].concat();
+            let found = decode_records(&framed);
+            assert!(matches!(found, Err(FrameError::Malformed { at: 0, .. })), "{found:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! - [`RecordedEvent`], [`What`], [`RecordedHop`]: events of the whole job. [`JobEnding`]: how it
 //!   ended.
 //! - [`PeRecord`]: what one PE has recorded: [`Span`]s with their [`SpanCause`], [`Bin`]s of time
-//!   with [`SentTo`], and a [`TypeTotal`] of each actor type.
+//!   with [`SentTo`], a [`TypeTotal`] of each actor type, a [`TimedSpan`] for each message of a
+//!   timer, and on main's PE the [`MainAnswer`]s to requests of main, each with its [`MainWait`].
 //!
 //! **To make one**
 //! - [`Recorder`]: collects for one PE, within a budget of bytes; [`RecorderConfig`], [`TimeUse`].
@@ -37,16 +38,19 @@
 //! | --- | --- |
 //! | 1 | |
 //! | 2 | the processors of hosts |
-//! | 3 | the ends of processes, and broadcasts |
+//! | 3 | ends of processes, broadcasts, answers to requests of main, handlers that set timers |
 //!
 //! # Budget
 //!
-//! Totals by type and bins of time cover the whole run. Bins are never dropped: when there are too
-//! many, neighbours are merged and the width doubles. Spans are dropped by *windows* of time when
-//! they exceed the budget: first every second window, then three of four, and so on. All PEs have
-//! the same windows. If a PE keeps fewer windows than others, these are among the windows of the
-//! others. So within the windows that all PEs keep, causes lead to spans.
+//! Totals by type and bins of time cover the whole run, and so do answers to main and what is known
+//! of timers, unless one of both exceeds its part of the budget: then all of it is dropped. Bins are
+//! never dropped: when there are too many, neighbours are merged and the width doubles. Spans are
+//! dropped by *windows* of time when they exceed the budget: first every second window, then three
+//! of four, and so on. All PEs have the same windows. If a PE keeps fewer windows than others, these
+//! are among the windows of the others. So within the windows that all PEs keep, causes lead to
+//! spans.
 
+mod answer;
 mod clocks;
 mod error;
 mod event;
@@ -58,6 +62,7 @@ mod recorder;
 mod recording;
 mod validity;
 
+pub use answer::{MainAnswer, MainWait};
 pub use error::RecordError;
 pub use event::{JobEnding, RecordedEvent, RecordedHop, What};
 pub use folder::RecordingFolder;
@@ -65,6 +70,8 @@ pub use frame::{FrameError, decode_records, encode_records};
 pub use header::{
     DriverKind, Header, RecordedHost, RecordedLink, RecordedNode, RecordedPe, VERSION,
 };
-pub use pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause, TASK, TypeTotal};
+pub use pe_record::{
+    BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause, TASK, TimedSpan, TypeTotal,
+};
 pub use recorder::{Recorder, RecorderConfig, TimeUse};
 pub use recording::Recording;

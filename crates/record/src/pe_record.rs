@@ -1,5 +1,6 @@
 //! What one PE has recorded: spans, bins of time, and totals by type.
 
+use crate::answer::MainAnswer;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -50,6 +51,14 @@ pub struct PeRecord {
     pub spans: Vec<Span>,
     /// Spans that were dropped.
     pub dropped_spans: u64,
+    /// The answers to requests of main, in the order in which they came, since version 3. None of
+    /// PEs without main, and none if there were too many. In the file they follow the record.
+    #[serde(skip)]
+    pub answers: Vec<MainAnswer>,
+    /// The spans that handled messages of timers, in the order of their numbers, since version 3.
+    /// None if there were too many. In the file they follow the answers.
+    #[serde(skip)]
+    pub timed: Vec<TimedSpan>,
 }
 
 impl PeRecord {
@@ -76,6 +85,8 @@ impl Default for PeRecord {
             kept_every: 1,
             spans: Vec::new(),
             dropped_spans: 0,
+            answers: Vec::new(),
+            timed: Vec::new(),
         }
     }
 }
@@ -249,6 +260,23 @@ impl Span {
     pub fn end_ns(&self) -> u64 {
         self.begin_ns.saturating_add(self.duration_ns)
     }
+}
+
+/// A span that handled the message of a timer. It has no [`SpanCause`].
+///
+/// ```
+/// use gridspan_record::TimedSpan;
+///
+/// // The second handler of the PE has set a timer, whose message is handled by the fifth.
+/// let timed = TimedSpan { number: 4, set_by: 1 };
+/// assert!(timed.set_by < timed.number);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimedSpan {
+    /// Number of the span.
+    pub number: u64,
+    /// Number of the span on the same PE that set the timer.
+    pub set_by: u64,
 }
 
 /// The message that a span handled.

@@ -4,7 +4,10 @@
 //! gaps. Times are arguments, in nanoseconds since the start of the job. A time before that of the
 //! previous call counts as equal to it.
 
-use crate::pe_record::{BINS_MAX, Bin, OTHER, PeRecord, Span, SpanCause, TypeTotal, widen};
+use crate::answer::MainAnswer;
+use crate::pe_record::{
+    BINS_MAX, Bin, OTHER, PeRecord, Span, SpanCause, TimedSpan, TypeTotal, widen,
+};
 use std::collections::BTreeMap;
 
 /// Initial width of a bin.
@@ -15,13 +18,18 @@ const WINDOW_NS: u64 = 20_000_000;
 /// Divisor of the number of kept spans: no window keeps more than the quotient, so that none fills
 /// the budget.
 const WINDOW_PART: usize = 4;
-/// Divisor of the budget: the quotient is for bins, the rest for spans.
+/// Divisor of the budget: the quotient is for bins.
 const BINS_PART: usize = 4;
+/// Divisor of the budget: as much as the quotient is for answers to main, and for spans of timers.
+/// The rest is for other spans.
+const LIST_PART: usize = 16;
 /// Maximum memory of an entry of a bin in bytes. An entry is a type with its time, or a site with
 /// the bytes sent to it. A vector allocates four entries at first.
 const ENTRY_BYTES: usize = 64;
 /// The memory of spans grows by at least this number of them.
 const SPANS_MIN: usize = 1024;
+/// The memory of such a list grows by at least this number of elements.
+const LIST_MIN: usize = 64;
 /// Largest `kept_every`.
 const KEPT_EVERY_MAX: u32 = 1 << 30;
 
@@ -101,6 +109,10 @@ pub struct Recorder {
     /// Number of the last span's window, and of the spans kept of it.
     window: (u64, usize),
     dropped: u64,
+    /// The answers to main; `None` once there were too many.
+    answers: Option<Vec<MainAnswer>>,
+    /// The spans of timers; `None` once there were too many.
+    timed: Option<Vec<TimedSpan>>,
     /// Number of the next span.
     next: u64,
     /// First and last time of the record.
@@ -123,6 +135,8 @@ impl Recorder {
             spans: Vec::new(),
             window: (0, 0),
             dropped: 0,
+            answers: Some(Vec::new()),
+            timed: Some(Vec::new()),
             began_ns: 0,
             until_ns: 0,
             open: None,
@@ -245,6 +259,31 @@ impl Recorder {
         bin.steals = bin.steals.saturating_add(u32::from(has_found));
     }
 
+    /// Notes an answer to main. Without a part of them, nothing would follow from the others: if
+    /// they exceed their part of the budget, all are dropped, and so are those that follow.
+    ///
+    /// ```
+    /// use gridspan_record::{MainAnswer, MainWait, Recorder, RecorderConfig};
+    ///
+    /// let mut recorder = Recorder::new(RecorderConfig::new(0, Vec::new(), 1 << 20));
+    /// let wait = MainWait::Contributions;
+    /// recorder.note_answer(MainAnswer { asked_ns: 5, answered_ns: 9, wait, span: None });
+    /// assert_eq!(recorder.into_record().answers[0].took_ns(), 4);
+    /// ```
+    pub fn note_answer(&mut self, answer: MainAnswer) {
+        add(&mut self.answers, answer, self.config.budget_bytes / LIST_PART);
+    }
+
+    /// Notes that the open span handles the message of a timer, which an earlier span of this PE
+    /// has set. As of answers, all or none are kept.
+    pub fn note_timed(&mut self, set_by: u64) {
+        let Some(number) = self.open.as_ref().map(|span| span.number) else { return };
+        if set_by < number {
+            let timed = TimedSpan { number, set_by };
+            add(&mut self.timed, timed, self.config.budget_bytes / LIST_PART);
+        }
+    }
+
     /// Returns what was recorded.
     pub fn into_record(mut self) -> PeRecord {
         self.end_span(self.until_ns);
@@ -259,6 +298,8 @@ impl Recorder {
             kept_every: self.kept_every,
             spans: self.spans,
             dropped_spans: self.dropped,
+            answers: self.answers.unwrap_or_default(),
+            timed: self.timed.unwrap_or_default(),
         }
     }
 
@@ -353,15 +394,31 @@ impl Recorder {
     }
 
     fn spans_max(&self) -> usize {
-        let bytes = self.config.budget_bytes - self.config.budget_bytes / BINS_PART;
+        let budget = self.config.budget_bytes;
+        let bytes = budget - budget / BINS_PART - 2 * (budget / LIST_PART);
         (bytes / size_of::<Span>()).max(1)
     }
+}
+
+/// Adds an element to a list of which all or none are kept, within this number of bytes.
+fn add<T>(list: &mut Option<Vec<T>>, element: T, bytes: usize) {
+    let most = bytes / size_of::<T>().max(1);
+    let Some(elements) = list.as_mut().filter(|elements| elements.len() < most) else {
+        *list = None;
+        return;
+    };
+    if elements.len() == elements.capacity() {
+        let more = elements.len().max(LIST_MIN).min(most - elements.len());
+        elements.reserve_exact(more);
+    }
+    elements.push(element);
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Recorder, RecorderConfig, TimeUse, WINDOW_NS};
-    use crate::pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause};
+    use crate::answer::MainAnswer;
+    use crate::pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause, TimedSpan};
 
     const MS: u64 = 1_000_000;
 
@@ -490,6 +547,32 @@ mod tests {
             assert!((span.begin_ns / WINDOW_NS).is_multiple_of(every));
             assert_eq!(span.begin_ns, span.number * MS / 10, "numbers count dropped spans");
         }
+    }
+
+    #[test]
+    fn answers_to_main_are_kept_in_order_or_all_dropped() {
+        let asked = |asked_ns| MainAnswer { asked_ns, ..MainAnswer::default() };
+        let answers_of = |count: u64, budget| {
+            let mut recorder = recorder(budget);
+            (0..count).for_each(|at| recorder.note_answer(asked(at)));
+            recorder.into_record().answers
+        };
+        let kept = answers_of(500, 1 << 20);
+        assert_eq!(kept, (0..500).map(asked).collect::<Vec<_>>());
+        assert_eq!(answers_of(500, 100 << 10), []);
+        assert_eq!(answers_of(1, 0), []);
+    }
+
+    #[test]
+    fn a_timer_belongs_to_the_open_span_and_to_an_earlier_one() {
+        let mut recorder = recorder(1 << 20);
+        recorder.note_timed(0);
+        recorder.begin_span(10, of_kind(0));
+        recorder.note_timed(0);
+        recorder.begin_span(20, of_kind(0));
+        recorder.note_timed(0);
+        let timed = recorder.into_record().timed;
+        assert_eq!(timed, [TimedSpan { number: 1, set_by: 0 }]);
     }
 
     #[test]

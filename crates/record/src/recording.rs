@@ -169,10 +169,11 @@ fn records_of_node(
 #[cfg(test)]
 mod tests {
     use super::Recording;
+    use crate::answer::MainAnswer;
     use crate::error::RecordError;
     use crate::event::{JobEnding, RecordedEvent, RecordedHop, What};
     use crate::header::{DriverKind, Header, RecordedLink, RecordedNode, RecordedPe};
-    use crate::pe_record::{Bin, OTHER, PeRecord, Span, SpanCause, TASK, TypeTotal};
+    use crate::pe_record::{Bin, OTHER, PeRecord, Span, SpanCause, TASK, TimedSpan, TypeTotal};
     use std::fs;
 
     /// Two nodes with a PE each; the second received a message of the first.
@@ -285,6 +286,16 @@ mod tests {
         assert!(error.contains("unknown type or site"), "{error}");
         let error = broken(|it| it.pes[0].spans[0].cause.as_mut().unwrap().pe = 9);
         assert!(error.contains("unknown PE"), "{error}");
+        let error = broken(|it| {
+            it.pes[0].answers = vec![MainAnswer { asked_ns: 9, ..MainAnswer::default() }];
+        });
+        assert!(error.contains("an answer to main has an impossible time"), "{error}");
+        let error = broken(|it| {
+            it.pes[0].answers = vec![MainAnswer { span: Some((2, 0)), ..MainAnswer::default() }];
+        });
+        assert!(error.contains("an answer to main came from an unknown PE"), "{error}");
+        let error = broken(|it| it.pes[0].timed = vec![TimedSpan { number: 3, set_by: 3 }]);
+        assert!(error.contains("a timer is set after its message"), "{error}");
         let error = broken(|it| it.pes[0].kept_every = 3);
         assert!(error.contains("regular windows"), "{error}");
         let error = broken(|it| it.events[0].what = What::Left { node: 2 });

@@ -1,8 +1,9 @@
 //! Checks that the parts of a recording fit together, so that readers need not check indices.
 
+use crate::answer::MainAnswer;
 use crate::event::{JobEnding, RecordedEvent, RecordedHop, What};
 use crate::header::Header;
-use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK};
+use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK, TimedSpan};
 
 /// The latest time, 146 years: sums and differences of times fit 64 bits.
 const TIME_MAX_NS: u64 = 1 << 62;
@@ -92,6 +93,15 @@ pub(crate) fn problem_of_record(
     let is_caused = |span: &Span| {
         span.cause.as_ref().is_none_or(|cause| (cause.pe as usize) < header.pes.len())
     };
+    let is_answer_timed = |answer: &MainAnswer| {
+        answer.answered_ns < TIME_MAX_NS && answer.asked_ns <= answer.answered_ns
+    };
+    let is_answer_caused =
+        |answer: &MainAnswer| answer.span.is_none_or(|(pe, _)| (pe as usize) < header.pes.len());
+    let is_later = |pair: &[TimedSpan]| pair[0].number < pair[1].number;
+    let is_set_before = |timed: &TimedSpan| timed.set_by < timed.number;
+    let are_timers_good =
+        record.timed.windows(2).all(is_later) && record.timed.iter().all(is_set_before);
     let checks = [
         (is_of_node, "it has a PE of another node"),
         (record.began_ns < TIME_MAX_NS, "it begins at an impossible time"),
@@ -106,6 +116,9 @@ pub(crate) fn problem_of_record(
         (record.spans.windows(2).all(is_ordered), "its spans are in no order"),
         (record.spans.iter().all(is_timed), "a span has an impossible time"),
         (record.spans.iter().all(is_caused), "a message came from an unknown PE"),
+        (record.answers.iter().all(is_answer_timed), "an answer to main has an impossible time"),
+        (record.answers.iter().all(is_answer_caused), "an answer to main came from an unknown PE"),
+        (are_timers_good, "a timer is set after its message"),
     ];
     checks.into_iter().find(|(is_good, _)| !is_good).map(|(_, problem)| problem)
 }

@@ -1,7 +1,6 @@
 //! Predictions of `gridctl plan` stay within 5 % of the simulator: those of a step, and those of a
-//! job but for one round trip between sites, since requests of main are not in a recording. The
-//! example
-//! `plan_accuracy` has more of them, and prints those that are further away.
+//! job but for one round trip between sites. The example `plan_accuracy` has more of them, and
+//! prints those that are further away.
 #![allow(missing_docs, clippy::unwrap_used, dead_code)]
 
 #[path = "../examples/plan_accuracy/cells.rs"]

@@ -56,8 +56,8 @@ pub(crate) struct PlanArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-    /// A program to simulate and record first, on one site with as many PEs, and its arguments.
-    /// Give it few steps.
+    /// A program to simulate and record first, on as many PEs, and its arguments. Give it few
+    /// steps.
     #[command(subcommand)]
     pub(crate) program: Option<Command>,
 }
@@ -123,8 +123,8 @@ A recording is replayed on the grid: the same handlers and messages, over its li
 job of tasks follows from a formula instead. Record in virtual time, on as many PEs as the grid has
 or a multiple: then each actor is where it would be created. Record few steps, and use --times.
 
-Without a recording, PROGRAM is simulated on one site first. A program of tasks that is planned for
-several sites is simulated on two.
+Without a recording, PROGRAM is simulated on one site first. Programs of tasks and of ranks that are
+planned for several sites are simulated on as many, since what they send follows the sites.
 
 Examples:
   gridctl plan -e 4x8,wan=20ms leanmd --steps 20

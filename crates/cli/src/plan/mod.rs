@@ -15,6 +15,7 @@ use crate::error::CliError;
 use crate::grid;
 use crate::output;
 use crate::progress::Progress;
+use crate::quantity::count;
 use crate::recorded;
 use comparison::Comparison;
 use gridspan_plan::{ActorPlacement, JobModel, SizedRecording};
@@ -54,40 +55,79 @@ fn place(args: &PlanArgs) -> Result<GridSpec, CliError> {
 }
 
 fn compared(args: &PlanArgs, grid: &GridSpec) -> Result<Comparison, CliError> {
-    let (recordings, is_own) = recordings(args, grid)?;
-    let model = model(args, grid, recordings.as_slice(), is_own)?;
+    let recordings = recordings(args, grid)?;
+    let model = model(args, &recordings)?;
     let placement = match args.balance {
         None => ActorPlacement::Created,
         Some(name) => ActorPlacement::Strategy { name: name.to_string(), seed: args.seed },
     };
     let job = recordings.last().map(|recording| recording.header.job.clone());
     let job = job.unwrap_or_default();
-    Comparison::new(&job, &model, grid, &placement, args)
+    let note = recordings.last().and_then(|last| note_on_sites(last, model.is_of_tasks(), grid));
+    let mut comparison = Comparison::new(&job, &model, grid, &placement, args)?;
+    comparison.notes.extend(note);
+    Ok(comparison)
 }
 
 /// Returns the recordings that are named, or else a simulated one.
-fn recordings(args: &PlanArgs, grid: &GridSpec) -> Result<(Vec<Recording>, bool), CliError> {
+fn recordings(args: &PlanArgs, grid: &GridSpec) -> Result<Vec<Recording>, CliError> {
     match (&args.program, args.recordings.is_empty()) {
         (Some(_), false) => Err(CliError::PlanOfTwo),
         (None, true) => Err(CliError::PlanOf),
         (None, false) => {
             let read = args.recordings.iter().map(|source| recorded::read(&source.folder));
-            Ok((read.collect::<Result<Vec<_>, _>>()?, false))
+            Ok(read.collect::<Result<Vec<_>, _>>()?)
         }
         (Some(program), true) => {
             let nodes = grid.layout().pe_count();
             let recording = record::simulated(&format!("1x{nodes}"), args.seed, program)?;
-            Ok((vec![recording], true))
+            match needs_sites(&recording, grid)? {
+                None => Ok(vec![recording]),
+                Some(spec) => Ok(vec![record::simulated(&spec, args.seed, program)?]),
+            }
         }
     }
 }
 
-fn model(
-    args: &PlanArgs,
-    grid: &GridSpec,
-    recordings: &[Recording],
-    is_own: bool,
-) -> Result<JobModel, CliError> {
+/// Describes the sites on which a job must be recorded whose recording on one site does not show
+/// what it does on those of a grid: how tasks are stolen over a wide area, or which messages the
+/// collective operations of ranks send.
+fn needs_sites(recording: &Recording, grid: &GridSpec) -> Result<Option<String>, CliError> {
+    let Some(spec) = like(grid) else { return Ok(None) };
+    let needs = match is_of_ranks(recording) {
+        // The number of ranks may follow from that of PEs.
+        true => has_equal_sites(grid),
+        false => JobModel::of(&[recording])?.is_of_tasks(),
+    };
+    Ok(needs.then_some(spec))
+}
+
+/// Whether ranks are among the actors of a recorded job.
+fn is_of_ranks(recording: &Recording) -> bool {
+    let mut types = recording.pes.iter().flat_map(|record| &record.types);
+    types.any(|name| gridspan::ranks::is_rank_type(name))
+}
+
+/// Says what a recording on another number of sites does not show.
+fn note_on_sites(recording: &Recording, is_of_tasks: bool, grid: &GridSpec) -> Option<String> {
+    let recorded = recording.header.sites.len();
+    let wanted = grid.layout().site_count() as usize;
+    if recorded == wanted {
+        return None;
+    }
+    let [here, there] = [recorded, wanted].map(|sites| count(sites, "site"));
+    if is_of_ranks(recording) {
+        return Some(format!(
+            "the ranks were recorded on {here}, and send other messages on {there}, since \
+             collective operations follow the sites; record them on {there}"
+        ));
+    }
+    (is_of_tasks && wanted > recorded && recorded > 1).then(|| {
+        format!("the tasks were recorded on {here}; more sites lose more time than is predicted")
+    })
+}
+
+fn model(args: &PlanArgs, recordings: &[Recording]) -> Result<JobModel, CliError> {
     if let Some(size) = args.size {
         let sizes: Option<Vec<f64>> = args.recordings.iter().map(|source| source.size).collect();
         let (Some(sizes), [first, second]) = (sizes, recordings) else {
@@ -100,41 +140,56 @@ fn model(
         return Ok(JobModel::of_size(sized, size)?);
     }
     let all: Vec<&Recording> = recordings.iter().collect();
-    let model = JobModel::of(&all)?;
-    if is_own
-        && model.is_of_tasks()
-        && let Some(program) = &args.program
-        && let Some(spec) = two_sites(grid)
-    {
-        // One site does not show what stealing between sites takes.
-        let recording = record::simulated(&spec, args.seed, program)?;
-        return Ok(JobModel::of(&[&recording])?);
-    }
-    Ok(model)
+    Ok(JobModel::of(&all)?)
 }
 
-/// Describes two sites with about the PEs and the longest latency of a grid, if it has several.
-fn two_sites(grid: &GridSpec) -> Option<String> {
+/// Whether all sites of a grid have the same number of PEs.
+fn has_equal_sites(grid: &GridSpec) -> bool {
+    let layout = grid.layout();
+    let pes = |site| layout.nodes_in(site).map(|node| layout.place(node).pes.len()).sum::<usize>();
+    let mut each = layout.sites().map(pes);
+    let first = each.next();
+    each.all(|pes| Some(pes) == first)
+}
+
+/// Describes equal sites with about the PEs and the longest latency of a grid, if it has several.
+fn like(grid: &GridSpec) -> Option<String> {
     let layout = grid.layout();
     let all = || layout.sites();
     let pairs = all().flat_map(|from| all().map(move |to| (from, to)));
     let far = pairs.filter(|(from, to)| from != to);
     let latency = far.map(|(from, to)| grid.link_between(from, to).latency.duration()).max()?;
-    let nodes = layout.pe_count().div_ceil(2);
-    Some(format!("2x{nodes},wan={}us", latency.as_micros().max(1)))
+    let sites = layout.site_count();
+    let nodes = layout.pe_count().div_ceil(sites);
+    Some(format!("{sites}x{nodes},wan={}us", latency.as_micros().max(1)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::two_sites;
+    use super::{has_equal_sites, like, note_on_sites};
+    use gridspan_record::{Header, Recording};
     use gridspan_topology::GridSpec;
 
     #[test]
-    fn tasks_are_recorded_on_two_sites_as_far_apart_as_those_of_the_grid() {
+    fn jobs_are_recorded_on_as_many_sites_as_far_apart_as_those_of_the_grid() {
         let grid = GridSpec::from_emulate("3x2,wan=20ms").unwrap();
-        let spec = two_sites(&grid).unwrap();
-        assert_eq!(spec, "2x3,wan=20000us");
+        let spec = like(&grid).unwrap();
+        assert_eq!(spec, "3x2,wan=20000us");
         assert!(GridSpec::from_emulate(&spec).is_ok());
-        assert_eq!(two_sites(&GridSpec::single(4)), None);
+        assert!(has_equal_sites(&grid));
+        assert_eq!(like(&GridSpec::single(4)), None);
+    }
+
+    #[test]
+    fn tasks_of_fewer_sites_are_noted() {
+        let grid = GridSpec::from_emulate("4x2,wan=5ms").unwrap();
+        let recorded = |sites: &[&str]| {
+            let sites = sites.iter().map(|site| (*site).to_owned()).collect();
+            Recording { header: Header { sites, ..Header::default() }, ..Recording::default() }
+        };
+        let note = note_on_sites(&recorded(&["a", "b"]), true, &grid).unwrap();
+        assert!(note.contains("recorded on 2 sites"), "{note}");
+        assert_eq!(note_on_sites(&recorded(&["a", "b"]), false, &grid), None);
+        assert_eq!(note_on_sites(&recorded(&["a", "b", "c", "d"]), true, &grid), None);
     }
 }

@@ -48,7 +48,11 @@ fn headline(plan: &Comparison) -> String {
     text.push('\n');
     if forecast.steps > 0 {
         let steps = count(forecast.steps as usize, "step");
-        text += &format!("{steps} recorded, {} times as many predicted\n", digits(plan.times));
+        let predicted = (f64::from(forecast.steps) * plan.times).round() as u64;
+        text += &match predicted == u64::from(forecast.steps) {
+            true => format!("{steps} recorded and predicted\n"),
+            false => format!("{steps} recorded, {predicted} predicted\n"),
+        };
     }
     if !plan.is_of_tasks {
         text += &match plan.placement.as_str() {

@@ -3,7 +3,9 @@
 use super::*;
 use crate::fixtures::{Exchange, MS};
 use crate::forecast::Bottleneck;
-use gridspan_record::{PeRecord, RecordedEvent, Span, SpanCause, TASK, TypeTotal};
+use gridspan_record::{
+    MainAnswer, MainWait, PeRecord, RecordedEvent, Span, SpanCause, TASK, TimedSpan, TypeTotal,
+};
 
 fn exchange(latency_ms: u64, rounds: usize) -> Exchange {
     Exchange { rounds, compute_ns: [2 * MS, 3 * MS], latency_ns: latency_ms * MS }
@@ -189,4 +191,150 @@ fn absurd_times_and_links_give_a_result() {
     let model = JobModel::of(&[&recording]).unwrap();
     let found = forecast(&model, "2x1,wan=1ms,rate=1mbit", 1.0);
     assert_eq!(found.total_ns, u64::MAX, "twelve times 2^61 ns, which fit no number");
+}
+
+/// Two PEs at two sites without actors, in a job that ends at this time.
+fn without_actors(latency_ns: u64, end_ns: u64) -> Recording {
+    let mut recording = Exchange { latency_ns, ..exchange(0, 1) }.recording();
+    recording.pes.iter_mut().for_each(|record| record.spans.clear());
+    if let Some(ending) = &mut recording.ending {
+        ending.at_ns = end_ns;
+    }
+    recording
+}
+
+fn from_main(sent_ns: u64, received_ns: u64) -> Option<SpanCause> {
+    Some(SpanCause { sent_ns, received_ns, ..SpanCause::default() })
+}
+
+/// Main creates an actor on the other PE, which takes a round trip and 1 ms. Then it asks the
+/// actor, which computes for 2 ms and answers. Main does that again.
+fn questions(latency_ms: u64) -> Recording {
+    let (latency, mut now) = (latency_ms * MS, 0);
+    let mut recording = without_actors(latency, 6 * latency + 5 * MS);
+    let created = Span { begin_ns: latency, actor: 7, ..Span::default() };
+    recording.pes[1].spans.push(created);
+    let answered_ns = 2 * latency + MS;
+    let wait = MainWait::EachPe;
+    recording.pes[0].answers.push(MainAnswer { asked_ns: now, answered_ns, wait, span: None });
+    now = answered_ns;
+    for number in 1..=2 {
+        let begin_ns = now + latency;
+        let cause = from_main(now, begin_ns);
+        let (duration_ns, actor) = (2 * MS, 7);
+        let span = Span { number, begin_ns, duration_ns, actor, cause, ..Span::default() };
+        let (asked_ns, answered_ns) = (now, span.end_ns() + latency);
+        let (wait, answering) = (MainWait::Actor, Some((1, number)));
+        let answer = MainAnswer { asked_ns, answered_ns, wait, span: answering };
+        recording.pes[0].answers.push(answer);
+        recording.pes[1].spans.push(span);
+        now = answered_ns;
+    }
+    recording
+}
+
+#[test]
+fn requests_of_main_take_the_round_trips_of_the_grid() {
+    let model = JobModel::of(&[&questions(10)]).unwrap();
+    for latency_ms in [1, 10, 37] {
+        let found = forecast(&model, &format!("2x1,wan={latency_ms}ms"), 1.0);
+        // A round trip for the actor, and one for each question.
+        assert_eq!(found.total_ns, (3 * 2 * latency_ms + 1 + 2 * 2) * MS, "{latency_ms} ms");
+    }
+    // On half as fast a PE, the two answers take 2 ms longer each.
+    let slow = forecast(&model, "2x1,wan=10ms,speed=1/2", 1.0);
+    assert_eq!(slow.total_ns, (60 + 1 + 2 * 4) * MS);
+}
+
+#[test]
+fn a_timer_starts_when_its_handler_has_ended() {
+    // An actor computes for 1 ms, sleeps for 5 ms, computes for 2 ms, and sends to an actor beside
+    // main, which computes for 1 ms and contributes to a reduction.
+    let job = |latency: u64| {
+        let end_ns = 2 * latency + 9 * MS + 1_000;
+        let mut recording = without_actors(latency, end_ns);
+        let span = |number, begin_ns, duration_ns, actor, cause| Span {
+            number,
+            begin_ns,
+            duration_ns,
+            actor,
+            cause,
+            ..Span::default()
+        };
+        let sent_ns = latency + 8 * MS;
+        let received_ns = sent_ns + latency;
+        let told = SpanCause { pe: 1, span: Some(1), sent_ns, received_ns, bytes: 0 };
+        recording.pes[1].spans = vec![
+            span(0, latency, MS, 7, from_main(0, latency)),
+            span(1, latency + 6 * MS, 2 * MS, 7, None),
+        ];
+        recording.pes[1].timed = vec![TimedSpan { number: 1, set_by: 0 }];
+        recording.pes[0].spans = vec![span(0, received_ns, MS, 8, Some(told))];
+        let wait = MainWait::Contributions;
+        let reduced = MainAnswer { asked_ns: 0, answered_ns: end_ns, wait, span: None };
+        recording.pes[0].answers = vec![reduced];
+        recording
+    };
+    let model = JobModel::of(&[&job(10 * MS)]).unwrap();
+    for latency_ms in [1, 10, 37] {
+        let found = forecast(&model, &format!("2x1,wan={latency_ms}ms"), 1.0);
+        assert_eq!(found.total_ns, (2 * latency_ms + 9) * MS + 1_000, "{latency_ms} ms");
+    }
+}
+
+#[test]
+fn a_job_ends_after_the_last_answer_whatever_still_runs() {
+    let mut recording = questions(10);
+    // The actor sends itself a message with its last answer, and computes for a second.
+    let begin_ns = 65 * MS;
+    let cause = Some(SpanCause { pe: 1, span: Some(2), sent_ns: begin_ns, ..SpanCause::default() });
+    let late =
+        Span { number: 3, begin_ns, duration_ns: 1_000 * MS, actor: 7, cause, ..Span::default() };
+    recording.pes[1].spans.push(late);
+    let model = JobModel::of(&[&recording]).unwrap();
+    let found = forecast(&model, "2x1,wan=37ms", 1.0);
+    assert_eq!(found.total_ns, (3 * 2 * 37 + 1 + 2 * 2) * MS);
+}
+
+#[test]
+fn what_is_sent_after_two_messages_waits_for_the_later_one() {
+    // Main starts a sender on each PE, which compute for 5 ms here and 1 ms there. A collector on
+    // this PE awaits both messages, computes for 2 ms, and sends to a sink on the other PE, which
+    // computes for 1 ms and contributes to a reduction.
+    let ends_ns = |latency: u64| {
+        let collected = (5 * MS).max(2 * latency + MS);
+        collected + 2 * MS + latency + MS + latency + 1_000
+    };
+    let latency = MS;
+    let mut recording = without_actors(latency, ends_ns(latency));
+    let names = ["Sender", "Collector", "Sink"].map(str::to_owned);
+    recording.pes.iter_mut().for_each(|record| record.types = names.to_vec());
+    let span = |number, [begin_ms, duration_ms]: [u64; 2], kind, cause| Span {
+        number,
+        begin_ns: begin_ms * MS,
+        duration_ns: duration_ms * MS,
+        kind,
+        actor: u64::from(kind) + 10,
+        cause,
+        ..Span::default()
+    };
+    let from = |pe, span, [sent_ms, received_ms]: [u64; 2]| {
+        let (sent_ns, received_ns) = (sent_ms * MS, received_ms * MS);
+        Some(SpanCause { pe, span: Some(span), sent_ns, received_ns, bytes: 0 })
+    };
+    let there = Span { actor: 20, ..span(0, [1, 1], 0, from_main(0, latency)) };
+    // The message of the other PE comes first in the recording, while this PE computes.
+    recording.pes[0].spans = vec![
+        span(0, [0, 5], 0, from_main(0, 0)),
+        span(1, [5, 0], 1, from(1, 0, [2, 3])),
+        span(2, [5, 2], 1, from(0, 0, [5, 5])),
+    ];
+    recording.pes[1].spans = vec![there, span(1, [8, 1], 2, from(0, 2, [7, 8]))];
+    let (answered_ns, wait) = (ends_ns(latency), MainWait::Contributions);
+    recording.pes[0].answers = vec![MainAnswer { asked_ns: 0, answered_ns, wait, span: None }];
+    let model = JobModel::of(&[&recording]).unwrap();
+    for latency_ms in [1, 2, 10, 37] {
+        let found = forecast(&model, &format!("2x1,wan={latency_ms}ms"), 1.0);
+        assert_eq!(found.total_ns, ends_ns(latency_ms * MS), "{latency_ms} ms");
+    }
 }

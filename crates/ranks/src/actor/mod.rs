@@ -41,6 +41,15 @@ use std::time::Duration;
 /// Time after which a rank that was moved away from its futures asks again to go back.
 const RETURN_AFTER: Duration = Duration::from_millis(50);
 
+/// Whether an actor type of this name, as recordings of jobs have them, runs ranks.
+///
+/// ```
+/// assert!(!gridspan::ranks::is_rank_type("stencil::Block"));
+/// ```
+pub fn is_rank_type(name: &str) -> bool {
+    name.starts_with(concat!(module_path!(), "::RankActor<"))
+}
+
 /// The stage of a rank's life.
 #[derive(Serialize, Deserialize)]
 enum Life<I, S, V> {
@@ -460,4 +469,33 @@ impl<P: RankProgram> RankActor<P> {
 /// Tells main that a rank has come to a migration point, or has ended.
 fn arrive<P: RankProgram>(goes_on: bool, cx: &mut Context<'_, RankActor<P>>) {
     cx.contribute(Op::Sum, u64::from(goes_on), To::main());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Continuation, Rank, StructProgram};
+    use std::any::type_name;
+
+    #[derive(Serialize, Deserialize)]
+    struct Idle;
+
+    impl Rank for Idle {
+        type Init = ();
+        type Value = ();
+
+        fn create((): (), _world: &Comm) -> Self {
+            Self
+        }
+
+        async fn run(self, _world: Comm) -> Result<Continuation<Self>, RankError> {
+            Ok(Continuation::Done(()))
+        }
+    }
+
+    #[test]
+    fn the_actor_type_of_ranks_is_told_by_its_name() {
+        assert!(is_rank_type(type_name::<RankActor<StructProgram<Idle>>>()));
+        assert!(!is_rank_type(type_name::<Vec<RankActor<StructProgram<Idle>>>>()));
+    }
 }

@@ -1,7 +1,7 @@
 //! Recordings in virtual time: the same for the same seed, and with the causes of all handlers.
 
 use crate::common::comb::{Comb, Nodes, take_runs};
-use gridspan_record::{Bin, PeRecord, TASK, encode_records};
+use gridspan_record::{Bin, MainAnswer, MainWait, PeRecord, TASK, encode_records};
 use gridspan_runtime::pe::{RecordSettings, Records};
 use gridspan_runtime::{
     Actor, AskError, Context, InStep, Ix1, Job, Op, PeId, Reply, SectionRef, To,
@@ -136,6 +136,28 @@ fn causes_lead_to_spans_that_sent_before_the_message_was_received() {
 }
 
 #[test]
+fn the_answers_for_which_main_waits_are_recorded_on_its_pe() {
+    let (report, records) = record(16 << 20, None);
+    assert!(records[1..].iter().all(|record| record.answers.is_empty()));
+    let answers = &records[0].answers;
+    let times: Vec<u64> = answers.iter().map(|answer| answer.answered_ns).collect();
+    assert!(times.is_sorted() && times.iter().all(|at| *at <= report.virtual_time.as_nanos()));
+    let took = |wait: MainWait| -> Vec<u64> {
+        answers.iter().filter(|answer| answer.wait == wait).map(MainAnswer::took_ns).collect()
+    };
+    // A round trip between the sites takes 4 ms. All PEs confirm that they have created runners,
+    // and then workers; and they answer two rounds in a row once no message is left.
+    let created = took(MainWait::EachPe);
+    assert!(created.len() >= 2, "{answers:?}");
+    assert!(created.iter().all(|took| (4 * MS..8 * MS).contains(took)), "{created:?}");
+    assert!(matches!(took(MainWait::Quiescence)[..], [took] if took > 8 * MS), "{answers:?}");
+    assert!(matches!(took(MainWait::Contributions)[..], [took] if took >= 4 * MS), "{answers:?}");
+    // The worker that had the first task answers once all tasks have run.
+    let told = answers.iter().rfind(|answer| answer.wait == MainWait::Actor).unwrap();
+    assert!(told.span.is_some(), "{told:?}");
+}
+
+#[test]
 fn handlers_of_all_kinds_of_messages_have_a_cause_with_a_span() {
     let (_, records) = record(16 << 20, None);
     let runner = number_of(&records[0], "Runner");
@@ -234,4 +256,16 @@ fn messages_of_timers_have_no_cause() {
     let spans: Vec<_> = spans.filter(|span| span.kind == sleeper).collect();
     assert_eq!(spans.iter().filter(|span| span.cause.is_some()).count(), 4, "broadcasts");
     assert!(spans.len() >= 8, "{spans:?}");
+    // Instead, it is known which handler has set the timer.
+    let lap = u64::try_from(LAP.as_nanos()).unwrap();
+    for record in &records {
+        let span = |number| record.spans.iter().find(|span| span.number == number).unwrap();
+        for timed in &record.timed {
+            let [set, handled] = [timed.set_by, timed.number].map(span);
+            assert!(set.actor == handled.actor && handled.cause.is_none(), "{set:?} {handled:?}");
+            // A turn begins before its first handler.
+            assert!(handled.begin_ns >= set.begin_ns + lap / 2, "{set:?} {handled:?}");
+        }
+    }
+    assert_eq!(records.iter().map(|record| record.timed.len()).sum::<usize>(), 4);
 }

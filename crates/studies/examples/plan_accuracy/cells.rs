@@ -133,6 +133,16 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         job: "jacobi",
         about: "the same on ranks",
+        recorded: &[recorded("2x4,wan=4ms", RANKS)],
+        cells: &[
+            on("2x4,wan=2ms", RANKS).shown(),
+            on("2x4,wan=10ms", RANKS).shown(),
+            on("2x2,wan=20ms", RANKS).shown(),
+        ],
+    },
+    Scenario {
+        job: "jacobi",
+        about: "on ranks, whose collective operations take other ways on one site",
         recorded: &[recorded("1x8", RANKS)],
         cells: &[
             on("2x4,wan=2ms", RANKS).shown(),
@@ -151,6 +161,12 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             on("2x4,wan=5ms", TREE).shown(),
             on("4x2,wan=5ms", TREE).shown(),
         ],
+    },
+    Scenario {
+        job: "uts",
+        about: "tasks at four sites",
+        recorded: &[recorded("4x1,wan=4ms", TREE), recorded("4x1,wan=10ms", TREE)],
+        cells: &[on("4x1,wan=7ms", TREE).shown(), on("4x2,wan=5ms", TREE).shown()],
     },
     Scenario {
         job: "hydropad",

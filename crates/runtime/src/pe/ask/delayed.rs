@@ -13,13 +13,15 @@ pub(super) struct DelayedMessage<A: Actor> {
     pub(super) to: ActorId,
     pub(super) kind: KindId,
     pub(super) message: A::Message,
+    /// The span that has set the timer, if the job is recorded.
+    pub(super) set_by: Option<u64>,
 }
 
 impl<A: Actor> Delayed<Core> for DelayedMessage<A> {
     fn send(self: Box<Self>, core: &mut Core) {
         core.processed += 1;
-        let Self { to, message, .. } = *self;
-        core.send_timed(|core| core.send::<A>(Sender::Pe, to, 0, message));
+        let Self { to, message, set_by, .. } = *self;
+        core.send_timed(to, set_by, |core| core.send::<A>(Sender::Pe, to, 0, message));
     }
 
     fn receiver(&self) -> ActorId {
@@ -48,7 +50,8 @@ impl Delayed<Core> for RestoredMessage {
     fn send(self: Box<Self>, core: &mut Core) {
         core.processed += 1;
         let Self { to, kind, message, .. } = *self;
-        core.send_timed(|core| core.send_encoded(kind, to, Payload::Bytes(message)));
+        let message = Payload::Bytes(message);
+        core.send_timed(to, None, |core| core.send_encoded(kind, to, message));
     }
 
     fn receiver(&self) -> ActorId {

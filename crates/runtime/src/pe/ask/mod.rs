@@ -14,6 +14,7 @@ use crate::pe::ask::delayed::DelayedMessage;
 use crate::pe::ask::waits::{AfterAnswer, Question, Resume};
 use crate::pe::core::Core;
 use crate::pe::timers::TimerId;
+use gridspan_record::MainWait;
 use gridspan_topology::{PeId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -44,7 +45,9 @@ impl Core {
         resume: impl FnOnce(&mut Self, Result<T, AskError>) + Send + 'static,
     ) -> Reply<T> {
         let question = Question { by: ActorId::system(MAIN_PE), to: Some(to), at: self.now };
-        self.expect_reply(Some(question), timeout, resume)
+        let reply = self.expect_reply(Some(question), timeout, resume);
+        self.note_asked(reply.slot, MainWait::Actor);
+        reply
     }
 
     /// Opens a slot for an answer to an actor, which asks another. Until the answer arrives or
@@ -100,6 +103,7 @@ impl Core {
             Some(unanswered) => {
                 self.timers.cancel(unanswered.timer);
                 let answer = self.begin_origin(answer);
+                self.note_answered(slot, true);
                 self.close_question(unanswered, Ok(answer));
                 self.end_origin();
             }
@@ -127,7 +131,8 @@ impl Core {
         let Some(kind) = self.kind_in::<A>(to.collection) else {
             return Timer { pe: self.me, at: Time::MAX, number: u64::MAX };
         };
-        let message = Box::new(DelayedMessage::<A> { to, kind, message });
+        let set_by = self.timer_span();
+        let message = Box::new(DelayedMessage::<A> { to, kind, message, set_by });
         let TimerId(at, number) = self.timers.delay(self.now + delay, message);
         Timer { pe: self.me, at, number }
     }
@@ -153,7 +158,8 @@ impl Core {
     pub(crate) fn when_quiescent<A: Actor>(&mut self, to: ActorId, message: A::Message) {
         let Some(kind) = self.kind_in::<A>(to.collection) else { return };
         let question = Question { by: to, to: None, at: self.now };
-        let after = AfterAnswer::Quiescent(Box::new(DelayedMessage::<A> { to, kind, message }));
+        let message = DelayedMessage::<A> { to, kind, message, set_by: None };
+        let after = AfterAnswer::Quiescent(Box::new(message));
         let slot = self.open_question((Some(question), None), Duration::MAX, after);
         let request = MainRequest::Quiescence;
         self.post(COORDINATOR, Control::MainRequest { slot, request });
@@ -165,13 +171,14 @@ impl Core {
         request: MainRequest,
         resume: impl FnOnce(&mut Self, T) + Send + 'static,
     ) {
-        let slot = self.expect_coordinator(resume);
+        let slot = self.expect_coordinator(wait_of(&request), resume);
         self.post(COORDINATOR, Control::MainRequest { slot, request });
     }
 
-    /// Opens a slot for an answer from the coordinator to main.
+    /// Opens a slot for an answer from the coordinator to main. `wait`: what main waits for.
     pub(crate) fn expect_coordinator<T: DeserializeOwned + 'static>(
         &mut self,
+        wait: MainWait,
         resume: impl FnOnce(&mut Self, T) + Send + 'static,
     ) -> u64 {
         let answered = |core: &mut Self, answer: Result<T, AskError>| match answer {
@@ -180,14 +187,17 @@ impl Core {
         };
         let reply = self.expect_reply(None, Duration::MAX, answered);
         self.waits.note_for_main(reply.slot);
+        self.note_asked(reply.slot, wait);
         reply.slot
     }
 
     /// Calls `awake` after a delay for which main sleeps.
     pub(crate) fn sleep(&mut self, delay: Duration, awake: impl FnOnce() + Send + 'static) {
         let number = self.looks.begin_sleep(self.now + delay);
+        let asked_ns = self.main_asks();
         self.run_after(delay, move |core| {
             core.looks.end_sleep(number);
+            core.note_slept(asked_ns);
             awake();
         });
     }
@@ -199,5 +209,21 @@ impl Core {
         action: impl FnOnce(&mut Self) + Send + 'static,
     ) {
         self.timers.set(self.now + delay, Box::new(action));
+    }
+}
+
+/// What main waits for with a request to the coordinator, for the recording of the job.
+fn wait_of(request: &MainRequest) -> MainWait {
+    match request {
+        // The answer is the identifier; the members of a collection are awaited apart.
+        MainRequest::Create { .. } | MainRequest::KnownLinks => MainWait::Coordinator,
+        MainRequest::Publish { .. } => MainWait::EachPe,
+        MainRequest::Reduction { .. } => MainWait::Contributions,
+        MainRequest::Quiescence | MainRequest::Completion { .. } => MainWait::Quiescence,
+        MainRequest::Places | MainRequest::Links => MainWait::Links,
+        MainRequest::Rebalance
+        | MainRequest::LinkChange
+        | MainRequest::MoveCoordinator { .. }
+        | MainRequest::Checkpoint { .. } => MainWait::Other,
     }
 }

@@ -32,6 +32,7 @@ impl Core {
             self.now + timeout,
             Box::new(move |core| {
                 if let Some(unanswered) = core.waits.take(slot) {
+                    core.note_answered(slot, false);
                     core.close_question(unanswered, Err(AskError::Timeout));
                 }
             }),

@@ -10,6 +10,7 @@ use crate::message::codec;
 use crate::message::payload::Payload;
 use crate::message::{Control, MainRequest};
 use crate::pe::core::Core;
+use gridspan_record::MainWait;
 use gridspan_topology::PeId;
 use serde::Serialize;
 use std::any::type_name;
@@ -54,7 +55,7 @@ impl Core {
         // The answer to `created` follows the identifier, which is stored by then.
         let id = Arc::new(OnceLock::new());
         let known = id.clone();
-        let created = self.expect_coordinator(move |_, ()| {
+        let created = self.expect_coordinator(MainWait::EachPe, move |_, ()| {
             if let Some(&id) = known.get() {
                 done(id);
             }
@@ -78,7 +79,7 @@ impl Core {
         let shape = local.info.shape;
         let id = Arc::new(OnceLock::new());
         let known = id.clone();
-        let created = self.expect_coordinator(move |_, missing: Option<Key>| match missing {
+        let answered = move |_: &mut Self, missing: Option<Key>| match missing {
             Some(key) => done(Err(GridError::NoPartner {
                 collection: base.0,
                 index: format!("{:?}", A::Index::from_key(key)),
@@ -88,7 +89,8 @@ impl Core {
                     done(Ok(id));
                 }
             }
-        });
+        };
+        let created = self.expect_coordinator(MainWait::EachPe, answered);
         self.request_collection::<A>(kind, (Map::Bound(base), shape), inits, (id, created));
     }
 

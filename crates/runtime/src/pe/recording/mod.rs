@@ -13,6 +13,9 @@
 //! PE, its span, and the time. On the way through a PE the trace is beside the message, never in
 //! it: `passing` while the message is delivered, `held` while it waits for its turn, and in
 //! `causes` while it is ready. Messages of a mailbox that moves with its actor lose their traces.
+//!
+//! **Main** is no actor, so it has no spans. On its PE, the recording has the answers for which it
+//! waits, with the times of its requests.
 
 pub(in crate::pe) mod causes;
 pub(in crate::pe) mod records;
@@ -25,7 +28,7 @@ use crate::message::trace::Trace;
 use crate::pe::Pe;
 use crate::pe::core::Core;
 use crate::pe::rank::{Rank, step_of};
-use gridspan_record::{Span, SpanCause, TASK, TimeUse};
+use gridspan_record::{MainAnswer, MainWait, Span, SpanCause, TASK, TimeUse};
 use gridspan_topology::{PeId, SiteId, Time};
 use state::{Recording, SavedCause};
 use std::time::Duration;
@@ -78,6 +81,7 @@ impl Core {
     pub(in crate::pe) fn note_ready(&mut self, kind: KindId, rank: Rank, header: Option<&Header>) {
         let Some(mut recording) = self.recording.take() else { return };
         let cause = self.cause_of(&mut recording, header, header.is_none());
+        recording.is_timed_ready |= recording.is_timed && cause.is_none();
         self.recording = Some(recording);
         if let (Some(causes), Some(cause)) = (&mut self.lanes.causes, cause) {
             causes.set_last(kind, rank, cause);
@@ -175,6 +179,46 @@ impl Core {
         }
     }
 
+    /// Notes that main waits for an answer in this slot.
+    pub(in crate::pe) fn note_asked(&mut self, slot: u64, wait: MainWait) {
+        let Some(asked_ns) = self.main_asks() else { return };
+        if let Some(recording) = &mut self.recording {
+            recording.asked.insert(slot, (asked_ns, wait));
+        }
+    }
+
+    /// The time of the recording at which main makes a request, if the job is recorded.
+    pub(in crate::pe) fn main_asks(&self) -> Option<u64> {
+        self.recording.as_ref().map(|recording| self.recorded_ns(recording))
+    }
+
+    /// Notes that the answer in this slot has come, if main waits for it, or that no answer came in
+    /// time. Call it between [`begin_origin`](Self::begin_origin) and
+    /// [`end_origin`](Self::end_origin), so that the message of the answer is known.
+    pub(in crate::pe) fn note_answered(&mut self, slot: u64, has_come: bool) {
+        let Some(mut recording) = self.recording.take() else { return };
+        if let Some((asked_ns, wait)) = recording.asked.remove(&slot) {
+            let answered_ns = self.recorded_ns(&recording).max(asked_ns);
+            let wait = if has_come { wait } else { MainWait::Time };
+            let origin = recording.origin.as_ref().filter(|_| has_come);
+            let span = origin.and_then(|origin| Some((origin.pe, origin.span?)));
+            recording.recorder.note_answer(MainAnswer { asked_ns, answered_ns, wait, span });
+        }
+        self.recording = Some(recording);
+    }
+
+    /// Notes that a sleep of main that began at `asked_ns` is over.
+    pub(in crate::pe) fn note_slept(&mut self, asked_ns: Option<u64>) {
+        let Some(mut recording) = self.recording.take() else { return };
+        if let Some(asked_ns) = asked_ns {
+            let answered_ns = self.recorded_ns(&recording).max(asked_ns);
+            let wait = MainWait::Time;
+            let answer = MainAnswer { asked_ns, answered_ns, wait, span: None };
+            recording.recorder.note_answer(answer);
+        }
+        self.recording = Some(recording);
+    }
+
     /// Begins to deliver a message with this trace and size. A message without a trace is a copy of
     /// one whose origin is known, or is sent now.
     pub(in crate::pe) fn begin_passing(&mut self, traced: Option<(Trace, u32)>) {
@@ -215,16 +259,27 @@ impl Core {
         }
     }
 
-    /// Sends the message of a timer, which has no cause.
-    pub(in crate::pe) fn send_timed(&mut self, send: impl FnOnce(&mut Self)) {
-        self.set_timed(true);
-        send(self);
-        self.set_timed(false);
+    /// The span that is running, which sets a timer.
+    pub(in crate::pe) fn timer_span(&self) -> Option<u64> {
+        self.recording.as_ref().and_then(|recording| recording.current)
     }
 
-    fn set_timed(&mut self, is_timed: bool) {
+    /// Sends the message of a timer, which has no cause. `set_by`: the span that set the timer.
+    pub(in crate::pe) fn send_timed(
+        &mut self,
+        to: ActorId,
+        set_by: Option<u64>,
+        send: impl FnOnce(&mut Self),
+    ) {
         if let Some(recording) = &mut self.recording {
-            recording.is_timed = is_timed;
+            (recording.is_timed, recording.is_timed_ready) = (true, false);
+        }
+        send(self);
+        if let Some(recording) = &mut self.recording {
+            recording.is_timed = false;
+            if let Some(set_by) = set_by.filter(|_| recording.is_timed_ready) {
+                recording.add_timer(hash(to), set_by);
+            }
         }
     }
 
@@ -237,7 +292,21 @@ impl Core {
         if let Some(recording) = &mut self.recording {
             recording.recorder.note_queue(ready + 1);
         }
+        let has_cause = cause.is_some();
         self.open_span(slot, step_of(rank.priority), cause, ended_ns);
+        if !has_cause && self.recording.is_some() {
+            self.note_timer(slot);
+        }
+    }
+
+    /// Notes which span set the timer whose message is handled, if it is the message of a timer.
+    #[cold]
+    fn note_timer(&mut self, slot: Slot) {
+        let receiver = hash(self.id_in(slot));
+        let Some(recording) = &mut self.recording else { return };
+        if let Some(set_by) = recording.take_timer(receiver) {
+            recording.recorder.note_timed(set_by);
+        }
     }
 
     /// Begins the span of an actor's code outside message handlers.

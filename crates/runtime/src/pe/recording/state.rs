@@ -5,8 +5,8 @@ use crate::message::envelope::Header;
 use crate::message::trace::Trace;
 use crate::pe::recording::causes::Causes;
 use crate::pe::recording::records::{RecordSettings, Records};
-use gridspan_record::{Recorder, RecorderConfig, SpanCause, TimeUse};
-use std::collections::BTreeMap;
+use gridspan_record::{MainWait, Recorder, RecorderConfig, SpanCause, TimeUse};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Divisor of a PE's budget that gives the bytes for causes of messages that wait for their turn or
@@ -45,12 +45,22 @@ pub(crate) struct Recording {
     /// The cause of all messages that are being delivered or sent: a multicast, a broadcast or an
     /// answer.
     pub(super) origin: Option<SpanCause>,
+    /// What main waits for: by the slot of the answer, the time of the request and its kind. As
+    /// many as there are unanswered requests of main.
+    pub(super) asked: BTreeMap<u64, (u64, MainWait)>,
     held: BTreeMap<HeldKey, SpanCause>,
     /// Maximum number of entries in `held`.
     held_max: usize,
     /// Whether a timer sends the message that is being delivered, which has no cause.
     pub(super) is_timed: bool,
+    /// Whether that message has become ready on this PE.
+    pub(super) is_timed_ready: bool,
+    /// By receiver: the spans that set the timers whose messages are ready, in order.
+    timers: BTreeMap<u64, VecDeque<u64>>,
 }
+
+/// Maximum number of receivers with ready messages of timers. Entries of removed messages may remain.
+const TIMED_RECEIVERS_MAX: usize = 4096;
 
 /// The cause of a message, saved while a copy of the message is sent.
 pub(crate) struct SavedCause {
@@ -82,9 +92,12 @@ impl Recording {
             arrived_ns: None,
             passing: None,
             origin: None,
+            asked: BTreeMap::new(),
             held: BTreeMap::new(),
             held_max: for_causes / HELD_BYTES,
             is_timed: false,
+            is_timed_ready: false,
+            timers: BTreeMap::new(),
         }
     }
 
@@ -146,6 +159,24 @@ impl Recording {
         let Trace { pe, span, sent_ns } = trace;
         let received_ns = self.arrived_ns.unwrap_or_else(now_ns);
         SpanCause { pe, span, sent_ns, received_ns, bytes }
+    }
+
+    /// Notes that a message of a timer to this receiver is ready, and the span that set the timer.
+    pub(super) fn add_timer(&mut self, receiver: u64, set_by: u64) {
+        if self.timers.len() >= TIMED_RECEIVERS_MAX {
+            self.timers.clear();
+        }
+        self.timers.entry(receiver).or_default().push_back(set_by);
+    }
+
+    /// Returns the span that set the timer whose message this receiver handles now.
+    pub(super) fn take_timer(&mut self, receiver: u64) -> Option<u64> {
+        let set_by = self.timers.get_mut(&receiver)?;
+        let first = set_by.pop_front();
+        if set_by.is_empty() {
+            self.timers.remove(&receiver);
+        }
+        first
     }
 
     /// Keeps the cause of the message that was being delivered, if it waits.

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 /// Maximum number of bytes that a node sends above twice its budget. The budget bounds memory
 /// without the names of types and the minimum for each PE.
 const SLACK_BYTES: u64 = 4 << 20;
-/// Maximum number of hardware threads of a host, above those of any machine.
+/// Maximum number of hardware threads of a host, more than any machine has.
 const CPUS_MAX: usize = 1 << 16;
 
 /// The numbers, in the whole grid, of the PEs and sites of a run of these members.
@@ -112,7 +112,6 @@ impl Recording {
         }))
     }
 
-    /// Its folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -357,7 +356,7 @@ impl State {
         }
     }
 
-    /// Writes something. After an error nothing more is written.
+    /// Writes to the files. After an error, writes nothing more.
     fn write(&mut self, write: impl FnOnce(&mut RecordingFolder) -> Result<(), RecordError>) {
         if let Some(files) = &mut self.files
             && let Err(error) = write(files)

@@ -12,10 +12,10 @@
 //! When a node fails, the others have a second to notice and end by themselves; then they are asked
 //! to end, and five seconds later they are killed. Lost nodes are killed instead of asked, since
 //! waiting for a stopped or stuck node is useless. All nodes report the failure of a job, and some
-//! of them have only lost their connection to the node that failed. Therefore the first report or
-//! end of a process that is not such a loss is blamed. At the user's first request to end the job,
-//! the nodes are asked to end at once; at the second, they are killed. Nodes of a recorded job have
-//! half a minute instead of one and of five seconds, since they tell what they recorded.
+//! of them have only lost their connection to the node that failed. Therefore the supervisor blames
+//! the first report or end of a process that is not such a loss. At the user's first request to end
+//! the job, the nodes are asked to end at once; at the second, they are killed. Nodes of a recorded
+//! job have half a minute each time, since they then send their records.
 //!
 //! # Recovery
 //!
@@ -112,7 +112,7 @@ pub(super) struct Supervisor {
     pauses: u64,
     /// Number of nodes that were lost so far.
     losses: u64,
-    /// Those of them that were not taken yet.
+    /// The lost nodes that were not taken yet.
     lost: Vec<NodeId>,
     sampling: Sampling,
     /// Numbers of the requests that wait for the end of the job.
@@ -179,7 +179,7 @@ struct Node {
     was_asked: bool,
     /// Whether the job goes on without it.
     is_left: bool,
-    /// Whether it is not started again after its loss: it could not join, or had to leave.
+    /// Whether it stays away after its loss, since it could not join, or had to leave.
     is_given_up: bool,
     /// Whether it has never been a member, and can take the place of a lost one.
     is_spare: bool,
@@ -294,7 +294,7 @@ impl Supervisor {
         self.nodes[node.index()].way = Some(way);
     }
 
-    /// Sets the time that processes have to start, if they take longer than those of a machine.
+    /// Sets the time that processes have to start, if it is longer than the present one.
     pub(super) fn set_start_patience(&mut self, patience: Duration) {
         if let Phase::Starting { until } = &mut self.phase {
             *until += patience.saturating_sub(self.patience.start);
@@ -544,8 +544,7 @@ impl Supervisor {
         node.exit = Some((exit, now));
         node.was_asked = node.is_asked;
         let was_asked = node.was_asked;
-        // The output of a process that has ended by itself may say more.
-        // The output of a process whose end says nothing may say more.
+        // Other ends are judged once the output is read, which may say more.
         if matches!(exit, Exit::Signal(_)) && !was_asked && self.may_recover() && !self.is_new(id) {
             self.lose(id, &ended(exit), now);
         }

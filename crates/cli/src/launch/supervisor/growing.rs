@@ -14,8 +14,8 @@ impl Supervisor {
         self.check_changeable(false)
     }
 
-    /// Whether the job can go on if none of this number of new nodes starts, although at least half
-    /// of the members of a run decide on the next one.
+    /// Whether the job can go on if this number of new nodes join and none of them starts: at least
+    /// half of the members of a run must decide on the next one.
     ///
     /// # Errors
     ///
@@ -36,7 +36,7 @@ impl Supervisor {
         ))
     }
 
-    /// Notes all nodes, once those of this supervisor are complete.
+    /// Sets all nodes of the job. [`add_node`](Self::add_node) must have added the new ones.
     pub(in super::super) fn set_roster(&mut self, roster: Roster) {
         if let Some(recovery) = &mut self.recovery {
             recovery.runs.set_roster(roster);

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, CliError> {
     output::print(&text, PRINT)
 }
 
-/// Returns the grid for which is predicted.
+/// Returns the grid to predict for.
 fn place(args: &PlanArgs) -> Result<GridSpec, CliError> {
     if let Some(pes) = args.pes {
         return Ok(GridSpec::single(pes.get()));
@@ -65,7 +65,8 @@ fn compared(args: &PlanArgs, grid: &GridSpec) -> Result<Comparison, CliError> {
     Comparison::new(&job, &model, grid, &placement, args)
 }
 
-/// Returns the recordings that are named, or else a simulated one.
+/// Returns the recordings that the arguments name, or else a simulated one, and whether it is
+/// simulated.
 fn recordings(args: &PlanArgs, grid: &GridSpec) -> Result<(Vec<Recording>, bool), CliError> {
     match (&args.program, args.recordings.is_empty()) {
         (Some(_), false) => Err(CliError::PlanOfTwo),

@@ -298,7 +298,7 @@ const LOCK: &str = "lock";
 
 impl Folder {
     /// Creates a folder with a path that is short and plain enough for sockets and shells, if there
-    /// is a place for one. Removes the folders of killed launchers.
+    /// is a place for one. Also removes the folders of killed launchers.
     fn new() -> Option<Self> {
         let places = [std::env::temp_dir(), "/tmp".into()];
         let make = |place: &Path| {

@@ -61,8 +61,8 @@ pub(super) use way::Way;
 
 /// Time that a node has to report where it listens: enough for a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// Time that `srun` has to start the first task: it may wait for another step of the allocation, for
-/// scripts that the site runs before tasks, and for hosts that do not answer.
+/// Time that `srun` has to start the first task: it may wait for another step of the allocation,
+/// for scripts that the site runs before tasks, and for hosts that do not answer.
 const SRUN_PATIENCE: Duration = Duration::from_secs(300);
 /// Time that nodes have to stop when others are lost: a handler of half a minute is rare.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);

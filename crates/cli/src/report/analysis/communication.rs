@@ -1,5 +1,5 @@
-//! Messages between actor types and between nodes, from the messages of kept spans; between sites,
-//! from the counts over the whole run.
+//! Messages between actor types and between nodes, from the kept spans, and between sites, from the
+//! counts over the whole run.
 
 use super::history::History;
 use super::kinds::Kinds;
@@ -39,7 +39,7 @@ pub(crate) struct Communication {
     pub(crate) types: Matrix,
     /// By nodes.
     pub(crate) nodes: Matrix,
-    /// By sites; messages between PEs, each of which may carry several of actors.
+    /// By sites, in messages between PEs, each of which may carry several messages of actors.
     pub(crate) sites: Matrix,
     /// Number of messages that one message in the matrices of types and nodes stands for.
     pub(crate) weight: f64,

@@ -12,8 +12,8 @@
 //! time after its end is the latency of the link, and then main's own time.
 //!
 //! Gaps are explained in the order of their ends. A message is sent before the wait for it ends, so
-//! that the earlier waits of its sender are explained by then. Messages have left when their
-//! handler has ended.
+//! that the earlier waits of its sender are explained by then. Messages leave when their handler
+//! ends.
 //!
 //! [`transit`]: super::transit
 

@@ -375,7 +375,7 @@ fn nanos(time: Duration) -> u64 {
 fn header(launch: &Launch<'_>, plan: &RecordPlan) -> Header {
     let (spec, layout) = (launch.spec, launch.spec.layout());
     let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    // Processes of this machine have one clock, also if the grid names several hosts.
+    // Processes of this machine have one clock, even if the grid names several hosts.
     let is_elsewhere = |node: NodeId| match &launch.processes {
         Processes::Nodes { tasks: Some(_), .. } => true,
         Processes::Nodes { hosts, .. } => hosts.remote(node).is_some(),

@@ -64,10 +64,11 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 /// Time that `srun` has to start the first task: it may wait for another step of the allocation,
 /// for scripts that the site runs before tasks, and for hosts that do not answer.
 const SRUN_PATIENCE: Duration = Duration::from_secs(300);
-/// Time that nodes have to stop when others are lost: a handler of half a minute is rare.
+/// Time that nodes have to stop when others are lost: far longer than a handler, since one of half
+/// a minute is rare.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 /// Time that nodes have to end by themselves after one has failed. News of the failure crosses the
-/// widest link in a tenth of this time.
+/// longest link in a tenth of this time.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Time that nodes have to end after they were asked to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -270,8 +271,8 @@ impl Supervisor {
         (self.has_folder, self.is_fixed) = (has_folder, is_fixed);
     }
 
-    /// Sets the number of nodes that share a core, which extends timeouts that begin later: those
-    /// of the start and of output.
+    /// Sets the number of nodes that share a core, which extends the timeouts of the start and of
+    /// output.
     pub(super) fn set_crowding(&mut self, nodes_per_core: u32) {
         let factor = crowding_factor(nodes_per_core);
         let (start, drain) = (START_PATIENCE * factor, DRAIN * factor);

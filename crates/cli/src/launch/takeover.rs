@@ -143,7 +143,7 @@ impl Survey<'_, '_> {
                 Ok(Err(BridgeRefusal::Other(other))) => {
                     return Err(CliError::Attended { job: self.launch.id.clone(), by: other.name });
                 }
-                Ok(Err(refusal)) => tracing::info!(%node, ?refusal, "this keeper does not help"),
+                Ok(Err(refusal)) => tracing::info!(%node, ?refusal, "this keeper refuses"),
                 Err(error) => tracing::info!(%node, %error, "this keeper cannot be reached"),
             }
         }
@@ -169,8 +169,8 @@ impl Survey<'_, '_> {
         }
     }
 
-    /// Returns whether enough members can be reached; fails if they are needed. A launcher ends a
-    /// job without them if, by the newest state, the job had not begun or was ending. `settles`:
+    /// Returns whether enough members can be reached. If not, fails, unless the job had not begun
+    /// or was ending by the newest state: then this launcher ends it without them. `settles`:
     /// whether they have accepted this launcher, so that the witness may settle on them.
     fn has_quorum(&self, settles: bool) -> Result<bool, CliError> {
         let first = self.newest.agreed;

@@ -139,7 +139,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Ends the tasks of each `srun` that has ended before they have enrolled.
+    /// Ends the tasks that had not enrolled when their `srun` ended.
     pub(super) fn notice_exits(&mut self) {
         self.steps.retain_mut(|started| {
             if started.step.take_exit().is_none() {

@@ -102,7 +102,7 @@ impl Work<'_> {
         self.supervisor.handle(Event::Failed { node, failure }, now);
     }
 
-    /// Treats a node without a process as one that has ended like this.
+    /// Treats a node without a process as one that has ended with this exit.
     pub(super) fn end_processless(&mut self, node: NodeId, exit: Exit) {
         let now = self.now();
         let exited = Event::Exited { node, exit };

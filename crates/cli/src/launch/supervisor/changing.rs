@@ -255,7 +255,7 @@ impl Supervisor {
         }
     }
 
-    /// The job has stopped: begins the next run, or ends the job.
+    /// Begins the next run of the job, which has stopped, or ends it.
     pub(super) fn paused(&mut self, pause: &Pause, now: Time) {
         if !matches!(self.phase, Phase::Running) || pause.order != self.pauses {
             return;

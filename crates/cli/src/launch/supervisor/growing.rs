@@ -31,8 +31,8 @@ impl Supervisor {
         }
         let nodes = if stay == 1 { "node that stays" } else { "nodes that stay" };
         Err(format!(
-            "it has {stay} {nodes}, and could not go on if more than as many join and do not start, \
-             since it needs half of its members; add some of them first"
+            "it has {stay} {nodes}, and at most as many can join at a time, since it needs half of \
+             its members to go on if none of the new ones starts; add some of them first"
         ))
     }
 

@@ -70,7 +70,7 @@ impl Supervisor {
         nodes.into_iter().for_each(|node| self.lose_new(node, reason, now));
     }
 
-    /// Goes on without a node that did not act in time, unless the job is to end then.
+    /// Goes on without a node that did not act in time, or ends the job if a loss ends it.
     pub(super) fn lose_in_recovery(&mut self, node: NodeId, reason: &str, now: Time) {
         let ends = self.recovery.as_ref().is_none_or(|it| !it.on_loss.recovers());
         if self.is_new(node) {

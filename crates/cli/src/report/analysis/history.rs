@@ -174,7 +174,7 @@ fn window(record: &PeRecord, span: &Span) -> u64 {
     span.begin_ns / record.window_ns.max(1)
 }
 
-/// Returns an `every` for which all PEs keep each window with a multiple of it as number, and these
+/// Returns an `every`: all PEs keep the windows whose numbers are multiples of it, and these
 /// windows have at most [`SPANS_MAX`] spans.
 fn every(recording: &Recording) -> u64 {
     let kept = recording.pes.iter().map(|record| u64::from(record.kept_every.max(1)));
@@ -281,7 +281,7 @@ impl<'a> PeHistory<'a> {
         whole.saturating_sub(before).saturating_sub(after)
     }
 
-    /// Returns the places of the gaps that overlap with the time between two times.
+    /// Returns the positions of the gaps that overlap the time between two times.
     pub(crate) fn gaps_within(&self, from_ns: u64, to_ns: u64) -> std::ops::Range<usize> {
         let first = self.gaps.partition_point(|gap| gap.end_ns <= from_ns);
         let end = self.gaps.partition_point(|gap| gap.begin_ns < to_ns);

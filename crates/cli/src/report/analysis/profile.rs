@@ -210,8 +210,8 @@ fn column_ns(recording: &Recording, end_ns: u64, most: u64) -> u64 {
     width
 }
 
-/// Returns when the first handler began and the last one ended. Where spans were dropped, bins show
-/// it.
+/// Returns when the first handler began and the last one ended: by spans, and also by bins where
+/// spans were dropped.
 fn active(recording: &Recording, end_ns: u64) -> [u64; 2] {
     let (mut begin, mut until) = (u64::MAX, 0);
     for record in &recording.pes {

@@ -26,7 +26,6 @@ pub(crate) enum Program {
     },
     /// A program that is linked with the `gridspan` crate.
     File {
-        /// Its path.
         path: PathBuf,
         /// Arguments after its path.
         arguments: Vec<OsString>,

@@ -35,6 +35,9 @@ pub(crate) struct Checkpoints {
     /// Number of checkpoints that took too long and were given up since the last that was made, as
     /// far as it counts.
     pub(crate) given_up: u32,
+    /// Number of checkpoints whose parts were not stored in time since the last that was complete,
+    /// as far as it counts.
+    pub(crate) unstored: u32,
     /// Whether replicas end on late PEs that no count has.
     #[serde(skip)]
     pub(crate) is_late_with_replicas: bool,
@@ -126,6 +129,8 @@ pub(crate) struct Keeping {
     pub(crate) stopped: Duration,
     /// When all parts were encoded.
     pub(crate) since: Time,
+    /// When all parts were encoded, or one was kept after that.
+    pub(crate) heard: Time,
 }
 
 /// The coordinator's part of an image.

@@ -21,6 +21,8 @@ pub(crate) enum Resizing<C> {
         init: Arc<dyn Fn(Key) -> Payload + Send + Sync>,
         merge: Merge<C>,
     },
+    /// Members keep their indices, whatever the number of PEs or nodes, and each goes with its PE.
+    Keep,
     /// Checkpoints leave the members out, also those of collections that are no groups.
     End,
 }
@@ -31,6 +33,7 @@ impl<C> Clone for Resizing<C> {
             Self::Merge { init, merge } => {
                 Self::Merge { init: Arc::clone(init), merge: Arc::clone(merge) }
             }
+            Self::Keep => Self::Keep,
             Self::End => Self::End,
         }
     }

@@ -114,6 +114,13 @@ impl ServerDirectory {
         self.servers.remove(&number).map(|listed| listed.card)
     }
 
+    /// Records the present site of a server.
+    pub fn moved(&mut self, number: u32, site: u32) {
+        if let Some(listed) = self.servers.get_mut(&number) {
+            listed.card.site = site;
+        }
+    }
+
     /// The successor of a server that has left: a server that offers all of its functions, at the
     /// same site if possible. Both must send data to other servers; otherwise there is no
     /// successor. Successors are chosen one by one, each from the servers that are still listed, so

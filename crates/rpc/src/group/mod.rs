@@ -3,6 +3,7 @@
 //!
 //! | part | is |
 //! | --- | --- |
+//! | `resumed`, `repeated` | groups that go on after a restoration, and which of their calls are executed again |
 //! | `map`, `begin`, `windows` | the API for `main`: [`CallGroup`] gathers calls and executes them as windows |
 //! | `server_pool` | the interface to servers of any kind; `in_job`: those of a job |
 //! | `lazy`, `parts` | results that do not exist yet, and functions of several arguments |
@@ -88,6 +89,8 @@ pub(crate) mod order;
 pub(crate) mod parts;
 mod platforms;
 pub(crate) mod ranges;
+mod repeated;
+mod resumed;
 mod routes;
 mod server_pool;
 pub(crate) mod store;
@@ -100,5 +103,6 @@ pub use map::{CallGroup, Mapper};
 pub use object_store::ObjectStore;
 pub use order::{DataKey, Done, Fault};
 pub use parts::{Arguments, Parts};
+pub use resumed::GroupRef;
 pub use server_pool::{AssumedLinks, DataSegment, Encoded, Freed, ServerPool};
 pub use windows::{CallWindow, Execute, error_of};

@@ -282,8 +282,8 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// The client of a checkpoint, in a main that begins again from there, with the
-    /// [services](Services::restored) of that checkpoint. Its calls go on; each ends once, as a
-    /// [`CallSession`] that main remembers shows. Create handles again.
+    /// [services](Services::restored) of that checkpoint. Its calls go on, and each session gives
+    /// its result once; main remembers the [`CallSession`]s. Create handles again.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@
 //! **Checkpoints.** All of these actors, their questions and the calls in their queues are part of
 //! a checkpoint. Main has no actor, so it remembers references of its services, its clients and its
 //! sessions. Servers keep their numbers on another number of PEs, and tell the registry their site.
-//! What main does not remember ends.
+//! Clients and groups that main does not remember end.
 //!
 //! **End.** A client that is finalised or dropped cancels its calls. A server that leaves returns
 //! the calls in its queue, and hands its data for groups to another server.

@@ -35,6 +35,11 @@
 //! still exist; otherwise the window fails. Tasks of servers that turn out to be slow may move to
 //! others, if the mapper [has a policy for it](Mapper::with_rescue).
 //!
+//! **Checkpoints.** A checkpoint has the data that servers have in memory. A main that begins again
+//! [goes on](Mapper::resume) with a group: it gathers the calls again, and executes those whose
+//! results are not there. A window asks its questions in the name of main, which repeats them, so it
+//! postpones no checkpoint.
+//!
 //! **End.** All servers that may hold data or orders of a group are notified when data is freed,
 //! and when the group ends or is dropped. They then refuse late messages of failed attempts.
 //!

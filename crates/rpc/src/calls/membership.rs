@@ -40,6 +40,9 @@ pub(super) struct Membership {
     going_on: BTreeMap<u32, bool>,
     /// Number of times that main got this back.
     restorations: u32,
+    /// Whether this is the record of the present run, and not that of a checkpoint.
+    #[serde(skip)]
+    is_present: bool,
     /// Clients and groups from before the restoration with which main has not gone on yet.
     #[serde(skip)]
     unclaimed: [BTreeSet<u32>; 2],
@@ -54,12 +57,16 @@ pub(super) struct Membership {
 impl Membership {
     /// The record of services whose group of servers has this many members.
     pub(super) fn new(created: u32) -> Self {
-        Self { created, ..Self::default() }
+        Self { created, is_present: true, ..Self::default() }
     }
 
-    /// The record for a main that begins again, with the clients and the groups that main does not
-    /// go on with.
-    pub(super) fn restored(mut self) -> (Self, [Vec<u32>; 2]) {
+    /// Makes the record of a checkpoint that of a main that begins again from there. Returns the
+    /// clients and the groups that main does not go on with. The record of the present run stays as
+    /// it is.
+    pub(super) fn restore(&mut self) -> [Vec<u32>; 2] {
+        if std::mem::replace(&mut self.is_present, true) {
+            return [Vec::new(), Vec::new()];
+        }
         self.restorations = self.restorations.wrapping_add(1);
         // The servers may have other PEs now.
         self.placed = self.created;
@@ -72,7 +79,7 @@ impl Membership {
         };
         let forgotten = both.map(|all| those(all, false));
         self.unclaimed = both.map(|all| those(all, true).into_iter().collect());
-        (self, forgotten)
+        forgotten
     }
 
     /// The number before the first attempt of an order.
@@ -256,6 +263,11 @@ mod tests {
         assert_eq!((membership.named("same"), membership.named("other")), (Some(2), None));
     }
 
+    /// A record as a checkpoint has it.
+    fn stored(membership: &Membership) -> Membership {
+        postcard::from_bytes(&postcard::to_stdvec(membership).unwrap()).unwrap()
+    }
+
     #[test]
     fn servers_are_numbered_by_pe_and_round() {
         let mut membership = Membership::new(4);
@@ -271,7 +283,8 @@ mod tests {
         [PeId(1), PeId(1)].map(|pe| membership.start(pe, 4));
 
         // Three PEs are left. Server 5, and all that were created, may be on any of them.
-        let (mut membership, _) = membership.restored();
+        let mut membership = stored(&membership);
+        assert_eq!(membership.restore(), [vec![], vec![]]);
 
         assert_eq!(
             [2, 2, 1].map(|pe| membership.start(PeId(pe), 3)),
@@ -292,12 +305,16 @@ mod tests {
         // An ended one does not come back.
         membership.remember_group(groups[1]);
 
-        let (mut membership, forgotten) = membership.restored();
+        let mut membership = stored(&membership);
+        let forgotten = membership.restore();
 
         assert_eq!(forgotten, [vec![clients[1]], vec![groups[2]]]);
         assert!(membership.claim_client(clients[2]) && membership.claim_group(groups[0]));
         assert!(!membership.claim_client(clients[1]) && !membership.claim_group(groups[2]));
         assert!(!membership.claim_group(groups[0]), "once");
+        // A checkpoint of the same run is restored once only.
+        assert_eq!(membership.restore(), [vec![], vec![]]);
+        assert_eq!(membership.first_attempt(), ATTEMPTS);
         assert_eq!((membership.client(), membership.begin()), (3, 3));
     }
 

@@ -263,15 +263,15 @@ impl<C: Catalogue> Services<C> {
 
     /// The services of a checkpoint, in a main that begins again from there, on any number of PEs.
     /// Servers go with their PEs, and calls go on. Clients and groups that had no reference end
-    /// here.
+    /// here. The reference stays one to these services.
     pub fn restored(grid: &Grid, reference: &ServicesRef<C>) -> Self {
-        let (membership, [clients, groups]) = locked(&reference.membership).clone().restored();
+        let [clients, groups] = locked(&reference.membership).restore();
         let services = Self {
             grid: grid.clone(),
             registries: grid.collection(reference.registries),
             servers: grid.collection(reference.servers),
             session_managers: grid.collection(reference.session_managers),
-            membership: Arc::new(Mutex::new(membership)),
+            membership: reference.membership.clone(),
         };
         for client in clients {
             services.session_manager_of(client).send(SessionMessage::Close(None));

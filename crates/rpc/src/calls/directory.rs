@@ -291,6 +291,23 @@ mod tests {
     }
 
     #[test]
+    fn the_successor_of_a_server_is_at_its_site_as_the_sites_are_now() {
+        let mut directory = directory();
+        let left = directory.leave(0).unwrap();
+        let other = ServerCard { number: 2, name: "s2".to_owned(), site: 1, ..left.clone() };
+        directory.join(other);
+        assert_eq!(directory.successor(&left), Some(1));
+
+        directory.moved(1, 1);
+        directory.moved(2, 0);
+        // One that is not listed stays unlisted.
+        directory.moved(0, 0);
+
+        assert_eq!(directory.successor(&left), Some(2));
+        assert_eq!(directory.cards().len(), 2);
+    }
+
+    #[test]
     fn a_late_server_comes_last_until_its_late_call_ends() {
         let mut directory = directory();
         let mut offer = directory.find("f", 8, Some(2.0), None).unwrap()[0];

@@ -223,7 +223,7 @@ fn calling(notes: &Arc<Mutex<CallNotes>>) -> Job {
 
 /// Makes calls, of which some are under way at each progress point.
 async fn call(grid: &Grid, notes: &Mutex<CallNotes>) -> Result<(), RpcError> {
-    let (services, client, mut calls) = match grid.restored::<CallsAt>().await? {
+    let (services, mut client, mut calls) = match grid.restored::<CallsAt>().await? {
         Some((services, client, calls)) => {
             notes.lock().unwrap().under_way += calls.under_way.len();
             let services = Services::restored(grid, &services);
@@ -249,7 +249,7 @@ async fn call(grid: &Grid, notes: &Mutex<CallNotes>) -> Result<(), RpcError> {
         notes.lock().unwrap().postponed.extend(reason(made));
         if calls.under_way.is_empty() {
             notes.lock().unwrap().results = calls.results;
-            return client_ends(client).await;
+            return client.finalize().await;
         }
         let ids: Vec<_> = calls.under_way.iter().map(|(_, session)| session.id()).collect();
         let ended = client.wait_or(&ids).await?;
@@ -262,10 +262,6 @@ async fn call(grid: &Grid, notes: &Mutex<CallNotes>) -> Result<(), RpcError> {
         assert!(matches!(again, Err(RpcError::InvalidSessionId { .. })), "{again:?}");
         calls.results.push(n);
     }
-}
-
-async fn client_ends(mut client: GridRpc<SlowSquares>) -> Result<(), RpcError> {
-    client.finalize().await
 }
 
 fn assert_each_call_gave_its_result_once(notes: &Mutex<CallNotes>) -> usize {
@@ -524,7 +520,7 @@ fn leaves(notes: &LeafNotes) -> Job {
 
 #[test]
 fn a_window_under_way_goes_on_with_the_results_that_were_made() {
-    let expected = (0..LEAVES).map(|n| n * n + 1).sum();
+    let expected: u64 = (0..LEAVES).map(|n| n * n + 1).sum();
     for (seed, lost) in [(1, None), (2, Some(0)), (3, Some(1)), (4, Some(3))] {
         let notes = LeafNotes::default();
         let count = || LEAVES_EXECUTED.load(Ordering::Relaxed);

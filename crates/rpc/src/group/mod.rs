@@ -3,7 +3,7 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `resumed`, `repeated` | groups that go on after a restoration, and which of their calls are executed again |
+//! | `resumed`, `repeated` | groups that go on after a restoration, and the calls executed again |
 //! | `map`, `begin`, `windows` | the API for `main`: [`CallGroup`] gathers calls and executes them as windows |
 //! | `server_pool` | the interface to servers of any kind; `in_job`: those of a job |
 //! | `lazy`, `parts` | results that do not exist yet, and functions of several arguments |
@@ -37,7 +37,7 @@
 //!
 //! **Checkpoints.** A checkpoint has the data that servers have in memory. A main that begins again
 //! [goes on](Mapper::resume) with a group: it gathers the calls again, and executes those whose
-//! results are not there. A window asks its questions in the name of main, which repeats them, so it
+//! results are not there. The questions of a window are main's, which repeats them, so a window
 //! postpones no checkpoint.
 //!
 //! **End.** All servers that may hold data or orders of a group are notified when data is freed,

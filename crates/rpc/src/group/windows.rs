@@ -235,8 +235,8 @@ impl<S: Execute> CallGroup<'_, S> {
     /// Makes servers drop data that no handle names.
     fn free_dropped(&self) {
         let mut draft = self.draft.borrow_mut();
-        // Inputs and outputs of the calls of the next window may have no handle, but are needed, and
-        // those of calls that are set aside may be.
+        // Inputs and outputs of the calls of the next window may have no handle, but are needed,
+        // and those of calls that are set aside may be.
         let of_calls = |call: &Gathered| call.inputs.iter().chain(&call.outputs).copied().collect();
         let calls = draft.calls.iter().chain(&draft.aside);
         let needed: BTreeSet<u32> = calls.flat_map::<Vec<u32>, _>(of_calls).collect();

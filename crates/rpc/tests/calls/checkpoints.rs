@@ -1,5 +1,5 @@
-//! Jobs with calls and groups of calls that go on from a checkpoint: each call gives its result once,
-//! and groups execute again only what they have lost.
+//! Jobs with calls and groups of calls that go on from a checkpoint: each call gives its result
+//! once, and groups execute again only what they have lost.
 
 use futures_util::future::join;
 use gridspan_rpc::calls::{

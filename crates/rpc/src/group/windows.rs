@@ -80,11 +80,13 @@ impl<S: Execute> CallGroup<'_, S> {
         let is_window = !calls.is_empty();
         if is_window {
             let outputs: Vec<u32> = calls.iter().flat_map(|call| call.outputs.clone()).collect();
+            let inputs = calls.iter().flat_map(|call| call.inputs.clone());
+            let data: Vec<u32> = inputs.chain(outputs.iter().copied()).collect();
             // If this future is dropped, the state of the results is unknown.
             let reason = "the execution of its call was given up".to_owned();
             let given_up = RpcError::Other { reason };
             self.fail(&outputs, &given_up);
-            let outcome = match self.take_back(&outputs).await {
+            let outcome = match self.take_back(&data).await {
                 Ok(()) => self.run_window(calls).await,
                 Err(error) => Err(error),
             };
@@ -118,13 +120,14 @@ impl<S: Execute> CallGroup<'_, S> {
         now
     }
 
-    /// Makes servers accept results again that they have dropped.
-    async fn take_back(&self, outputs: &[u32]) -> Result<(), RpcError> {
+    /// Makes servers accept data again that they have dropped: results that are made again, and
+    /// values of the client for these.
+    async fn take_back(&self, data: &[u32]) -> Result<(), RpcError> {
         let (dropped, servers) = {
             let mut draft = self.draft.borrow_mut();
             let is_dropped = |data: &u32| draft.dropped.contains(*data);
-            let dropped: Ranges = outputs.iter().copied().filter(is_dropped).collect();
-            outputs.iter().for_each(|&data| draft.dropped.remove(data));
+            let dropped: Ranges = data.iter().copied().filter(is_dropped).collect();
+            data.iter().for_each(|&number| draft.dropped.remove(number));
             (dropped, draft.touched.clone())
         };
         match dropped.is_empty() {

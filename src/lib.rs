@@ -196,15 +196,15 @@ pub mod rpc {
     /// GridRPC: calls of typed functions on servers.
     pub mod calls {
         pub use gridspan_rpc::calls::{
-            CallSession, Catalogue, Config, CostError, Function, Functions, GridRpc, Handle,
-            RpcError, ServerCard, ServerPlan, Services, SessionId, Signature, UNKNOWN_CODE_TEXT,
-            Work, error_string, with_rpc,
+            CallSession, Catalogue, ClientRef, Config, CostError, Function, Functions, GridRpc,
+            Handle, RpcError, ServerCard, ServerPlan, Services, ServicesRef, SessionId, Signature,
+            UNKNOWN_CODE_TEXT, Work, error_string, with_rpc,
         };
     }
 
     /// Groups of calls, which are mapped and executed as a whole.
     pub mod group {
-        pub use gridspan_rpc::group::{Arguments, CallGroup, Lazy, Mapper, Parts, Room};
+        pub use gridspan_rpc::group::{Arguments, CallGroup, GroupRef, Lazy, Mapper, Parts, Room};
     }
 
     /// Spans of calls for OpenTelemetry.

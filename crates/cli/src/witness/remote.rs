@@ -6,7 +6,7 @@
 
 use super::location::WitnessHost;
 use super::protocol::{Answer, LINE_BYTES_MAX, Order, Question, VERB, VERSION, read_answer};
-use crate::check::{Failure, keep_end};
+use crate::check::{Failure, keep_end, plain};
 use crate::hosts::on_host;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::{OsStr, OsString};
@@ -28,8 +28,6 @@ const END_MAX: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(5);
 /// Stack size of the threads, which have no deep calls.
 const STACK_BYTES: usize = 256 << 10;
-/// Largest number of characters of a text of the host.
-const TEXT_CHARS_MAX: usize = 200;
 
 /// A folder on another host as the witness of one job.
 #[derive(Clone, Debug)]
@@ -250,12 +248,6 @@ impl Drop for Ssh {
             let _ = self.0.wait();
         }
     }
-}
-
-/// The first characters of a text from outside, without those that terminals interpret.
-fn plain(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
-    text.trim().chars().take(TEXT_CHARS_MAX).map(plain).collect()
 }
 
 fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {

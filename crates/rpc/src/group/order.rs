@@ -160,6 +160,15 @@ pub enum Fault {
     Lost(String),
 }
 
+/// What a server has of a group that goes on after a restoration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupData {
+    /// The data that it has, by number, with its size in bytes.
+    pub(crate) held: Vec<(u32, u64)>,
+    /// The data that it was told to drop.
+    pub(crate) dropped: Ranges,
+}
+
 /// Messages of groups to servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum GroupMessage {
@@ -194,6 +203,18 @@ pub enum GroupMessage {
     Kept(Reply<u64>),
     /// Execute a task of a client whose span has this context, when its arguments have arrived.
     TracedOrder(TraceContext, TaskOrder),
+    /// A group goes on after a restoration: forget what has not arrived as a whole. Asks for what
+    /// the server has.
+    Resume(u32, Reply<GroupData>),
+    /// Accept data again that was freed, since it is made again.
+    TakeBack {
+        /// The group.
+        group: u32,
+        /// Numbers of the data in the group.
+        data: Ranges,
+        /// Where the answer goes.
+        reply: Reply<()>,
+    },
 }
 
 impl GroupMessage {

@@ -41,6 +41,10 @@
 //! and continues at once. No other checkpoint, and no rebalance, begins before all late PEs have
 //! answered.
 //!
+//! A folder or an object store may not answer either. Once all parts are encoded, a checkpoint is
+//! given up if no further part is kept for [`STEP_MAX`]. The one before stays valid, and another
+//! one may begin.
+//!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
 //! places. When all can be reached, all PEs continue.
@@ -61,6 +65,7 @@ use crate::address::collection::CollectionInfo;
 use crate::address::id::MAIN_PE;
 use crate::error::JobError;
 use crate::message::codec;
+use crate::message::pending_work::NAMED_MAX;
 use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
 use crate::pe::{CheckpointReport, PlantedFault, Resizing};
 use bytes::Bytes;
@@ -74,7 +79,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// or the encoding of a PE, take.
 const STEP_MAX: Duration = Duration::from_secs(300);
 /// Maximum number of times that [`STEP_MAX`] is doubled: once for each checkpoint given up since
-/// the last complete one. So a job whose handlers take up to 80 minutes makes checkpoints, too.
+/// the last complete or stored one. So a job whose handlers take up to 80 minutes makes
+/// checkpoints, too, and so does one with a store that takes as long for a part.
 const DOUBLINGS_MAX: u32 = 4;
 /// Largest manifest: it travels in one packet, and to the launcher in one line.
 const MANIFEST_BYTES_MAX: usize = 6 << 20;
@@ -214,7 +220,9 @@ impl Coordinator {
     /// Gives up the checkpoint that is being made if its present step takes too long.
     pub(super) fn look_at_checkpoint(&mut self) {
         self.checkpoints.is_watched = false;
-        let Some((number, since, late)) = self.present_step() else { return };
+        let Some((number, since, late)) = self.present_step() else {
+            return self.look_at_storing();
+        };
         let (waited, step_max) = (self.now.since(since), self.step_max());
         if waited < step_max {
             return self.look_at_checkpoint_after(step_max - waited);
@@ -228,6 +236,36 @@ impl Coordinator {
         };
         self.warn(&format!("checkpoint {number} is given up, and the job goes on: {reason}"));
         self.give_up(late, reason);
+    }
+
+    /// Gives up a checkpoint whose parts are all encoded if none of them was kept for too long.
+    fn look_at_storing(&mut self) {
+        let Some(keeping) = &self.checkpoints.keeping else { return };
+        let waited = self.now.since(keeping.heard);
+        let storing_max = STEP_MAX * 2_u32.pow(self.checkpoints.unstored);
+        if waited < storing_max {
+            return self.look_at_checkpoint_after(storing_max - waited);
+        }
+        let pes: BTreeSet<PeId> = keeping.missing.iter().map(|&(pe, _)| pe).collect();
+        let named: Vec<String> = pes.iter().take(NAMED_MAX).map(PeId::to_string).collect();
+        let more = match pes.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (number, seconds) = (keeping.number, waited.as_secs());
+        let reason = format!(
+            "no part was stored or copied for {seconds} s, and those of {}{more} are missing; look \
+             at the folder or object store, and at the links between nodes",
+            named.join(", ")
+        );
+        self.warn(&format!(
+            "checkpoint {number} is given up, and the one before stays the last: {reason}"
+        ));
+        self.checkpoints.keeping = None;
+        self.checkpoints.unstored = (self.checkpoints.unstored + 1).min(DOUBLINGS_MAX);
+        if self.checkpoints.is_paused() {
+            self.end_making(Err(reason));
+        }
     }
 
     /// The number of the checkpoint that is being made, the time at which its present step began,
@@ -377,6 +415,7 @@ impl Coordinator {
             bytes: 0,
             stopped: Duration::ZERO,
             since: self.now,
+            heard: self.now,
         });
         let encode = || CheckpointMessage::Encode { checkpoint, leaving: leaving.clone() };
         self.post_checkpoint_to_all(encode);
@@ -416,6 +455,7 @@ impl Coordinator {
             Some(keeping) => {
                 keeping.manifest = Some(manifest);
                 (keeping.bytes, keeping.stopped, keeping.since) = (bytes, stopped, self.now);
+                keeping.heard = self.now;
             }
             // Then `making.given_up` has the reason, and the function has returned above.
             None => return self.end_making(Err("a part could not be kept".to_owned())),
@@ -484,6 +524,7 @@ impl Coordinator {
         if keeping.number != checkpoint || !keeping.missing.remove(&part) {
             return;
         }
+        keeping.heard = self.now;
         self.complete_checkpoint();
     }
 
@@ -491,6 +532,7 @@ impl Coordinator {
     fn complete_checkpoint(&mut self) {
         let is_kept = |it: &mut Keeping| it.missing.is_empty() && it.manifest.is_some();
         let Some(keeping) = self.checkpoints.keeping.take_if(is_kept) else { return };
+        self.checkpoints.unstored = 0;
         let Keeping { number, bytes, stopped, .. } = keeping;
         let stored = self.now.since(keeping.since);
         let report = CheckpointReport { at: self.now, number, bytes, stopped, stored };

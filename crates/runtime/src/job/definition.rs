@@ -34,7 +34,9 @@ impl Job {
         });
         let resizable = self.registry.resizable_names().flat_map(|name| ["resizable", name]);
         let transient = self.registry.transient_names().flat_map(|name| ["transient", name]);
-        let all = all.chain(deterministic).chain(on_demand).chain(resizable).chain(transient);
+        let kept = self.registry.kept_names().flat_map(|name| ["kept", name]);
+        let groups = resizable.chain(transient).chain(kept);
+        let all = all.chain(deterministic).chain(on_demand).chain(groups);
         let all = all.flat_map(|name| name.bytes().chain([0xff]));
         let parts = self.registry.kinds().flat_map(|kind| kind.parts());
         let structures = parts.flat_map(|part| part.structure.to_le_bytes());

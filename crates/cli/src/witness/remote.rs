@@ -1,8 +1,8 @@
 //! The launcher's end of a witness on another host: each request runs gridctl there, over `ssh`.
 //!
 //! Threads use the pipes, so that a host that does not answer, or an `ssh` that is stuck, costs no
-//! more than [`TIME_MAX`]. What a host answers later is not read; the launcher then asks again, and
-//! gets what is settled.
+//! more than [`TIME_MAX`]. The launcher does not read a later answer. It asks again, and gets the
+//! settled half.
 
 use super::location::WitnessHost;
 use super::protocol::{Answer, LINE_BYTES_MAX, Order, Question, VERB, VERSION, read_answer};
@@ -24,18 +24,18 @@ use std::time::{Duration, Instant};
 const TIME_MAX: Duration = Duration::from_secs(8);
 /// Time for `ssh` to end after its output, and for its last messages to arrive.
 const END_MAX: Duration = Duration::from_secs(1);
-/// Interval between looks at whether it has ended.
+/// Interval between checks whether `ssh` has ended.
 const LOOK: Duration = Duration::from_millis(5);
 /// Stack size of the threads, which have no deep calls.
 const STACK_BYTES: usize = 256 << 10;
-/// Largest number of characters of a text of the host.
+/// Largest number of characters that are shown of a text from the host.
 const TEXT_CHARS_MAX: usize = 200;
 
 /// A folder on another host as the witness of one job.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteWitness {
     host: WitnessHost,
-    /// The job, under a name that no other has.
+    /// A name of the job that no other job has.
     job: String,
     /// The command to run in place of `ssh`, with its first arguments.
     ssh: Vec<OsString>,
@@ -50,7 +50,7 @@ impl RemoteWitness {
     ///
     /// # Errors
     ///
-    /// That of the system, if it does not say where gridctl is.
+    /// If the system does not give the path of gridctl.
     pub(crate) fn new(host: WitnessHost, ssh: Vec<OsString>, job: String) -> io::Result<Self> {
         let gridctl = std::env::current_exe()?;
         Ok(Self { host, job, ssh, gridctl, time_max: TIME_MAX })
@@ -73,12 +73,12 @@ impl RemoteWitness {
         }
     }
 
-    /// Settles on this half of the run at a position, unless another is settled. Returns that which
-    /// is.
+    /// Settles on this half of run number `run`, unless another half is settled. Returns the
+    /// settled half.
     ///
     /// # Errors
     ///
-    /// Why it is not known which.
+    /// The reason why the settled half is unknown.
     pub(crate) fn settle(&self, run: usize, half: &str) -> Result<String, String> {
         match self.ask(Question::Settle { run, half: half.to_owned() })? {
             Answer::Settled { half: Some(half) } => Ok(half),
@@ -86,11 +86,11 @@ impl RemoteWitness {
         }
     }
 
-    /// The half of the run at a position that is settled, if one is.
+    /// Returns the settled half of run number `run`, if there is one.
     ///
     /// # Errors
     ///
-    /// Why that is not known.
+    /// The reason why that is unknown.
     pub(crate) fn settled(&self, run: usize) -> Result<Option<String>, String> {
         match self.ask(Question::Settled { run })? {
             Answer::Settled { half } => Ok(half),
@@ -152,7 +152,7 @@ impl RemoteWitness {
     }
 }
 
-/// Whether a failure is one of gridctl on the host, about which a shell says less.
+/// Whether gridctl on the host is the cause of a failure; a shell explains that worse than `about`.
 fn is_of_program(failure: &Failure) -> bool {
     matches!(failure, Failure::Missing { .. } | Failure::NotExecutable | Failure::OtherVersion)
 }
@@ -175,7 +175,7 @@ impl Silence {
 fn converse(mut command: Command, order: Vec<u8>, limit: Duration) -> Result<Answer, Silence> {
     let no_ssh = |error: io::Error| Silence::new(Failure::NoSsh { reason: error.to_string() });
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // What `ssh` starts, such as one that reaches a gateway, ends with it.
+    // Processes that `ssh` starts, such as another `ssh` to a gateway, end with it.
     command.process_group(0);
     let until = Instant::now() + limit;
     let mut ssh = Ssh(command.spawn().map_err(no_ssh)?);
@@ -216,7 +216,7 @@ fn ask(
 ) -> io::Result<Receiver<Option<Result<Answer, String>>>> {
     let (send, answers) = channel();
     spawn(move || {
-        // That it is not read shows when the answer is missing.
+        // If the host does not read the request, there is no answer.
         let _ = stdin.write_all(&order);
         drop(stdin);
         // The launcher may not wait any longer.
@@ -229,7 +229,7 @@ fn ask(
 struct Ssh(Child);
 
 impl Ssh {
-    /// Waits for its end after its output.
+    /// Waits for its end, once its output has ended.
     fn ending(&mut self) -> Option<ExitStatus> {
         let until = Instant::now() + END_MAX;
         loop {

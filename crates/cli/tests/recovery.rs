@@ -108,7 +108,7 @@ fn a_job_goes_back_to_one_checkpoint_twice() {
 
     kill(nodes[0], Signal::KILL);
     running.await_line("3 nodes go on");
-    // Its main makes the next checkpoint at its first progress point.
+    // Main makes the next checkpoint at its first progress point.
     kill(nodes[1], Signal::KILL);
 
     running.await_line("2 nodes go on");

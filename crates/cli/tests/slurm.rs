@@ -21,7 +21,7 @@ use tempfile::TempDir;
 const NEED: &str = "GRIDSPAN_NEED_SLURM";
 /// Programs that the test needs, besides those of the client's package.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "salloc", "srun"];
-/// Where they may be.
+/// Folders in which the programs may be.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
 /// Time that the daemons have to start.
 const START_MAX: Duration = Duration::from_secs(60);

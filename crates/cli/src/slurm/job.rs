@@ -26,7 +26,7 @@ pub(crate) enum DescriptionError {
     /// The text has another form.
     #[error("scontrol says nothing about hosts and CPUs: {0:?}")]
     Form(String),
-    /// The number means several allocations.
+    /// The number stands for several allocations.
     #[error(
         "it has several parts, such as the tasks of an array; name one as `squeue` shows it, or run \
          `gridctl add --here` inside it"

@@ -24,11 +24,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time to try to reach the launcher, and pause between two rounds: the network of a host that has
-/// just started may come up late.
+/// Time to try to reach the launcher, and pause between two attempts: the network of a host that
+/// has just started may come up late.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);
-/// Time that one address may take.
+/// Time limit of an attempt at one address.
 const ADDRESS_MAX: Duration = Duration::from_secs(5);
 /// Time for the launcher to answer: it may have many tasks.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -247,13 +247,14 @@ fn listen(
             }
         }
         node.signal(SIGKILL);
-        // Other threads may wait for a silent launcher to read.
+        // Other threads may block in a write to a silent launcher.
         stream.shutdown();
     })?;
     Ok(ended)
 }
 
-/// Starts a thread for signs of life: other threads may wait for a launcher that reads slowly.
+/// Starts a thread for signs of life, since other threads may block while the launcher reads
+/// slowly.
 fn beat(stream: &Arc<SecureStream>) -> Result<(), CliError> {
     let stream = stream.clone();
     spawn("beats", move || {

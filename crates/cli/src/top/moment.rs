@@ -15,7 +15,7 @@ pub(crate) struct Moment {
     pub(crate) program: String,
     /// Start of the job, in milliseconds of Unix time.
     pub(crate) began_ms: u64,
-    /// The places of the present run's nodes.
+    /// The places of the nodes of the present run.
     pub(crate) grid: GridSpec,
     /// The links, once they are measured.
     pub(crate) links: Option<LinkReport>,

@@ -19,7 +19,7 @@ const EVENTS: usize = 2;
 /// Smallest number of columns and rows on which the screen is drawn.
 const SIZE_MIN: (u16, u16) = (40, 12);
 
-/// The keys, for people.
+/// The line that explains the keys.
 const KEYS: &str = "arrows select  enter in  esc back  tab next  < > sort  r reverse  q quit";
 
 /// What is drawn.

@@ -34,7 +34,7 @@ pub(crate) struct Topology {
     numbers: Numbers,
 }
 
-/// Source of the numbers of links.
+/// Where the numbers of links come from.
 enum Numbers {
     Described,
     Matrix(RttMatrix),

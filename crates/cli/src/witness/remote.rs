@@ -142,7 +142,7 @@ impl RemoteWitness {
             Failure::Missing { .. } => format!("{gridctl} is not there"),
             Failure::NotExecutable => format!("{gridctl} cannot be executed there"),
             Failure::OtherVersion => {
-                format!("{gridctl} is another version there, which is no witness for this one")
+                format!("{gridctl} is another version there, which cannot answer this one")
             }
             Failure::NoSsh { reason } => format!("ssh cannot be started here: {reason}"),
             Failure::Unreadable { reason } => format!("its answer cannot be read: {reason}"),

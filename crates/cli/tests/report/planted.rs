@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 enum Shape {
     /// Actors exchange messages with their neighbours in a ring, step by step.
     Ring,
-    /// The same with three partners far away, by many short handlers.
+    /// As `Ring`, with three distant partners and many short handlers.
     Grains,
     /// Main begins each step when all actors have finished the one before.
     Driven,
-    /// The same; in each step one actor sends many messages to another one.
+    /// As `Driven`; in each step one actor sends many messages to another one.
     Flood,
     /// One actor after the other works.
     Chain,

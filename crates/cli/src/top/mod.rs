@@ -34,7 +34,7 @@ use std::process::ExitCode;
 pub(crate) use watch::observe;
 use watch::{News, Watcher};
 
-/// Exit code of a process that a signal ends, without the number of the signal.
+/// Exit code of a process that a signal ends, minus the number of the signal.
 const SIGNALLED: i32 = 128;
 
 /// Watches a job.
@@ -92,7 +92,8 @@ fn print_once(mut watcher: Watcher) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Prints an object for each sample, from the second one on, until the job has ended, or `once`.
+/// Prints an object for each sample, from the second one on, until the job has ended; if `once`,
+/// prints only one.
 fn print_objects(mut watcher: Watcher, once: bool) -> Result<ExitCode, CliError> {
     const WHAT: &str = "print the samples";
     let failed = |error: serde_json::Error| CliError::System { what: WHAT, error: error.into() };
@@ -126,7 +127,7 @@ fn write(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Waits for the next moment, or for the end of the job, and returns its exit code then.
+/// Waits for the next moment. At the end of the job, returns its exit code as the inner error.
 fn next(watcher: &mut Watcher) -> Result<Result<Moment, Option<u8>>, CliError> {
     loop {
         match watcher.next(|| None)? {

@@ -236,11 +236,9 @@ impl Coordinator {
         let (since, late) = match &making.stage {
             Stage::Waiting => (making.asked, BTreeSet::new()),
             Stage::Draining { began, missing, .. } => (*began, missing.clone()),
-            Stage::Encoding { parts } => {
-                // It is gone if a part could not be kept, and the others are still encoded.
-                let since = self.checkpoints.keeping.as_ref().map_or(making.asked, |it| it.since);
+            Stage::Encoding { began, parts } => {
                 let is_missing = |pe: &PeId| !parts.contains_key(pe);
-                (since, self.common.layout.pes().filter(is_missing).collect())
+                (*began, self.common.layout.pes().filter(is_missing).collect())
             }
             Stage::Paused => return None,
         };
@@ -355,7 +353,7 @@ impl Coordinator {
 
     fn begin_encoding(&mut self) {
         let Some(making) = &mut self.checkpoints.making else { return };
-        making.stage = Stage::Encoding { parts: BTreeMap::new() };
+        making.stage = Stage::Encoding { began: self.now, parts: BTreeMap::new() };
         let checkpoint = making.number;
         let leaving = making.pause.clone().unwrap_or_default();
         let (layout, settings) = (&self.common.layout, &self.common.run.checkpoints);
@@ -385,7 +383,7 @@ impl Coordinator {
         }
         let pes = self.common.layout.pe_count() as usize;
         let Some(making) = &mut self.checkpoints.making else { return };
-        let Stage::Encoding { parts } = &mut making.stage else { return };
+        let Stage::Encoding { parts, .. } = &mut making.stage else { return };
         if making.number != checkpoint {
             return;
         }

@@ -286,3 +286,23 @@ fn a_checkpoint_that_is_made_in_time_is_not_given_up_later() {
     job.pass_until(2 * STEP_MAX.as_secs());
     job.assert_given_up(2, 4, "pe0");
 }
+
+#[test]
+fn a_checkpoint_of_which_a_part_is_not_kept_has_the_whole_time_for_encoding() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    // Draining takes almost as long as it may.
+    job.pass_until(STEP_MAX.as_secs() - 10);
+    for round in 1..=2 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+    }
+    job.look();
+    let reason = "the disk is full".to_owned();
+    job.say(PE_1, CheckpointMessage::NotKept { checkpoint: 1, reason });
+
+    job.pass_until(2 * STEP_MAX.as_secs() - 11);
+
+    assert_eq!(job.look(), (vec![], vec![]));
+    job.pass_until(2 * STEP_MAX.as_secs() - 10);
+    job.assert_given_up(1, 3, "pe0");
+}

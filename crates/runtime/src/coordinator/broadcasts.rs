@@ -67,8 +67,10 @@ impl Coordinator {
     fn accept_ready(&mut self, collection: CollectionId, source: ActorId) -> bool {
         let order = self.requests.order((collection, source), &self.budget);
         let mut ready = Vec::new();
-        while let Some(request) = order.early.remove(&(order.come + 1)) {
-            order.come += 1;
+        while let Some(next) = order.come.checked_add(1)
+            && let Some(request) = order.early.remove(&next)
+        {
+            order.come = next;
             ready.push(request);
         }
         let is_last = order.early.is_empty();

@@ -266,7 +266,7 @@ impl Coordinator {
         let checkpoints = &mut self.checkpoints;
         let is_late = checkpoints.late.remove(&from);
         if is_late && checkpoints.is_late_with_replicas {
-            checkpoints.rebuilding += replicas;
+            checkpoints.rebuilding = checkpoints.rebuilding.saturating_add(replicas);
         }
         is_late
     }
@@ -304,12 +304,12 @@ impl Coordinator {
         // PEs answer the first round after the handler under way, and later ones at once.
         let first = *making.first_answers.get_or_insert(*answers);
         making.computed = first.saturating_sub(*answers) / self.common.layout.pe_count();
-        sum.created += own[0];
-        sum.processed += own[1];
+        sum.created = sum.created.saturating_add(own[0]);
+        sum.processed = sum.processed.saturating_add(own[1]);
         let (sum, is_repeated) = (*sum, *previous == Some(*sum));
         making.replicas = sum.replicas;
         let since = making.since.unwrap_or(self.now);
-        let left = sum.created.saturating_sub(sum.processed + sum.waiting);
+        let left = sum.created.saturating_sub(sum.processed).saturating_sub(sum.waiting);
         let waited = self.now.since(since);
         let reason = if sum.questions > 0 {
             Some(format!("{} questions of actors wait for an answer", sum.questions))
@@ -319,7 +319,7 @@ impl Coordinator {
             Some(format!("{} actors wait within an async method", sum.unmovable))
         } else if let Some(actor) = contributing {
             Some(format!("an operation over the group of `{actor}` is under way"))
-        } else if left > 0 && left == sum.stranded + sum.insertions {
+        } else if left > 0 && left == sum.stranded.saturating_add(sum.insertions) {
             Some(format!("{left} messages or insertions wait for members that do not exist yet"))
         } else if left > 0 && waited >= DRAIN_MAX {
             Some(format!("{left} messages were in flight for {DRAIN_MAX:?}"))
@@ -395,7 +395,7 @@ impl Coordinator {
         if let Some(reason) = making.given_up.take() {
             return self.end_making(Err(reason));
         }
-        let bytes = parts.iter().flat_map(|part| &part.segments).sum();
+        let bytes = parts.iter().map(PartSummary::bytes).fold(0, u64::saturating_add);
         let begun = making.since.unwrap_or(self.now);
         let stopped = self.now.since(begun).saturating_sub(making.computed);
         let manifest: Bytes = codec::encode(&self.manifest(parts)).into();
@@ -468,7 +468,7 @@ impl Coordinator {
             self.checkpoints.given_up = 0;
         }
         // If it was given up at once, some of those before it may not have begun again yet.
-        self.checkpoints.rebuilding += making.replicas;
+        self.checkpoints.rebuilding = self.checkpoints.rebuilding.saturating_add(making.replicas);
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         self.answer(making.asker, result.map(|number| (number, making.computed)));
     }
@@ -527,8 +527,12 @@ impl Coordinator {
         self.checkpoints.last = manifest.number;
         (self.now, self.clock_ahead_ns) = (manifest.at, i128::from(manifest.at.0));
         let pes = u64::from(self.common.layout.pe_count());
-        let items = |part: &PartSummary| part.members + part.others + part.published * pes;
-        self.checkpoints.restoring = Some(manifest.parts.iter().map(items).sum());
+        let items = |part: &PartSummary| {
+            let published = part.published.saturating_mul(pes);
+            part.members.saturating_add(part.others).saturating_add(published)
+        };
+        let all = manifest.parts.iter().map(items).fold(0, u64::saturating_add);
+        self.checkpoints.restoring = Some(all);
     }
 
     /// Counts restored members. When none is missing, all PEs continue.

@@ -14,8 +14,10 @@ use crate::message::codec;
 use crate::message::payload::Payload;
 use crate::message::{Asked, Earlier, Wanted};
 use crate::message::{
-    Content, Control, CoordinatorPlace, Loads, MainRequest, Packet, Piece, TransferMessage,
+    Content, Contribution, Control, CoordinatorPlace, Loads, MainRequest, Packet, Piece,
+    ReductionGroup, TransferMessage,
 };
+use crate::reduce::{Op, Partial, Target, Value};
 use crate::schema::definition::Definition;
 use crate::{Actor, Context, Job};
 use gridspan_balance::{PeLoad, Refine, Rotate};
@@ -259,6 +261,34 @@ fn invalid_controls_end_the_job_with_an_error() {
         let outcome = coordinator.coordinator().and_then(Coordinator::outcome);
         assert!(matches!(outcome, Some(Err(JobError::Protocol(_)))), "{outcome:?}");
     }
+}
+
+#[test]
+fn counts_of_faulty_pes_are_added_without_overflow() {
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
+    let collection = create(&mut coordinator);
+    let ask = Control::MainRequest { slot: 3, request: MainRequest::Quiescence };
+    tell(&mut coordinator, MAIN_PE, ask);
+    let most = u64::MAX;
+
+    for pe in [PeId(0), PeId(1)] {
+        let counts =
+            Control::QuiescenceReply { round: 1, created: most, processed: most, stranded: most };
+        tell(&mut coordinator, pe, counts);
+        // Not the next reduction, so that two contributions are combined.
+        let contribution = Contribution {
+            group: ReductionGroup::Collection(collection),
+            sequence: 1,
+            count: most,
+            expected: 0,
+            op: Op::Sum,
+            target: Target::Main,
+            partial: Partial::new(&Op::Sum, Ix1(0).key(), Value::U64(1)),
+        };
+        tell(&mut coordinator, pe, Control::Contribution(contribution));
+    }
+
+    assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
 }
 
 /// Hosts on nodes of one PE each, and the packets in flight between them.

@@ -128,7 +128,8 @@ impl Contribution {
                 .map(|(op, target)| (format!("{op:?}"), format!("{target:?}")));
             return Err(Misuse::DifferentReductions { collection, one, other }.into());
         }
-        let count = self.count + other.count;
+        // Saturates: a count may come from a faulty node.
+        let count = self.count.saturating_add(other.count);
         let op = self.op;
         let partial = self.partial.combine(&op, other.partial, reducers);
         let partial = partial.ok_or_else(|| {

@@ -306,3 +306,21 @@ fn a_checkpoint_of_which_a_part_is_not_kept_has_the_whole_time_for_encoding() {
     job.pass_until(2 * STEP_MAX.as_secs() - 10);
     job.assert_given_up(1, 3, "pe0");
 }
+
+#[test]
+fn counts_of_faulty_pes_are_added_without_overflow() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    job.assert_told("drain 1.1");
+    for pe in [MAIN_PE, PE_1] {
+        let counts = DrainCounts {
+            created: u64::MAX,
+            processed: u64::MAX,
+            waiting: u64::MAX,
+            replicas: u64::MAX,
+            ..DrainCounts::default()
+        };
+        job.say(pe, CheckpointMessage::Drained { round: 1, counts });
+    }
+    job.assert_told("drain 1.2");
+}

@@ -7,7 +7,7 @@
 //! order: a new member starts with the broadcast that gets the next number.
 
 use super::machine::Coordinator;
-use super::state::broadcasts::{BroadcastRequest, WaitsForNumber};
+use super::state::broadcasts::{BroadcastRequest, WaitingInsertion, WaitsForNumber};
 use crate::address::id::{ActorId, CollectionId};
 use crate::message::payload::Payload;
 use crate::message::{
@@ -155,7 +155,9 @@ impl Coordinator {
         // The insertion waits behind the broadcasts that wait, because the new member must not take
         // them.
         if is_away || !state.waiting.is_empty() {
-            return state.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
+            let bytes = size_of::<WaitingInsertion>() + init.wire_len();
+            let insertion = self.budget.keep(WaitingInsertion { id, init, at }, bytes);
+            return state.waiting.push_back(WaitsForNumber::Insertion(insertion));
         }
         state.inserting += 1;
         let record = MemberRecord {
@@ -204,7 +206,8 @@ impl Coordinator {
                 WaitsForNumber::Broadcast(request) => {
                     self.accept_broadcast(collection, request.into_inner());
                 }
-                WaitsForNumber::Insertion { id, init, at } => {
+                WaitsForNumber::Insertion(insertion) => {
+                    let WaitingInsertion { id, init, at } = insertion.into_inner();
                     self.handle_insert_request(id, init, at);
                 }
             }

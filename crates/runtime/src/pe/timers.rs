@@ -126,7 +126,7 @@ mod tests {
     struct Restored(Timer);
 
     impl Delayed<()> for Restored {
-        fn send(self: Box<Self>, (): &mut ()) {}
+        fn send(self: Box<Self>, _core: &mut ()) {}
 
         fn receiver(&self) -> ActorId {
             ActorId::system(self.0.pe)

@@ -129,6 +129,6 @@ impl Coordinator {
     /// Prevents the present round from finding quiescence. Call this when an operation starts that
     /// leads to messages.
     pub(super) fn unsettle(&mut self) {
-        self.quiescence.sum.created += 1;
+        self.quiescence.sum.created = self.quiescence.sum.created.saturating_add(1);
     }
 }

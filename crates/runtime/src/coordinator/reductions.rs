@@ -58,10 +58,14 @@ impl Coordinator {
         let group = ReductionGroup::Sync(collection);
         let Some(state) = self.collections.get_mut(&collection) else { return };
         let accumulators = &self.accumulators.0;
-        let has_later =
-            |next: u64| accumulators.range((group, next + 1)..=(group, u64::MAX)).next().is_some();
-        while state.syncs.expected(state.syncs.next) == 0 && has_later(state.syncs.next) {
-            state.syncs.complete();
+        let later = |next: u64| {
+            let first = (group, next.checked_add(1)?);
+            accumulators.range(first..=(group, u64::MAX)).next().map(|(key, _)| key.1)
+        };
+        while state.syncs.expected(state.syncs.next) == 0
+            && let Some(later) = later(state.syncs.next)
+        {
+            state.syncs.skip_until(later);
         }
     }
 

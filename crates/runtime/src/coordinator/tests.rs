@@ -366,6 +366,20 @@ fn counts_of_faulty_pes_are_added_without_overflow() {
     assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
 }
 
+#[test]
+fn a_sync_point_of_any_number_is_settled_at_once_where_no_member_is_left() {
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
+    let collection = create(&mut coordinator);
+    let id = ActorId { collection, key: Ix1(0).key() };
+    tell(&mut coordinator, PeId(0), Control::Destroyed { id, reductions: 0, syncs: 0 });
+
+    let group = ReductionGroup::Sync(collection);
+    let late = Contribution { group, ..contribution(collection, u64::MAX, 1) };
+    tell(&mut coordinator, PeId(0), Control::Contribution(late));
+
+    assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
+}
+
 /// Hosts on nodes of one PE each, and the packets in flight between them.
 struct Hosts {
     hosts: Vec<CoordinatorHost>,

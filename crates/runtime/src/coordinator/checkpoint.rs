@@ -276,11 +276,9 @@ impl Coordinator {
         let (since, late) = match &making.stage {
             Stage::Waiting => (making.asked, BTreeSet::new()),
             Stage::Draining { began, missing, .. } => (*began, missing.clone()),
-            Stage::Encoding { parts } => {
-                // `keeping` is gone if a part could not be kept while PEs still encode the others.
-                let since = self.checkpoints.keeping.as_ref().map_or(making.asked, |it| it.since);
+            Stage::Encoding { began, parts } => {
                 let is_missing = |pe: &PeId| !parts.contains_key(pe);
-                (since, self.common.layout.pes().filter(is_missing).collect())
+                (*began, self.common.layout.pes().filter(is_missing).collect())
             }
             Stage::Paused => return None,
         };
@@ -309,7 +307,7 @@ impl Coordinator {
         let checkpoints = &mut self.checkpoints;
         let is_late = checkpoints.late.remove(&from);
         if is_late && checkpoints.is_late_with_replicas {
-            checkpoints.rebuilding += replicas;
+            checkpoints.rebuilding = checkpoints.rebuilding.saturating_add(replicas);
         }
         is_late
     }
@@ -347,12 +345,12 @@ impl Coordinator {
         // PEs answer the first round after the handler under way, and later ones at once.
         let first = *making.first_answers.get_or_insert(*answers);
         making.computed = first.saturating_sub(*answers) / self.common.layout.pe_count();
-        sum.created += own[0];
-        sum.processed += own[1];
+        sum.created = sum.created.saturating_add(own[0]);
+        sum.processed = sum.processed.saturating_add(own[1]);
         let (sum, is_repeated) = (*sum, *previous == Some(*sum));
         making.replicas = sum.replicas;
         let since = making.since.unwrap_or(self.now);
-        let left = sum.created.saturating_sub(sum.processed + sum.waiting);
+        let left = sum.created.saturating_sub(sum.processed).saturating_sub(sum.waiting);
         let waited = self.now.since(since);
         let reason = if sum.questions > 0 {
             Some(format!("{} questions of actors wait for an answer", sum.questions))
@@ -362,7 +360,7 @@ impl Coordinator {
             Some(format!("{} actors wait within an async method", sum.unmovable))
         } else if let Some(actor) = contributing {
             Some(format!("an operation over the group of `{actor}` is under way"))
-        } else if left > 0 && left == sum.stranded + sum.insertions {
+        } else if left > 0 && left == sum.stranded.saturating_add(sum.insertions) {
             Some(format!("{left} messages or insertions wait for members that do not exist yet"))
         } else if left > 0 && waited >= DRAIN_MAX {
             Some(format!("{left} messages were in flight for {DRAIN_MAX:?}"))
@@ -396,7 +394,7 @@ impl Coordinator {
 
     fn begin_encoding(&mut self) {
         let Some(making) = &mut self.checkpoints.making else { return };
-        making.stage = Stage::Encoding { parts: BTreeMap::new() };
+        making.stage = Stage::Encoding { began: self.now, parts: BTreeMap::new() };
         let checkpoint = making.number;
         let leaving = making.pause.clone().unwrap_or_default();
         let (layout, settings) = (&self.common.layout, &self.common.run.checkpoints);
@@ -427,7 +425,7 @@ impl Coordinator {
         }
         let pes = self.common.layout.pe_count() as usize;
         let Some(making) = &mut self.checkpoints.making else { return };
-        let Stage::Encoding { parts } = &mut making.stage else { return };
+        let Stage::Encoding { parts, .. } = &mut making.stage else { return };
         if making.number != checkpoint {
             return;
         }
@@ -439,7 +437,7 @@ impl Coordinator {
         if let Some(reason) = making.given_up.take() {
             return self.end_making(Err(reason));
         }
-        let bytes = parts.iter().flat_map(|part| &part.segments).sum();
+        let bytes = parts.iter().map(PartSummary::bytes).fold(0, u64::saturating_add);
         let begun = making.since.unwrap_or(self.now);
         let stopped = self.now.since(begun).saturating_sub(making.computed);
         let manifest: Bytes = codec::encode(&self.manifest(parts)).into();
@@ -514,7 +512,7 @@ impl Coordinator {
         }
         // If this checkpoint was given up at once, some replicas of the one before may not have
         // begun again yet.
-        self.checkpoints.rebuilding += making.replicas;
+        self.checkpoints.rebuilding = self.checkpoints.rebuilding.saturating_add(making.replicas);
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         self.answer(making.asker, result.map(|number| (number, making.computed)));
     }
@@ -575,8 +573,12 @@ impl Coordinator {
         self.checkpoints.last = manifest.number;
         (self.now, self.clock_ahead_ns) = (manifest.at, i128::from(manifest.at.0));
         let pes = u64::from(self.common.layout.pe_count());
-        let items = |part: &PartSummary| part.members + part.others + part.published * pes;
-        self.checkpoints.restoring = Some(manifest.parts.iter().map(items).sum());
+        let items = |part: &PartSummary| {
+            let published = part.published.saturating_mul(pes);
+            part.members.saturating_add(part.others).saturating_add(published)
+        };
+        let all = manifest.parts.iter().map(items).fold(0, u64::saturating_add);
+        self.checkpoints.restoring = Some(all);
     }
 
     /// Counts restored members. When none is missing, all PEs continue.

@@ -97,7 +97,7 @@ impl Image {
 
     /// Number of actors.
     pub fn members(&self) -> u64 {
-        self.manifest.parts.iter().map(|part| part.members).sum()
+        self.manifest.parts.iter().map(|part| part.members).fold(0, u64::saturating_add)
     }
 
     /// Number of collections.
@@ -107,13 +107,13 @@ impl Image {
 
     /// Number of bytes in the parts.
     pub fn bytes(&self) -> u64 {
-        self.manifest.parts.iter().flat_map(|part| &part.segments).sum()
+        self.manifest.parts.iter().map(PartSummary::bytes).fold(0, u64::saturating_add)
     }
 
     /// Number of actors and of bytes in the part of a PE.
     pub fn part(&self, part: PeId) -> (u64, u64) {
         let part = self.manifest.parts.get(part.index());
-        part.map_or((0, 0), |part| (part.members, part.segments.iter().sum()))
+        part.map_or((0, 0), |part| (part.members, part.bytes()))
     }
 
     /// The load of each PE, for the placement of other PEs' members: the time that its members have

@@ -269,3 +269,54 @@ fn messages_of_timers_have_no_cause() {
     }
     assert_eq!(records.iter().map(|record| record.timed.len()).sum::<usize>(), 4);
 }
+
+/// Moves to another PE, and greets member 1 of its collection when it arrives there.
+#[derive(Serialize, Deserialize)]
+struct Traveller;
+
+impl Actor for Traveller {
+    type Index = Ix1;
+    type Init = ();
+    /// The PE to move to, or none in a greeting.
+    type Message = Option<PeId>;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, to: Option<PeId>, cx: &mut Context<'_, Self>) {
+        if let Some(pe) = to {
+            cx.migrate_to(pe);
+        }
+    }
+
+    fn arrived(&mut self, cx: &mut Context<'_, Self>) {
+        let other = cx.collection().at(Ix1(1));
+        cx.send(&other, None);
+    }
+}
+
+#[test]
+fn a_message_sent_on_arrival_has_a_span_of_its_sender() {
+    let records = Records::new(RecordSettings::new(16 << 20));
+    let job = Job::new("travel").actor::<Traveller>().recording(&records).main(async move |grid| {
+        let travellers = grid.create::<Traveller>(Ix1::range(2), |_| ()).await?;
+        travellers.member(Ix1(0)).send(Some(PeId(3)));
+        grid.quiescence().await?;
+        Ok(())
+    });
+    let spec = GridSpec::from_emulate("2x2,wan=2ms").unwrap();
+    let report = Simulation::new(job, spec, SimOptions::with_seed(7)).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+
+    let records = records.take();
+
+    let traveller = number_of(&records[0], "Traveller");
+    let spans = records.iter().flat_map(|record| &record.spans);
+    let causes = spans.filter(|span| span.kind == traveller).filter_map(|span| span.cause.as_ref());
+    let greeting = causes.filter(|cause| cause.pe == 3).collect::<Vec<_>>();
+    let [greeting] = greeting[..] else { panic!("{greeting:?}") };
+    let number = greeting.span.unwrap();
+    let sender = records[3].spans.iter().find(|span| span.number == number).unwrap();
+    assert_eq!(sender.kind, traveller);
+}

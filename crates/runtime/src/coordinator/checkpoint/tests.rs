@@ -341,3 +341,41 @@ fn a_checkpoint_whose_parts_are_not_stored_in_time_is_given_up() {
     let warning = job.warning_about("checkpoint 3").expect("it is given up");
     assert!(warning.contains("for 300 s"), "{warning}");
 }
+
+#[test]
+fn a_checkpoint_of_which_a_part_is_not_kept_has_the_whole_time_for_encoding() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    // Draining takes almost as long as it may.
+    job.pass_until(STEP_MAX.as_secs() - 10);
+    for round in 1..=2 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+    }
+    job.look();
+    let reason = "the disk is full".to_owned();
+    job.say(PE_1, CheckpointMessage::NotKept { checkpoint: 1, reason });
+
+    job.pass_until(2 * STEP_MAX.as_secs() - 11);
+
+    assert_eq!(job.look(), (vec![], vec![]));
+    job.pass_until(2 * STEP_MAX.as_secs() - 10);
+    job.assert_given_up(1, 3, "pe0");
+}
+
+#[test]
+fn counts_of_faulty_pes_are_added_without_overflow() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    job.assert_told("drain 1.1");
+    for pe in [MAIN_PE, PE_1] {
+        let counts = DrainCounts {
+            created: u64::MAX,
+            processed: u64::MAX,
+            waiting: u64::MAX,
+            replicas: u64::MAX,
+            ..DrainCounts::default()
+        };
+        job.say(pe, CheckpointMessage::Drained { round: 1, counts });
+    }
+    job.assert_told("drain 1.2");
+}

@@ -109,8 +109,8 @@ pub(crate) enum Stage {
         began: Time,
         answers: Duration,
     },
-    /// PEs encode their parts.
-    Encoding { parts: BTreeMap<PeId, PartSummary> },
+    /// PEs encode their parts, since `began`.
+    Encoding { began: Time, parts: BTreeMap<PeId, PartSummary> },
     /// All parts are encoded, and the job stays stopped.
     Paused,
 }

@@ -164,7 +164,7 @@ impl Core {
             leading.last = leader.moves().iter().map(|resettled| resettled.step).collect();
             let mut leaving: BTreeMap<PeId, Vec<PlanEntry>> = BTreeMap::new();
             for resettled in leader.moves() {
-                let (step, epoch) = (resettled.step, resettled.epoch + 1);
+                let (step, epoch) = (resettled.step, resettled.epoch.saturating_add(1));
                 let entry =
                     PlanEntry { id: id_of(step.actor), from: step.from, to: step.to, epoch };
                 leaving.entry(step.from).or_default().push(entry);
@@ -198,7 +198,7 @@ impl Session {
         let away: BTreeMap<u32, SiteId> = away.into_iter().collect();
         let place = |(at, edge)| (edge, away.get(&(at as u32)).copied());
         self.edges.extend(edges.into_iter().enumerate().map(place));
-        self.handled += handled;
+        self.handled = self.handled.saturating_add(handled);
     }
 
     /// The combined measurements of all PEs of the site.

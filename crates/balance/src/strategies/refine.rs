@@ -18,7 +18,7 @@ use gridspan_topology::PeId;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Refine;
 
-/// Greatest ratio of a PE's load to its share.
+/// Maximum ratio of a PE's load to its share.
 const SLACK: f64 = 1.03;
 
 impl Strategy for Refine {

@@ -156,8 +156,8 @@ impl Cartesian {
 
 impl Comm {
     /// Makes a grid of the first ranks. Ranks for which there is no point get none. A collective
-    /// operation. The ranks keep their order, in which ranks of a site mostly lie together; MPI's
-    /// `reorder` is not there.
+    /// operation. The ranks keep their order, in which ranks of a site mostly lie together: MPI's
+    /// `reorder` has no counterpart.
     ///
     /// # Errors
     ///

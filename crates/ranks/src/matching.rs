@@ -4,8 +4,8 @@
 //! and messages that arrived unexpected. A new message takes the receive that was posted first
 //! among those that accept it; a new receive takes the message that arrived first among those that
 //! it accepts. As messages between two ranks arrive in the order in which they were sent, this is
-//! the order of MPI: two messages of one sender that both match a receive are not overtaken, and
-//! neither are two receives that both match a message (MPI 4.1, section 3.5).
+//! the order of MPI: of two messages of one sender that match a receive, it gets the first; of two
+//! receives that match a message, the first gets it (MPI 4.1, section 3.5).
 //!
 //! Both lists are kept by communicator and sender, and each entry has a number that grows, so that
 //! a receive from a known rank looks only at that rank's messages, and one from any rank compares
@@ -15,7 +15,7 @@ use crate::selector::TagSelector;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a message is matched by.
+/// The part of a message that decides which receives match it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Label {
     /// Twice the number of the communicator; one more for collective operations.
@@ -126,8 +126,8 @@ impl<M> Matcher<M> {
         None
     }
 
-    /// Replaces a message that waits by this one of the same place in the order. Returns it if
-    /// there is none.
+    /// Replaces the waiting message at the same place in the order by this one. Returns this one if
+    /// no message waits there.
     pub(crate) fn replace(&mut self, arrived: Arrived<M>) -> Option<Arrived<M>> {
         let key = (arrived.label.context, arrived.label.source);
         let waiting = self.unexpected.get_mut(&key);

@@ -150,7 +150,7 @@ pub(crate) enum RankMessage {
     Flush(Flush),
     /// All messages of this rank before a flush have come.
     Marker { round: u64, from: u32 },
-    /// To rank 0: a rank has its markers, and waits as before for what the text says, or does not.
+    /// To rank 0: a rank has its markers. The text says what it waits for, if it waits as before.
     Flushed { round: u64, rank: u32, waits: Option<String> },
 }
 

@@ -95,7 +95,7 @@ mod tests {
             order in Just((0_u32..40).collect::<Vec<_>>()).prop_shuffle(),
             groups in 1_usize..5,
         ) {
-            // Some collect the values of some ranks, and one collects theirs.
+            // Each of these collects the values of some ranks, and `all` collects theirs.
             let mut partial: Vec<_> = (0..groups).map(|_| Segments::new(ranks)).collect();
             for (at, rank) in order.into_iter().filter(|rank| *rank < ranks).enumerate() {
                 add(&mut partial[at % groups], (0, rank), rank.to_string());

@@ -1,5 +1,5 @@
-//! The choice between the two ways of a reduction whose result all ranks get, from the times that
-//! they are predicted to take.
+//! Chooses between two ways of a reduction whose result all ranks get, by the times that it
+//! predicts for them.
 //!
 //! **Over the tree**: partial results go up a binomial tree to the leader of each site, the leaders
 //! exchange them, and the result goes down again. This takes few messages, but the whole vector
@@ -23,11 +23,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-/// Processor time of a message between nodes, at both ends together, in seconds: that of an
-/// ordinary machine, as the links do not tell it.
+/// Processor time of a message between nodes, at both ends together, in seconds. It is not
+/// measured: this is that of an ordinary machine.
 const MESSAGE_S: f64 = 5e-6;
-/// Numbers of shares of the head with the fewest that are compared. More than these save less than
-/// their messages cost.
+/// The numbers of shares to compare, as shares of the head that has the fewest. More than these
+/// save less than their messages cost.
 const SHARES_EACH: [usize; 4] = [1, 2, 4, 8];
 
 /// What a site has to do.
@@ -107,14 +107,13 @@ impl Sharing {
         Self { heads, work, crossing }
     }
 
-    /// The heads.
     pub(crate) fn heads(&self) -> &Heads {
         &self.heads
     }
 
     /// The number of shares into which to divide a vector of `length` elements of `element_bytes`
-    /// each; `None` to reduce it whole, over the tree. Each head has a share: those of a site see
-    /// that one has a vector of another length because they get something from each other.
+    /// each; `None` to reduce it whole, over the tree. Each head has a share, so that each gets
+    /// something from all others of its site and sees whether their vectors have another length.
     pub(crate) fn shares(&self, length: usize, element_bytes: usize) -> Option<usize> {
         let most_heads = self.work.iter().map(|work| work.heads).max().unwrap_or_default();
         if most_heads < 2 || length < most_heads {

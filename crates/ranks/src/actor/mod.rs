@@ -4,12 +4,12 @@
 //! sends what they have left in the outbox, until nothing is woken. So a PE runs its other ranks
 //! while one waits.
 //!
-//! Futures cannot be encoded. So an actor of a job on several nodes is not movable during a run: a
-//! strategy would otherwise plan moves that bring nothing, and take the size of a rank for that of
-//! its place. In a job on one node a balancer may move it at any time. Then it leaves its futures
-//! in the [`Parking`] of the node, carries their number, and takes them up again on the other PE.
-//! If the job has got another node meanwhile and the actor was moved there, it keeps its messages
-//! and asks to go back.
+//! Futures cannot be encoded. So an actor of a job on several nodes is not movable during a run:
+//! otherwise a strategy would plan useless moves, and take the small reference to the futures for
+//! the size of the rank. In a job on one node a balancer may move it at any time. Then it leaves
+//! its futures in the [`Parking`] of the node, carries their number, and takes them up again on the
+//! other PE. If the job has got another node meanwhile and the actor was moved there, it keeps its
+//! messages and asks to go back.
 
 mod body;
 mod image;
@@ -81,13 +81,13 @@ pub(crate) struct RankActor<P: RankProgram> {
     spare_outbox: Vec<(u32, RankMessage)>,
     /// At rank 0: what ranks wait for, if nothing happens any more.
     stuck: BTreeMap<u32, Option<String>>,
-    /// At rank 0, once it was asked.
+    /// At rank 0, from the first request on.
     server: Option<Box<NameServer>>,
     /// The waits for the end of this rank.
     wait_for_end: Vec<Asker>,
-    /// Once ranks were looked at, which those of large jobs are not.
+    /// From the first look for deadlocks on. In large jobs ranks do not look.
     watch: Option<Box<WaitWatch>>,
-    /// At rank 0, once ranks were looked at.
+    /// At rank 0, from the first look on.
     detector: Option<Box<Detector>>,
 }
 
@@ -157,8 +157,8 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// Whether the futures of a run that is under way are here. Takes them up or asks to go back
-    /// where they are.
+    /// Takes up the futures of a run that is under way if they are on this node, and otherwise asks
+    /// to go back to them. Returns whether none are missing.
     fn is_complete(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let (node, pe) = (cx.node(), cx.pe());
         self.has_one_node = cx.layout().node_count() == 1;
@@ -273,7 +273,7 @@ impl<P: RankProgram> RankActor<P> {
         self.begin(places.clone(), cx);
     }
 
-    /// Begins a run; a rank that has ended has come to its next migration point at once.
+    /// Begins a run. A rank that has ended arrives at its next migration point at once.
     fn begin(&mut self, places: Arc<Places>, cx: &mut Context<'_, Self>) {
         let Some(program) = cx.resource::<P>() else {
             cx.fail("the job of these ranks lacks their program");
@@ -309,7 +309,7 @@ impl<P: RankProgram> RankActor<P> {
             self.flush(None, cx);
             return;
         };
-        // The messages that came may have left others to send.
+        // The messages that came may have left others in the outbox.
         let mut may_send = true;
         loop {
             let (is_woken, end) = body.poll();
@@ -375,7 +375,7 @@ impl<P: RankProgram> RankActor<P> {
                 }
             }
             self.spare_outbox = outbox;
-            // Only what is delivered here leaves more to send.
+            // Only messages that are delivered here leave more in the outbox.
             if !has_delivered {
                 return;
             }

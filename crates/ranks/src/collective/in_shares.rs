@@ -10,11 +10,11 @@
 //! Heads go through the shares in ascending order in each step, and through the steps one after the
 //! other. So two messages of one head to another are taken in the order in which they were sent.
 //!
-//! **Failure.** If the vectors of ranks differ in length, some may take the tree in place of this
-//! way. One of them fails, so that the job does not wait for ever: the head of each PE gets the
-//! vectors of its ranks in both ways, each head that takes this way sends something to all others
-//! of its site at once, and the first heads of two sites get something from each other. The keys
-//! of these parts say how long the whole vector is; see [`super::keys`].
+//! **Failure.** If the vectors of ranks differ in length, some may take the tree instead. At least
+//! one of them fails then, so that the job does not wait for ever: the head of each PE gets the
+//! vectors of its ranks in both ways, each head that divides its vector sends something to all
+//! others of its site at once, and the first heads of two sites get something from each other. The
+//! keys of these parts say how long the whole vector is; see [`super::keys`].
 
 use super::collected::{Collected, Partial};
 use super::keys;
@@ -81,7 +81,7 @@ impl Shares<'_> {
     }
 }
 
-/// The elements of a share, of a value with all of them.
+/// The elements of a share, cut from a value with all of them.
 fn cut<T: Copy>(all: &[T], range: Range<usize>) -> Vec<T> {
     all.get(range).unwrap_or_default().to_vec()
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Largest number of pairs of ranks whose channels are flushed. Larger deadlocks are mostly of all
-/// ranks, which main notices.
+/// Largest number of pairs of ranks whose channels are flushed. A larger deadlock is mostly one of
+/// all ranks, which main notices.
 const PAIRS_MAX: usize = 20_000;
 /// Time after which the first round without all its answers is given up. It doubles each time: ranks
 /// that compute for long answer late.
@@ -64,8 +64,8 @@ pub(crate) enum Verdict {
 }
 
 impl Detector {
-    /// A detector for the next run. It goes on to number rounds, so that none takes late markers of
-    /// this run for its own.
+    /// A detector for the next run. It continues the numbers of the rounds, so that it takes no
+    /// late marker of this run for one of its rounds.
     pub(crate) fn of_next_run(&self) -> Self {
         Self { last_round: self.last_round, ..Self::default() }
     }
@@ -140,8 +140,8 @@ impl Detector {
         Verdict::Flush(flushes)
     }
 
-    /// A rank has flushed its channels, and waits as before, for what the text says; or it does not
-    /// wait as before.
+    /// A rank has flushed its channels. It waits as before, for what the text says; without a text
+    /// it does not wait as before.
     pub(crate) fn answered(
         &mut self,
         (round, rank): (u64, u32),

@@ -1,8 +1,8 @@
 //! The graph of ranks that wait for each other, and the ranks in it that none can wake.
 //!
 //! A rank that waits has an edge to each rank that can end its wait. It may need only one of them,
-//! as a receive from any source does, so it goes on as long as one of its edges leads, over others,
-//! to a rank that runs. The ranks without such a way are in a deadlock: for waits with one edge
+//! as a receive from any source does. So it can go on as long as a path over its edges leads to a
+//! rank that runs. The ranks without such a path are in a deadlock: for waits with one edge
 //! each, those that lead to a cycle or to a rank that has ended; for others, those that lead to a
 //! knot only (Holt, "Some deadlock properties of computer systems", 1972; Chandy, Misra and Haas,
 //! "Distributed deadlock detection", 1983, on the communication model).
@@ -33,7 +33,7 @@ impl WaitState {
     }
 }
 
-/// The ranks of those that wait which no rank can wake, ever. A rank that is not listed runs.
+/// The waiting ranks that no rank can ever wake. A rank that is not listed runs.
 pub(crate) fn stuck(states: &BTreeMap<u32, WaitState>) -> BTreeSet<u32> {
     let known: Vec<u32> = states
         .iter()

@@ -2,8 +2,8 @@
 //!
 //! **Looking.** Main lets all ranks look at themselves once in each period. A rank that has not
 //! changed for some periods, and waits for what others may send, tells rank 0 for which of them it
-//! waits (`watch`); it also tells that it has gone on or has ended. So nothing is sent while ranks
-//! wait for a short time only.
+//! waits (`watch`). It also tells rank 0 when it goes on or ends. So ranks that wait for a short
+//! time only send nothing.
 //!
 //! **Suspicion.** Rank 0 looks for ranks that none can wake (`graph`). What they told may be old,
 //! and messages may be on their way to them.

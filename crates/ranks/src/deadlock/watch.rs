@@ -25,8 +25,8 @@ pub(crate) struct WaitWatch {
 }
 
 impl WaitWatch {
-    /// Looks at the rank, once in each period: at the number of its changes, which is `None` if it
-    /// does not run. Returns what rank 0 is to be told.
+    /// Looks at the rank, once in each period. `epoch` is the number of its changes; `None` if it
+    /// does not run. Returns its state if rank 0 does not know it.
     pub(crate) fn look(
         &mut self,
         epoch: Option<u64>,

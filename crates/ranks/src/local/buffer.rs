@@ -11,7 +11,6 @@ pub(crate) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Attaches a buffer.
     pub(crate) fn attach(&mut self, bytes: usize) -> Result<(), RankError> {
         if self.attached.is_some() {
             return Err(RankError::BufferAttached);

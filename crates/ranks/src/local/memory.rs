@@ -7,7 +7,7 @@ use crate::packet::{Access, Answer};
 use std::any::Any;
 use std::collections::VecDeque;
 
-/// For errors that cannot occur: ranks check their accesses before they send them.
+/// The call site of errors that cannot occur: ranks check their accesses before they send them.
 const AT: CallSite =
     CallSite { call: "access to a window", peer: None, tag: None, communicator: 0 };
 

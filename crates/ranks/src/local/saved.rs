@@ -46,7 +46,7 @@ impl SavedState {
         })
     }
 
-    /// No state, of a rank whose state stays where it is.
+    /// An empty state, for a rank whose state stays where it is.
     pub(crate) fn empty(rank: u32) -> Self {
         Self { rank, ..Self::default() }
     }

@@ -89,7 +89,7 @@ impl Slots {
         (slot.generation == ticket.generation).then_some(slot)
     }
 
-    /// The operation at a place, for a receive that the matching engine knows by it.
+    /// The ticket of the operation at a place: the matching engine knows receives by their places.
     pub(crate) fn ticket(&self, slot: u32) -> Option<Ticket> {
         let generation = self.slots.get(slot as usize)?.generation;
         Some(Ticket { slot, generation })
@@ -138,7 +138,7 @@ impl Slots {
                 }
                 Poll::Pending
             }
-            // Only an outcome that was taken before leaves no operation.
+            // An operation is missing only if its outcome was taken before.
             _ => Poll::Ready(Outcome::Cancelled),
         }
     }

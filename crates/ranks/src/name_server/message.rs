@@ -30,7 +30,7 @@ pub(crate) struct Spawn {
     /// What each is built from: an encoded list.
     pub(crate) inits: Content,
     pub(crate) parents: PlacedRanks,
-    /// The links as the parents know them in this run. Rank 0 may not have begun it yet.
+    /// The links as the parents know them in this run. Rank 0 may not have begun the run yet.
     pub(crate) links: SiteLinks,
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct NameServer {
     /// The operations that wait for a service.
     lookups: BTreeMap<String, Vec<Asker>>,
     groups: BTreeMap<String, Gathering>,
-    /// By the first rank.
+    /// Spawned ranks that have not all begun, by the first of them.
     beginning: BTreeMap<u32, Beginning>,
     /// How often a communicator was numbered.
     numbered: u32,

@@ -125,7 +125,7 @@ impl Comm {
     }
 
     /// Sends numbers to one rank and receives from another, in whatever order they are ready. If
-    /// its future is dropped, the send completes by itself, and the message stays for the next
+    /// the future is dropped, the send completes by itself, and the message stays for the next
     /// receive.
     ///
     /// ```

@@ -109,7 +109,7 @@ impl MainWatch {
     }
 
     /// If a wait for quiescence has begun, completes it and prepares another one, so that main
-    /// waits for nothing but timers.
+    /// waits only for timers.
     pub(crate) async fn settle(&mut self) -> Result<(), GridError> {
         if self.is_asking.get() {
             let (quiet, is_asking) = quiet(&self.grid);

@@ -63,8 +63,8 @@ struct Posted {
     receive: u32,
 }
 
-/// Number of empty queues that are kept, so that a rank with few partners does not make one for
-/// each message.
+/// Number of queues up to which empty ones are kept, so that a rank with few partners does not make
+/// one for each message.
 const EMPTY_KEPT: usize = 8;
 
 /// Unmatched messages and receives. `M` is a message without its label; a receive is a number.
@@ -113,7 +113,7 @@ impl<M> Matcher<M> {
         }
     }
 
-    /// Gives a message back that was taken and not received: to a receive, which is returned, or to
+    /// Gives back a message that was taken and not received: to a receive, which is returned, or to
     /// its former place in the order.
     pub(crate) fn give_back(&mut self, arrived: Arrived<M>) -> Option<(u32, Arrived<M>)> {
         if let Some(receive) = self.take_receive(&arrived.label) {
@@ -215,7 +215,7 @@ impl<M> Matcher<M> {
     }
 }
 
-/// Removes an empty queue, unless there are few.
+/// Removes an empty queue, unless there are few queues.
 fn drop_if_empty<K: Ord, T>(queues: &mut BTreeMap<K, VecDeque<T>>, key: &K) {
     if queues.len() > EMPTY_KEPT && queues.get(key).is_some_and(VecDeque::is_empty) {
         queues.remove(key);

@@ -251,7 +251,7 @@ async fn run_all<P: RankProgram>(
     Ok(results)
 }
 
-/// The links of the job, as far as they have been measured by now.
+/// The links of the job that have been measured by now.
 async fn known_links(grid: &Grid) -> Result<SiteLinks, GridError> {
     let layout = grid.layout();
     if layout.node_count() < 2 {

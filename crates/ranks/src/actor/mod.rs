@@ -8,7 +8,7 @@
 //! otherwise a strategy would plan useless moves, and take the small reference to the futures for
 //! the size of the rank. In a job on one node a balancer may move it at any time. Then it leaves
 //! its futures in the [`Parking`] of the node, carries their number, and takes them up again on the
-//! other PE. If the job has got another node meanwhile and the actor was moved there, it keeps its
+//! other PE. If a node has joined the job since and the actor was moved there, it keeps its
 //! messages and asks to go back.
 
 mod body;
@@ -169,7 +169,7 @@ impl<P: RankProgram> RankActor<P> {
         if parked.node != node {
             cx.migrate_to(parked.pe);
             if !std::mem::replace(&mut self.is_returning, true) {
-                // The PE may refuse it for want of room.
+                // The PE may have no room for it and refuse.
                 cx.send_after(RETURN_AFTER, &cx.me(), RankMessage::Return);
             }
             return false;
@@ -286,7 +286,7 @@ impl<P: RankProgram> RankActor<P> {
         let limit = cx.resource::<EagerLimit>();
         self.local.with(|state| {
             state.now = cx.now();
-            // What it told in an earlier run no longer holds.
+            // What it reported in an earlier run no longer holds.
             state.changes += 1;
             state.eager_bytes = limit.map_or(state.eager_bytes, |limit| limit.bytes);
         });
@@ -433,7 +433,7 @@ impl<P: RankProgram> RankActor<P> {
         is_running.then(|| self.local.with(|state| state.waits()))
     }
 
-    /// Collects what ranks wait for, at rank 0, and ends the job once all have told.
+    /// Collects what ranks wait for, at rank 0, and ends the job once all have reported.
     fn collect(&mut self, rank: u32, waits: Option<String>, cx: &mut Context<'_, Self>) {
         self.stuck.insert(rank, waits);
         if self.stuck.len() as u32 == self.size {

@@ -1,5 +1,5 @@
 //! What an actor does for other ranks: that of rank 0 serves the names of the run and spawns ranks,
-//! and each tells its end.
+//! and each reports its end.
 
 use super::{Life, RankActor};
 use crate::error::CallSite;

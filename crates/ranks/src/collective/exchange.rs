@@ -50,8 +50,8 @@ impl Operation {
     /// Gathers at all ranks, in one crossing of the wide area. Returns the numbers of all ranks, in
     /// their order, and how many each has given.
     ///
-    /// The leaders join what they have got, so that it goes down as two blocks, which the ranks of
-    /// a process share.
+    /// The leaders join what they have received, so that it goes down as two blocks, which the
+    /// ranks of a process share.
     pub(super) async fn allgather<T: Element>(
         &self,
         values: Vec<T>,

@@ -70,16 +70,16 @@ pub(crate) fn stuck(states: &BTreeMap<u32, WaitState>) -> BTreeSet<u32> {
     left
 }
 
-/// The ranks that wait, by those for which they wait.
+/// The waiting ranks, by the ranks for which they wait.
 #[derive(Default)]
 struct Waiters<'a> {
     /// Those that wait for few ranks.
     of: BTreeMap<u32, Vec<u32>>,
-    /// Those that wait for many, of which each is taken once.
+    /// Those that wait for many, each with these ranks.
     wide: Vec<(u32, &'a [Run])>,
 }
 
-/// Largest number of ranks for which a rank is listed with each of them.
+/// Largest number of ranks that count as few.
 const FEW: u32 = 4;
 
 impl<'a> Waiters<'a> {

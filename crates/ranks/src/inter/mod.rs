@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicU32;
 /// A group of ranks, to which this rank belongs, and another one, the remote group. Ranks send to
 /// ranks of the remote group and receive from them.
 ///
-/// It comes about by [`spawn`](Comm::spawn), by [`accept`](Comm::accept) and
+/// [`spawn`](Comm::spawn) makes one, and so do [`accept`](Comm::accept) and
 /// [`connect`](Comm::connect). It ends at the next migration point of its ranks, except for that of
 /// parents and their children, which [`children`](Comm::children) and [`parent`](Comm::parent)
 /// return in later runs, too.

@@ -1,4 +1,4 @@
-//! What ranks find by its name: services, and groups that gather.
+//! Services, and groups that gather, which ranks find by name.
 
 use super::asking::ask;
 use crate::comm::Comm;

@@ -1,7 +1,7 @@
 //! The state that a rank's actor shares with the communicators that the rank's code uses.
 //!
-//! Operations leave here what is to be sent and what is to be received; the actor delivers what has
-//! arrived, and sends. Nothing here sends, waits or reads a clock. The lock is never contended,
+//! Operations leave messages to send, and receives, here; the actor delivers what has arrived, and
+//! sends. Nothing here sends, waits or reads a clock. The lock is never contended,
 //! since a rank's code runs only inside its actor.
 
 mod blocked;

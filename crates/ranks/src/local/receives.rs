@@ -106,7 +106,7 @@ impl LocalState {
         }
     }
 
-    /// Gives a message back that was matched and not received.
+    /// Gives back a message that was matched and not received.
     pub(crate) fn give_back(&mut self, mut arrived: Arrived<Payload>) {
         if let Load::Coming { to, .. } = arrived.message.load
             && let Some(with_data) = self.matched_with_data.remove(&to.generation)

@@ -51,7 +51,7 @@ impl SavedState {
         Self { rank, ..Self::default() }
     }
 
-    /// The state to go on with.
+    /// The state with which the rank goes on.
     pub(crate) fn restored(self) -> Local {
         let local = Local::new(self.rank);
         local.with(|state| {

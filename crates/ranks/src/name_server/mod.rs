@@ -9,7 +9,7 @@
 //! - **Spawning.** It numbers the new ranks and chooses their PEs. It answers once all have begun,
 //!   so that no rank can come to the next migration point before they exist.
 //!
-//! It also numbers the communicators that come about in these ways. So two groups without a common
+//! It also numbers the communicators that are made in these ways. So two groups without a common
 //! rank need not agree on a number first. The numbers begin with [`SERVED_FROM`], which those that
 //! ranks agree on do not reach.
 
@@ -78,7 +78,7 @@ pub(crate) struct NameServer {
     groups: BTreeMap<String, Gathering>,
     /// Spawned ranks that have not all begun, by the first of them.
     beginning: BTreeMap<u32, Beginning>,
-    /// How often a communicator was numbered.
+    /// Number of calls of [`number`](Self::number) so far.
     numbered: u32,
 }
 

@@ -210,7 +210,7 @@ pub fn dims_create(ranks: u32, dims: &[u32]) -> Result<Vec<u32>, RankError> {
     Ok(dims.iter().map(fill).collect())
 }
 
-/// Factors of a number whose largest is as small as possible, and so on, in descending order.
+/// Factors of a number in descending order: the largest as small as possible, and so on.
 fn closest_factors(number: u32, count: usize) -> Vec<u32> {
     if count == 0 {
         return Vec::new();

@@ -75,8 +75,8 @@ pub enum RankError {
         /// Number of ranks of the communicator.
         size: u32,
     },
-    /// The message is longer than the buffer. The message is lost. Probe for its length first, or
-    /// receive a `Vec`.
+    /// The message is longer than the buffer, and is lost. Probe for its length first, or receive a
+    /// `Vec`.
     #[error("{at}: a message of {sent} bytes does not fit into a buffer of {room}")]
     Truncated {
         /// The receive.

@@ -27,12 +27,12 @@
 //! - [`InterComm`], [`InterRoot`]: two groups of ranks, of which one has
 //!   [spawned](Comm::spawn) the other ([`SpawnPlacement`]), or which have
 //!   [connected](Comm::connect) ([`RankPort`]).
-//! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
+//! - [`CommRequest`], [`wait_all`] and their relatives: operations under way.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
 //!   exchanges of all ranks. [`ops`]: operators of reductions.
 //! - [`RankError`], [`CallSite`]: what went wrong, and where.
-//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors that are an async method,
-//!   too, and await their messages.
+//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors that are one async
+//!   method, which awaits their messages.
 //!
 //! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives
 //! together; `sharing` predicts how long each way to reduce takes, from the measured links in
@@ -62,7 +62,7 @@
 //!
 //! # Migration
 //!
-//! A rank that is a struct returns it from [`Rank::run`] where it may move, and `run` is called
+//! A rank that is a struct returns itself from [`Rank::run`] where it may move, and `run` is called
 //! with it again, perhaps elsewhere. The local variables of the method do not survive, and the
 //! compiler enforces this: the struct is complete when the method returns, and a variable that
 //! should survive must be in it. There are two alternatives, both worse. An `await` that moves the

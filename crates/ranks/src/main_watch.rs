@@ -1,4 +1,4 @@
-//! Main's watch over the ranks: whether they all wait, and when they are to look at their waits.
+//! Main's watch over the ranks: whether all wait, and when each looks at its waits.
 
 use gridspan_runtime::{Grid, GridError};
 use std::cell::Cell;

@@ -28,7 +28,7 @@
 
 use std::ops::{AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, MulAssign};
 
-/// An operator over slices of `T`. Every such function is one.
+/// An operator over slices of `T`. Every function with these arguments is one.
 ///
 /// ```
 /// use gridspan::ranks::{Operator, ops};

@@ -53,7 +53,6 @@ impl<V> Segments<V> {
         1_u64.checked_shl(level).is_none_or(|size| size >= u64::from(self.ranks))
     }
 
-    /// The segments.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&SegmentKey, &V)> {
         self.found.iter()
     }

@@ -1,7 +1,7 @@
 //! The actor that runs one rank: delivers messages to it, and polls its futures.
 //!
 //! A handler delivers its message to the rank's state, polls the futures that this has woken, and
-//! sends what they have left in the outbox, until nothing is woken. So a PE runs its other ranks
+//! sends what they have left in the outbox, until no future is woken. So a PE runs its other ranks
 //! while one waits.
 //!
 //! Futures cannot be encoded. So an actor of a job on several nodes is not movable during a run:
@@ -158,7 +158,7 @@ impl<P: RankProgram> RankActor<P> {
     }
 
     /// Takes up the futures of a run that is under way if they are on this node, and otherwise asks
-    /// to go back to them. Returns whether none are missing.
+    /// to go back to them. Returns whether the actor can handle messages.
     fn is_complete(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let (node, pe) = (cx.node(), cx.pe());
         self.has_one_node = cx.layout().node_count() == 1;

@@ -23,9 +23,9 @@ use serde::de::DeserializeOwned;
 /// ranks of all PEs communicate with other sites, so that each block crosses once. Long
 /// [`allreduce`](Self::allreduce)s do the same, where this is faster by the latencies and
 /// bandwidths of the links. In [`alltoall`](Self::alltoall), [`scan`](Self::scan) and
-/// [`exscan`](Self::exscan), ranks send to each other directly. The order
-/// in which values are combined depends only on the number of ranks: sums have the same bits
-/// wherever the ranks live, and whichever way they take.
+/// [`exscan`](Self::exscan), ranks send to each other directly. The order in which values are
+/// combined depends only on the number of ranks: sums have the same bits wherever the ranks live,
+/// and whichever way they take.
 impl Comm {
     /// Waits until all ranks have come here.
     ///

@@ -16,7 +16,6 @@ use crate::request::go_on;
 use crate::selector::TagSelector;
 use crate::tree::CommTree;
 
-/// A collective operation.
 pub(crate) struct Operation {
     pub(super) comm: Comm,
     number: u32,

@@ -157,7 +157,7 @@ mod tests {
             ], 0..12),
         ) {
             let runs = |rank: u32| states.get(&rank).is_none_or(|state| *state == WaitState::Runs);
-            // A way of any length, found by as many steps as there are ranks.
+            // A path of any length, found by as many steps as there are ranks.
             let mut reach: BTreeSet<u32> = (0..20).filter(|rank| runs(*rank)).collect();
             for _ in 0..20 {
                 for (rank, state) in &states {

@@ -3,7 +3,7 @@
 use crate::error::{CallSite, RankError};
 use serde::{Deserialize, Serialize};
 
-/// The bytes of an attached buffer, and those that messages take until they are received.
+/// The bytes of an attached buffer, and those that messages take until their data leave.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SendBuffer {
     attached: Option<usize>,

@@ -68,7 +68,6 @@ impl Window {
         Self { memory: Box::new(memory), locks: Locks::default() }
     }
 
-    /// The elements.
     pub(crate) fn values<T: Element>(&mut self) -> Option<&mut Vec<T>> {
         Some(&mut self.memory.as_any().downcast_mut::<Memory<T>>()?.values)
     }

@@ -1,8 +1,8 @@
 //! The state that a rank's actor shares with the communicators that the rank's code uses.
 //!
-//! Operations leave messages to send, and receives, here; the actor delivers what has arrived, and
-//! sends. Nothing here sends, waits or reads a clock. The lock is never contended,
-//! since a rank's code runs only inside its actor.
+//! Operations leave messages and receives here; the actor sends the messages, and delivers those
+//! that arrive. Nothing here sends, waits or reads a clock. The lock is never contended, since a
+//! rank's code runs only inside its actor.
 
 mod blocked;
 pub(crate) mod buffer;

@@ -56,7 +56,7 @@ struct Slot {
     state: State,
 }
 
-/// The operations.
+/// The operations and their places.
 #[derive(Default)]
 pub(crate) struct Slots {
     slots: Vec<Slot>,
@@ -66,7 +66,6 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Adds an operation.
     pub(crate) fn add(&mut self, at: CallSite, wait: Wait) -> Ticket {
         self.generation += 1;
         let generation = self.generation;

@@ -1,7 +1,7 @@
 //! The name server of a run of ranks: brings together ranks that do not know each other.
 //!
 //! It is a pure state machine, in the actor of rank 0, with which it moves and is stored. Ranks ask
-//! it, and it answers each request once, at once or later:
+//! it, and it answers each request once, immediately or later:
 //!
 //! - **Ports and services.** A group that accepts at a port and one that connects to it are paired,
 //!   each in the order of asking. A service is a name under which a port is published.
@@ -78,7 +78,7 @@ pub(crate) struct NameServer {
     groups: BTreeMap<String, Gathering>,
     /// Spawned ranks that have not all begun, by the first of them.
     beginning: BTreeMap<u32, Beginning>,
-    /// Number of calls of [`number`](Self::number) so far.
+    /// Number of calls of `number` so far.
     numbered: u32,
 }
 

@@ -62,7 +62,8 @@ impl<S: Execute> CallGroup<'_, S> {
     /// [`RpcError::FunctionNotFound`] or [`RpcError::FunctionDiffers`] if no server offers its
     /// function with its signature; [`RpcError::SessionFailed`] if the function fails, or if
     /// servers or data that it needs are lost; [`RpcError::RpcRefused`] if the last server that was
-    /// tried refused it; [`RpcError::Other`] if an argument was lost before, or is of another group.
+    /// tried refused it; [`RpcError::Other`] if an argument was lost before, or is of another
+    /// group.
     ///
     /// [`RpcError::Other`] for all calls if the heuristic cannot map them, if they form no valid
     /// [`TaskGraph`], or if servers with arguments are not listed for an hour. The errors of

@@ -12,8 +12,8 @@
 //! registry, and the propagator makes it the parent of the server's span. The function is executed
 //! inside of that span, so that spans of the function are below it.
 //!
-//! **Cost.** A call without a context carries no additional byte. Without a subscriber, a span costs
-//! one look at the largest level that is recorded.
+//! **Cost.** A call without a context carries no additional byte. Without a subscriber, a span
+//! costs one look at the largest level that is recorded.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};

@@ -552,8 +552,8 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// Makes a server leave without a successor: data of groups that only this server has is lost,
-    /// and windows are mapped without it at once. For servers that have failed, and for those whose
-    /// [`leave`](Self::leave) has failed.
+    /// and windows are mapped without it at once. Use it for servers that have failed, and for
+    /// those whose [`leave`](Self::leave) has failed.
     ///
     /// # Errors
     ///

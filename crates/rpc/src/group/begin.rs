@@ -39,9 +39,9 @@ impl<S: Execute> Mapper<S> {
 
     /// Like [`map`](Self::map), but maps the group along a given graph that resembles it: each call
     /// goes to the server to which the heuristic has mapped the next task with the function's name.
-    /// For groups whose calls depend on results, which otherwise form many small windows (Brady et
-    /// al. (2010), section 4). The graph's data is at the client or on servers, which the graph
-    /// identifies by their positions in the list of servers.
+    /// Use it for groups whose calls depend on results: these otherwise form many small windows
+    /// (Brady et al. (2010), section 4). The graph's data is at the client or on servers, which the
+    /// graph identifies by their positions in the list of servers.
     ///
     /// # Errors
     ///

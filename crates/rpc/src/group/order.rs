@@ -120,7 +120,7 @@ pub struct TaskOrder {
     pub group: u32,
     /// Number of the attempt.
     pub attempt: u32,
-    /// Priority: of the orders that can begin, the one with the lowest place does.
+    /// Priority: of the orders that can begin, the one with the lowest place begins first.
     pub place: u32,
     /// The function.
     pub function: String,
@@ -189,7 +189,7 @@ pub enum GroupMessage {
         /// Numbers of the data in the group.
         data: Ranges,
     },
-    /// Answered once all data that another server has handed over has arrived.
+    /// Answer once all data that another server has handed over has arrived.
     Handed(Reply<()>),
     /// A group has ended, and so have all below `floor`: drop their data and orders, and accept no
     /// more.

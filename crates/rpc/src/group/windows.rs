@@ -61,10 +61,10 @@ impl<S: Execute> CallGroup<'_, S> {
     ///
     /// The error of one of the calls that failed: [`RpcError::NoServers`] if there is no server;
     /// [`RpcError::FunctionNotFound`] or [`RpcError::FunctionDiffers`] if no server offers its
-    /// function with its signature;
-    /// [`RpcError::SessionFailed`] if the function fails, or if servers or data that it needs are
-    /// lost; [`RpcError::RpcRefused`] if the last server that was tried refused it;
-    /// [`RpcError::Other`] if an argument was lost before, or is of another group.
+    /// function with its signature; [`RpcError::SessionFailed`] if the function fails, or if
+    /// servers or data that it needs are lost; [`RpcError::RpcRefused`] if the last server that was
+    /// tried refused it; [`RpcError::Other`] if an argument was lost before, or is of another
+    /// group.
     ///
     /// [`RpcError::Other`] for all calls if the heuristic cannot map them, if they form no valid
     /// [`TaskGraph`], or if servers with arguments are not listed for an hour. The errors of

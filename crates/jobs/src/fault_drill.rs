@@ -42,7 +42,7 @@ struct Options {
     /// An actor on this node never leaves its handler.
     #[arg(long, value_name = "NODE")]
     endless: Option<u32>,
-    /// Main waits for an event that cannot occur, or does not for an hour.
+    /// Main waits for an event that cannot occur, or not within an hour.
     #[arg(long, value_enum, value_name = "WHAT")]
     stall: Option<Stall>,
     /// Main returns an error.
@@ -56,7 +56,7 @@ struct Options {
     wait: u64,
 }
 
-/// An event that cannot occur, or does not for an hour.
+/// An event that cannot occur, or not within an hour.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Stall {
     /// A reduction to which one node does not contribute.
@@ -207,7 +207,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Waits for an event that cannot occur, or does not for an hour.
+/// Waits for an event that cannot occur, or not within an hour.
 async fn stall(
     grid: &Grid,
     wardens: &Collection<FaultInjector>,

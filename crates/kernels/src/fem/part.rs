@@ -1,4 +1,4 @@
-//! What each rank gets of the mesh.
+//! The part of the mesh that each rank gets.
 //!
 //! The unknowns are at the nodes inside the square; those on the boundary have given values. The
 //! graph of the inner nodes and the edges between them is cut so that all parts have about as many
@@ -96,7 +96,7 @@ fn graph(mesh: &Mesh, inner: &[u32]) -> Result<Graph, String> {
     Graph::new(&loads, &edges).map_err(|error| error.to_string())
 }
 
-/// Where the nodes of a mesh are.
+/// The parts and the numbers of the nodes of a mesh.
 struct Numbering<'a> {
     mesh: &'a Mesh,
     /// The part of each node of the mesh; none for those on the boundary.

@@ -22,7 +22,7 @@ pub struct Keys {
     value_bits: u32,
 }
 
-/// What a rank knows after an iteration.
+/// The result of an iteration at one rank.
 #[derive(Clone, Debug)]
 pub struct Ranked {
     /// The values of which this rank has all keys.

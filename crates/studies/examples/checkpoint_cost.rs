@@ -219,7 +219,7 @@ struct Row {
 impl Measured<'_> {
     /// Makes a checkpoint, and waits until it is stored.
     async fn checkpoint(&self) -> Result<CheckpointReport, JobError> {
-        // The one before is still being stored, perhaps.
+        // The previous checkpoint may not be stored yet.
         while !matches!(self.grid.progress(&()).await?, Progress::Taken { .. }) {
             self.grid.sleep(Duration::from_millis(20)).await?;
         }

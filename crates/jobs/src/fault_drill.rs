@@ -21,7 +21,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Lines that every node prints to standard output, and as many to standard error.
+    /// Number of lines that every node prints to standard output, and the same to standard error.
     #[arg(long, default_value_t = 1, value_name = "N")]
     lines: u32,
     /// An actor on this node panics.

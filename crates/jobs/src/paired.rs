@@ -75,8 +75,8 @@ pub fn three_digits(value: f64) -> String {
 }
 
 /// Returns how many of `count` values are below the interval, and how many are above it: one less
-/// than the largest k for which fewer than k heads in `count` tosses of a coin have a probability of
-/// at most [`TAIL`].
+/// than the largest k for which fewer than k heads in `count` tosses of a coin have a probability
+/// of at most [`TAIL`].
 fn values_outside(count: usize) -> usize {
     // The logarithm of the probability of `heads` heads, since that of 0 may be less than any f64.
     let mut log = -(count as f64) * std::f64::consts::LN_2;

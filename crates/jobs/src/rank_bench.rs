@@ -51,7 +51,7 @@ struct Options {
     /// Minimum seconds of each measurement.
     #[arg(long, default_value_t = 0.05)]
     seconds: f64,
-    /// What ranks do with the messages of a round trip.
+    /// How ranks handle the messages of a round trip.
     #[arg(long, default_value = "keep")]
     handling: Handling,
     /// Only messages between two ranks, without collective operations.
@@ -66,7 +66,7 @@ fn size(text: &str) -> Result<usize, String> {
     message_size(text, BYTES_MAX)
 }
 
-/// What ranks do with the messages of a round trip.
+/// How ranks handle the messages of a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Handling {
     /// Send a buffer and receive into it.

@@ -1,4 +1,4 @@
-//! What a checkpoint costs: on two processes of this machine, which keep copies for each other.
+//! The cost of a checkpoint on two processes of this machine, which keep copies for each other.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example checkpoint_cost -- --rounds 7

@@ -150,7 +150,7 @@ impl FemOptions {
     }
 }
 
-/// What a run has measured.
+/// The measurements of a run.
 ///
 /// ```
 /// use gridspan_jobs::fem::job::FemOutcome;

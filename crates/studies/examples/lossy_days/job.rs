@@ -113,7 +113,7 @@ impl Actor for Cell {
     }
 }
 
-/// What main remembers.
+/// The state of main at a progress point.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct At {
     cells: CollectionRef<Cell>,

@@ -1,4 +1,4 @@
-//! What it costs to record a job, and to watch its counters.
+//! The cost of recording a job, and of watching its counters.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example recording_cost

@@ -16,7 +16,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Number of lines of an error that are shown.
 const LINES_MAX: usize = 8;
 
-/// What a command has cost.
+/// The cost of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// Seconds from its start to its end.

@@ -1,5 +1,5 @@
-//! What it costs to start and end an empty job on this machine: `gridctl run -n N`, beside `mpirun`
-//! of Open MPI and MPICH, and `srun`.
+//! The cost of starting and ending an empty job on this machine: `gridctl run -n N`, beside
+//! `mpirun` of Open MPI and MPICH, and `srun`.
 //!
 //! ```text
 //! apt-get install openmpi-bin libopenmpi-dev mpich libmpich-dev

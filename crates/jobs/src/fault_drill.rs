@@ -11,7 +11,7 @@ use gridspan_runtime::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-const ABOUT: &str = "A job that goes wrong on request, for fire drills";
+const ABOUT: &str = "A job that fails on request, to see how failures are handled";
 
 pub(crate) const ENTRY: Entry =
     Entry { name: "drill", about: ABOUT, build: |arguments| Ok(job(parse("drill", arguments)?)) };

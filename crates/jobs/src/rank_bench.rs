@@ -48,7 +48,7 @@ struct Options {
     /// Number of ranks, at least 2. By default one for each PE.
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=1 << 20))]
     ranks: Option<u32>,
-    /// Minimum seconds of each measurement.
+    /// Minimum seconds of each measurement; at most 60.
     #[arg(long, default_value_t = 0.05)]
     seconds: f64,
     /// How ranks handle the messages of a round trip.

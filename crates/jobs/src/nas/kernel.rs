@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 pub(super) trait Kernel: Serialize + DeserializeOwned + Send + 'static {
     const NAME: &'static str;
 
-    /// Number of iterations.
     fn iterations(class: ProblemClass) -> u32;
 
     /// Operations of the timed part, as NPB counts them, in millions.

@@ -156,7 +156,7 @@ impl Ranked {
         self.keys.len() as u32
     }
 
-    /// Number of keys smaller than this one, if this rank counts it.
+    /// Number of keys smaller than this one; `None` unless this rank counts the value before it.
     pub fn smaller(&self, key: u32) -> Option<u32> {
         let below = key.checked_sub(1)?;
         let at = below.checked_sub(self.values.start)? as usize;

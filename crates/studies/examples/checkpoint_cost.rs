@@ -87,7 +87,7 @@ struct Holder {
 enum ToHolder {
     /// Contribute the time to encode the state, in seconds, by PE.
     Encode,
-    /// Send this many bytes to a holder on the other PE.
+    /// Send 1 MB to a holder on the other PE; the number of holders is given.
     Send(u32),
     Take(Numbers<f64>),
 }
@@ -226,8 +226,8 @@ impl Measured<'_> {
         self.reports.recv_timeout(PATIENCE).map_err(|error| error.to_string().into())
     }
 
-    /// The rate at which both processes send each other as many bytes as they have, in bytes a
-    /// second in each direction.
+    /// The rate at which both processes send each other messages of the total size of their state,
+    /// in bytes a second in each direction.
     async fn bulk_rate(&self) -> Result<f64, JobError> {
         let began = Instant::now();
         self.holders.broadcast(ToHolder::Send(PES * self.megabytes));

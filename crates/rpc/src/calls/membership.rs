@@ -280,11 +280,13 @@ mod tests {
     #[test]
     fn a_restored_main_starts_servers_under_new_numbers() {
         let mut membership = Membership::new(4);
-        [PeId(1), PeId(1)].map(|pe| membership.start(pe, 4));
+        for pe in [PeId(1), PeId(1)] {
+            membership.start(pe, 4);
+        }
 
         // Three PEs are left. Server 5, and all that were created, may be on any of them.
         let mut membership = stored(&membership);
-        assert_eq!(membership.restore(), [vec![], vec![]]);
+        assert_eq!(membership.restore(), [Vec::<u32>::new(), Vec::new()]);
 
         assert_eq!(
             [2, 2, 1].map(|pe| membership.start(PeId(pe), 3)),
@@ -313,7 +315,7 @@ mod tests {
         assert!(!membership.claim_client(clients[1]) && !membership.claim_group(groups[2]));
         assert!(!membership.claim_group(groups[0]), "once");
         // A checkpoint of the same run is restored once only.
-        assert_eq!(membership.restore(), [vec![], vec![]]);
+        assert_eq!(membership.restore(), [Vec::<u32>::new(), Vec::new()]);
         assert_eq!(membership.first_attempt(), ATTEMPTS);
         assert_eq!((membership.client(), membership.begin()), (3, 3));
     }

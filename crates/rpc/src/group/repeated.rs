@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn calls_whose_results_are_there_or_were_used_up_are_not_executed_again() {
         assert_eq!(divided(3, &[3], &[5], None), [vec![4, 5], vec![]]);
-        assert_eq!(divided(5, &[5], &[5], Some(5)), [vec![], vec![]]);
-        assert_eq!(divided(5, &[], &[], None), [vec![], vec![]]);
+        assert_eq!(divided(5, &[5], &[5], Some(5)), [Vec::<u32>::new(), Vec::new()]);
+        assert_eq!(divided(5, &[], &[], None), [Vec::<u32>::new(), Vec::new()]);
     }
 
     #[test]

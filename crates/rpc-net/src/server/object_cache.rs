@@ -43,7 +43,7 @@ impl ObjectCache {
         self.objects.may_use_disk(more)
     }
 
-    /// Starts a group. Nothing is kept of groups that have not started, or have ended.
+    /// Starts a group. The cache keeps nothing of groups that have not started, or have ended.
     pub(crate) fn begin(&mut self, group: u64) {
         self.groups.entry(group).or_insert_with(|| {
             self.count = self.count.wrapping_add(1);

@@ -50,14 +50,11 @@ pub(crate) enum Request {
     /// Send data of a group. The answer is a byte that states whether the data is here, and then
     /// the data, without JSON.
     Give {
-        /// The group.
         group: u64,
-        /// The data.
         data: u32,
     },
     /// Free data of a group that is no longer needed.
     Free {
-        /// The group.
         group: u64,
         /// The data, as ranges of the first number and the number after the last.
         data: Vec<(u32, u32)>,
@@ -94,7 +91,6 @@ pub(crate) struct Order {
     pub(crate) group: u64,
     /// Priority: of the tasks that could start, the one with the lowest place starts first.
     pub(crate) place: u32,
-    /// The work.
     pub(crate) work: Work,
     /// The arguments, in order.
     #[serde(deserialize_with = "crate::wire::lists::bounded")]
@@ -129,7 +125,6 @@ pub(crate) struct Input {
     pub(crate) data: u32,
     /// Its size, in bytes.
     pub(crate) bytes: u64,
-    /// Its source.
     pub(crate) from: Source,
 }
 
@@ -140,7 +135,6 @@ pub(crate) enum Source {
     Client,
     /// A server.
     Server {
-        /// Its address.
         address: SocketAddr,
         /// Whether it is a daemon, and not a server that has joined one.
         is_registry: bool,

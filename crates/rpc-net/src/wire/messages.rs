@@ -49,10 +49,7 @@ pub(crate) enum Request {
     Task(Order),
     /// Send data of a group. The answer is a byte that states whether the data is here, and then
     /// the data, without JSON.
-    Give {
-        group: u64,
-        data: u32,
-    },
+    Give { group: u64, data: u32 },
     /// Free data of a group that is no longer needed.
     Free {
         group: u64,

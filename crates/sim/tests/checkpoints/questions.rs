@@ -1,5 +1,5 @@
-//! Questions that have no answer at a checkpoint: each is answered once, also if the actors and the
-//! PEs are others by then.
+//! Questions that have no answer at a checkpoint: each is answered once, even if actors have moved
+//! and the PEs have changed by then.
 
 use super::{every, gathered, grid, without};
 use gridspan_runtime::pe::PlantedFault;
@@ -299,7 +299,7 @@ fn a_question_outlives_several_restarts() {
         let once = image(start(&notes, 1), Time(230_000_000), None);
         let at = once.at();
         let twice = again(&notes, PlantedFault::None, grid(first), once);
-        // Simulations count from the start of the run.
+        // Simulations count time from the start of the run.
         let twice = image(twice, until, None);
         assert!(twice.at() > at, "the second run has made a checkpoint");
         let report = again(&notes, PlantedFault::None, grid(second), twice).run();

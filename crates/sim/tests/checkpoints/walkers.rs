@@ -15,7 +15,7 @@ use std::time::Duration;
 const WALKERS: i32 = 60;
 const STEPS: u32 = 40;
 
-/// Sends numbers to others, later, by broadcasts and reductions, and moves about.
+/// Sends numbers to others, at once and by timers, broadcasts and reductions, and moves about.
 #[derive(Serialize, Deserialize)]
 struct Walker {
     sum: u64,

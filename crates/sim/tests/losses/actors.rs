@@ -1,5 +1,5 @@
-//! The actors of the random job. Each keeps an account of what it has sent and received, and of the
-//! order in which it came.
+//! The actors of the random job. Each keeps an account of the messages that it has sent and
+//! received, and of their order.
 
 use crate::order::{Heard, Lane, Receiver, SECTIONS, Sender, Sent, Stamp};
 use crate::phases::ledger;
@@ -416,7 +416,7 @@ struct Inbox {
 }
 
 impl Inbox {
-    /// Takes a message. None asks for a report.
+    /// Takes a message. `None` is the request for a report.
     fn handle<A: Actor>(&mut self, message: Option<(Stamp, u64)>, cx: &mut Context<'_, A>) {
         let Some((stamp, value)) = message else {
             return report(self.account.contribution(), &self.heard, cx);
@@ -427,7 +427,7 @@ impl Inbox {
     }
 }
 
-/// A member that lives with the member of [`Busy`] of its index.
+/// A member that is bound to the [`Busy`] member of the same index.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Bound(Inbox);
 
@@ -563,7 +563,7 @@ impl Actor for Tally {
                     self.heard.hear(&stamp);
                 }
                 self.account.get(value);
-                // It takes a while, so that messages wait.
+                // The handler takes a while, so that messages wait.
                 cx.charge(Duration::from_millis(self.dice.below(3_u64)));
                 if left > 0 && self.dice.chance(0.5) {
                     let value = self.dice.next_u64() >> 20;

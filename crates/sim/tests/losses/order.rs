@@ -106,12 +106,13 @@ impl From<Lane> for BroadcastOptions {
 pub(crate) struct Stamp {
     from: Sender,
     lane: Lane,
-    /// Number of messages of each channel that come before this one. The first channel is its own.
+    /// Number of messages of each channel that come before this one. The first channel is that of
+    /// the message.
     before: Vec<(Channel, u64)>,
 }
 
 impl Stamp {
-    /// The broadcast that this is the stamp of, if it is one.
+    /// The ordered broadcast with this stamp; `None` for another message.
     pub(crate) fn broadcast(&self) -> Option<Broadcast> {
         match self.before.first() {
             Some(&(own @ (Channel::AllBusy | Channel::AllBound), number)) => {
@@ -215,7 +216,7 @@ impl Heard {
         }
     }
 
-    /// Takes in what another member has received, of a group that has become smaller.
+    /// Adds what another member of the group has received, after the group has become smaller.
     pub(crate) fn add(&mut self, other: Self) {
         for (channel, count) in other.counts {
             let known = self.counts.entry(channel).or_default();

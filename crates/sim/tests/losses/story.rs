@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Largest number of times that a job is stopped.
 const STOPS_MAX: u32 = 6;
 
-/// Number of sets of members of which one is lost.
+/// Number of random sets of members, one of which is lost.
 const LOSSES_DRAWN: u32 = 6;
 
 /// When a job must have ended.
@@ -34,7 +34,7 @@ pub(crate) struct Story {
     pub(crate) beginnings: u32,
     /// Number of times that the lost nodes had the only copies of a part.
     pub(crate) unprotected: u32,
-    /// Number of times that nothing was known since the last recovery.
+    /// Number of recoveries to the same checkpoint as the recovery before.
     pub(crate) again: u32,
     /// What was under way when nodes were lost and work was repeated.
     pub(crate) phases: BTreeSet<LossPhase>,
@@ -205,7 +205,7 @@ impl Telling {
     }
 }
 
-/// Some of the members, but not all. Mostly those without which every part has a copy.
+/// Some of the members, but not all. Prefers a set without which every part still has a copy.
 fn losses(processes: &Processes, dice: &mut Dice) -> Vec<usize> {
     let members = processes.members();
     let mut draw = || {

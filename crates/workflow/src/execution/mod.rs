@@ -17,10 +17,10 @@
 //! the order names the source from which its server fetches each argument.
 //!
 //! **Steady state.** A server begins an order when its arguments are there; of several such orders
-//! it begins the one with the lowest place. `Done` reports to the dispatcher where results are.
-//! Data that a server cannot receive from another is relayed by the client, within the limits of
-//! its memory. Whenever a task is done, and at every `Look`, tasks of slow servers may be moved, or
-//! begun a second time, by [`stragglers`](crate::stragglers).
+//! it begins the one with the lowest place. `Done` reports to the dispatcher where results are. The
+//! client relays data that a server cannot receive from another, up to a limit of memory. Whenever
+//! a task is done, and at every `Look`, [`stragglers`](crate::stragglers) may move tasks of slow
+//! servers, or begin them a second time.
 //!
 //! **Failure.** A function that fails causes all tasks that depend on its task to fail, and no
 //! others. A task whose server is lost, refuses it, or lacks an argument is ordered elsewhere, up

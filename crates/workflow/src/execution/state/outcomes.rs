@@ -71,8 +71,8 @@ impl ExecutionState<'_> {
     }
 
     /// Handles an attempt that failed because its server does not reach others, which have this
-    /// data. It does not count against the bound on attempts: each time two more servers are known
-    /// not to reach each other, so that this ends.
+    /// data. The attempt does not count against the bound on attempts: each such failure makes at
+    /// least one more pair of servers known as apart, so their number is bounded too.
     pub(in crate::execution) fn unreached(
         &mut self,
         attempt: AttemptId,

@@ -147,9 +147,9 @@ pub struct Simulation {
     is_cancelled: Option<Box<dyn Fn() -> bool + Send>>,
     /// The checkpoints of each node.
     kept: Vec<CheckpointStore>,
-    /// When the run is to be stopped.
+    /// Time at which the simulation stops the run.
     halts_at: Option<Time>,
-    /// When the job is to stop after a checkpoint, and the nodes that will leave then.
+    /// Time from which the job stops after a checkpoint, and the nodes that leave then.
     pauses_at: Option<(Time, Vec<NodeId>)>,
     /// Whether the job has stopped after that checkpoint.
     is_paused: bool,

@@ -44,7 +44,8 @@ struct Driver<'a, E> {
     execution: Execution,
 }
 
-/// An order that a server has: its time, and the sources from which its task fetches arguments.
+/// An order that a server has: the time at which it was sent, and the sources of the task's
+/// arguments.
 struct Ordered {
     at_s: f64,
     sources: BTreeMap<DataId, Endpoint>,

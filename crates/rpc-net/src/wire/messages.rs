@@ -251,7 +251,7 @@ pub(crate) enum Response {
     /// The results in JSON, or the error.
     Called(Result<String, RpcError>),
     Joined,
-    /// The server may not join, for this reason.
+    /// The registry does not let the server join, for this reason.
     Refused(String),
     /// The call is cancelled, or the request is noted.
     Noted,

@@ -164,8 +164,8 @@ impl Ledger {
         matches!(self.members.get(&id), None | Some(Life::Gone))
     }
 
-    /// The indices of all members that the base has had at which it, or a collection bound to it,
-    /// has no living or expected member.
+    /// The indices that members of the base have had, and at which the base or a collection bound
+    /// to it has no living or expected member.
     pub(super) fn lacking(&self, base: CollectionId) -> Vec<Key> {
         let ids = self.members.keys().filter(|id| id.collection == base).copied();
         let lacks =

@@ -107,14 +107,14 @@ impl Task for Double {
     }
 }
 
-/// What main remembers.
+/// State of main in a checkpoint.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Groups {
     per_pe: CollectionRef<Tally>,
     per_node: CollectionRef<Tally>,
 }
 
-/// What a job does besides its groups.
+/// Features of a job besides its groups.
 #[derive(Clone, Copy, Default)]
 struct Features {
     is_resizable: bool,

@@ -147,7 +147,7 @@ impl Actor for Oracle {
     }
 }
 
-/// What main remembers.
+/// State of main in a checkpoint.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct At {
     step: u32,
@@ -155,7 +155,7 @@ struct At {
     oracles: CollectionRef<Oracle>,
 }
 
-/// What main noted.
+/// Notes of main for the test.
 #[derive(Default)]
 struct Notes {
     /// Number of open questions when main began again, added up.
@@ -205,7 +205,7 @@ async fn run(grid: Grid, notes: &Shared) -> Result<(), JobError> {
     Ok(())
 }
 
-/// What the askers report if each question is answered once, or times out.
+/// The reports of the askers if each question is answered once, or times out.
 fn expected() -> Vec<u64> {
     let late = (0..u64::from(STEPS)).filter(|&step| !is_answered(step)).count() as u64;
     let of = |asker| {

@@ -17,7 +17,7 @@ trait Version: Actor<Index = Ix1, Init = (), Message: From<Doing>> {}
 
 impl<A: Actor<Index = Ix1, Init = (), Message: From<Doing>>> Version for A {}
 
-/// What main lets the actors do.
+/// A command of main to an actor.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Doing {
     Add(u64),
@@ -41,7 +41,7 @@ impl From<Doing> for (u64, String) {
     }
 }
 
-/// The number that [`Doing`] became, in all versions.
+/// The command with this number. All versions of the program use the same numbers.
 fn doing(number: u64) -> Doing {
     match number % 4 {
         0 => Doing::Add(number / 4),

@@ -135,7 +135,7 @@ impl Case {
         Job::new("waits").actor::<Waiter>().restartable_main(main).checkpoints(every(1))
     }
 
-    /// What the members report in a run without interruption, and in one that goes on from the
+    /// The reports of the members in a run without interruption, and in one that continues from the
     /// checkpoint on another grid.
     fn reports(self) -> Vec<Lists> {
         let reports = Arc::default();

@@ -1,4 +1,4 @@
-//! Actors that send to each other, move about, and are sent to later.
+//! Actors that move about, and send to each other at once and after a delay.
 
 use super::{every, gathered, grid, without};
 use gridspan_runtime::{

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Time after which an alarm goes off: most are cancelled before.
 const ALARM: Duration = Duration::from_secs(5);
 
-/// What an actor, or main, has sent and received.
+/// Sums over the messages that an actor, or main, has sent and received.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Account {
     sent: u64,
@@ -408,7 +408,7 @@ impl Actor for Busy {
     }
 }
 
-/// What a member that only receives has received.
+/// State of a member that only receives.
 #[derive(Default, Serialize, Deserialize)]
 struct Inbox {
     account: Account,
@@ -582,8 +582,8 @@ impl Actor for Tally {
     }
 }
 
-/// What all members of a collection report: sums, a line for each member that got messages out of
-/// order, and the least and the greatest hashes over the orders of broadcasts.
+/// The combined reports of all members of a collection: sums, a line for each member that got
+/// messages out of order, and the least and the greatest hashes over the orders of broadcasts.
 pub(crate) type Report = (Vec<u64>, String, Vec<u64>, Vec<u64>);
 
 /// The operations by which reports are reduced.

@@ -101,7 +101,7 @@ impl From<Lane> for BroadcastOptions {
     }
 }
 
-/// What a message says about its place in the order.
+/// The place of a message in the order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     from: Sender,
@@ -126,7 +126,7 @@ impl Stamp {
 /// An ordered broadcast: its sender, channel, lane and number.
 pub(crate) type Broadcast = (Sender, Channel, Lane, u64);
 
-/// What an actor, or main, has sent.
+/// Counts of the messages that an actor, or main, has sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sent {
     from: Sender,
@@ -182,7 +182,7 @@ impl Sent {
     }
 }
 
-/// What an actor has received.
+/// Counts of the messages that an actor has received.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Heard {
     counts: BTreeMap<(Sender, Channel, Lane), u64>,

@@ -23,7 +23,7 @@ const LOSSES_DRAWN: u32 = 6;
 /// When a job must have ended.
 const END: Time = Time(600_000_000_000);
 
-/// What happened to a job.
+/// Summary of the events of a job.
 #[derive(Default)]
 pub(crate) struct Story {
     /// Number of times that it went on from a checkpoint.
@@ -36,7 +36,7 @@ pub(crate) struct Story {
     pub(crate) unprotected: u32,
     /// Number of recoveries to the same checkpoint as the recovery before.
     pub(crate) again: u32,
-    /// What was under way when nodes were lost and work was repeated.
+    /// Activities that were under way when nodes were lost and work was repeated.
     pub(crate) phases: BTreeSet<LossPhase>,
     pub(crate) checkpoints: u32,
     pub(crate) postponed: BTreeSet<String>,
@@ -103,10 +103,11 @@ struct Telling {
     story: Story,
     processes: Processes,
     dice: Dice,
-    /// From what the next run continues, and why.
+    /// The image from which the next run continues, and the plan.
     from: Option<(Image, RestorePlan)>,
     begun: Begun,
-    /// When the last message was handled since the checkpoint from which the next run continues.
+    /// Time at which the last message was handled since the checkpoint from which the next run
+    /// continues.
     handled: Time,
 }
 

@@ -155,7 +155,7 @@ fn handlers_of_all_kinds_of_messages_have_a_cause_with_a_span() {
 fn times_of_handlers_and_tasks_add_up() {
     take_runs();
     let (report, records) = record(16 << 20, None);
-    // Idle PEs run a few tasks of others once more.
+    // Idle PEs run copies of a few tasks of others.
     let runs = take_runs();
     let (mut laps, mut tasks) = (0, (0, 0));
     for record in &records {

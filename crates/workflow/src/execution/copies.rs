@@ -192,7 +192,8 @@ impl<'a> DataCopies<'a> {
         result
     }
 
-    /// Adds a server that has data or was sent it; `is_sure` if it is known to have it.
+    /// Adds a server that has data, or to which data was sent; `is_sure` if the server is known to
+    /// have it.
     pub(super) fn add(&mut self, data: DataId, server: ServerId, is_sure: bool) {
         let insert = |copies: &mut Self| copies.holders[data.index()].insert(server, is_sure);
         match self.is_held(data) {
@@ -214,7 +215,7 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// Adds a server that waits for data, unless it has it.
+    /// Adds a server that waits for data, unless the server has the data.
     pub(super) fn require(&mut self, data: DataId, at: ServerId) {
         if !self.is_held_by(data, at) {
             self.due.insert((data, at));
@@ -402,8 +403,8 @@ impl<'a> DataCopies<'a> {
         self.stir(data);
     }
 
-    /// Removes a server that has left; its data is with its heir, if it has one. Returns the data
-    /// that it had.
+    /// Removes a server that has left. Its heir, if it has one, has the data. Returns the data that
+    /// it had.
     pub(super) fn gone(&mut self, server: ServerId, heir: Option<ServerId>) -> Vec<DataId> {
         let mut had = Vec::new();
         for data in (0..self.holders.len() as u32).map(DataId) {

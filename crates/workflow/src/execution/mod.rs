@@ -59,7 +59,7 @@ pub type AttemptId = usize;
 /// How data reaches a server that needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// The server that makes it, or has it, sends it.
+    /// The server that makes the data, or has it, sends it.
     Sent,
     /// The server fetches it from the source that its order names.
     Fetched,

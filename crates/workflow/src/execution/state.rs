@@ -165,7 +165,7 @@ impl<'a> ExecutionState<'a> {
         self.graph.task(task).outputs.iter().map(of).collect()
     }
 
-    /// Notes that a server waits for data, unless it has it or fetches it.
+    /// Notes that a server waits for data, unless it has the data or fetches it.
     fn require(&mut self, data: DataId, at: ServerId) {
         if self.delivery == Delivery::Sent {
             self.data.require(data, at);

@@ -153,7 +153,7 @@ impl ExecutionState<'_> {
         self.make_up();
     }
 
-    /// Removes a server that has left; its data is with its heir, if it has one.
+    /// Removes a server that has left. Its heir, if it has one, has the data.
     fn gone(&mut self, server: ServerId, heir: Option<ServerId>) {
         self.is_there[server.index()] = false;
         self.doubtful.extend(self.data.gone(server, heir));

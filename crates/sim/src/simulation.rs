@@ -177,8 +177,11 @@ struct Counts {
 
 impl Simulation {
     /// Prepares a job on a grid. Memory: about 8 KB for each PE, plus the state of its actors.
-    /// Fails if the job's definition is invalid, a guest's site does not exist, or nodes over QUIC
-    /// cannot get certificates.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::Job`] if the job's definition is invalid; [`SimError::NoPlace`] if a guest's
+    /// site does not exist; [`SimError::Certificates`] if nodes over QUIC cannot get certificates.
     pub fn new(job: Job, spec: GridSpec, options: SimOptions) -> Result<Self, SimError> {
         let program = Program::new(job, spec.layout().clone())?;
         Self::of(program, spec, options)

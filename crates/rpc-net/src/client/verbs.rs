@@ -551,15 +551,21 @@ impl RemoteRpc {
         waited.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Waits until all sessions that are running now have ended (`grpc_wait_all`). Returns the
-    /// error of the oldest of them that failed, if any.
+    /// Waits until all sessions that are running now have ended (`grpc_wait_all`).
+    ///
+    /// # Errors
+    ///
+    /// The error of the oldest of these sessions that failed, if any.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
         self.wait_until(Until::All, |state| state.sessions.running()).await.map(drop)
     }
 
     /// Waits until any session has ended, and returns it (`grpc_wait_any`). A session that an
-    /// earlier wait has returned does not count, unless that wait was dropped. If there is no other
-    /// session, the error is [`RpcError::NoneCompleted`].
+    /// earlier wait has returned does not count, unless that wait was dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NoneCompleted`] if no other session exists.
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
         let waited = self.wait_until(Until::One, |state| state.sessions.unnamed()).await?;
         waited.ok_or(RpcError::NoneCompleted)

@@ -26,7 +26,7 @@ pub(crate) fn check(times: &Times, outputs: usize, elapsed_s: f64) -> Result<(),
     match ranges.find(|&(start_s, end_s)| !can_be(start_s, end_s)) {
         None => Ok(()),
         Some((start_s, end_s)) => Err(format!(
-            "its server reports execution from {start_s} s to {end_s} s, {elapsed_s} s after the order"
+            "its server reports times from {start_s} s to {end_s} s, {elapsed_s} s after the order"
         )),
     }
 }

@@ -403,8 +403,8 @@ impl<'a> DataCopies<'a> {
         self.stir(data);
     }
 
-    /// Removes a server that has left. Its heir, if it has one, has the data. Returns the data that
-    /// it had.
+    /// Removes a server that has left. Its heir, if it has one, has the data. Returns the data of
+    /// the removed server.
     pub(super) fn gone(&mut self, server: ServerId, heir: Option<ServerId>) -> Vec<DataId> {
         let mut had = Vec::new();
         for data in (0..self.holders.len() as u32).map(DataId) {
@@ -427,8 +427,8 @@ impl<'a> DataCopies<'a> {
         had
     }
 
-    /// Returns the server that holds the data of a server: itself, or the one that took over from
-    /// it.
+    /// Returns the server that has the data of `server`: that server, or the last one that took
+    /// over from it.
     pub(super) fn heir_of(&self, mut server: ServerId) -> ServerId {
         while let Some(&heir) = self.heirs.get(&server) {
             server = heir;

@@ -42,8 +42,8 @@
 //!
 //! **Steady state.** Functions and arguments are named in text (JSON), so that a caller needs no
 //! separate program. The daemon sends a call to the server that would end it first, as the registry
-//! of a job does, and to the next if that server is lost, refuses or is late. Therefore a function
-//! may be executed more than once.
+//! of a job does. If that server is lost, refuses or is late, the call goes to the next. Therefore
+//! a function may be executed more than once.
 //!
 //! A client of groups connects to the servers that the registry lists, sends orders to each, and
 //! supplies its own data. Servers fetch other data from each other, or through the client where one

@@ -6,8 +6,8 @@
 //! ends, one after the other. Idle PEs take no time.
 //!
 //! **Processors.** Where a node has fewer processors than PEs, or other users' processes compute on
-//! it, a PE is busy until its share of a processor has done the work, and its packets leave then.
-//! The PE learns its share from the times for which it ran and waited, as under real-time drivers.
+//! it, a PE is busy until its share of a processor has done the work. Its packets leave then. The
+//! PE learns its share from the times for which it ran and waited, as under real-time drivers.
 //!
 //! **Packets.** Packets between PEs of one node move as values, after the latency of the loopback.
 //! Packets to another node are encoded, pass the link, and are decoded on arrival, so that the

@@ -209,7 +209,6 @@ impl ConnectionPool {
         there.map(|(number, member)| (*number, &member.listed))
     }
 
-    /// Closes all connections.
     pub(crate) fn close(&self) {
         for member in self.members.values() {
             if let Reach::There(contact, _) = &member.reach {

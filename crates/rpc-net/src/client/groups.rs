@@ -52,7 +52,6 @@ const NEWS: Duration = Duration::from_secs(2);
 const FIRST_NEWS: Duration = Duration::from_secs(30);
 /// Interval at which a group looks for a missing server.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The known servers.
 #[derive(Default)]
 struct KnownServers {
     server_list: ServerList,

@@ -12,7 +12,6 @@ use tokio::sync::OnceCell;
 /// the first.
 pub(crate) type Place = Arc<OnceCell<Claim>>;
 
-/// Data of groups.
 #[derive(Debug)]
 pub(crate) struct ObjectCache {
     groups: BTreeMap<u64, Group>,
@@ -88,7 +87,6 @@ impl ObjectCache {
         }
     }
 
-    /// Whether data exists.
     pub(crate) fn has(&self, group: u64, data: u32) -> bool {
         let place = self.groups.get(&group).and_then(|group| group.places.get(&data));
         place.is_some_and(|place| place.initialized())

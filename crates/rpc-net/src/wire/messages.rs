@@ -23,7 +23,6 @@ pub(crate) const WAITING_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 /// Number of bytes of a text that are taken from the network at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// A request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// List the servers.
@@ -243,7 +242,6 @@ pub(crate) struct ServerUpdate {
     pub(crate) links: Vec<((u32, u32), LinkEstimate)>,
 }
 
-/// A response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Response {
     Servers(Vec<ListedServer>),
@@ -318,7 +316,6 @@ pub(crate) async fn read_message_after<T: DeserializeOwned>(
     Ok((read(&text)?, claim))
 }
 
-/// Parses a text.
 pub(crate) fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, RemoteError> {
     serde_json::from_slice(text).map_err(|error| RemoteError::Malformed(error.to_string()))
 }

@@ -47,7 +47,6 @@ struct Sent {
     due: bool,
 }
 
-/// The model.
 pub(super) struct Ledger {
     pub(super) dice: Dice,
     members: BTreeMap<ActorId, Life>,
@@ -120,7 +119,6 @@ impl Ledger {
         self.problem.get_or_insert(what);
     }
 
-    /// The first violation.
     pub(super) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }

@@ -43,7 +43,6 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// Creates an empty set.
     pub(super) fn new(servers: usize, places: Vec<u32>) -> Self {
         Self {
             all: Vec::new(),
@@ -55,7 +54,6 @@ impl Attempts {
         }
     }
 
-    /// Returns an attempt.
     pub(super) fn at(&self, attempt: AttemptId) -> &Attempt {
         &self.all[attempt]
     }

@@ -225,8 +225,8 @@ impl<'a> DataCopies<'a> {
 
     /// Takes the data that servers and the client are to send now, with the receivers. Data that
     /// cannot be sent is queued for a relay through the client. `tried` returns the servers that
-    /// were tried before for the task that reads the data, if its server waits for data that no
-    /// maker sends there unasked; otherwise `None`.
+    /// were tried before for the task that reads the data; `None` if the server of no such task
+    /// waits for the data, or if a maker of the data has the order to send it there.
     pub(super) fn take_sends(
         &mut self,
         tried: impl Fn(DataId, ServerId) -> Option<Vec<ServerId>>,

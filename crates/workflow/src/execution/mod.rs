@@ -12,9 +12,9 @@
 //!
 //! **Start.** With [`Delivery::Sent`] every server receives its orders at once, and the client is
 //! not on the path of any task: an order names for each result the servers that wait for it, and
-//! the server that makes or has data sends it there. With [`Delivery::Fetched`], for servers that
-//! others reach but that do not reach all others, a task is ordered once its arguments exist, and
-//! the order names the source from which its server fetches each argument.
+//! the server that makes or has data sends it there. With [`Delivery::Fetched`], the client orders
+//! a task once its arguments exist, and the order names the source from which the server fetches
+//! each argument. It suits servers that do not reach all others.
 //!
 //! **Steady state.** A server begins an order when its arguments are there; of several such orders
 //! it begins the one with the lowest place. `Done` reports to the dispatcher where results are. The

@@ -1,13 +1,12 @@
 //! The treatment of slow servers: one policy, for simulated and real executions.
 //!
-//! The client compares the times that tasks took with the expected times. If a server is much
-//! slower than another by this measure, the other may get tasks of it that have not begun, or whose
-//! inputs are being made, provided that the other has an idle core and would end them clearly
-//! earlier. The time that counts is the time until the outputs are where they are needed; a
-//! transfer is estimated to take its time over idle links, times the observed congestion. While no
-//! server is much slower than another, no task is moved, because the mapping is based on more
-//! knowledge. With copies, a late task on a slow server is begun a second time elsewhere under the
-//! same conditions.
+//! The client compares the times that tasks took with the expected times. A task that has not
+//! begun, or whose inputs are being made, may move to a server that is much faster by this measure,
+//! has an idle core, and would end the task clearly earlier. The time that counts is the time until
+//! the outputs are where they are needed; a transfer is estimated to take its time over idle links,
+//! times the observed congestion. While no server is much slower than another, no task is moved,
+//! because the mapping is based on more knowledge. With copies, a late task on a slow server is
+//! begun a second time elsewhere under the same conditions.
 
 mod watch;
 

@@ -1,5 +1,4 @@
-//! The outcomes of orders, and the tasks that are done again, or elsewhere, when servers or data
-//! are lost.
+//! The outcomes of orders, and the tasks that are repeated or moved when servers or data are lost.
 
 use super::ExecutionState;
 use crate::execution::task_states::{Stuck, TaskState};

@@ -166,8 +166,8 @@ fn handlers_of_all_kinds_of_messages_have_a_cause_with_a_span() {
     let laps = spans.iter().filter(|span| span.step.is_some());
     assert!(laps.clone().all(|span| span.cause.as_ref().is_some_and(|it| it.span.is_some())));
     assert_eq!(laps.count() as u64, u64::try_from(RUNNERS).unwrap() * LAPS);
-    // By messages without a step: a multicast to four, of which each asks, is answered, and gets
-    // the answer as a message; all from handlers.
+    // Handlers of messages without a step: a multicast to four members, a question of each of them,
+    // and the four answers as messages. All have the span of a handler as their cause.
     let others = spans.iter().filter(|span| span.step.is_none());
     let of_handlers = others.filter(|span| span.cause.as_ref().is_some_and(|it| it.span.is_some()));
     assert_eq!(of_handlers.count(), 4 + 4 + 4);
@@ -177,7 +177,7 @@ fn handlers_of_all_kinds_of_messages_have_a_cause_with_a_span() {
 fn times_of_handlers_and_tasks_add_up() {
     take_runs();
     let (report, records) = record(16 << 20, None);
-    // Idle PEs run a few tasks of others once more.
+    // Idle PEs run copies of a few tasks of others.
     let runs = take_runs();
     let (mut laps, mut tasks) = (0, (0, 0));
     for record in &records {

@@ -1,14 +1,14 @@
-//! What main and the runtime sent, and what they had waited for.
+//! What main and the runtime sent, and the handlers for which they had waited.
 //!
-//! Neither is in a recording, but the messages are that came from them. Those of one type that came
-//! to different actors at about the same time are one event, such as a broadcast, the result of a
-//! reduction, or the end of a sync point. It is taken for a *barrier*: main had waited for all
-//! handlers whose results could have reached it by then, over the latency of the recorded grid. On
-//! another grid, it waits for the same handlers.
+//! A recording does not say this, but it has the messages that came from them. Such messages to
+//! actors of one type at about the same time are one event: a broadcast, the result of a reduction,
+//! or the end of a sync point. An event is taken for a *barrier*: main had waited for all handlers
+//! whose results could have reached it by then, over the latency of the recorded grid. On another
+//! grid, main waits for the same handlers.
 //!
-//! What passes between the last of these results and the event is the time of main itself. As many
-//! round trips to the farthest PE as fit are taken for requests of main, such as one to create
-//! actors, which leave no handler; on another grid they take its round trip.
+//! The time from the last of these results to the event is that of main itself. The round trips to
+//! the farthest PE that fit into it are taken for requests of main, such as one to create actors,
+//! which leave no handler; on another grid they take the round trip of that grid.
 //!
 //! The end of the job is the last barrier. Messages of timers have no cause, and count as messages
 //! of main.
@@ -16,11 +16,11 @@
 use crate::recorded_grid::RecordedGrid;
 use crate::trace::Barrier;
 
-/// Further time in which the messages of one event may be sent.
+/// Time, in addition to a round trip, within which the messages of one event are sent.
 const TOLERANCE_NS: u64 = 1_000_000;
-/// Largest number of round trips that is concluded; beyond it, main was doing something else.
+/// Largest number of round trips before an event. If more fit, main was doing something else.
 const ROUND_TRIPS_MAX: f64 = 16.0;
-/// In real time, shorter round trips are not told from the time of main itself.
+/// In real time, shorter round trips cannot be distinguished from the time of main itself.
 const ROUND_TRIP_MIN_NS: f64 = 1_000_000.0;
 
 /// A message of main or the runtime.
@@ -30,18 +30,15 @@ pub(crate) struct FromMain {
     pub(crate) kind: u32,
     /// Number of such messages that the receiver had before.
     pub(crate) before: u32,
-    /// When it was sent, or could have been at the latest.
+    /// When it was sent, or the latest time at which it could have been.
     pub(crate) sent_ns: u64,
-    /// The handling.
     pub(crate) handling: u32,
 }
 
 /// A handling, and when main could have its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// The handling.
     pub(crate) handling: u32,
-    /// The time.
     pub(crate) known_ns: u64,
 }
 
@@ -134,7 +131,7 @@ mod tests {
 
     #[test]
     fn main_waits_for_what_it_could_know_and_then_takes_round_trips() {
-        // Both actors are created at 1 ms, and main sends to both when it has heard of it.
+        // Both actors are created at 1 ms, and main sends to both when it knows that.
         let sent = vec![sent(0, 1, 0), sent(0, 1, 1), sent(1, 25, 2), sent(1, 24, 3)];
         let done = [done(0, 1), done(1, 21), done(2, 26), done(3, 60)];
 

@@ -21,7 +21,7 @@ const EVEN_MIN: f64 = 0.85;
 const USED_MIN: f64 = 0.75;
 /// Latency limits a job if it would take less than this share of its time without it.
 const LATE_MAX: f64 = 0.9;
-/// Rounds at the beginning that do not count, as a part of all: the first ones follow the start.
+/// The first rounds do not count, since they follow the start: all rounds divided by this number.
 const WARM_UP_PART: usize = 4;
 
 /// A recording and the size of the problem that it solves, in any unit.
@@ -100,8 +100,7 @@ pub enum Bottleneck {
     /// PEs wait for messages of other sites, and the job would be shorter without the latency of
     /// the links between them.
     Latency,
-    /// PEs wait although latency counts little, because there is not enough that could be done at a
-    /// time.
+    /// PEs wait although latency counts little, because too little work can be done at a time.
     Waiting,
 }
 
@@ -154,9 +153,9 @@ pub struct JobForecast {
     pub recorded_part_ns: u64,
     /// The PEs.
     pub pes: Vec<PeForecast>,
-    /// What crosses links between sites in the part that was recorded. None of a job of tasks.
+    /// What crosses links between sites in the part that was recorded. Empty for a job of tasks.
     pub links: Vec<LinkForecast>,
-    /// What limits it.
+    /// What limits the job.
     pub bottleneck: Option<Bottleneck>,
 }
 
@@ -168,8 +167,8 @@ impl JobForecast {
 }
 
 impl JobModel {
-    /// Fits the model of a job to recordings of it. Of actors, the last one is replayed; the model
-    /// of tasks is fitted to all.
+    /// Fits the model of a job to recordings of it. For a job of actors, the last recording is
+    /// replayed; the model of a job of tasks is fitted to all recordings.
     ///
     /// # Errors
     /// If a recording has nothing to replay, or misses a part.
@@ -212,7 +211,7 @@ impl JobModel {
         Ok(Self { shape: Shape::Actors(Box::new(model)), notes: notes(second.recording) })
     }
 
-    /// What a prediction does not consider, in sentences.
+    /// Returns sentences on what a prediction does not consider.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -21,9 +21,9 @@ const MAIN: usize = 0;
 
 /// A job to replay, and where.
 pub(crate) struct Setting<'a> {
-    /// What it did.
+    /// The graph of the job.
     pub(crate) trace: &'a JobTrace,
-    /// What its messages cost.
+    /// The costs of its messages.
     pub(crate) costs: &'a Costs,
     /// How much more handlers compute and send.
     pub(crate) growth: &'a Growth,
@@ -76,9 +76,9 @@ enum Event {
     Arrived { pe: u32, messages: Vec<u32> },
     /// The handler of a PE ends.
     Ended { pe: u32 },
-    /// A PE has sent what its handler left.
+    /// A PE has sent the messages of its handler.
     Free { pe: u32 },
-    /// Main sends.
+    /// Main sends the messages after a barrier.
     Barrier { number: u32 },
 }
 
@@ -173,7 +173,7 @@ impl<'a> Replay<'a> {
         self.next += 1;
     }
 
-    /// Messages are ready on a PE.
+    /// Adds messages that are ready on a PE.
     fn arrive(&mut self, now: u64, pe: usize, messages: Vec<u32>, is_packet: bool) {
         self.pes[pe].packets += u32::from(is_packet);
         for handling in messages {
@@ -273,7 +273,7 @@ impl<'a> Replay<'a> {
         Ok(leaves)
     }
 
-    /// Messages of a PE to itself are ready when it is free.
+    /// Adds messages of a PE to itself, which it takes when it is free.
     fn arrive_here(&mut self, pe: usize, messages: Vec<u32>) {
         for handling in messages {
             let step = self.setting.trace.handlings[handling as usize].step;
@@ -339,7 +339,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Passes the barriers that wait for nothing any more.
+    /// Passes the barriers that no longer wait for anything.
     fn pass_barriers(&mut self) {
         let trace = self.setting.trace;
         while let Some(barrier) = trace.barriers.get(self.barrier)
@@ -356,7 +356,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Sends what main sends after a barrier, which takes no time of its PE.
+    /// Sends main's messages after a barrier, which takes no time of its PE.
     fn send_from_main(&mut self, now: u64, number: u32) -> Result<(), ForecastError> {
         let trace = self.setting.trace;
         let mut packets: BTreeMap<usize, Vec<u32>> = BTreeMap::new();

@@ -76,7 +76,7 @@ impl RecordingFolder {
         write_json(&self.folder.join(HEADER), header)
     }
 
-    /// Adds an event of the job. Events above 64 MiB are left out.
+    /// Adds an event of the job. Events with which the file would exceed 64 MiB are left out.
     pub fn add(&mut self, happening: &Happening) -> Result<(), RecordError> {
         let path = self.folder.join(HAPPENINGS);
         let mut line = to_json(&path, happening)?;
@@ -144,7 +144,8 @@ pub(crate) fn read_header(folder: &Path) -> Result<Header, RecordError> {
     parse(&path, &bytes)
 }
 
-/// Reads the events. A last line without end was being written when the job was cut off.
+/// Reads the events. Leaves out an incomplete last line, which was being written when the job was
+/// cut off.
 pub(crate) fn read_happenings(folder: &Path) -> Result<Vec<Happening>, RecordError> {
     let path = folder.join(HAPPENINGS);
     let bytes = read(&path, HAPPENINGS_BYTES_MAX)?.unwrap_or_default();
@@ -198,7 +199,7 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
     replace(path, &to_json(path, value)?)
 }
 
-/// Writes a file so that a reader sees all of it or the one before it.
+/// Writes a file so that a reader sees all of it or the previous file.
 fn replace(path: &Path, content: &[u8]) -> Result<(), RecordError> {
     let partial = partial(path);
     at(&partial, fs::write(&partial, content))?;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the format. A reader also reads the earlier ones, which lack what is said to be of a
-/// later version, and refuses all others.
+/// Version of the format. A reader also reads the earlier ones, which lack the fields of later
+/// versions, and refuses all others.
 pub const VERSION: u32 = 2;
 /// The earliest version that is read.
 pub(crate) const VERSION_MIN: u32 = 1;
@@ -31,7 +31,7 @@ pub struct Header {
     pub command: Vec<String>,
     /// What ran the job.
     pub driver: DriverKind,
-    /// The seed of the job's dice.
+    /// The seed of the job's random numbers.
     pub seed: u64,
     /// When the job started, in milliseconds since 1970; `None` if simulated.
     pub started_unix_ms: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Header {
     pub pes: Vec<RecordedPe>,
     /// Links between sites, and inside of sites (`from == to`).
     pub links: Vec<RecordedLink>,
-    /// The hosts whose processors are known, since version 2. None are in virtual time.
+    /// The hosts whose processors are known, since version 2. Empty in virtual time.
     #[serde(default)]
     pub hosts: Vec<RecordedHost>,
 }
@@ -104,7 +104,7 @@ pub struct RecordedHost {
     pub name: String,
     /// Number of cores that the processes of the job could use.
     pub cores: u32,
-    /// Number of hardware threads of these that they could use.
+    /// Number of hardware threads of these cores that they could use.
     pub hardware_threads: u32,
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn problem_of_events(
 fn problem_of_event(header: &Header, happening: &Happening) -> Option<&'static str> {
     let is_node = |node: u32| (node as usize) < header.nodes.len();
     let is_site = |site: u32| (site as usize) < header.sites.len();
-    // Its duration, and whether the nodes and sites that it names exist.
+    // The event's duration, and whether the nodes and sites that it names exist.
     let (took_ns, has_nodes, has_sites) = match &happening.what {
         What::Balanced { pause_ns, .. } => (*pause_ns, true, true),
         What::Checkpoint { duration_ns, .. } | What::Recovered { duration_ns, .. } => {

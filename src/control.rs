@@ -267,8 +267,8 @@ pub(crate) fn tell_records(records: Option<&Records>) {
     }
 }
 
-/// Makes the job report its links, guests, migrations, checkpoints, warnings and what it waits for
-/// to the launcher.
+/// Makes the job report its links, guests, migrations, checkpoints, warnings and diagnoses to the
+/// launcher.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
         .on_warning(|text| Control::Warning(text.to_owned()).tell())

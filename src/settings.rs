@@ -259,7 +259,8 @@ impl Settings {
         self
     }
 
-    /// Applies these settings to the job.
+    /// Applies these settings to the job, except `bind` and `recovers`, which [`run`](crate::run)
+    /// applies.
     pub fn apply(&self, mut job: Job) -> Job {
         if let Some(seed) = self.seed {
             job = job.seed(seed);

@@ -43,7 +43,7 @@
 //! many, neighbours are merged and the width doubles. Spans are dropped by *windows* of time when
 //! they exceed the budget: first every second window, then three of four, and so on. All PEs have
 //! the same windows. If a PE keeps fewer windows than others, these are among the windows of the
-//! others. So within the windows that all PEs keep, causes lead to spans.
+//! others. So a cause within the windows that all PEs keep leads to a kept span.
 
 mod clocks;
 mod error;

@@ -103,8 +103,8 @@ fn put_off_surplus(messages: &[Received], firing_of: &mut [usize], last: usize) 
 }
 
 /// If a firing has more messages of a sender than usual, and the next one with an unusual number
-/// has fewer, moves the newest message of each firing from the first to before the second one to
-/// the firing after it. Returns whether it did. `looks`: how many firings may still be looked at.
+/// has fewer, moves the newest message of the first, and of each firing between them, to the firing
+/// after it. Returns whether it did. `looks`: how many firings may still be looked at.
 fn put_off_newest(
     messages: &[Received],
     by_firing: &mut BTreeMap<usize, VecDeque<usize>>,

@@ -259,8 +259,8 @@ impl Settings {
         self
     }
 
-    /// Applies these settings to the job, except `bind` and `recovers`, which [`run`](crate::run)
-    /// applies.
+    /// Applies these settings to the job, except `bind`, which [`run`](crate::run) applies, and
+    /// `recovers`, which only a node process uses.
     pub fn apply(&self, mut job: Job) -> Job {
         if let Some(seed) = self.seed {
             job = job.seed(seed);

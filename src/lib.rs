@@ -87,12 +87,15 @@
 //!
 //! - [`prelude`]: the names that most programs use.
 //! - [`main`], [`run`]: start a job; [`Start`]: the driver, the seed and the strategy.
+//! - [`embed`]: jobs inside another program.
 //! - [`variables`]: the environment variables.
 //! - [`binding`]: the binding of PEs to cores.
 //! - [`control`]: messages from a process of the job to the launcher that started it.
+//! - [`advice`]: the next step for a user whose job failed.
 //! - [`input`]: the standard input of a node that cannot inherit it.
 //! - [`keeper`]: the nodes of detached jobs on other hosts.
 //! - [`links`]: the estimates of a job's links.
+//! - [`simulated`]: the summary of a run in virtual time.
 //! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts, for
 //!   programs that need more.
 //!

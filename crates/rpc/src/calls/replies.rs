@@ -56,7 +56,7 @@ impl<C: Catalogue> SessionManager<C> {
             offer.is_late = true;
             cx.send(&self.registry, RegistryMessage::Late(offer.number));
         }
-        self.call_back(id, cx);
+        self.cancel_attempt(id, cx);
         self.look_up(id, cx);
     }
 

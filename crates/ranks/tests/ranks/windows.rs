@@ -95,6 +95,16 @@ fn an_access_beyond_the_elements_is_an_error() {
 }
 
 #[test]
+fn a_look_at_the_own_elements_inside_another_one_is_an_error() {
+    let text = failure(async |world| {
+        let window = world.window(vec![0_u8; 3], ops::sum).await?;
+        let seen = window.local(|_| window.local(|inner| inner.len()));
+        Err(format!("the inner look saw {seen} elements").into())
+    });
+    assert!(text.contains("`local` was called inside another call of it"), "{text}");
+}
+
+#[test]
 fn a_lock_that_a_rank_stops_waiting_for_holds_up_no_other() {
     check(
         3,

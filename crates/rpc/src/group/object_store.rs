@@ -88,7 +88,7 @@ impl ObjectStore {
         self.retain_of(group, |_| false);
     }
 
-    pub(crate) fn furnish(&mut self, room: Room) {
+    pub(crate) fn set_room(&mut self, room: Room) {
         self.room = room;
     }
 
@@ -288,7 +288,7 @@ mod tests {
     fn objects(room: &Room) -> (ObjectStore, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let mut objects = ObjectStore::default();
-        objects.furnish(Room { folder: Some(folder.path().to_owned()), ..room.clone() });
+        objects.set_room(Room { folder: Some(folder.path().to_owned()), ..room.clone() });
         (objects, folder)
     }
 
@@ -348,7 +348,7 @@ mod tests {
         assert!(full.get(key(2)).is_ok(), "removed data makes room");
 
         let mut nowhere = ObjectStore::default();
-        nowhere.furnish(Room { folder: Some(folder.path().join("gone")), ..small });
+        nowhere.set_room(Room { folder: Some(folder.path().join("gone")), ..small });
         nowhere.put(key(0), Ok(block(0, 60)));
         assert!(nowhere.get(key(0)).unwrap_err().contains("no room for 60 bytes more"));
         assert_eq!(nowhere.bytes(), 0);

@@ -295,7 +295,7 @@ impl<P: RankProgram> RankActor<P> {
         let limit = cx.resource::<EagerLimit>();
         self.local.with(|state| {
             state.now = cx.now();
-            // What it told in an earlier run no longer holds.
+            // What it reported in an earlier run no longer holds.
             state.changes += 1;
             state.eager_bytes = limit.map_or(state.eager_bytes, |limit| limit.bytes);
         });
@@ -442,7 +442,7 @@ impl<P: RankProgram> RankActor<P> {
         is_running.then(|| self.local.with(|state| state.waits()))
     }
 
-    /// Collects what ranks wait for, at rank 0, and ends the job once all have told.
+    /// Collects what ranks wait for, at rank 0, and ends the job once all have reported.
     fn collect(&mut self, rank: u32, waits: Option<String>, cx: &mut Context<'_, Self>) {
         self.stuck.insert(rank, waits);
         if self.stuck.len() as u32 == self.size {

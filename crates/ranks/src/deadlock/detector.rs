@@ -16,11 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// Number of times that it doubles at most.
 const DOUBLINGS_MAX: u32 = 6;
 
-/// A request to a rank: to flush its channels to others, if it still waits as it has told.
+/// A request to a rank: to flush its channels to others, if it still waits as it has reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flush {
     pub(crate) round: u64,
-    /// The number of the rank's changes when it told that it waits; `None` if it has ended.
+    /// The number of the rank's changes when it reported that it waits; `None` if it has ended.
     pub(crate) epoch: Option<u64>,
     /// The ranks with which it exchanges markers.
     pub(crate) peers: Vec<u32>,
@@ -40,7 +40,7 @@ struct Suspicion {
     since: Time,
 }
 
-/// What ranks have told about their waits.
+/// The states that ranks have reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Detector {
     states: BTreeMap<u32, WaitState>,
@@ -70,7 +70,7 @@ impl Detector {
         Self { last_round: self.last_round, ..Self::default() }
     }
 
-    /// A rank has told whether it waits.
+    /// A rank has reported whether it waits.
     pub(crate) fn note(&mut self, rank: u32, state: WaitState) {
         self.is_changed = true;
         match state {

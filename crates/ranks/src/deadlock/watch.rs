@@ -1,4 +1,5 @@
-//! The part of the detector at each rank, which tells when it waits, and flushes its channels.
+//! The part of the detector at each rank, which reports when the rank waits, and flushes its
+//! channels.
 
 use super::detector::Flush;
 use super::graph::WaitState;
@@ -6,7 +7,7 @@ use crate::runs::Run;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Number of looks in a row at which a rank must not have changed before it tells that it waits.
+/// Number of looks in a row at which a rank must not have changed before it reports that it waits.
 const UNCHANGED_LOOKS: u32 = 2;
 
 /// What a rank remembers about its waits.

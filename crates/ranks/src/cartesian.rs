@@ -233,7 +233,8 @@ fn factors_up_to(number: u32, (most, count): (u32, usize), divisors: &[u32]) -> 
     }
     // Every number is less than the 32nd power of 2.
     let power = count.min(32) as u32;
-    let is_large_enough = |factor: u32| u64::from(factor).saturating_pow(power) >= u64::from(number);
+    let is_large_enough =
+        |factor: u32| u64::from(factor).saturating_pow(power) >= u64::from(number);
     let candidates = divisors.iter().copied().take_while(|factor| *factor <= most);
     let mut largest =
         candidates.filter(|factor| number.is_multiple_of(*factor) && is_large_enough(*factor));

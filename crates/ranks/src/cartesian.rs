@@ -212,23 +212,37 @@ pub fn dims_create(ranks: u32, dims: &[u32]) -> Result<Vec<u32>, RankError> {
 
 /// Factors of a number in descending order: the largest as small as possible, and so on.
 fn closest_factors(number: u32, count: usize) -> Vec<u32> {
-    if count == 0 {
-        return Vec::new();
+    factors_up_to(number, (number, count), &divisors(number)).unwrap_or_default()
+}
+
+/// The divisors of a number, in ascending order.
+fn divisors(number: u32) -> Vec<u32> {
+    let low = (1..=number.isqrt()).filter(|divisor| number.is_multiple_of(*divisor));
+    let mut divisors: Vec<u32> = low.flat_map(|divisor| [divisor, number / divisor]).collect();
+    divisors.sort_unstable();
+    divisors.dedup();
+    divisors
+}
+
+/// The first of the lists of `count` factors of a number, each in descending order, whose factors
+/// are at most `most`; `None` if there is no such list. `divisors` has those of the number, in
+/// ascending order, and may have others.
+fn factors_up_to(number: u32, (most, count): (u32, usize), divisors: &[u32]) -> Option<Vec<u32>> {
+    if number == 1 {
+        return Some(vec![1; count]);
     }
-    if count == 1 {
-        return vec![number];
-    }
-    // The largest factor is at least the root of this degree.
-    let least = f64::from(number).powf(1.0 / count as f64).floor() as u32;
-    let is_divisor = |extent: &u32| number.is_multiple_of(*extent);
-    let candidates = (least.saturating_sub(1).max(1)..=number).filter(is_divisor);
-    let filled = candidates.map(|extent| {
-        let mut factors = closest_factors(number / extent, count - 1);
-        factors.push(extent);
-        factors.sort_unstable_by(|a, b| b.cmp(a));
-        factors
-    });
-    filled.min().unwrap_or_default()
+    // Every number is less than the 32nd power of 2.
+    let power = count.min(32) as u32;
+    let is_large_enough =
+        |factor: u32| u64::from(factor).saturating_pow(power) >= u64::from(number);
+    let candidates = divisors.iter().copied().take_while(|factor| *factor <= most);
+    let mut largest =
+        candidates.filter(|factor| number.is_multiple_of(*factor) && is_large_enough(*factor));
+    largest.find_map(|factor| {
+        let mut factors = vec![factor];
+        factors.extend(factors_up_to(number / factor, (factor, count - 1), divisors)?);
+        Some(factors)
+    })
 }
 
 #[cfg(test)]
@@ -245,10 +259,24 @@ mod tests {
             (60, 3, vec![5, 4, 3]),
             (64, 3, vec![4, 4, 4]),
             (128, 3, vec![8, 4, 4]),
+            (180, 3, vec![6, 6, 5]),
+            (1_000_000, 4, vec![40, 40, 25, 25]),
+            (30, 5, vec![5, 3, 2, 1, 1]),
         ] {
             assert_eq!(dims_create(ranks, &vec![0; axes]), Ok(expected));
         }
         assert_eq!(dims_create(6, &[2, 3]), Ok(vec![2, 3]));
         assert!(dims_create(6, &[2, 2]).is_err() && dims_create(0, &[0]).is_err());
+    }
+
+    #[test]
+    fn large_numbers_and_many_axes_take_little_time() {
+        const PRIME: u32 = (1 << 31) - 1;
+        assert_eq!(dims_create(PRIME, &[0, 0, 0]), Ok(vec![PRIME, 1, 1]));
+        let mut powers = vec![2; 31];
+        powers.resize(100_000, 1);
+        assert_eq!(dims_create(1 << 31, &vec![0; 100_000]), Ok(powers));
+        // 2^13 · 3^6 · 5 · 7 · 11
+        assert_eq!(dims_create(2_299_207_680, &[0; 6]), Ok(vec![42, 40, 36, 36, 33, 32]));
     }
 }

@@ -27,9 +27,10 @@ use bytemuck::Pod;
     note = "send slices of numbers or of arrays of numbers; implement `Element` for a type that is `bytemuck::Pod`; or send a value that `serde` encodes by `send_value`, and receive it by `recv_value`"
 )]
 pub trait Element: Pod + Send + Sync + 'static {
-    /// The name of the type, for errors. It distinguishes the type from other elements.
+    /// A name that distinguishes the type from other elements; that of an array is the name of its
+    /// elements.
     const NAME: &'static str;
-    /// What identifies the type in a message; follows from the name.
+    /// What identifies the type in a message; follows from the name and, for an array, its length.
     const KIND: u64 = kind_of(Self::NAME);
 }
 

@@ -54,7 +54,7 @@ impl RankGroup {
     ///
     /// # Errors
     ///
-    /// [`RankError::Failed`] for a position that does not exist, or that is named twice.
+    /// [`RankError::Failed`] for a position that does not exist, or that occurs twice.
     pub fn include(&self, positions: &[u32]) -> Result<Self, RankError> {
         let mut ranks = Vec::new();
         for position in positions {
@@ -172,8 +172,8 @@ impl Comm {
         Ok(Comm::new(self.local.clone(), self.scope.clone(), number, self.rank()))
     }
 
-    /// Divides the ranks into communicators, one for each colour, in the order of their keys and,
-    /// among equal keys, of their ranks. A rank without a colour gets `None`.
+    /// Divides the ranks into communicators, one for each colour. Keys give the order of the ranks
+    /// in each; ranks with equal keys keep their order. A rank without a colour gets `None`.
     ///
     /// # Errors
     ///

@@ -47,7 +47,7 @@ impl Places {
         self.find(rank).unwrap_or_default()
     }
 
-    /// The site and the PE of a rank; `None` if no rank of this process has learned them.
+    /// The site and the PE of a rank; `None` if no rank of this process knows them.
     pub(crate) fn find(&self, rank: u32) -> Option<(u32, u32)> {
         let at = rank as usize;
         match (self.sites.get(at), self.pes.get(at)) {
@@ -120,7 +120,7 @@ impl SharedMembers {
     /// them if no rank of the process has them.
     pub(crate) fn of(&self, number: u32, ranks: Vec<u32>) -> Arc<Members> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Communicators without common ranks may have one number.
+        // Communicators without common ranks may have the same number.
         let key = (number, ranks.first().copied().unwrap_or_default());
         let known = shared.get(&key).and_then(Weak::upgrade);
         if let Some(known) = known.filter(|known| known.ranks == ranks) {
@@ -134,8 +134,8 @@ impl SharedMembers {
     }
 }
 
-/// The trees of one communicator, by root, and its ways to reduce to all ranks. Making one takes
-/// time in proportion to the number of ranks, so they are kept.
+/// The trees of one communicator, by root, and its ways to reduce to all ranks. They are kept,
+/// because making one takes time in proportion to the number of ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     by_root: Mutex<BTreeMap<u32, Arc<CommTree>>>,

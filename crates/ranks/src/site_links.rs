@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// sites counts as an ordinary one.
 const SITES_MAX: u32 = 64;
 /// Processor time of a message between nodes, at both ends together, in seconds: that of an
-/// ordinary machine, as the links do not tell it.
+/// ordinary machine, as links do not show it.
 pub(crate) const MESSAGE_S: f64 = 5e-6;
 
 /// What a message costs on a link.

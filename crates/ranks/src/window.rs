@@ -11,6 +11,7 @@ use crate::ops::Operator;
 use crate::p2p::wait::outcome;
 use crate::packet::Access;
 use crate::ticket::Ticket;
+use std::any::type_name;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -94,7 +95,7 @@ impl Comm {
         let all = comm.allgather(&[[length, T::KIND]]).await?;
         if let Some([_, other]) = all.iter().find(|[_, kind]| *kind != T::KIND) {
             let (at, sent) = (comm.at("window"), crate::error::kind_name(*other));
-            return Err(RankError::TypeMismatch { at, sent, expected: T::NAME });
+            return Err(RankError::TypeMismatch { at, sent, expected: type_name::<T>() });
         }
         let lengths = all.iter().map(|[length, _]| *length).collect();
         Ok(RankWindow { comm, lengths, open: Mutex::default(), element: PhantomData })
@@ -114,16 +115,19 @@ impl<T: Element> RankWindow<T> {
 
     /// Reads or changes this rank's elements. Accesses of other ranks happen only while this rank
     /// awaits, never during `look`.
+    ///
+    /// # Panics
+    ///
+    /// If `look` calls this function on the same window, or if the run of the rank has ended.
     pub fn local<R>(&self, look: impl FnOnce(&mut [T]) -> R) -> R {
         // The rank's state is not locked while the program's code runs.
         let (local, number) = (&self.comm.local, self.comm.number());
         let Some(mut window) = local.with(|state| state.windows.remove(&number)) else {
-            return look(&mut []);
+            panic!(
+                "`local` was called inside another call of it on the same window, or after the run of the rank; use the elements of the outer call"
+            );
         };
-        let looked = match window.values::<T>() {
-            Some(values) => look(values),
-            None => look(&mut []),
-        };
+        let looked = look(window.values::<T>().expect("a window has elements of its type"));
         local.with(|state| state.windows.insert(number, window));
         looked
     }

@@ -101,9 +101,12 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// Expects `count` segments, at most [`SEGMENTS_MAX`].
-    pub(crate) fn new(count: usize) -> Self {
-        Self { segments: vec![None; count], missing: count }
+    /// Expects `count` segments. `None` for a count that no block has: 0, or more than
+    /// [`SEGMENTS_MAX`].
+    pub(crate) fn new(count: u32) -> Option<Self> {
+        let count = count as usize;
+        let is_valid = (1..=SEGMENTS_MAX).contains(&count);
+        is_valid.then(|| Self { segments: vec![None; count], missing: count })
     }
 
     /// Adds a segment. Returns the block once it is complete; drops a segment whose index is out of
@@ -137,7 +140,7 @@ mod tests {
     fn a_block_whose_segments_arrive_in_any_order_is_unchanged() {
         let bytes: Vec<u8> = (0..25).collect();
         let block = EncodedBlock::cut("it", bytes.clone(), 10).unwrap();
-        let mut arriving = Arriving::new(3);
+        let mut arriving = Arriving::new(3).unwrap();
 
         assert_eq!(block.segments().len(), 3);
         for index in [2, 0, 2] {
@@ -147,6 +150,14 @@ mod tests {
         let whole = arriving.arrive(1, block.segments()[1].clone()).unwrap();
 
         assert_eq!((whole.contiguous().into_owned(), whole.len()), (bytes, 25));
+    }
+
+    #[test]
+    fn no_block_has_no_segments_or_more_than_the_largest() {
+        let largest = SEGMENTS_MAX as u32;
+        let is_valid = [0, 1, largest, largest + 1, u32::MAX].map(|n| Arriving::new(n).is_some());
+
+        assert_eq!(is_valid, [false, true, true, false, false]);
     }
 
     #[test]

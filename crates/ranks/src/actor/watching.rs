@@ -19,14 +19,14 @@ impl<P: RankProgram> RankActor<P> {
     pub(super) fn look(&mut self, cx: &mut Context<'_, Self>) {
         let (epoch, local) = (self.epoch(), &self.local);
         let watch = self.watch.get_or_insert_default();
-        let told = watch.look(epoch, || local.with(|state| state.waits_until()));
+        let changed = watch.look(epoch, || local.with(|state| state.waits_until()));
         let rank = self.local.rank;
         if rank == 0 {
             let detector = self.detector.get_or_insert_default();
-            told.into_iter().for_each(|state| detector.note(rank, state));
+            changed.into_iter().for_each(|state| detector.note(rank, state));
             let verdict = detector.look(cx.now());
             self.follow(verdict, cx);
-        } else if let Some(state) = told {
+        } else if let Some(state) = changed {
             cx.send(&cx.collection().at(Ix1(0)), RankMessage::Waits { rank, state });
         }
     }

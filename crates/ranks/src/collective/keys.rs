@@ -27,21 +27,21 @@ pub(super) fn segment(key: u64) -> SegmentKey {
 
 /// The key of a segment, for a share of a vector of this length.
 pub(super) fn of_share(key: u64, length: usize) -> u64 {
-    key | told(length) << (NUMBER_BITS + LEVEL_BITS)
+    key | length_bits(length) << (NUMBER_BITS + LEVEL_BITS)
 }
 
 /// The length of the vector of which a part of this key has a share; `None` for a whole vector.
 pub(super) fn length_of_whole(key: u64) -> Option<usize> {
-    let told = key >> (NUMBER_BITS + LEVEL_BITS);
-    Some(told.checked_sub(1)? as usize)
+    let bits = key >> (NUMBER_BITS + LEVEL_BITS);
+    Some(bits.checked_sub(1)? as usize)
 }
 
 /// Whether a part of this key has a share of a vector of this length.
 pub(super) fn is_share_of(key: u64, length: usize) -> bool {
-    key >> (NUMBER_BITS + LEVEL_BITS) == told(length)
+    key >> (NUMBER_BITS + LEVEL_BITS) == length_bits(length)
 }
 
-fn told(length: usize) -> u64 {
+fn length_bits(length: usize) -> u64 {
     length as u64 % LENGTHS + 1
 }
 

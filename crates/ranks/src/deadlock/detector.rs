@@ -154,8 +154,8 @@ impl Detector {
         }
         let Some(waits) = waits else {
             // The others may be in a deadlock without this rank, which reports its next wait.
-            let told = suspicion.flushes.get(&rank).and_then(|flush| flush.epoch);
-            if self.states.get(&rank).is_some_and(|state| state.epoch() == told) {
+            let reported = suspicion.flushes.get(&rank).and_then(|flush| flush.epoch);
+            if self.states.get(&rank).is_some_and(|state| state.epoch() == reported) {
                 self.states.remove(&rank);
             }
             (self.suspicion, self.is_changed) = (None, true);

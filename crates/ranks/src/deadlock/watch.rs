@@ -16,8 +16,8 @@ pub(crate) struct WaitWatch {
     epoch: Option<u64>,
     /// Number of looks since then at which nothing had changed.
     unchanged: u32,
-    /// What it has reported to rank 0.
-    told: WaitState,
+    /// The state that it has reported to rank 0.
+    reported: WaitState,
     /// The flush under way, and the ranks whose markers are missing.
     flush: Option<(Flush, BTreeSet<u32>)>,
     /// The newest round of which markers have come before the request, and their senders.
@@ -34,7 +34,7 @@ impl WaitWatch {
     ) -> Option<WaitState> {
         let is_unchanged = std::mem::replace(&mut self.epoch, epoch) == epoch;
         self.unchanged = if is_unchanged { self.unchanged.saturating_add(1) } else { 0 };
-        let now = match (epoch, &self.told) {
+        let now = match (epoch, &self.reported) {
             (None, _) => WaitState::Ended,
             (Some(now), WaitState::Waits { epoch, .. }) if *epoch == now => return None,
             (Some(epoch), _) if self.unchanged >= UNCHANGED_LOOKS => {
@@ -42,7 +42,7 @@ impl WaitWatch {
             }
             _ => WaitState::Runs,
         };
-        (std::mem::replace(&mut self.told, now.clone()) != now).then_some(now)
+        (std::mem::replace(&mut self.reported, now.clone()) != now).then_some(now)
     }
 
     /// Begins a flush. Returns the ranks to which the rank sends markers.

@@ -43,13 +43,15 @@ impl<T: Element> Exposed for Memory<T> {
 
     fn accumulate(&mut self, at: usize, content: &Content) {
         let Ok(values) = content.to_vec::<T>(AT) else { return };
-        if let Some(target) = self.values.get_mut(at..at + values.len()) {
+        let end = at.checked_add(values.len());
+        if let Some(target) = end.and_then(|end| self.values.get_mut(at..end)) {
             (self.combine)(target, &values);
         }
     }
 
     fn get(&self, at: usize, count: usize) -> Content {
-        Content::copied(self.values.get(at..at + count).unwrap_or_default())
+        let end = at.checked_add(count);
+        Content::copied(end.and_then(|end| self.values.get(at..end)).unwrap_or_default())
     }
 
     fn as_any(&mut self) -> &mut dyn Any {
@@ -91,7 +93,7 @@ impl Window {
                 done(Some(before))
             }
             Access::Lock { is_exclusive } => {
-                self.locks.ask(Asker { from, token, is_exclusive: *is_exclusive })
+                self.locks.ask(LockRequest { from, token, is_exclusive: *is_exclusive })
             }
             Access::Unlock => self.locks.release(from),
             Access::Withdraw { lock } => self.locks.withdraw(from, *lock),
@@ -99,8 +101,8 @@ impl Window {
     }
 }
 
-/// A rank that asks for a lock, under the number of the access.
-struct Asker {
+/// A request of a rank for a lock, under the number of the access.
+struct LockRequest {
     from: u32,
     token: u32,
     is_exclusive: bool,
@@ -112,12 +114,12 @@ struct Locks {
     /// The ranks that hold a lock, and their numbers; several only if it is shared.
     holders: Vec<(u32, u32)>,
     is_exclusive: bool,
-    waiting: VecDeque<Asker>,
+    waiting: VecDeque<LockRequest>,
 }
 
 impl Locks {
-    fn ask(&mut self, asker: Asker) -> Vec<(u32, Answer)> {
-        self.waiting.push_back(asker);
+    fn ask(&mut self, request: LockRequest) -> Vec<(u32, Answer)> {
+        self.waiting.push_back(request);
         self.grant()
     }
 
@@ -128,10 +130,10 @@ impl Locks {
         self.grant()
     }
 
-    /// Gives back a lock that its asker no longer waits for.
+    /// Gives back a lock that its rank no longer waits for.
     fn withdraw(&mut self, from: u32, lock: u32) -> Vec<(u32, Answer)> {
         self.holders.retain(|holder| *holder != (from, lock));
-        self.waiting.retain(|asker| (asker.from, asker.token) != (from, lock));
+        self.waiting.retain(|request| (request.from, request.token) != (from, lock));
         self.grant()
     }
 
@@ -142,7 +144,9 @@ impl Locks {
             if !is_free {
                 break;
             }
-            let Some(Asker { from, token, is_exclusive }) = self.waiting.pop_front() else { break };
+            let Some(LockRequest { from, token, is_exclusive }) = self.waiting.pop_front() else {
+                break;
+            };
             self.holders.push((from, token));
             self.is_exclusive = is_exclusive;
             answers.push((from, Answer { token, content: None }));
@@ -162,8 +166,9 @@ mod tests {
     #[test]
     fn locks_are_granted_in_the_order_of_asking() {
         let mut locks = Locks::default();
-        let mut ask =
-            |from, is_exclusive| granted(&locks.ask(Asker { from, token: from, is_exclusive }));
+        let mut ask = |from, is_exclusive| {
+            granted(&locks.ask(LockRequest { from, token: from, is_exclusive }))
+        };
         assert_eq!((ask(1, false), ask(2, false), ask(3, true)), (vec![1], vec![2], vec![]));
         // A shared one waits behind an exclusive one.
         assert_eq!((ask(4, false), ask(5, false)), (vec![], vec![]));
@@ -176,7 +181,8 @@ mod tests {
     #[test]
     fn a_lock_that_is_no_longer_wanted_holds_up_no_other() {
         let mut locks = Locks::default();
-        let mut ask = |from, token| granted(&locks.ask(Asker { from, token, is_exclusive: true }));
+        let mut ask =
+            |from, token| granted(&locks.ask(LockRequest { from, token, is_exclusive: true }));
         assert_eq!((ask(1, 7), ask(2, 7), ask(3, 9)), (vec![1], vec![], vec![]));
         assert!(locks.withdraw(2, 7).is_empty());
         assert!(locks.withdraw(3, 8).is_empty());
@@ -194,5 +200,21 @@ mod tests {
         assert_eq!(answers[0].1.content, Some(Content::copied(&[2_i64])));
         assert_eq!(window.values::<i64>(), Some(&mut vec![1, 12, 10]));
         assert!(window.values::<u64>().is_none());
+    }
+
+    #[test]
+    fn an_access_beyond_the_elements_changes_and_returns_nothing() {
+        let combine = |left: &mut [i64], right: &[i64]| left[0] += right[0];
+        let mut window = Window::new(Memory::new(vec![1_i64, 2, 3], Box::new(combine)));
+        let content = Content::copied(&[10_i64, 20]);
+        for at in [2, u64::MAX - 1, u64::MAX] {
+            window.access(0, 1, &Access::Put { at, content: content.clone() });
+            window.access(0, 2, &Access::Accumulate { at, content: content.clone() });
+            for count in [2, u64::MAX] {
+                let answers = window.access(0, 3, &Access::Get { at, count });
+                assert_eq!(answers[0].1.content, Some(Content::copied::<i64>(&[])));
+            }
+        }
+        assert_eq!(window.values::<i64>(), Some(&mut vec![1, 2, 3]));
     }
 }

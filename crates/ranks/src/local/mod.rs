@@ -35,6 +35,9 @@ use std::time::Duration;
 /// Default number of bytes up to which messages are sent at once.
 pub(crate) const EAGER_BYTES: usize = 64 << 10;
 
+/// The number of accesses without an answer. No other access and no message has it.
+const NO_TOKEN: u32 = 0;
+
 /// A future that the rank's actor runs beside the rank's own code.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -130,7 +133,8 @@ pub(crate) struct LocalState {
     sleeping: BTreeMap<u64, Waker>,
     last_delay: u64,
     sent: BTreeMap<u32, Sent>,
-    next_token: u32,
+    /// The number that was given last to a message or an access.
+    last_token: u32,
     /// The smallest communicator number that this rank has not used.
     pub(crate) next_communicator: u32,
     /// Whether a communicator is being made, and tasks that make one after it.
@@ -177,7 +181,7 @@ impl LocalState {
             sleeping: BTreeMap::new(),
             last_delay: 0,
             sent: BTreeMap::new(),
-            next_token: 0,
+            last_token: NO_TOKEN,
             next_communicator: 1,
             is_making_communicator: false,
             makers: Vec::new(),
@@ -228,15 +232,27 @@ impl LocalState {
 
     /// Wakes a task once the PE has handled the messages that wait for it now.
     pub(crate) fn go_on(&mut self, waker: &Waker) {
-        self.call_back();
+        self.post_go_on();
         self.resumed.push(waker.clone());
     }
 
     /// Sends this rank a message that it gets once the PE has handled those that wait now, and sent
     /// what they have left.
-    fn call_back(&mut self) {
+    fn post_go_on(&mut self) {
         if self.resumed.is_empty() && self.leaving.is_empty() {
             self.outbox.push((self.rank, RankMessage::GoOn));
+        }
+    }
+
+    /// Returns a number for a message or an access. After a wrap it skips those that are in use.
+    fn new_token(&mut self) -> u32 {
+        loop {
+            self.last_token = self.last_token.wrapping_add(1);
+            let token = self.last_token;
+            let is_used = self.sent.contains_key(&token) || self.accesses.contains_key(&token);
+            if token != NO_TOKEN && !is_used {
+                return token;
+            }
         }
     }
 
@@ -249,8 +265,7 @@ impl LocalState {
         at: CallSite,
     ) -> (Ticket, u32) {
         let ticket = self.slots.add(at, Wait::Access);
-        self.next_token = self.next_token.wrapping_add(1);
-        let (from, token) = (self.rank, self.next_token);
+        let (from, token) = (self.rank, self.new_token());
         self.accesses.insert(token, ticket);
         self.outbox.push((to, RankMessage::Access { from, window, token, access }));
         (ticket, token)
@@ -258,7 +273,7 @@ impl LocalState {
 
     /// Sends an access to a window that has no answer.
     pub(crate) fn tell(&mut self, to: u32, window: u32, access: Access) {
-        let message = RankMessage::Access { from: self.rank, window, token: 0, access };
+        let message = RankMessage::Access { from: self.rank, window, token: NO_TOKEN, access };
         self.outbox.push((to, message));
     }
 
@@ -338,8 +353,7 @@ impl LocalState {
             self.post(to, label, Load::Whole { content, acknowledge: None });
             return Ok(Begun::Now(()));
         }
-        self.next_token = self.next_token.wrapping_add(1);
-        let token = self.next_token;
+        let token = self.new_token();
         let waits = mode != SendMode::Buffered;
         let ticket = waits.then(|| self.slots.add(at, Wait::Receiver(token)));
         if !waits {
@@ -414,7 +428,7 @@ impl LocalState {
         let Some(sent) = self.sent.remove(&token) else { return };
         self.give_back_buffer(sent.buffered);
         if let Some(send) = sent.ticket {
-            self.call_back();
+            self.post_go_on();
             self.leaving.push(send);
         }
         let Sent { to, label, content: Some(content), .. } = sent else { return };

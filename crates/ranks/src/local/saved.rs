@@ -19,7 +19,7 @@ pub(crate) struct SavedState {
     changes: u64,
     generation: u64,
     sent: BTreeMap<u32, Sent>,
-    next_token: u32,
+    last_token: u32,
     next_communicator: u32,
     world_operations: u32,
     buffer: SendBuffer,
@@ -37,7 +37,7 @@ impl SavedState {
             changes: state.changes,
             generation: state.slots.generation,
             sent: state.sent.clone(),
-            next_token: state.next_token,
+            last_token: state.last_token,
             next_communicator: state.next_communicator,
             world_operations: state.world_operations.load(Ordering::Relaxed),
             buffer: state.buffer.clone(),
@@ -59,7 +59,7 @@ impl SavedState {
             state.changes = self.changes;
             state.slots.generation = self.generation;
             state.sent = self.sent;
-            state.next_token = self.next_token;
+            state.last_token = self.last_token;
             state.next_communicator = self.next_communicator;
             state.world_operations.store(self.world_operations, Ordering::Relaxed);
             state.buffer = self.buffer;

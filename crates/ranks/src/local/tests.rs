@@ -224,3 +224,23 @@ fn waiting_messages_and_offers_move_with_a_rank() {
     assert!(outcome.is_ready());
     assert_eq!(one.with(|state| state.buffer.detach()), Some(1 << 20));
 }
+
+#[test]
+fn numbers_of_messages_and_accesses_are_unique_after_a_wrap() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    let lock = || Access::Lock { is_exclusive: true };
+    let access = || one.with(|state| state.access(1, 5, lock(), AT).1);
+    assert_eq!(access(), 1);
+    let second = later(&send(&one, SendMode::Synchronous, 1));
+    // As after 2^32 - 4 more messages and accesses, which have ended.
+    one.with(|state| state.last_token = u32::MAX - 1);
+
+    // 0 stands for no answer, and the first two numbers are in use.
+    assert_eq!([access(), access()], [u32::MAX, 3]);
+
+    settle([&one, &other]);
+    assert!(matches!(other.with(|state| state.receive(ALL, Peers::One(0), AT)), Begun::Now(_)));
+    settle([&one, &other]);
+    assert!(one.with(|state| state.slots.is_done(second)));
+    assert_eq!(access(), 4);
+}

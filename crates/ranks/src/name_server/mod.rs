@@ -268,7 +268,9 @@ impl NameServer {
                 self.numbered += 1;
                 Ok(number)
             }
-            None => Err("a run can have at most 2^29 spawns, connections and groups".to_owned()),
+            None => {
+                Err("a run can have at most 2^29 - 1 spawns, connections and groups".to_owned())
+            }
         }
     }
 }

@@ -20,15 +20,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SpawnPlacement {
-    /// In equal runs over all PEs: consecutive ranks are neighbours.
+    /// In blocks of equal size over all PEs: consecutive ranks start on the same PE or on
+    /// consecutive ones.
     #[default]
     Block,
     /// In turn over all PEs: rank `n` of the job starts on PE `n`, modulo the number of PEs.
     RoundRobin,
-    /// In equal runs over the PEs of the site of this number; see
+    /// In blocks of equal size over the PEs of the site with this number; see
     /// [`Comm::site`](crate::Comm::site).
     AtSite(u32),
-    /// All on the PE of this number.
+    /// All on the PE with this number.
     OnPe(u32),
 }
 

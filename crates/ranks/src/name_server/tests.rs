@@ -141,6 +141,16 @@ fn a_group_has_its_ranks_in_their_order_once_all_have_joined() {
 }
 
 #[test]
+fn the_error_says_how_often_communicators_can_be_numbered() {
+    // The last pair of numbers has contexts below 2^32, two for each number.
+    let mut server = NameServer { numbered: (1 << 29) - 2, ..NameServer::default() };
+    assert_eq!(server.number(), Ok((1 << 31) - 4));
+    assert_eq!(server.numbered, (1 << 29) - 1);
+    let reason = "a run can have at most 2^29 - 1 spawns, connections and groups".to_owned();
+    assert_eq!(server.number(), Err(reason));
+}
+
+#[test]
 fn parents_are_answered_once_all_their_children_have_begun() {
     let layout = Layout::single(2);
     let mut server = NameServer::default();

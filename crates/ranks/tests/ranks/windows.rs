@@ -95,6 +95,31 @@ fn an_access_beyond_the_elements_is_an_error() {
 }
 
 #[test]
+fn windows_of_different_elements_are_an_error_that_names_both() {
+    fn replace(left: &mut [[f64; 2]], right: &[[f64; 2]]) {
+        left.copy_from_slice(right);
+    }
+    let text = failure(async |world| {
+        if world.rank() == 0 {
+            assert!(world.window(vec![0.0_f64], ops::sum).await.is_err());
+            return Ok(());
+        }
+        world.window(vec![[0.0_f64; 2]], replace).await.map(drop)
+    });
+    assert!(text.contains("f64 was sent where [f64; 2] is expected"), "{text}");
+}
+
+#[test]
+fn a_look_at_the_own_elements_inside_another_one_is_an_error() {
+    let text = failure(async |world| {
+        let window = world.window(vec![0_u8; 3], ops::sum).await?;
+        let seen = window.local(|_| window.local(|inner| inner.len()));
+        Err(format!("the inner look saw {seen} elements").into())
+    });
+    assert!(text.contains("`local` was called inside another call of it"), "{text}");
+}
+
+#[test]
 fn a_lock_that_a_rank_stops_waiting_for_holds_up_no_other() {
     check(
         3,

@@ -101,7 +101,7 @@ pub struct ServerDirectory {
 }
 
 /// Assumed work of a function before its first call has ended, in seconds.
-const UNKNOWN_WORK_S: f64 = 1.0;
+pub(crate) const UNKNOWN_WORK_S: f64 = 1.0;
 
 impl ServerDirectory {
     /// Adds a server.

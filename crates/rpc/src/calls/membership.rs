@@ -28,6 +28,9 @@ pub(super) struct Membership {
     started: BTreeSet<u32>,
     /// Names of the servers that the registry has accepted.
     names: BTreeMap<u32, String>,
+    /// Names of servers that are joining.
+    #[serde(skip)]
+    reserved: BTreeSet<String>,
     /// Successor of each server that left; `None` if its data is lost.
     left: BTreeMap<u32, Option<u32>>,
     /// Number of the next client.
@@ -97,6 +100,17 @@ impl Membership {
         }
         self.started.insert(number);
         (number, number >= self.created)
+    }
+
+    /// Reserves a name for a server that is to join, until [`release_name`](Self::release_name).
+    /// Returns whether the name was free.
+    pub(super) fn reserve_name(&mut self, name: &str) -> bool {
+        self.named(name).is_none() && self.reserved.insert(name.to_owned())
+    }
+
+    /// Ends the reservation of a name.
+    pub(super) fn release_name(&mut self, name: &str) {
+        self.reserved.remove(name);
     }
 
     /// Records the name of a server that joins.
@@ -261,6 +275,23 @@ mod tests {
         membership.leave(1, None);
 
         assert_eq!((membership.named("same"), membership.named("other")), (Some(2), None));
+    }
+
+    #[test]
+    fn a_name_is_reserved_once_and_free_again_after_its_release() {
+        let mut membership = Membership::default();
+        assert_eq!([(); 2].map(|()| membership.reserve_name("same")), [true, false]);
+        assert!(membership.reserve_name("other"));
+        assert_eq!(membership.named("same"), None, "it has not joined");
+
+        membership.release_name("same");
+        assert!(membership.reserve_name("same"));
+        membership.name(0, "same".to_owned());
+        membership.release_name("same");
+
+        assert!(!membership.reserve_name("same"), "a server has it");
+        membership.leave(0, None);
+        assert!(membership.reserve_name("same"));
     }
 
     /// A record as a checkpoint has it.

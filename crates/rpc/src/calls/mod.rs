@@ -59,6 +59,7 @@ mod signature;
 pub use catalogue::{CallForm, Catalogue, Functions};
 pub use client::{CallSession, ClientRef, GridRpc, Handle};
 pub use config::Config;
+pub(crate) use directory::UNKNOWN_WORK_S;
 pub use directory::{Offer, ServerCard, ServerDirectory, not_offered};
 pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
 pub(crate) use function::Volumes;

@@ -131,7 +131,7 @@ impl Actor for Registry {
         }
         match message {
             RegistryMessage::Restart(awaited, reply) => {
-                self.begin_anew(awaited, cx);
+                self.reset(awaited, cx);
                 cx.reply(reply, ());
                 self.go_on(cx);
             }
@@ -143,7 +143,7 @@ impl Actor for Registry {
             }
             RegistryMessage::Register(number, card) => {
                 // Ignore a server that has left since it sent this, or has registered already.
-                if self.expect_no_more(number) {
+                if self.stop_awaiting(number) {
                     card.into_iter().for_each(|card| self.directory.join(card));
                     self.go_on(cx);
                 }
@@ -153,12 +153,12 @@ impl Actor for Registry {
                 cx.reply(reply, ());
             }
             RegistryMessage::Leave { number, hands_over, reply } => {
-                cx.reply(reply, self.let_go(number, hands_over));
+                cx.reply(reply, self.remove_server(number, hands_over));
                 self.go_on(cx);
             }
             RegistryMessage::Left(number) => {
                 self.directory.leave(number);
-                self.expect_no_more(number);
+                self.stop_awaiting(number);
                 self.go_on(cx);
             }
             RegistryMessage::List(reply) => cx.reply(reply, self.directory.cards()),
@@ -190,7 +190,7 @@ fn overdue(name: &str) -> RpcError {
 
 impl Registry {
     /// Drops all data, and waits for servers.
-    fn begin_anew(&mut self, awaited: BTreeMap<u32, String>, cx: &mut Context<'_, Self>) {
+    fn reset(&mut self, awaited: BTreeMap<u32, String>, cx: &mut Context<'_, Self>) {
         (self.directory, self.awaited) = (ServerDirectory::default(), awaited);
         self.overdue.clear();
         self.epoch += 1;
@@ -203,13 +203,13 @@ impl Registry {
     }
 
     /// Stops waiting for a server to register; returns whether it was awaited or overdue.
-    fn expect_no_more(&mut self, number: u32) -> bool {
+    fn stop_awaiting(&mut self, number: u32) -> bool {
         let expected = self.awaited.remove(&number).or_else(|| self.overdue.remove(&number));
         expected.is_some()
     }
 
     /// Removes a server that leaves; returns its successor.
-    fn let_go(&mut self, number: u32, hands_over: bool) -> Result<Option<u32>, RpcError> {
+    fn remove_server(&mut self, number: u32, hands_over: bool) -> Result<Option<u32>, RpcError> {
         match (self.directory.leave(number), self.overdue.get(&number)) {
             (Some(card), _) => Ok(self.directory.successor(&card).filter(|_| hands_over)),
             // The functions that a successor must offer are unknown.
@@ -221,7 +221,7 @@ impl Registry {
                 Err(RpcError::Other { reason: reason.to_owned() })
             }
             (None, _) => {
-                self.expect_no_more(number);
+                self.stop_awaiting(number);
                 Ok(None)
             }
         }

@@ -7,7 +7,7 @@ use super::request::Asked;
 use super::server::{Answer, ServerMessage};
 use super::session_manager::{PendingCall, SessionManager};
 use super::sessions::SessionId;
-use crate::block::{Arriving, SEGMENTS_MAX};
+use crate::block::Arriving;
 use gridspan_runtime::{Context, Ix1, Numbers};
 
 impl<C: Catalogue> SessionManager<C> {
@@ -56,7 +56,7 @@ impl<C: Catalogue> SessionManager<C> {
             offer.is_late = true;
             cx.send(&self.registry, RegistryMessage::Late(offer.number));
         }
-        self.call_back(id, cx);
+        self.cancel_attempt(id, cx);
         self.look_up(id, cx);
     }
 
@@ -68,11 +68,9 @@ impl<C: Catalogue> SessionManager<C> {
         count: u32,
         cx: &mut Context<'_, Self>,
     ) {
-        if count as usize > SEGMENTS_MAX {
-            return self.is_late(id, cx);
-        }
+        let Some(results) = Arriving::new(count) else { return self.is_late(id, cx) };
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
-        ongoing.results = Some(Arriving::new(count as usize));
+        ongoing.results = Some(results);
         let (attempt, server) = (ongoing.attempt, ongoing.current.map(|offer| offer.number));
         if let Some(number) = server.filter(|_| count > 1) {
             let ticket = self.ticket(id, attempt, cx);

@@ -102,8 +102,8 @@ pub(super) enum Asked {
     Results(SessionId, u32),
     /// A server, for a further segment of the results of an attempt.
     Segment(SessionId, u32, u32),
-    /// A server, to no longer hold an attempt.
-    Release(SessionId, u32, Offer),
+    /// A server, to no longer hold an attempt at the call of a session.
+    Release(SessionId, Offer),
 }
 
 /// Number of kinds of questions; a tag is a multiple of it and the kind.

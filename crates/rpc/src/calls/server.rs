@@ -271,7 +271,7 @@ impl<C: Catalogue> Actor for Server<C> {
 impl<C: Catalogue> Server<C> {
     fn open(&mut self, opening: Opening, reply: Reply<ServerCard>, cx: &mut Context<'_, Self>) {
         let Opening { name, speed, is_direct, offers, room, registry } = opening;
-        self.store.furnish(room);
+        self.store.set_room(room);
         self.registry = Some(registry);
         let is_offered = |name: &String, _: &mut _| offers.is_empty() || offers.contains(name);
         let of_program = C::functions();

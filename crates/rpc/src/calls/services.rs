@@ -423,8 +423,8 @@ impl<C: Catalogue> Services<C> {
     /// # Errors
     ///
     /// [`RpcError::Other`] if the job has no such PE, if the speed is not positive and finite, if a
-    /// server of this name exists, or if the catalogue lacks a function that it is to offer;
-    /// [`RpcError::Grid`] if the job is ending.
+    /// server of this name exists or is joining, or if the catalogue lacks a function that it is to
+    /// offer; [`RpcError::Grid`] if the job is ending.
     pub async fn join(&self, plan: ServerPlan) -> Result<(), RpcError> {
         if !self.grid.layout().contains(plan.pe) {
             let reason = format!("there is no {} to start `{}` on", plan.pe, plan.name);
@@ -434,10 +434,11 @@ impl<C: Catalogue> Services<C> {
             let reason = format!("`{}` cannot have a speed of {}", plan.name, plan.speed);
             return Err(RpcError::Other { reason });
         }
-        if self.membership().named(&plan.name).is_some() {
+        if !self.membership().reserve_name(&plan.name) {
             let reason = format!("there is a server `{}` already; choose another name", plan.name);
             return Err(RpcError::Other { reason });
         }
+        let _reserved = ReservedName { services: self, name: plan.name.clone() };
         let functions = C::functions().signatures();
         if let Some(unknown) = plan.offers.iter().find(|name| !functions.contains_key(*name)) {
             let reason = format!(
@@ -603,6 +604,18 @@ impl<C: Catalogue> Services<C> {
 
     fn poll_settled(&self, cx: &std::task::Context<'_>) -> Poll<u64> {
         self.membership().settled(cx.waker()).map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// Reserves the name of a server that is joining until this value is dropped.
+struct ReservedName<'a, C: Catalogue> {
+    services: &'a Services<C>,
+    name: String,
+}
+
+impl<C: Catalogue> Drop for ReservedName<'_, C> {
+    fn drop(&mut self) {
+        self.services.membership().release_name(&self.name);
     }
 }
 

@@ -28,8 +28,8 @@ pub struct SessionManager<C: Catalogue> {
     asked: BTreeMap<u64, Asked>,
     /// Number of the next question.
     next_question: u64,
-    /// Callers that wait until the server of an attempt no longer holds it.
-    given_up: BTreeMap<(SessionId, u32), Reply<()>>,
+    /// Callers that wait until no server holds any attempt of a call.
+    given_up: BTreeMap<SessionId, Reply<()>>,
     /// Number of calls of this client that each server holds.
     at_servers: BTreeMap<u32, u32>,
     /// Whether the client is gone. The session manager stays until no server holds any of its
@@ -151,10 +151,8 @@ impl<C: Catalogue> Actor for SessionManager<C> {
             SessionMessage::Failed(reply) => cx.reply(reply, self.sessions.pop_failed()),
             SessionMessage::GiveUp(id, reply) => self.give_up(id, reply, cx),
             SessionMessage::Released(number) => {
-                if let Some(Asked::Release(id, attempt, offer)) = self.asked.remove(&number) {
-                    if let Some(reply) = self.given_up.remove(&(id, attempt)) {
-                        cx.reply(reply, ());
-                    }
+                if let Some(Asked::Release(id, offer)) = self.asked.remove(&number) {
+                    self.answer_given_up(id, cx);
                     self.released(offer, cx);
                 }
             }
@@ -315,14 +313,14 @@ impl<C: Catalogue> SessionManager<C> {
     /// Cancels a call at the current server, which has not answered it. The call counts as the
     /// server's load until the server reports that it no longer holds the call, because it may be
     /// executing it.
-    pub(super) fn call_back(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+    pub(super) fn cancel_attempt(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         let attempt = ongoing.attempt;
         if let Some(offer) = ongoing.current.take() {
             let ticket = self.ticket(id, attempt, cx);
             let server = self.servers.at(Ix1(offer.number as i32));
             let cancel = |reply| ServerMessage::Cancel(ticket, reply);
-            let tag = self.question(Asked::Release(id, attempt, offer));
+            let tag = self.question(Asked::Release(id, offer));
             cx.ask_tagged(&server, FOREVER, tag, cancel);
         }
     }
@@ -333,7 +331,7 @@ impl<C: Catalogue> SessionManager<C> {
         outcome: Result<EncodedBlock, RpcError>,
         cx: &mut Context<'_, Self>,
     ) {
-        self.call_back(id, cx);
+        self.cancel_attempt(id, cx);
         let Some(ongoing) = self.calls.remove(&id) else { return };
         match ongoing.caller {
             // A blocking call, or one that was never sent, has no session.
@@ -360,14 +358,24 @@ impl<C: Catalogue> SessionManager<C> {
     }
 
     fn give_up(&mut self, id: SessionId, reply: Reply<()>, cx: &mut Context<'_, Self>) {
-        let ongoing = self.calls.get(&id);
-        let at_server = ongoing.filter(|call| call.current.is_some()).map(|call| call.attempt);
         self.cancel(id, cx);
         // No caller will ask for its results.
         let _ = self.sessions.take(id);
-        match at_server {
-            Some(attempt) => drop(self.given_up.insert((id, attempt), reply)),
-            None => cx.reply(reply, ()),
+        self.given_up.insert(id, reply);
+        self.answer_given_up(id, cx);
+    }
+
+    /// Answers the caller that has given up a call, once no server holds any attempt of it. Servers
+    /// may still hold earlier attempts, which they did not answer in time.
+    fn answer_given_up(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+        if !self.given_up.contains_key(&id) {
+            return;
+        }
+        let is_held = |asked: &Asked| matches!(asked, Asked::Release(held, _) if *held == id);
+        if !self.asked.values().any(is_held)
+            && let Some(reply) = self.given_up.remove(&id)
+        {
+            cx.reply(reply, ());
         }
     }
 

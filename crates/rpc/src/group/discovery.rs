@@ -1,6 +1,6 @@
 //! Builds a task graph from gathered calls, with volumes and times where they are known.
 
-use crate::calls::{RpcError, Signature, Volumes};
+use crate::calls::{RpcError, Signature, UNKNOWN_WORK_S, Volumes};
 use gridspan_workflow::performance::History;
 use gridspan_workflow::{DataId, Endpoint, ServerId};
 use gridspan_workflow::{GraphBuilder, TaskGraph, TaskGraphError};
@@ -39,9 +39,6 @@ pub(super) struct Learned {
     /// The size of each result as a function of the total size of the arguments.
     pub(super) outputs: Vec<History>,
 }
-
-/// Assumed work of a call before the first call of its function has ended, in seconds.
-const UNKNOWN_WORK_S: f64 = 1.0;
 
 /// A graph, and the group's number for each of its data.
 pub(super) struct Discovered {

@@ -4,7 +4,7 @@ use super::map::failed;
 use super::order::{DataKey, GroupData, GroupMessage, Piece};
 use super::platforms::{Declared, platform};
 use super::server_pool::{AssumedLinks, Encoded, Freed, ServerPool};
-use crate::block::{Arriving, SEGMENTS_MAX};
+use crate::block::Arriving;
 use crate::calls::{Catalogue, RpcError, ServerCard, ServerMessage, Services};
 use futures_util::future::join_all;
 use gridspan_workflow::Platform;
@@ -74,12 +74,11 @@ impl<C: Catalogue> ServerPool for Services<C> {
     async fn fetch(&self, group: u32, data: u32, server: u32) -> Result<Encoded, RpcError> {
         let key = DataKey { group, data };
         let first = fetch_piece(self, server, key, 0).await?;
-        if first.count as usize > SEGMENTS_MAX {
-            return Err(failed(format!("the data has too many segments: {}", first.count)));
-        }
-        let mut arriving = Arriving::new(first.count as usize);
-        let mut whole = arriving.arrive(0, first.bytes.map_err(failed)?);
-        let rest = (1..first.count).map(|index| fetch_piece(self, server, key, index));
+        let (count, bytes) = (first.count, first.bytes.map_err(failed)?);
+        let mut arriving =
+            Arriving::new(count).ok_or_else(|| failed(format!("the data has {count} segments")))?;
+        let mut whole = arriving.arrive(0, bytes);
+        let rest = (1..count).map(|index| fetch_piece(self, server, key, index));
         for piece in join_all(rest).await {
             let Piece { index, bytes, .. } = piece?;
             whole = whole.or(arriving.arrive(index as usize, bytes.map_err(failed)?));

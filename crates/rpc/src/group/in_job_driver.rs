@@ -17,8 +17,8 @@ use std::pin::Pin;
 use std::time::Duration;
 use tracing::Span;
 
-/// Minimum interval between two looks at the servers.
-const GLANCE_MIN: Duration = Duration::from_millis(1);
+/// Minimum interval at which the dispatcher looks for slow servers.
+const POLLING_INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// The error for servers that have left and whose data no other server has taken over.
 const LEFT: &str = "its server has left";
 
@@ -109,7 +109,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         C: 'static,
     {
         let services = self.services.clone();
-        let pause = polling_interval(&self.window.graph, GLANCE_MIN);
+        let pause = polling_interval(&self.window.graph, POLLING_INTERVAL_MIN);
         Box::pin(async move {
             services.sleep(pause).await;
             Answer::Other(DispatchEvent::Look)

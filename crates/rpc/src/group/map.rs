@@ -55,7 +55,7 @@ pub struct Mapper<S> {
     pub(super) services: S,
     pub(super) learned: RefCell<BTreeMap<&'static str, Learned>>,
     /// Observed speed of each server.
-    pub(super) paces: RefCell<BTreeMap<u32, ObservedSpeed>>,
+    pub(super) observed_speeds: RefCell<BTreeMap<u32, ObservedSpeed>>,
     assumed: AssumedLinks,
     pub(super) rescue: StragglerPolicy,
 }
@@ -75,8 +75,8 @@ impl<S: ServerPool> Mapper<S> {
     /// A mapper to any servers. It uses measured links; for links without a measurement it assumes
     /// [`Link::lan`] inside sites and [`Link::wan`] between them.
     pub fn to(services: S) -> Self {
-        let (learned, paces) = (RefCell::default(), RefCell::default());
-        Self { services, learned, paces, assumed: ASSUMED, rescue: StragglerPolicy::None }
+        let (learned, observed_speeds) = (RefCell::default(), RefCell::default());
+        Self { services, learned, observed_speeds, assumed: ASSUMED, rescue: StragglerPolicy::None }
     }
 
     /// Sets the assumed links inside sites and from each site to the others.
@@ -102,9 +102,11 @@ impl<S: ServerPool> Mapper<S> {
     }
 
     pub(super) async fn platform(&self, cards: &[ServerCard]) -> Result<Platform, RpcError> {
-        let paces = self.paces.borrow().clone();
+        let observed_speeds = self.observed_speeds.borrow().clone();
         let observed_speed = |number: u32| match self.assumed.measures {
-            true => paces.get(&number).map_or(1.0, |observed_speed| observed_speed.factor()),
+            true => {
+                observed_speeds.get(&number).map_or(1.0, |observed_speed| observed_speed.factor())
+            }
             false => 1.0,
         };
         self.services.platform(cards, &self.assumed, &observed_speed).await

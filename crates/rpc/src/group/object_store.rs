@@ -6,6 +6,7 @@ use super::server_pool::{DataSegment, Encoded};
 use crate::block::{Arriving, DATA_SEGMENT_BYTES, EncodedBlock, SEGMENTS_MAX};
 use gridspan_runtime::Numbers;
 use serde::{Deserialize, Serialize, Serializer};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The reason for a segment beyond the end of data.
@@ -87,7 +88,7 @@ impl ObjectStore {
         self.retain_of(group, |_| false);
     }
 
-    pub(crate) fn furnish(&mut self, room: Room) {
+    pub(crate) fn set_room(&mut self, room: Room) {
         self.room = room;
     }
 
@@ -103,15 +104,17 @@ impl ObjectStore {
         }
         let held = match bytes {
             Err(reason) => Err(reason),
-            Ok(_) if count as usize > SEGMENTS_MAX => Err(format!(
-                "the data has {count} segments, but at most {SEGMENTS_MAX} are accepted"
-            )),
             Ok(segment) => {
-                let arriving = self.arriving.entry((key, attempt));
-                let arriving = arriving.or_insert_with(|| Arriving::new(count as usize));
-                match arriving.arrive(index as usize, segment) {
-                    Some(block) => Ok(block),
-                    None => return false,
+                let arriving = match self.arriving.entry((key, attempt)) {
+                    Entry::Occupied(begun) => Some(begun.into_mut()),
+                    Entry::Vacant(new) => Arriving::new(count).map(|arriving| new.insert(arriving)),
+                };
+                match arriving.map(|arriving| arriving.arrive(index as usize, segment)) {
+                    Some(Some(block)) => Ok(block),
+                    Some(None) => return false,
+                    None => Err(format!(
+                        "the data has {count} segments, but 1 to {SEGMENTS_MAX} are accepted"
+                    )),
                 }
             }
         };
@@ -285,7 +288,7 @@ mod tests {
     fn objects(room: &Room) -> (ObjectStore, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let mut objects = ObjectStore::default();
-        objects.furnish(Room { folder: Some(folder.path().to_owned()), ..room.clone() });
+        objects.set_room(Room { folder: Some(folder.path().to_owned()), ..room.clone() });
         (objects, folder)
     }
 
@@ -345,7 +348,7 @@ mod tests {
         assert!(full.get(key(2)).is_ok(), "removed data makes room");
 
         let mut nowhere = ObjectStore::default();
-        nowhere.furnish(Room { folder: Some(folder.path().join("gone")), ..small });
+        nowhere.set_room(Room { folder: Some(folder.path().join("gone")), ..small });
         nowhere.put(key(0), Ok(block(0, 60)));
         assert!(nowhere.get(key(0)).unwrap_err().contains("no room for 60 bytes more"));
         assert_eq!(nowhere.bytes(), 0);
@@ -401,14 +404,16 @@ mod tests {
     }
 
     #[test]
-    fn data_with_too_many_segments_fails() {
-        let mut objects = ObjectStore::default();
-        let piece =
-            Piece { count: u32::MAX, ..pieces(key(0), 0, &Ok(block(1, 1))).next().unwrap() };
+    fn data_without_segments_or_with_too_many_fails() {
+        for count in [0, u32::MAX] {
+            let mut objects = ObjectStore::default();
+            let piece = Piece { count, ..pieces(key(0), 0, &Ok(block(1, 1))).next().unwrap() };
 
-        assert!(objects.arrive(piece));
+            assert!(objects.arrive(piece));
 
-        assert!(objects.get(key(0)).unwrap_err().contains("4294967295 segments"));
+            let error = objects.get(key(0)).unwrap_err();
+            assert!(error.contains(&format!("has {count} segments")), "{error}");
+        }
     }
 
     #[test]

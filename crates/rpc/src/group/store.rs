@@ -24,8 +24,8 @@ pub(crate) struct Store {
 
 impl Store {
     /// Sets the space for data.
-    pub(crate) fn furnish(&mut self, room: Room) {
-        self.objects.furnish(room);
+    pub(crate) fn set_room(&mut self, room: Room) {
+        self.objects.set_room(room);
     }
 
     /// Adds an order.

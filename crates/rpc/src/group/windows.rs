@@ -438,8 +438,8 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
             learned.time.observe(done.input_bytes, work_s);
         }
         if let (Some(took_s), Some(work_s)) = (done.took_s, done.work_s) {
-            let mut paces = self.group.mapper.paces.borrow_mut();
-            paces.entry(self.number(server)).or_default().observe(took_s, work_s / speed);
+            let mut observed_speeds = self.group.mapper.observed_speeds.borrow_mut();
+            observed_speeds.entry(self.number(server)).or_default().observe(took_s, work_s / speed);
         }
     }
 }

@@ -69,8 +69,7 @@ async fn readers(
     Ok(grid.now().await.unwrap().since(begin).as_secs_f64())
 }
 
-/// Time until the client's data has reached all servers, and until data of one server has reached
-/// the others, in seconds.
+/// Times in seconds until all servers have read data of the client, and data of one of them.
 fn times(heuristic: &'static str) -> [f64; 2] {
     let (tell, told) = mpsc::channel();
     let job = with_rpc::<Looks>(Job::new("broadcasts")).main(async move |grid: Grid| {
@@ -104,6 +103,6 @@ fn large_data_leaves_its_holder_once_and_servers_pass_it_on() {
     // 160 Mbit go twice over 40 Mbit/s without a plan, and once over 200 Mbit/s with one.
     assert!(one_by_one[0] > 8.0, "{one_by_one:?}");
     assert!((0.8..0.9).contains(&planned[0]), "{planned:?}");
-    // They go twice over 800 Mbit/s without a plan, and once with one.
+    // They go twice over 800 Mbit/s without a plan, and once with it.
     assert!(one_by_one[1] > 0.4 && (0.2..0.3).contains(&planned[1]), "{one_by_one:?} {planned:?}");
 }

@@ -1,5 +1,6 @@
 //! A registry that restarts while a server is in a long call and handles no messages.
 
+use futures_util::future::join;
 use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
 };
@@ -271,5 +272,24 @@ fn a_server_whose_joining_was_given_up_can_leave_once_it_is_listed() {
         assert!(services.list().await?.iter().any(|card| card.name == "new"));
 
         services.leave("new").await
+    });
+}
+
+#[test]
+fn of_servers_that_join_at_the_same_time_under_one_name_only_the_first_is_accepted() {
+    run(async |grid, services| {
+        let pe = grid.layout().pes().last().unwrap();
+        let plan = || ServerPlan::new("new", pe);
+        let unable = plan().with_offers(["nowhere"]);
+        says(services.join(unable).await, "`nowhere`, which is not in the catalogue");
+
+        let (first, second) = join(services.join(plan()), services.join(plan())).await;
+
+        first?;
+        says(second, "there is a server `new` already");
+        let cards = services.list().await?;
+        assert_eq!(cards.iter().filter(|card| card.name == "new").count(), 1);
+        services.leave("new").await?;
+        services.join(plan()).await
     });
 }

@@ -1,6 +1,6 @@
 //! Cancelling sessions.
 
-use crate::fixture::{ADD, SLEEP, client, code, servers, simulated, stranger};
+use crate::fixture::{ADD, SLEEP, client, code, servers, simulated, stranger, surprise};
 use gridspan_rpc::calls::{Config, GridRpc, SessionId};
 use std::time::Duration;
 
@@ -85,4 +85,23 @@ fn a_text_call_that_is_given_up_ends_once_no_server_holds_it() {
     });
 
     assert!(report.virtual_time.as_secs_f64() < 6.0, "{}", report.virtual_time);
+}
+
+#[test]
+fn a_text_call_that_is_given_up_waits_for_servers_that_hold_earlier_attempts() {
+    simulated(async |grid| {
+        let services = servers(&grid).await?;
+        let begin = grid.now().await.unwrap();
+        let _other = surprise(&services).await?;
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default().with_timeout(Duration::from_secs(1)).with_attempts(2))?;
+        // The first attempt is in the queue of the fast server, which is busy for 10 s. After one
+        // second, the slow server begins the second attempt, which takes two seconds.
+        let after = async |ms| drop(grid.sleep(Duration::from_millis(ms)).await);
+        let given_up = rpc.call_text_until("sleep", "2000", after(1_500)).await;
+        assert_eq!(code(given_up), 10);
+        let ended_s = grid.now().await.unwrap().since(begin).as_secs_f64();
+        assert!((9.9..10.5).contains(&ended_s), "{ended_s}");
+        Ok(())
+    });
 }

@@ -46,6 +46,16 @@ pub(crate) async fn servers(grid: &Grid) -> Result<Services<Sums>, RpcError> {
     Ok(services)
 }
 
+/// Keeps the fast server busy for 10 s with a call (20 s of work) that is predicted to be short.
+/// Returns the client of the call.
+pub(crate) async fn surprise(services: &Services<Sums>) -> Result<GridRpc<Sums>, RpcError> {
+    let mut other = GridRpc::new(services);
+    other.initialize(&Config::default())?;
+    let busy = other.handle_on(&SURPRISE, "fast").await?;
+    other.call_async(&busy, &20_000).await?;
+    Ok(other)
+}
+
 pub(crate) fn job(main: impl AsyncFnOnce(Grid) -> Result<(), RpcError> + Send + 'static) -> Job {
     let job = with_rpc::<Sums>(Job::new("calls"));
     job.main(async move |grid| main(grid).await.map_err(JobError::failed))

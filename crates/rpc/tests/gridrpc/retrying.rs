@@ -1,7 +1,7 @@
 //! Servers that come and go, and do not answer in time.
 
-use crate::fixture::{ADD, SLEEP, SURPRISE, Sums, code, servers, simulated};
-use gridspan_rpc::calls::{Config, GridRpc, RpcError, ServerPlan, Services};
+use crate::fixture::{ADD, SLEEP, code, servers, simulated, surprise};
+use gridspan_rpc::calls::{Config, GridRpc, ServerPlan};
 use gridspan_runtime::PeId;
 use std::time::Duration;
 
@@ -81,15 +81,6 @@ fn a_server_needs_an_existing_pe_and_a_positive_speed() {
         assert_eq!(code(services.join(still).await), 13);
         Ok(())
     });
-}
-
-/// Keeps the fast server busy for 10 s with a call (20 s of work) that is predicted to be short.
-async fn surprise(services: &Services<Sums>) -> Result<GridRpc<Sums>, RpcError> {
-    let mut other = GridRpc::new(services);
-    other.initialize(&Config::default())?;
-    let busy = other.handle_on(&SURPRISE, "fast").await?;
-    other.call_async(&busy, &20_000).await?;
-    Ok(other)
 }
 
 #[test]

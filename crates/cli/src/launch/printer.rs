@@ -267,7 +267,8 @@ impl Printer {
         if let Err(error) = logs.take(reports) {
             let folder = logs.folder().display();
             let text = format!("the output in {folder} is not complete: {error}");
-            reports.push(Report::Warning { text });
+            // Not after the end of the job, which may be among these reports.
+            reports.insert(0, Report::Warning { text });
             self.logs = None;
         }
     }

@@ -57,10 +57,13 @@ pub(crate) struct Recording {
     pub(super) is_timed_ready: bool,
     /// By receiver: the spans that set the timers whose messages are ready, in order.
     timers: BTreeMap<u64, VecDeque<u64>>,
+    /// Number of all entries of `timers`.
+    timer_count: usize,
 }
 
-/// Maximum number of receivers with ready messages of timers. Entries of removed messages may remain.
-const TIMED_RECEIVERS_MAX: usize = 4096;
+/// Maximum number of ready messages of timers whose setters are known. Entries of removed messages
+/// may remain, so all are dropped at this number.
+const TIMERS_MAX: usize = 1 << 16;
 
 /// The cause of a message, saved while a copy of the message is sent.
 pub(crate) struct SavedCause {
@@ -98,6 +101,7 @@ impl Recording {
             is_timed: false,
             is_timed_ready: false,
             timers: BTreeMap::new(),
+            timer_count: 0,
         }
     }
 
@@ -163,9 +167,11 @@ impl Recording {
 
     /// Notes that a message of a timer to this receiver is ready, and the span that set the timer.
     pub(super) fn add_timer(&mut self, receiver: u64, set_by: u64) {
-        if self.timers.len() >= TIMED_RECEIVERS_MAX {
+        if self.timer_count >= TIMERS_MAX {
             self.timers.clear();
+            self.timer_count = 0;
         }
+        self.timer_count += 1;
         self.timers.entry(receiver).or_default().push_back(set_by);
     }
 
@@ -173,6 +179,7 @@ impl Recording {
     pub(super) fn take_timer(&mut self, receiver: u64) -> Option<u64> {
         let set_by = self.timers.get_mut(&receiver)?;
         let first = set_by.pop_front();
+        self.timer_count -= usize::from(first.is_some());
         if set_by.is_empty() {
             self.timers.remove(&receiver);
         }

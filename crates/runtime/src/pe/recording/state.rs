@@ -232,3 +232,26 @@ impl Drop for Recording {
         self.records.keep(std::mem::replace(&mut self.recorder, nothing));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn setters_of_timers_are_taken_in_order_and_take_bounded_memory() {
+        let records = Records::new(RecordSettings::new(1 << 20));
+        let mut recording = Recording::new(&records, 0, 1, std::iter::empty());
+        recording.add_timer(7, 1);
+        recording.add_timer(7, 2);
+        recording.add_timer(8, 3);
+        let taken = [7, 7, 7, 8].map(|receiver| recording.take_timer(receiver));
+        assert_eq!(taken, [Some(1), Some(2), None, Some(3)]);
+        assert_eq!((recording.timer_count, recording.timers.len()), (0, 0));
+
+        for set_by in 0..3 * TIMERS_MAX as u64 {
+            recording.add_timer(7, set_by);
+        }
+        assert!(recording.timer_count <= TIMERS_MAX);
+        assert_eq!(recording.timers[&7].len(), recording.timer_count);
+    }
+}

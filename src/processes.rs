@@ -369,8 +369,30 @@ impl Outlet {
 fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-    if line.len() as u64 == LINE_BYTES_MAX && line.contains(&MARK.as_bytes()[0]) {
+    let is_cut = line.len() as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n");
+    if is_cut && line.contains(&MARK.as_bytes()[0]) {
         from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
     }
     Ok((!line.is_empty()).then_some(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_with_a_mark_are_whole_and_end_where_they_end() {
+        let long = |before: usize| {
+            let text = vec![b'x'; LINE_BYTES_MAX as usize - before];
+            [&text[..], MARK.as_bytes(), b"1\n"].concat()
+        };
+        // One ends at the limit, and the mark of the other is on both sides of it.
+        let (at_limit, beyond) = (long(MARK.len() + 2), long(4));
+        let text = [&at_limit[..], &beyond, b"next\n"].concat();
+        let mut from = &text[..];
+
+        let lines: Vec<Vec<u8>> = std::iter::from_fn(|| read_line(&mut from).unwrap()).collect();
+
+        assert!(lines == [at_limit, beyond, b"next\n".to_vec()]);
+    }
 }

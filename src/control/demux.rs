@@ -133,11 +133,18 @@ impl OutputDemux {
         if self.unfinished.len() + part.len() > LINE_BYTES_MAX {
             self.pass_on(on_item);
         }
+        if part.len() > LINE_BYTES_MAX {
+            self.was_cut = true;
+            return on_item(OutputItem::Line(part));
+        }
         self.unfinished.extend_from_slice(part);
     }
 
     /// Adds the rest of a line of the program.
     fn end_line(&mut self, rest: &[u8], on_item: &mut impl FnMut(OutputItem<'_>)) {
+        if self.unfinished.is_empty() && !self.was_cut {
+            return on_item(OutputItem::Line(rest));
+        }
         self.add_unfinished(rest, on_item);
         let was_cut = mem::take(&mut self.was_cut);
         let line = mem::take(&mut self.unfinished);
@@ -161,11 +168,11 @@ impl OutputDemux {
     }
 }
 
-/// Returns the position of the first mark of a line.
+/// Returns the position of the last mark of a line. A piece has one mark and reaches to the end of
+/// its line, so that an earlier mark is output of the program.
 fn find_mark(line: &[u8]) -> Option<usize> {
     let mark = MARK.as_bytes();
-    let first = line.iter().enumerate().filter(|&(_, &byte)| byte == mark[0]);
-    first.map(|(at, _)| at).find(|&at| line[at..].starts_with(mark))
+    (0..line.len()).rev().find(|&at| line[at] == mark[0] && line[at..].starts_with(mark))
 }
 
 #[cfg(test)]
@@ -288,6 +295,11 @@ mod tests {
         let expected = [control("1"), line(&part), control("2"), line(&part), line("end")];
         assert_eq!(items(stream.as_bytes()), expected);
 
+        let long = "z".repeat(LINE_BYTES_MAX + 1);
+        let stream = format!("a{MARK}1\n{long}{MARK}2\n\n{long}\n");
+        let expected = [control("1"), line("a"), line(&long), control("2"), line(&long)];
+        assert_eq!(items(stream.as_bytes()), expected);
+
         let mut demux = OutputDemux::default();
         let piece = format!("{MARK}+{}", "p".repeat(1 << 20));
         demux.line(format!("{MARK}<").as_bytes(), &mut |_| {});
@@ -301,5 +313,8 @@ mod tests {
     fn other_separators_are_output() {
         assert_eq!(items("a\u{1e}b\n\n".as_bytes()), [line("a\u{1e}b"), line("")]);
         assert_eq!(items(format!("\u{1e}{MARK}1\n").as_bytes()), [control("1"), line("\u{1e}")]);
+        let of_program = format!("a{MARK}b");
+        let stream = format!("{of_program}{MARK}1\n");
+        assert_eq!(items(stream.as_bytes()), [control("1"), line(&of_program)]);
     }
 }

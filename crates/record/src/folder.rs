@@ -10,6 +10,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 const HEADER: &str = "recording.json";
+/// All versions of the format have this name.
 const EVENTS: &str = "happenings.jsonl";
 const ENDING: &str = "ending.json";
 

@@ -24,11 +24,15 @@ impl Work<'_> {
     ///
     /// # Errors
     ///
-    /// The reason why the job cannot have the nodes that are to join. Nothing has changed then.
+    /// The reason why the job cannot have the nodes that are to join, or lose those that are to
+    /// leave. Nothing has changed then.
     pub(super) fn admit(&mut self, id: u64, request: Request) -> Result<Event, String> {
         match &request {
             Request::AddNew(new) => return self.grow(id, new),
             Request::Add { nodes } if self.keepers.is_some() => self.supervisor.may_join(nodes)?,
+            Request::Drain { nodes, .. } if self.keepers.is_some() => {
+                self.supervisor.may_leave(nodes)?;
+            }
             _ => {}
         }
         Ok(Event::Requested { id, request })

@@ -267,7 +267,8 @@ impl Printer {
         if let Err(error) = logs.take(reports) {
             let folder = logs.folder().display();
             let text = format!("the output in {folder} is not complete: {error}");
-            reports.push(Report::Warning { text });
+            // Not after the end of the job, which may be among these reports.
+            reports.insert(0, Report::Warning { text });
             self.logs = None;
         }
     }
@@ -395,5 +396,29 @@ error: b/1 was killed by SIGKILL (9)
 hint: look at dmesg
 ";
         assert_eq!(text(false, &[report]), expected);
+    }
+
+    #[test]
+    fn files_that_cannot_be_written_are_a_warning_before_the_end() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("logs");
+        let logs = Some(NodeLogs::create(&folder, vec!["a/0".to_owned()]).unwrap());
+        std::fs::remove_dir_all(&folder).unwrap();
+        let (log, shown, progress) = (None, None, None);
+        let ending = Some(EndingSummary::default());
+        let mut printer = Printer { style: Style::Json, log, logs, shown, ending, progress };
+        let end = Report::Finished { exit_code: 0, seconds: 1.0, failure: None, lost_nodes: 0 };
+        let mut reports = vec![output(0, "last"), end];
+
+        printer.write_logs(&mut reports);
+
+        printer.ending.iter_mut().for_each(|ending| ending.add_to(&mut reports));
+        let [Report::Warning { .. }, _, Report::Summary { text }, Report::Finished { .. }] =
+            &reports[..]
+        else {
+            panic!("{reports:?}")
+        };
+        assert!(text.ends_with(": 1 warning"), "{text}");
+        assert!(printer.logs.is_none(), "there is one warning");
     }
 }

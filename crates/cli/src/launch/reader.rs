@@ -258,7 +258,8 @@ impl Reader {
             Control::Warning(text) => {
                 self.record(|recording| recording.note_warning(&text));
                 self.outlets.journal.note(JobEventKind::Warning, &text);
-                self.outlets.reports.push_waiting(Report::Warning { text }, 0);
+                let bytes = text.len();
+                self.outlets.reports.push_waiting(Report::Warning { text }, bytes);
             }
             Control::Balanced(report) => {
                 self.record(|recording| recording.note_balanced(&report));

@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Maximum number of plans whose trees are kept; each may have as many edges as the job has nodes.
+/// At this number, those that follow from the layout alone are forgotten, and made again if needed.
+pub(super) const TREES_MAX: usize = 64;
+
 impl Coordinator {
     /// Whether someone listens to broadcasts.
     pub(super) fn reports_broadcasts(&self) -> bool {
@@ -36,12 +40,19 @@ impl Coordinator {
         if !is_node || !self.reports_broadcasts() {
             return None;
         }
-        if plan.version > 0 {
-            return self.advice.trees.get(&plan).cloned();
+        let known = self.advice.trees.get(&plan);
+        if plan.version > 0 || known.is_some() {
+            return known.cloned();
         }
-        let common = &self.common;
-        let make = || Arc::new(SubPlan::whole(&common.default_plan_from(plan.root)));
-        Some(self.advice.trees.entry(plan).or_insert_with(make).clone())
+        let made = Arc::new(SubPlan::whole(&self.common.default_plan_from(plan.root)));
+        let trees = &mut self.advice.trees;
+        if trees.len() >= TREES_MAX {
+            trees.retain(|plan, _| plan.version > 0);
+        }
+        if trees.len() < TREES_MAX {
+            trees.insert(plan, made.clone());
+        }
+        Some(made)
     }
 
     /// Tells the listeners that all nodes of a message have it.

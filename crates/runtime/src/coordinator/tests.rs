@@ -1,5 +1,6 @@
 //! Tests of the coordinator without PEs: its answers to packets, and its moves between nodes.
 
+use super::broadcast_reports::TREES_MAX;
 use super::event::{CoordinatorCommand, CoordinatorEvent};
 use super::host::CoordinatorHost;
 use super::machine::Coordinator;
@@ -21,6 +22,7 @@ use crate::reduce::{Op, Partial, Reduction, Target, Value};
 use crate::schema::definition::Definition;
 use crate::{Actor, Context, Job};
 use gridspan_balance::{PeLoad, Refine, Rotate};
+use gridspan_bcast::PlanId;
 use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 use serde::Deserialize;
 use serde::Serialize;
@@ -745,4 +747,24 @@ fn changes_of_foreign_load_do_not_keep_a_job_that_handles_nothing_from_being_fou
 
     let again: usize = (40..44).map(|at| load_changes(at, 51).0).sum();
     assert!(again > 0, "the job has handled messages again");
+}
+
+#[test]
+fn the_trees_of_many_senders_take_bounded_memory() {
+    let nodes = TREES_MAX as u32 + 36;
+    let layout = Layout::new(vec![("a".to_owned(), vec![1; nodes as usize])]);
+    let job = Job::new("shown").actor::<Idle>().on_broadcast(|_| ());
+    let job = job.main(async |_| Ok::<(), JobError>(()));
+    let host = Program::new(job, layout).unwrap().coordinator_host(NodeId(0));
+    let common = host.coordinator().unwrap().common.clone();
+    let mut coordinator = Coordinator::new(NodeId(0), common);
+
+    for root in (0..nodes).chain(0..nodes).map(NodeId) {
+        let trees = coordinator.trees_of(PlanId { root, version: 0 }).unwrap();
+        let edges: usize = trees.trees().iter().map(|tree| tree.edges_from_root().count()).sum();
+        assert_eq!(edges, nodes as usize - 1);
+        assert!(coordinator.advice.trees.len() <= TREES_MAX);
+    }
+    assert!(coordinator.trees_of(PlanId { root: NodeId(0), version: 7 }).is_none());
+    assert!(coordinator.trees_of(PlanId { root: NodeId(nodes), version: 0 }).is_none());
 }

@@ -23,12 +23,8 @@ impl Supervisor {
     ///
     /// The reason why it could not.
     pub(in super::super) fn may_outnumber(&self, new: usize) -> Result<(), String> {
-        let changes =
-            |node: &NodeId| self.changes.is_leaving(*node) || self.changes.is_joining(*node);
-        let all = (0..self.nodes.len()).map(NodeId::from);
-        let joining = all.filter(|node| self.changes.is_joining(*node)).count();
-        let stay = self.left().into_iter().filter(|node| !changes(node)).count();
-        if joining + new <= stay {
+        let stay = self.staying().count();
+        if self.joining() + new <= stay {
             return Ok(());
         }
         let nodes = if stay == 1 { "node that stays" } else { "nodes that stay" };
@@ -47,6 +43,38 @@ impl Supervisor {
     pub(in super::super) fn may_join(&self, nodes: &BTreeSet<NodeId>) -> Result<(), String> {
         self.check(&What::Join(nodes.clone()))?;
         self.may_outnumber(nodes.len())
+    }
+
+    /// Whether these members may leave, if [`may_outnumber`](Self::may_outnumber) limits the number
+    /// of nodes that join: those that are about to join must not outnumber those that stay then.
+    ///
+    /// # Errors
+    ///
+    /// The reason why they may not.
+    pub(in super::super) fn may_leave(&self, nodes: &BTreeSet<NodeId>) -> Result<(), String> {
+        self.check(&What::Leave(nodes.clone()))?;
+        let stay = self.staying().filter(|node| !nodes.contains(node)).count();
+        let joining = self.joining();
+        if joining <= stay {
+            return Ok(());
+        }
+        let nodes = if joining == 1 { "node joins" } else { "nodes join" };
+        Err(format!(
+            "{joining} {nodes} at present, more than would stay; try again when they have joined"
+        ))
+    }
+
+    /// The members that are not about to leave.
+    fn staying(&self) -> impl Iterator<Item = NodeId> {
+        let changes = &self.changes;
+        let stays = move |node: &NodeId| !changes.is_leaving(*node) && !changes.is_joining(*node);
+        self.left().into_iter().filter(stays)
+    }
+
+    /// Number of nodes that are about to join.
+    fn joining(&self) -> usize {
+        let all = (0..self.nodes.len()).map(NodeId::from);
+        all.filter(|node| self.changes.is_joining(*node)).count()
     }
 
     /// Sets all nodes of the job. [`add_node`](Self::add_node) must have added the new ones.

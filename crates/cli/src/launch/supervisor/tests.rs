@@ -209,13 +209,37 @@ fn absent_nodes_do_not_outnumber_those_that_stay() {
     let [first, second, third] = added[..] else { panic!() };
     assert_eq!(supervisor.may_join(&[first, second].into()), Ok(()));
     let reason = supervisor.may_join(&[first, second, third].into()).unwrap_err();
-    assert!(reason.starts_with("it has 2 nodes that stay, and could not go on"), "{reason}");
+    let limit = "it has 2 nodes that stay, and at most as many can join at a time";
+    assert!(reason.starts_with(limit), "{reason}");
     let reason = supervisor.may_join(&[A, first, second].into()).unwrap_err();
     assert_eq!(reason, "a/0 is a member of the job already");
     supervisor.handle(drain(B), seconds(1));
     let reason = supervisor.may_join(&[first, second].into()).unwrap_err();
     assert!(reason.starts_with("it has 1 node that stays"), "{reason}");
     assert_eq!(supervisor.may_join(&[first].into()), Ok(()));
+}
+
+#[test]
+fn nodes_do_not_leave_while_more_join_than_would_stay() {
+    let mut roster = Roster::from(grid());
+    let host = gridspan_topology::HostSpec::new("a2", 1);
+    let new = NewNode { site: "a".to_owned(), host };
+    let added = roster.add(&[new.clone(), new]).unwrap();
+    let mut supervisor = recovering(OnLoss::Shrink);
+    for node in &added {
+        supervisor.add_node(roster.name(*node), None);
+    }
+    supervisor.set_roster(roster);
+
+    for (id, (node, may_leave)) in (1..).zip([(added[0], true), (added[1], false)]) {
+        let request = Request::Add { nodes: [node].into() };
+        supervisor.handle(Event::Requested { id, request }, seconds(1));
+        assert_eq!(supervisor.may_leave(&[B].into()).is_ok(), may_leave);
+    }
+    let reason = supervisor.may_leave(&[B].into()).unwrap_err();
+    assert!(reason.starts_with("2 nodes join at present"), "{reason}");
+    let reason = supervisor.may_leave(&added.into_iter().collect()).unwrap_err();
+    assert!(reason.ends_with("is no member of the job"), "{reason}");
 }
 
 #[test]

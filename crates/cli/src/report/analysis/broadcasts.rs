@@ -84,14 +84,14 @@ pub(crate) struct TreeNode {
 /// The large broadcasts of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Broadcasts {
-    /// The broadcasts, in the order of time.
+    /// The first broadcasts, in the order of time; at most 1000.
     pub(crate) rows: Vec<BroadcastRow>,
     /// Number of all broadcasts, with those that are not listed.
     pub(crate) count: usize,
     /// The sum of their times, which may overlap.
     pub(crate) sum_ns: u64,
-    /// The slowest one, as a position in `rows`, unless it is not listed.
-    pub(crate) slowest: Option<usize>,
+    /// The slowest one, also if it is not listed.
+    pub(crate) slowest: Option<BroadcastRow>,
     /// The plans with the largest sums of times, the largest first.
     pub(crate) plans: Vec<PlanTrees>,
     /// Number of plans with known trees that are not shown.
@@ -142,9 +142,9 @@ impl Broadcasts {
         let more_plans = known.len().saturating_sub(PLANS_MAX);
         let rows: Vec<BroadcastRow> =
             all.iter().take(LISTED_MAX).map(|sent| row(sent, places)).collect();
-        let slowest = (0..all.len()).min_by_key(|at| Reverse(all[*at].took_ns));
+        let slowest = all.iter().min_by_key(|sent| Reverse(sent.took_ns));
         Self {
-            slowest: slowest.filter(|at| *at < rows.len()),
+            slowest: slowest.map(|sent| row(sent, places)),
             rows,
             count: all.len(),
             sum_ns: all.iter().map(|sent| sent.took_ns).fold(0, u64::saturating_add),
@@ -277,7 +277,8 @@ mod tests {
             found.rows.iter().map(|row| (row.at_ns / MS, row.last.as_deref())).collect();
         let last = Some("b/3");
         assert_eq!(rows, [(10, last), (20, last), (30, None), (40, Some("a/1"))]);
-        assert_eq!((found.count, found.sum_ns / MS, found.slowest), (4, 150, Some(2)));
+        assert_eq!((found.count, found.sum_ns / MS), (4, 150));
+        assert_eq!(found.slowest, Some(found.rows[2].clone()));
         assert_eq!((found.plans.len(), found.more_plans), (2, 0));
         let layout = &found.plans[0];
         assert_eq!((layout.plan, layout.count, layout.mean_ns), (0, 3, 143 * MS / 3));
@@ -314,10 +315,12 @@ mod tests {
         let mut recording = recording(1, 200);
         complete(&mut recording, 10);
         let hops: Vec<RecordedHop> = (1..200).map(|to| hop(to - 1, to, 0, 1)).collect();
-        let all = (0..1500).map(|at| broadcast(at, at % 9, 1, hops.clone()));
+        let took_ms = |at: u64| if at == 1400 { 2 } else { 1 };
+        let all = (0..1500).map(|at| broadcast(at, at % 9, took_ms(at), hops.clone()));
         recording.events = all.collect();
         let found = Broadcasts::of(&recording, &Places::of(&recording));
         assert_eq!((found.rows.len(), found.count), (LISTED_MAX, 1500));
+        assert_eq!(found.slowest.as_ref().map(|row| row.at_ns), Some(1400 * MS));
         assert_eq!((found.plans.len(), found.more_plans), (PLANS_MAX, 5));
         let tree = &found.plans[0].trees[0];
         assert_eq!((tree.nodes.len(), tree.more_nodes), (NODES_MAX, 120));

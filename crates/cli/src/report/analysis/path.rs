@@ -104,7 +104,8 @@ pub(crate) struct CriticalPath {
 const PES_MAX: usize = 16;
 /// Maximum number of steps that are listed.
 const LISTED_STEPS_MAX: usize = 100;
-/// Maximum number of steps whose times are summed: the last ones, since walks go backwards.
+/// Maximum number of steps whose times are summed: the first ones that walks reach. A walk goes
+/// backwards.
 const STEPS_MAX: usize = 100_000;
 
 /// Sums over walks.

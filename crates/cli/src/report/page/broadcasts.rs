@@ -21,6 +21,10 @@ pub(crate) fn panel(analysis: &Analysis) -> Option<Panel> {
         body += "<p><small>A node is where it had all of the broadcast. Thick lines lead to other \
                  sites; colours are those of sites.</small></p>\n";
     }
+    let listed = broadcasts.rows.len();
+    if listed < broadcasts.count {
+        put(&mut body, format_args!("<p><small>The table has the first {listed}.</small></p>\n"));
+    }
     let (title, conclusion) = ("Broadcasts", conclusion(broadcasts));
     let tables = vec![list(broadcasts), edges(broadcasts)];
     Some(Panel { id: "broadcasts", title, conclusion, body, tables })
@@ -32,7 +36,7 @@ fn conclusion(broadcasts: &Broadcasts) -> String {
         count(broadcasts.count, "broadcast"),
         time(broadcasts.sum_ns)
     );
-    if let Some(slowest) = broadcasts.slowest.and_then(|at| broadcasts.rows.get(at)) {
+    if let Some(slowest) = &broadcasts.slowest {
         text += &format!(
             " The slowest one, of {} from {} at {}, took {}",
             bytes(slowest.bytes),

@@ -57,10 +57,13 @@ pub(crate) struct Recording {
     pub(super) is_timed_ready: bool,
     /// By receiver: the spans that set the timers whose messages are ready, in order.
     timers: BTreeMap<u64, VecDeque<u64>>,
+    /// Number of all entries of `timers`.
+    timer_count: usize,
 }
 
-/// Maximum number of receivers with ready messages of timers. Entries of removed messages may remain.
-const TIMED_RECEIVERS_MAX: usize = 4096;
+/// Maximum number of ready messages of timers whose setters are known. Entries of removed messages
+/// may remain, so all are dropped at this number.
+const TIMERS_MAX: usize = 1 << 16;
 
 /// The cause of a message, saved while a copy of the message is sent.
 pub(crate) struct SavedCause {
@@ -98,6 +101,7 @@ impl Recording {
             is_timed: false,
             is_timed_ready: false,
             timers: BTreeMap::new(),
+            timer_count: 0,
         }
     }
 
@@ -163,9 +167,11 @@ impl Recording {
 
     /// Notes that a message of a timer to this receiver is ready, and the span that set the timer.
     pub(super) fn add_timer(&mut self, receiver: u64, set_by: u64) {
-        if self.timers.len() >= TIMED_RECEIVERS_MAX {
+        if self.timer_count >= TIMERS_MAX {
             self.timers.clear();
+            self.timer_count = 0;
         }
+        self.timer_count += 1;
         self.timers.entry(receiver).or_default().push_back(set_by);
     }
 
@@ -173,6 +179,7 @@ impl Recording {
     pub(super) fn take_timer(&mut self, receiver: u64) -> Option<u64> {
         let set_by = self.timers.get_mut(&receiver)?;
         let first = set_by.pop_front();
+        self.timer_count -= usize::from(first.is_some());
         if set_by.is_empty() {
             self.timers.remove(&receiver);
         }
@@ -223,5 +230,28 @@ impl Drop for Recording {
     fn drop(&mut self) {
         let nothing = Recorder::new(RecorderConfig::new(0, Vec::new(), 0));
         self.records.keep(std::mem::replace(&mut self.recorder, nothing));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn setters_of_timers_are_taken_in_order_and_take_bounded_memory() {
+        let records = Records::new(RecordSettings::new(1 << 20));
+        let mut recording = Recording::new(&records, 0, 1, std::iter::empty());
+        recording.add_timer(7, 1);
+        recording.add_timer(7, 2);
+        recording.add_timer(8, 3);
+        let taken = [7, 7, 7, 8].map(|receiver| recording.take_timer(receiver));
+        assert_eq!(taken, [Some(1), Some(2), None, Some(3)]);
+        assert_eq!((recording.timer_count, recording.timers.len()), (0, 0));
+
+        for set_by in 0..3 * TIMERS_MAX as u64 {
+            recording.add_timer(7, set_by);
+        }
+        assert!(recording.timer_count <= TIMERS_MAX);
+        assert_eq!(recording.timers[&7].len(), recording.timer_count);
     }
 }

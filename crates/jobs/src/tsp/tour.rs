@@ -30,7 +30,9 @@ impl Search for Path {
     fn visit(self, cx: &mut SearchContext<'_, Self>) {
         let Self(path) = self;
         let Some(sample) = path.sample() else {
-            return cx.fail("received a tour of an unknown sample; start all nodes from one build");
+            return cx.fail(
+                "received a path that is in no known sample; start all nodes from one build",
+            );
         };
         let mut best = Best::default();
         let mut share = |length: u32| {

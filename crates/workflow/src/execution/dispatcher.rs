@@ -324,7 +324,8 @@ impl<'a> Dispatcher<'a> {
             self.reasons.lost(server, reason);
             self.moved += 1;
             let all = (0..self.graph.data().len() as u32).map(DataId);
-            self.commands.extend(all.map(|data| DispatchCommand::HasNot(data, server)));
+            let held = all.filter(|&data| self.state.data.is_held_by(data, server));
+            self.commands.extend(held.map(|data| DispatchCommand::HasNot(data, server)));
         }
         // A server that was lost before may have received orders since.
         self.state.lost(server);

@@ -166,11 +166,11 @@ fn finish(items: &[Item], room: u64, profit: u64, share: &mut impl FnMut(u64) ->
     if upper(items, room, profit) <= best {
         return 1;
     }
-    let mut looked = 1;
+    let mut examined = 1;
     if item.weight <= room {
-        looked += finish(rest, room - item.weight, profit + item.profit, share);
+        examined += finish(rest, room - item.weight, profit + item.profit, share);
     }
-    looked + finish(rest, room, profit, share)
+    examined + finish(rest, room, profit, share)
 }
 
 /// Returns an upper bound of the total profit of any choice among `items`, with `room` left and

@@ -44,17 +44,17 @@ impl Search for Path {
         // A shorter tour may have been found since this path was spawned.
         let known = share(u32::MAX);
         if path.lower(sample) >= known {
-            best.looked = 1;
+            best.examined = 1;
         } else if path.is_small(sample) {
             path.finish(sample, &mut best, &mut share);
         } else {
-            best.looked = 1;
+            best.examined = 1;
             // The newest task runs first: the nearest city.
             for path in path.split(sample, known).into_iter().rev() {
                 cx.spawn(Self(path));
             }
         }
-        cx.charge(COST * best.looked.try_into().unwrap_or(u32::MAX));
+        cx.charge(COST * best.examined.try_into().unwrap_or(u32::MAX));
         cx.total().0.merge(best);
     }
 }

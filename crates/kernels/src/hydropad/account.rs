@@ -18,7 +18,7 @@ pub struct Account {
     /// one direction.
     momentum: f64,
     /// Number of steps in which the gas swept more than once along each axis.
-    hurried: u32,
+    fast_steps: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl Account {
         // Matter at rest has no momentum, in whatever proportion to that of its energy.
         let momentum = if total == 0.0 { 0.0 } else { total / one_way };
         self.momentum = larger(self.momentum, momentum);
-        self.hurried += u32::from(gas.sweeps > 1);
+        self.fast_steps += u32::from(gas.sweeps > 1);
         self.first.get_or_insert(entry);
         self.last = Some(entry);
     }
@@ -81,8 +81,8 @@ impl Account {
     }
 
     /// Number of reported steps in which the gas was faster than foreseen.
-    pub fn hurried(&self) -> u32 {
-        self.hurried
+    pub fn fast_steps(&self) -> u32 {
+        self.fast_steps
     }
 
     /// Descriptions of the quantities whose error exceeds its tolerance.

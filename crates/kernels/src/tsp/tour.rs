@@ -26,12 +26,12 @@ pub struct Best {
     /// The shortest tour.
     pub tour: Vec<u8>,
     /// Number of paths examined.
-    pub looked: u64,
+    pub examined: u64,
 }
 
 impl Default for Best {
     fn default() -> Self {
-        Self { length: u32::MAX, tour: Vec::new(), looked: 0 }
+        Self { length: u32::MAX, tour: Vec::new(), examined: 0 }
     }
 }
 
@@ -41,7 +41,7 @@ impl Best {
         if other.length < self.length {
             (self.length, self.tour) = (other.length, other.tour);
         }
-        self.looked += other.looked;
+        self.examined += other.examined;
     }
 }
 
@@ -137,12 +137,12 @@ impl PartialTour {
     /// publishes the length of a tour, unless it is `u32::MAX`, and returns that of the shortest
     /// known one.
     pub fn finish(self, sample: &Sample, best: &mut Best, share: &mut impl FnMut(u32) -> u32) {
-        best.looked += 1;
+        best.examined += 1;
         if usize::from(self.depth) == sample.cities {
             let length = self.length + sample.distance(self.last(), 0);
             share(length);
             let tour = self.cities[..sample.cities].to_vec();
-            return best.merge(Best { length, tour, looked: 0 });
+            return best.merge(Best { length, tour, examined: 0 });
         }
         for path in self.next(sample) {
             if path.lower(sample) < share(u32::MAX) {

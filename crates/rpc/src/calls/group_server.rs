@@ -111,7 +111,7 @@ impl<C: Catalogue> Server<C> {
     pub(super) fn report(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(Pending { reply, mut done, begun }) = self.pending.take() {
             let took_s = cx.now().since(begun).as_secs_f64();
-            done.took_s = (took_s > TELLING_S).then_some(took_s);
+            done.took_s = (took_s > REPORTED_S_MIN).then_some(took_s);
             cx.reply(reply, done);
         }
     }
@@ -129,7 +129,7 @@ impl<C: Catalogue> Server<C> {
 const SHARED: u32 = 1 << 31;
 /// Shortest reported time of an order, in seconds. Shorter times are those of the server's own
 /// turns.
-const TELLING_S: f64 = 1e-4;
+const REPORTED_S_MIN: f64 = 1e-4;
 
 fn pass_on<C: Catalogue>(
     key: DataKey,

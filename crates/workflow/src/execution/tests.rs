@@ -155,7 +155,7 @@ fn only_data_that_a_lost_server_had_is_reported_as_gone() {
 }
 
 #[test]
-fn an_heir_takes_over_data_and_orders() {
+fn a_successor_takes_over_data_and_orders() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);
     run.commands();

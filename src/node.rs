@@ -70,25 +70,14 @@ pub(crate) fn run(job: Job) -> ExitCode {
         }
     };
     let handle = Handle::default();
-    let is_detached = kind == Kind::Detached;
-    if is_detached {
-        lock(&handle).is_detached = true;
-        await_launcher(&handle);
-    }
     let is_restartable = job.again().is_some();
-    let mut lines = match watch(launcher, handle.clone(), is_restartable) {
+    let mut lines = match listen(launcher, &handle, kind, is_restartable) {
         Ok(lines) => lines,
         Err(error) => {
             complain(&format!("cannot listen to the launcher: {error}"), NO_NODE);
             return ExitCode::from(EXIT_FAILED);
         }
     };
-    if is_detached {
-        // The launcher has saved the id of this process before it writes the first line, which is
-        // read again below.
-        let _ = lines.fill_buf();
-        live_without_launcher();
-    }
     let nothing = || Holdings { checkpoints: Vec::new(), is_restartable };
     let joined = match join(&mut lines, &handle, nothing) {
         Ok(joined) => joined,
@@ -109,6 +98,35 @@ pub(crate) fn run(job: Job) -> ExitCode {
             return conclude(Err(JobError::Protocol(error)), joined.bundle.spec.layout(), true);
         }
     };
+    let job = prepare(job, &joined, &mut settings, is_restartable);
+    run_joined(control::telling(job), joined, &settings, (lines, handle))
+}
+
+/// Begins to listen to the launcher.
+fn listen(
+    launcher: impl BufRead + Send + 'static,
+    handle: &Handle,
+    kind: Kind,
+    is_restartable: bool,
+) -> io::Result<LauncherLines> {
+    let is_detached = kind == Kind::Detached;
+    if is_detached {
+        lock(handle).is_detached = true;
+        await_launcher(handle);
+    }
+    let mut lines = watch(launcher, handle.clone(), is_restartable)?;
+    if is_detached {
+        // The launcher has saved the id of this process before it writes the first line, which is
+        // read again to join the job.
+        let _ = lines.fill_buf();
+        live_without_launcher();
+    }
+    Ok(lines)
+}
+
+/// Applies the launcher's settings to the job, and decides whether this node recovers from a loss of
+/// others.
+fn prepare(job: Job, joined: &Joined, settings: &mut Settings, is_restartable: bool) -> Job {
     let mut job = settings.apply(job).origin(build(), host());
     let is_open = settings.recovers.is_none();
     let is_wanted = settings.recovers.unwrap_or(job.makes_checkpoints());
@@ -129,7 +147,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
     if is_restartable && joined.bundle.guest.is_none() {
         leave_at_sigterm();
     }
-    run_joined(control::telling(job), joined, &settings, (lines, handle))
+    job
 }
 
 /// The role of this process.

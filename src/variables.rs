@@ -270,87 +270,45 @@ fn start(get: Get<'_>) -> Result<Start, VariableError> {
 }
 
 fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
-    let seed = match get(SEED)? {
-        None => None,
-        Some(value) => Some(value.parse().map_err(|_| wrong(SEED, &value, "a number"))?),
-    };
-    let bind = match get(BIND)? {
-        None => None,
-        Some(value) => Some(
-            Binding::by_name(&value)
-                .ok_or_else(|| wrong(BIND, &value, "`none`, `core` or `numa`"))?,
-        ),
-    };
-    let strategy = get(BALANCE)?.map(|name| name.parse()).transpose()?;
-    let balance_every = match get(BALANCE_EVERY)? {
-        None => None,
-        Some(value) => Some(
-            period(&value).ok_or_else(|| wrong(BALANCE_EVERY, &value, "a time such as `5s`"))?,
-        ),
-    };
-    let balance_gate = match get(BALANCE_GATE)?.as_deref() {
-        None => None,
-        Some("on") => Some(true),
-        Some("off") => Some(false),
-        Some(value) => return Err(wrong(BALANCE_GATE, value, "`on` or `off`")),
-    };
-    let balance_dump = get(BALANCE_DUMP)?.map(Into::into);
-    let stealing = get(STEALING)?.map(|name| name.parse()).transpose()?;
-    let broadcast = get(BROADCAST)?.map(|name| name.parse()).transpose()?;
-    let fails_on_stall = match get(ON_STALL)?.as_deref() {
-        None => None,
-        Some("warn") => Some(false),
-        Some("fail") => Some(true),
-        Some(value) => return Err(wrong(ON_STALL, value, "`warn` or `fail`")),
-    };
-    let time_limit = match get(TIME_LIMIT)? {
-        None => None,
-        Some(value) => Some(
-            period(&value).ok_or_else(|| wrong(TIME_LIMIT, &value, "a time such as `10min`"))?,
-        ),
-    };
-    let lost_after = match get(LOST_AFTER)? {
-        None => None,
-        Some(value) => Some(silence(&value).ok_or_else(|| {
-            wrong(LOST_AFTER, &value, "a time from `1s` to a day, such as `60s`")
-        })?),
-    };
-    let checkpoint_folder: Option<PathBuf> = get(CHECKPOINT)?.map(Into::into);
-    let restart: Option<PathBuf> = get(RESTART)?.map(Into::into);
-    let every = match get(CHECKPOINT_EVERY)? {
-        None => None,
-        Some(value) => Some(checkpoint_every(&value).ok_or_else(|| {
-            wrong(CHECKPOINT_EVERY, &value, "`auto`, a time such as `30s`, or `100steps`")
-        })?),
-    };
-    let record = match get(RECORD)? {
-        None => None,
-        Some(value) => Some(
-            record_of(&value)
-                .ok_or_else(|| wrong(RECORD, &value, "what the launcher sets; unset it"))?,
-        ),
-    };
-    let tolerates_lost_guests = None;
+    let on_or_off = |text: &str| yes_or_no(text, ["on", "off"]);
+    let fail_or_warn = |text: &str| yes_or_no(text, ["fail", "warn"]);
+    let every = "`auto`, a time such as `30s`, or `100steps`";
     Ok(Settings {
-        seed,
-        strategy,
-        balance_every,
-        balance_gate,
-        stealing,
-        broadcast,
-        balance_dump,
-        tolerates_lost_guests,
-        fails_on_stall,
-        time_limit,
-        lost_after,
-        checkpoints: every.map(Checkpoints::every),
-        checkpoint_folder,
-        restart,
+        seed: read(get, SEED, "a number", |text| text.parse().ok())?,
+        strategy: get(BALANCE)?.map(|name| name.parse()).transpose()?,
+        balance_every: read(get, BALANCE_EVERY, "a time such as `5s`", period)?,
+        balance_gate: read(get, BALANCE_GATE, "`on` or `off`", on_or_off)?,
+        stealing: get(STEALING)?.map(|name| name.parse()).transpose()?,
+        broadcast: get(BROADCAST)?.map(|name| name.parse()).transpose()?,
+        balance_dump: get(BALANCE_DUMP)?.map(PathBuf::from),
+        tolerates_lost_guests: None,
+        fails_on_stall: read(get, ON_STALL, "`warn` or `fail`", fail_or_warn)?,
+        time_limit: read(get, TIME_LIMIT, "a time such as `10min`", period)?,
+        lost_after: read(get, LOST_AFTER, "a time from `1s` to a day, such as `60s`", silence)?,
+        checkpoints: read(get, CHECKPOINT_EVERY, every, checkpoint_every)?.map(Checkpoints::every),
+        checkpoint_folder: get(CHECKPOINT)?.map(PathBuf::from),
+        restart: get(RESTART)?.map(PathBuf::from),
         recovers: None,
-        bind,
+        bind: read(get, BIND, "`none`, `core` or `numa`", Binding::by_name)?,
         host_share: None,
-        record,
+        record: read(get, RECORD, "what the launcher sets; unset it", record_of)?,
     })
+}
+
+/// Reads a variable, if it is set; `parse` returns `None` if the value is not as `expected`.
+fn read<T>(
+    get: Get<'_>,
+    name: &'static str,
+    expected: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, VariableError> {
+    let Some(value) = get(name)? else { return Ok(None) };
+    parse(&value).map(Some).ok_or_else(|| wrong(name, &value, expected))
+}
+
+/// Whether the text is the first of two words; `None` if it is neither.
+fn yes_or_no(text: &str, [yes, no]: [&str; 2]) -> Option<bool> {
+    (text == yes || text == no).then_some(text == yes)
 }
 
 /// The value of [`RECORD`] for a process that has all nodes of a job.

@@ -142,7 +142,11 @@ impl Suite {
         let records_path = records_path(&target, name);
         let is_measured = mode == Mode::Measure;
         let run = if is_measured { FigureRun::of_this_process() } else { FigureRun::default() };
-        let before = if is_measured { read_records(&records_path) } else { Vec::new() };
+        let before = if is_measured { read_records(&records_path) } else { Ok(Vec::new()) };
+        let before = before.unwrap_or_else(|error| {
+            eprintln!("cannot read {}: {error}", records_path.display());
+            Vec::new()
+        });
         let records = Vec::new();
         Self { name, mode, criterion, estimates, records_path, run, before, records }
     }

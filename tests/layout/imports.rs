@@ -66,7 +66,6 @@ fn module(name: &str) -> Module {
 fn uses(code: &str) -> Vec<Use> {
     let mut found = Vec::new();
     for statement in code.split(';') {
-        let statement = statement.rsplit(['}', '\n']).next().map_or(statement, |_| statement);
         let Some(at) = statement.find("use ").filter(|&at| {
             let before = statement[..at].lines().last().unwrap_or_default().trim();
             before.is_empty() || before.starts_with("pub")

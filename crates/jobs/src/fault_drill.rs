@@ -56,6 +56,27 @@ struct Options {
     wait: u64,
 }
 
+impl Options {
+    /// Fails if an option names a node that the grid does not have.
+    fn check_nodes(&self, nodes: u32) -> Result<(), String> {
+        let busy_from = (self.busy > 0).then_some(self.busy_from);
+        let named = [
+            ("--panic", self.panic),
+            ("--abort", self.abort),
+            ("--exit", self.exit),
+            ("--busy-from", busy_from),
+            ("--endless", self.endless),
+        ];
+        for (option, node) in named {
+            if let Some(node) = node.filter(|&node| node >= nodes) {
+                let last = nodes - 1;
+                return Err(format!("there is no node {node}; `{option}` takes 0 to {last}"));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// An event that cannot occur, or not within an hour.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Stall {
@@ -166,9 +187,10 @@ fn job(options: Options) -> Job {
 
 async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let nodes = grid.layout().node_count();
-    let wardens = grid.create_group::<FaultInjector>(Per::Node, |_| ()).await?;
-    wardens.broadcast(Order::Print { lines: options.lines });
-    let printed: u64 = wardens.reduction(Op::Sum).await?;
+    options.check_nodes(nodes)?;
+    let injectors = grid.create_group::<FaultInjector>(Per::Node, |_| ()).await?;
+    injectors.broadcast(Order::Print { lines: options.lines });
+    let printed: u64 = injectors.reduction(Op::Sum).await?;
     let of = |count, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     println!("{} from {}", of(printed, "line"), of(u64::from(nodes), "node"));
     let orders =
@@ -176,22 +198,19 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let mut is_wrong = false;
     for (node, order) in orders {
         let Some(node) = node else { continue };
-        if node >= nodes {
-            return Err(format!("there is no node {node}, only {nodes}").into());
-        }
-        wardens.member(Ix1(node as i32)).send(order);
+        injectors.member(Ix1(node as i32)).send(order);
         is_wrong = true;
     }
     if options.busy > 0 {
-        let all = (options.busy_from..nodes).map(|node| wardens.member(Ix1(node as i32)));
-        all.for_each(|warden| warden.send(Order::Busy { seconds: options.busy }));
+        let all = (options.busy_from..nodes).map(|node| injectors.member(Ix1(node as i32)));
+        all.for_each(|injector| injector.send(Order::Busy { seconds: options.busy }));
     }
     if let Some(node) = options.endless {
-        wardens.member(Ix1(node as i32)).send(Order::Endless);
-        wardens.reduction::<u64>(Op::Sum).await?;
+        injectors.member(Ix1(node as i32)).send(Order::Endless);
+        injectors.reduction::<u64>(Op::Sum).await?;
     }
     if let Some(what) = options.stall {
-        stall(grid, &wardens, what).await?;
+        stall(grid, &injectors, what).await?;
     }
     if options.migrations > 0 {
         migration_stress::run(grid, options.migrations).await?;
@@ -210,16 +229,16 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
 /// Waits for an event that cannot occur, or not within an hour.
 async fn stall(
     grid: &Grid,
-    wardens: &Collection<FaultInjector>,
+    injectors: &Collection<FaultInjector>,
     what: Stall,
 ) -> Result<(), JobError> {
     let nodes = grid.layout().node_count();
-    let all_but_one = || (1..nodes).map(|node| wardens.member(Ix1(node as i32)));
-    let last = wardens.member(Ix1(nodes as i32 - 1));
+    let all_but_one = || (1..nodes).map(|node| injectors.member(Ix1(node as i32)));
+    let last = injectors.member(Ix1(nodes as i32 - 1));
     match what {
-        Stall::Reduction => all_but_one().for_each(|warden| warden.send(Order::Contribute)),
-        Stall::Sync => all_but_one().for_each(|warden| warden.send(Order::Sync)),
-        Stall::Member => wardens.member(Ix1(nodes as i32)).send(Order::Contribute),
+        Stall::Reduction => all_but_one().for_each(|injector| injector.send(Order::Contribute)),
+        Stall::Sync => all_but_one().for_each(|injector| injector.send(Order::Sync)),
+        Stall::Member => injectors.member(Ix1(nodes as i32)).send(Order::Contribute),
         Stall::Question => {
             return Ok(last.ask(Duration::MAX, |reply| Order::Ignore { reply }).await?);
         }
@@ -232,6 +251,29 @@ async fn stall(
             return Ok(grid.quiescence().await?);
         }
     }
-    let _: u64 = wardens.reduction(Op::Sum).await?;
+    let _: u64 = injectors.reduction(Op::Sum).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::driver::embedded;
+
+    #[test]
+    fn nodes_that_the_grid_does_not_have_are_refused() {
+        for (words, named) in [
+            ("drill --panic 1", "--panic"),
+            ("drill --abort 1", "--abort"),
+            ("drill --exit 7", "--exit"),
+            ("drill --busy 1 --busy-from 1", "--busy-from"),
+            ("drill --endless 1", "--endless"),
+        ] {
+            let options = Options::parse_from(words.split(' '));
+            let error = embedded::run(job(options), 1).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{named}` takes 0 to 0")), "{words}: {error}");
+        }
+        let unused = Options::parse_from(["drill", "--busy-from", "9"]);
+        assert_eq!(unused.check_nodes(1), Ok(()));
+    }
 }

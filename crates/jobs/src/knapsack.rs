@@ -44,7 +44,7 @@ pub struct Choice(pub PartialPacking);
 pub struct Found {
     profit: u64,
     /// Number of choices examined.
-    looked: u64,
+    examined: u64,
 }
 
 impl Found {
@@ -54,15 +54,15 @@ impl Found {
     }
 
     /// Number of choices examined.
-    pub fn looked(&self) -> u64 {
-        self.looked
+    pub fn examined(&self) -> u64 {
+        self.examined
     }
 }
 
 impl Merge for Found {
     fn merge(&mut self, other: Self) {
         self.profit = self.profit.max(other.profit);
-        self.looked += other.looked;
+        self.examined += other.examined;
     }
 }
 
@@ -72,7 +72,7 @@ impl Search for Choice {
     const GOAL: Goal = Goal::Maximise;
 
     fn visit(self, cx: &mut SearchContext<'_, Self>) {
-        let mut found = Found { profit: 0, looked: 1 };
+        let mut found = Found { profit: 0, examined: 1 };
         let mut share = |profit: u64| {
             found.profit = found.profit.max(profit);
             cx.improve(profit as i64);
@@ -80,12 +80,12 @@ impl Search for Choice {
         };
         let Self(choice) = self;
         if choice.is_small() {
-            found.looked = choice.finish(&mut share);
+            found.examined = choice.finish(&mut share);
         } else {
             let best = share(choice.profit());
             choice.split(best).for_each(|choice| cx.spawn(Self(choice)));
         }
-        cx.charge(COST * found.looked.try_into().unwrap_or(u32::MAX));
+        cx.charge(COST * found.examined.try_into().unwrap_or(u32::MAX));
         cx.total().merge(found);
     }
 }
@@ -109,10 +109,10 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
     let root = Choice(PartialPacking::none(instance, options.grain));
     let pool = grid.search_pool().await?;
     let begin = grid.now().await?;
-    let Found { profit, looked } = pool.run(root).await?;
+    let Found { profit, examined } = pool.run(root).await?;
     let elapsed = grid.now().await?.since(begin);
     println!(
-        "{items} items on {} PEs in {:.3} ms, {looked} choices examined",
+        "{items} items on {} PEs in {:.3} ms, {examined} choices examined",
         grid.layout().pe_count(),
         elapsed.as_secs_f64() * 1e3,
     );

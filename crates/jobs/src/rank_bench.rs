@@ -37,6 +37,10 @@ const WINDOW: u32 = 64;
 /// Largest size of a message in bytes: the receiver may hold a window of them.
 const BYTES_MAX: u64 = 4 << 20;
 
+/// Largest size in bytes of the messages that the ranks of a PE hold for all ranks: the limit that
+/// the OSU Micro-Benchmarks have for a process by default.
+const PE_BYTES_MAX: u64 = 512 << 20;
+
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
@@ -45,7 +49,8 @@ struct Options {
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size,
           default_value = "8B,1kB,64kB,1MB")]
     bytes: Vec<usize>,
-    /// Number of ranks, at least 2. By default one for each PE.
+    /// Number of ranks, at least 2. By default one for each PE. The messages of a PE's ranks to all
+    /// ranks have at most 512 MiB.
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=1 << 20))]
     ranks: Option<u32>,
     /// Minimum seconds of each measurement; at most 60.
@@ -64,6 +69,25 @@ struct Options {
 
 fn size(text: &str) -> Result<usize, String> {
     message_size(text, BYTES_MAX)
+}
+
+impl Options {
+    /// Fails if the messages of `ranks` ranks do not fit into the memory of `pes` PEs.
+    fn check_memory(&self, ranks: u32, pes: u32) -> Result<(), String> {
+        // Each rank has a message for each other in alltoall, and receives as much.
+        let messages = if self.no_collectives { 1 } else { u64::from(ranks) };
+        let ranks_of_pe = u64::from(ranks.div_ceil(pes));
+        let size = self.bytes.iter().copied().max().unwrap_or(0) as u64;
+        let messages = ranks_of_pe.saturating_mul(messages);
+        if messages.saturating_mul(size) <= PE_BYTES_MAX {
+            return Ok(());
+        }
+        Err(format!(
+            "the ranks of a PE would hold {messages} messages of {size} bytes, more than {} MiB; \
+             use fewer ranks, more PEs, smaller --bytes, or --no-collectives",
+            PE_BYTES_MAX >> 20
+        ))
+    }
 }
 
 /// How ranks handle the messages of a round trip.
@@ -334,6 +358,7 @@ fn job(options: Options) -> Job {
     job.main(async move |grid: Grid| {
         let (pes, nodes) = (grid.layout().pe_count(), grid.layout().node_count());
         let ranks = options.ranks.unwrap_or(pes.max(2));
+        options.check_memory(ranks, pes)?;
         let results = functions.run(&grid, ranks).await?;
         let figures = results.concat();
         if options.json {
@@ -409,6 +434,20 @@ mod tests {
             let options = options.into_iter().chain(["--handling", handling]);
             embedded::run(job(Options::parse_from(options)), 2).unwrap();
         }
+    }
+
+    #[test]
+    fn ranks_whose_messages_exceed_the_memory_of_a_pe_are_refused() {
+        let check = |words: &str, ranks, pes| {
+            Options::parse_from(words.split(' ')).check_memory(ranks, pes)
+        };
+
+        assert_eq!(check("ranks --bytes 8B,1MiB", 512, 512), Ok(()));
+        let error = check("ranks --bytes 8B,1MiB", 513, 513).unwrap_err();
+        assert!(error.contains("513 messages of 1048576 bytes, more than 512 MiB"), "{error}");
+        assert!(check("ranks --bytes 4MiB", 1 << 20, 2).is_err());
+        assert_eq!(check("ranks --bytes 1MiB --no-collectives", 1024, 2), Ok(()));
+        assert!(check("ranks --bytes 1MiB --no-collectives", 1025, 2).is_err());
     }
 
     #[test]

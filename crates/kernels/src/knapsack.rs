@@ -79,8 +79,8 @@ impl Instance {
     /// weight. Such instances are hard, since no item is much better than another (D. Pisinger,
     /// Where are the hard knapsack problems?, 2005, section 3, "strongly correlated").
     pub fn drawn(items: u32, seed: u64) -> Self {
-        // An odd seed has the full period.
-        let mut random = NasRandom::new(2 * seed + 1);
+        // An odd seed has the full period, and only its low bits count.
+        let mut random = NasRandom::new(seed.wrapping_mul(2).wrapping_add(1));
         random.skip(1000);
         let weight = |_| 1 + (random.next_unit() * WEIGHT_MAX as f64) as u64;
         let weights: Vec<u64> = (0..items).map(weight).collect();
@@ -166,11 +166,11 @@ fn finish(items: &[Item], room: u64, profit: u64, share: &mut impl FnMut(u64) ->
     if upper(items, room, profit) <= best {
         return 1;
     }
-    let mut looked = 1;
+    let mut examined = 1;
     if item.weight <= room {
-        looked += finish(rest, room - item.weight, profit + item.profit, share);
+        examined += finish(rest, room - item.weight, profit + item.profit, share);
     }
-    looked + finish(rest, room, profit, share)
+    examined + finish(rest, room, profit, share)
 }
 
 /// Returns an upper bound of the total profit of any choice among `items`, with `room` left and
@@ -194,6 +194,12 @@ mod tests {
         let Some((item, rest)) = items.split_first() else { return 0 };
         let with = |room| item.profit + best_of_all(rest, room);
         best_of_all(rest, room).max(room.checked_sub(item.weight).map_or(0, with))
+    }
+
+    #[test]
+    fn the_largest_seed_draws_the_items_of_the_seed_with_the_same_low_bits() {
+        let (largest, low_bits) = (Instance::drawn(5, u64::MAX), Instance::drawn(5, (1 << 45) - 1));
+        assert_eq!(largest.items, low_bits.items);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest share of the spans whose sender may be missing.
 const MISSING_MAX: f64 = 0.01;
-/// Largest number of rounds that are distinguished.
+/// Largest number of rounds that are distinguished; messages of later ones belong to none.
 const ROUNDS_MAX: u32 = 1 << 20;
 /// A type has rounds if the median of its actors' numbers of firings is at least this.
 const FIRINGS_MIN: f64 = 3.0;
@@ -320,12 +320,11 @@ impl<'a> Spans<'a> {
 /// Numbers the rounds, which are steps. Returns how many there are.
 fn rounds_of_steps(handlings: &mut [Handling]) -> u32 {
     let steps: BTreeSet<u64> = handlings.iter().filter_map(|handling| handling.step).collect();
-    let number = |(round, step): (usize, u64)| (step, (round as u32).min(ROUNDS_MAX));
-    let rounds: BTreeMap<u64, u32> = steps.into_iter().enumerate().map(number).collect();
+    let rounds: BTreeMap<u64, u32> = steps.into_iter().zip(0..ROUNDS_MAX).collect();
     for handling in handlings {
         handling.round = handling.step.and_then(|step| rounds.get(&step).copied());
     }
-    rounds.values().max().map_or(0, |last| last + 1)
+    rounds.len() as u32
 }
 
 /// Numbers the rounds, which are the firings of the actors of one type: among the types that fire

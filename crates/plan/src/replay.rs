@@ -181,12 +181,15 @@ impl<'a> Replay<'a> {
     /// Adds messages that are ready on a PE.
     fn arrive(&mut self, now: u64, pe: usize, messages: Vec<u32>, is_packet: bool) {
         self.pes[pe].packets += u32::from(is_packet);
-        for handling in messages {
-            let step = self.setting.trace.handlings[handling as usize].step;
-            self.pes[pe].ready.push(Reverse((step, self.next, handling)));
-            self.next += 1;
-        }
+        messages.into_iter().for_each(|handling| self.make_ready(pe, handling));
         self.begin(now, pe);
+    }
+
+    /// Adds a message to those that are ready on a PE.
+    fn make_ready(&mut self, pe: usize, handling: u32) {
+        let step = self.setting.trace.handlings[handling as usize].step;
+        self.pes[pe].ready.push(Reverse((step, self.next, handling)));
+        self.next += 1;
     }
 
     /// Begins the next handler of a PE, if it is free and has a message.
@@ -258,17 +261,10 @@ impl<'a> Replay<'a> {
 
     /// Sends messages of a handler that has ended. Returns when the last packet has left.
     fn send(&mut self, now: u64, pe: usize, sends: &[u32]) -> Result<u64, ForecastError> {
-        let trace = self.setting.trace;
-        let mut packets: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-        for handling in sends {
-            let actor = trace.handlings[*handling as usize].actor;
-            let to = self.setting.places[actor as usize] as usize;
-            packets.entry(to).or_default().push(*handling);
-        }
         let packet_ns = self.setting.costs.packet_ns / self.pes[pe].speed;
         let (mut sent, mut leaves) = (0.0, now);
         let mut crossed = BTreeSet::new();
-        for (to, messages) in packets {
+        for (to, messages) in self.packets(sends) {
             if to == pe {
                 self.arrive_here(now, pe, messages);
                 continue;
@@ -281,18 +277,27 @@ impl<'a> Replay<'a> {
         Ok(leaves)
     }
 
+    /// Groups messages by the PEs of their receivers.
+    fn packets(&self, sends: &[u32]) -> BTreeMap<usize, Vec<u32>> {
+        let mut packets: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+        for handling in sends {
+            let actor = self.setting.trace.handlings[*handling as usize].actor;
+            let to = self.setting.places[actor as usize] as usize;
+            packets.entry(to).or_default().push(*handling);
+        }
+        packets
+    }
+
     /// Messages of a PE to itself are ready when it is free, and those of timers after their time.
     fn arrive_here(&mut self, now: u64, pe: usize, messages: Vec<u32>) {
         for handling in messages {
-            let of = &self.setting.trace.handlings[handling as usize];
-            let (step, delay_ns) = (of.step, of.delay_ns);
-            if delay_ns > 0 {
-                let due = now.saturating_add(delay_ns);
-                self.schedule(due, Event::Due { pe: pe as u32, handling });
-                continue;
+            match self.setting.trace.handlings[handling as usize].delay_ns {
+                0 => self.make_ready(pe, handling),
+                delay_ns => {
+                    let due = now.saturating_add(delay_ns);
+                    self.schedule(due, Event::Due { pe: pe as u32, handling });
+                }
             }
-            self.pes[pe].ready.push(Reverse((step, self.next, handling)));
-            self.next += 1;
         }
     }
 
@@ -386,13 +391,7 @@ impl<'a> Replay<'a> {
     /// Sends what main sends after a barrier, which takes no time of its PE.
     fn send_from_main(&mut self, now: u64, number: u32) -> Result<(), ForecastError> {
         let trace = self.setting.trace;
-        let mut packets: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-        for handling in &trace.barriers[number as usize].sends {
-            let actor = trace.handlings[*handling as usize].actor;
-            let to = self.setting.places[actor as usize] as usize;
-            packets.entry(to).or_default().push(*handling);
-        }
-        for (to, messages) in packets {
+        for (to, messages) in self.packets(&trace.barriers[number as usize].sends) {
             if to == MAIN {
                 self.arrive(now, to, messages, false);
                 continue;

@@ -35,6 +35,7 @@
 //! | `registry` | the servers of a registry, the routes of calls to them, and the links between them |
 //! | `server` | a process that serves, as a registry or as a member of one: admission of connections, the execution of calls and of tasks of groups, and probes of links |
 //! | `execution` | the client's driver of the [dispatcher](gridspan_workflow::execution): sends orders over connections and checks the answers (`driver`, `validation`); workflows with emulated computing (`emulated_run`) |
+//! | `lock` | mutexes that stay usable after a panic |
 //!
 //! **Start.** A daemon creates a certificate authority, which it discards at once, and certificates
 //! for itself and for its callers. It writes the latter with its address as a *token*, a file that
@@ -66,6 +67,7 @@ mod client;
 mod execution;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod lock;
 mod registry;
 mod server;
 mod wire;

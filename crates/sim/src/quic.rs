@@ -63,7 +63,7 @@ pub(crate) enum Command {
 }
 
 /// The network and the delays that datagrams pass.
-pub(crate) struct Air<'a> {
+pub(crate) struct DatagramPath<'a> {
     pub(crate) network: &'a mut NodeLinks,
     pub(crate) delays: Option<&'a mut Delays>,
 }
@@ -200,7 +200,7 @@ impl QuicNetwork {
         way: Way,
         is_bulk: bool,
         frame: Bytes,
-        air: &NodeLinks,
+        links: &NodeLinks,
     ) {
         let (from, to) = way;
         let Some(member) = self.members.get_mut(&from) else { return };
@@ -214,19 +214,19 @@ impl QuicNetwork {
             Err(error) => self.commands.push(Command::Fail(format!("{from} to {to}: {error}"))),
         }
         if self.dice.chance(self.faults.disconnect) {
-            let round_trip = air.latency(from, to) + air.latency(to, from);
+            let round_trip = links.latency(from, to) + links.latency(to, from);
             let at = now + self.dice.up_to(round_trip + BREAK_DELAY_MAX);
             self.schedule(at, QuicEvent::Breaks { way });
         }
     }
 
     /// Handles a scheduled event. The caller delays it while its node is paused.
-    pub(crate) fn handle(&mut self, now: Time, event: QuicEvent, air: &mut Air<'_>) {
+    pub(crate) fn handle(&mut self, now: Time, event: QuicEvent, path: &mut DatagramPath<'_>) {
         match event {
             QuicEvent::Arrives { way: (from, to), datagram } => {
                 if let Some(member) = self.members.get_mut(&to) {
                     member.transport.handle_datagram(now, from, datagram);
-                    self.pump(now, to, air);
+                    self.pump(now, to, path);
                 }
             }
             QuicEvent::Due { node } => {
@@ -235,13 +235,13 @@ impl QuicNetwork {
                 if member.transport.poll_timeout().is_some_and(|due| due <= now) {
                     member.transport.handle_timeout(now);
                 }
-                self.pump(now, node, air);
+                self.pump(now, node, path);
             }
-            QuicEvent::Breaks { way } => self.break_connection(now, way, air),
+            QuicEvent::Breaks { way } => self.break_connection(now, way, path),
             QuicEvent::Closes { node } => {
                 if let Some(member) = self.members.get_mut(&node) {
                     member.close(now);
-                    self.pump(now, node, air);
+                    self.pump(now, node, path);
                 }
             }
         }
@@ -257,7 +257,7 @@ impl QuicNetwork {
     }
 
     /// Processes the events of a transport, sends its datagrams and plans its timer.
-    pub(crate) fn pump(&mut self, now: Time, node: NodeId, air: &mut Air<'_>) {
+    pub(crate) fn pump(&mut self, now: Time, node: NodeId, path: &mut DatagramPath<'_>) {
         let Some(mut member) = self.members.remove(&node) else { return };
         loop {
             while let Some(event) = member.transport.poll_event() {
@@ -266,7 +266,7 @@ impl QuicNetwork {
             let mut is_silent = true;
             member.transport.transmit(now, &mut |to, datagram| {
                 is_silent = false;
-                self.travel(now, (node, to), datagram, air);
+                self.travel(now, (node, to), datagram, path);
             });
             if is_silent {
                 break;
@@ -274,7 +274,7 @@ impl QuicNetwork {
         }
         if member.stage == Stage::Leaving && member.transport.is_flushed() {
             member.close(now);
-            let depart = &mut |to, datagram| self.travel(now, (node, to), datagram, air);
+            let depart = &mut |to, datagram| self.travel(now, (node, to), datagram, path);
             member.transport.transmit(now, depart);
         }
         // If an earlier timer event is in the queue, it fires first and plans the next one.
@@ -302,7 +302,7 @@ impl QuicNetwork {
         }
     }
 
-    fn travel(&mut self, now: Time, way: Way, datagram: BytesMut, air: &mut Air<'_>) {
+    fn travel(&mut self, now: Time, way: Way, datagram: BytesMut, path: &mut DatagramPath<'_>) {
         let (from, to) = way;
         self.counts.datagrams += 1;
         if self.is_cut(now, way) {
@@ -310,12 +310,12 @@ impl QuicNetwork {
             return;
         }
         let is_lost = self.dice.chance(self.faults.loss);
-        let arrives = air.network.carry(now, from, to, datagram.len() as u64);
+        let arrives = path.network.carry(now, from, to, datagram.len() as u64);
         let Some(mut at) = arrives.filter(|_| !is_lost) else {
             self.counts.datagrams_lost += 1;
             return;
         };
-        if let Some(delays) = &mut air.delays {
+        if let Some(delays) = &mut path.delays {
             at = delays.frame(from, to, at);
         }
         if self.dice.chance(self.faults.duplicate) {
@@ -339,7 +339,7 @@ impl QuicNetwork {
         (here.min(there), here.max(there))
     }
 
-    fn break_connection(&mut self, now: Time, way: Way, air: &mut Air<'_>) {
+    fn break_connection(&mut self, now: Time, way: Way, path: &mut DatagramPath<'_>) {
         let sites = self.sites(way);
         let may_part = self.cuts.get(&sites).is_none_or(|&end| now >= end + BETWEEN_PARTITIONS);
         if sites.0 != sites.1 && may_part && self.dice.chance(self.faults.partition) {
@@ -352,7 +352,7 @@ impl QuicNetwork {
         let Some(member) = self.members.get_mut(&from) else { return };
         if member.transport.break_connection(now, to) {
             self.faults_seen.disconnects += 1;
-            self.pump(now, from, air);
+            self.pump(now, from, path);
         }
     }
 

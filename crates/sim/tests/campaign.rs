@@ -18,22 +18,22 @@ fn random_jobs_keep_all_promises_under_random_faults() {
     let report = campaign(0..25, Planted::None).run();
 
     assert_eq!(report.failure, None, "{report}");
-    let (doings, faults) = (report.doings, report.faults);
+    let (actions, faults) = (report.actions, report.faults);
     let happened = [
-        doings.migrations,
-        doings.refusals,
-        doings.insertions,
-        doings.destructions,
-        doings.on_demand,
-        doings.across,
-        doings.reductions,
-        doings.syncs,
-        doings.quiescences,
-        doings.notes,
-        doings.replicas,
-        doings.large_broadcasts,
-        doings.unordered_broadcasts,
-        doings.partners,
+        actions.migrations,
+        actions.refusals,
+        actions.insertions,
+        actions.destructions,
+        actions.on_demand,
+        actions.across,
+        actions.reductions,
+        actions.syncs,
+        actions.quiescences,
+        actions.notes,
+        actions.replicas,
+        actions.large_broadcasts,
+        actions.unordered_broadcasts,
+        actions.partners,
         faults.delayed,
         faults.reordered,
         faults.disconnects,
@@ -45,12 +45,12 @@ fn random_jobs_keep_all_promises_under_random_faults() {
     assert!(happened.iter().all(|&count| count > 50), "too little happened: {report}");
     let seldom = [
         faults.pauses,
-        doings.tasks,
-        doings.pools,
-        doings.from_all_roots,
-        doings.from_two_roots,
-        doings.handovers,
-        doings.moves,
+        actions.tasks,
+        actions.pools,
+        actions.from_all_roots,
+        actions.from_two_roots,
+        actions.handovers,
+        actions.moves,
         faults.partitions,
     ];
     assert!(seldom.iter().all(|&count| count > 0), "too little happened: {report}");

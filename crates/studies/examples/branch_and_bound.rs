@@ -36,7 +36,7 @@ struct Options {
 /// The result and the cost of one search.
 struct Found {
     value: u64,
-    looked: u64,
+    examined: u64,
     elapsed: Duration,
 }
 
@@ -83,7 +83,7 @@ fn compare(options: &Options) -> Result<(), String> {
                 "gridspan",
                 Box::new(|| {
                     let root = Choice(root.clone());
-                    by_tasks(root, workers, |best| (best.profit(), best.looked()))
+                    by_tasks(root, workers, |best| (best.profit(), best.examined()))
                 }),
             ),
             ("rayon", Box::new(|| threads.install(|| Ok(profit_by_rayon(&root))))),
@@ -108,9 +108,9 @@ fn table(instance: &str, optimum: u64, rounds: u32, ways: &[Way<'_>]) -> Result<
     }
     let medians: Vec<(f64, u64)> = all.iter_mut().map(|found| median(found)).collect();
     let peer = medians.get(1).map_or(f64::NAN, |(time, _)| *time);
-    for ((name, _), (ms, looked)) in ways.iter().zip(medians) {
+    for ((name, _), (ms, examined)) in ways.iter().zip(medians) {
         let ratio = ms / peer;
-        println!("{instance:<24} {name:<10} {ms:>10.3} {looked:>12}  {ratio:>7.2}");
+        println!("{instance:<24} {name:<10} {ms:>10.3} {examined:>12}  {ratio:>7.2}");
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ fn table(instance: &str, optimum: u64, rounds: u32, ways: &[Way<'_>]) -> Result<
 fn median(found: &mut [Found]) -> (f64, u64) {
     found.sort_by_key(|found| found.elapsed);
     let middle = &found[found.len() / 2];
-    (middle.elapsed.as_secs_f64() * 1e3, middle.looked)
+    (middle.elapsed.as_secs_f64() * 1e3, middle.examined)
 }
 
 /// Runs a search in a pool of tasks; the time excludes the start of the job.
@@ -134,9 +134,9 @@ fn by_tasks<S: Search>(
         let begin = Instant::now();
         let total = pool.run(root).await?;
         let elapsed = begin.elapsed();
-        let (value, looked) = tell(&total);
+        let (value, examined) = tell(&total);
         // The receiver exists until the job is over.
-        let _ = send.send(Found { value, looked, elapsed });
+        let _ = send.send(Found { value, examined, elapsed });
         Ok(())
     });
     embedded::run(job, pes).map_err(|error| error.to_string())?;
@@ -146,12 +146,12 @@ fn by_tasks<S: Search>(
 /// Measures a search without tasks: serial, or with rayon.
 fn timed(search: impl FnOnce() -> (u64, u64)) -> Found {
     let begin = Instant::now();
-    let (value, looked) = search();
-    Found { value, looked, elapsed: begin.elapsed() }
+    let (value, examined) = search();
+    Found { value, examined, elapsed: begin.elapsed() }
 }
 
 fn tour_of(best: &Best) -> (u64, u64) {
-    (best.length.into(), best.looked)
+    (best.length.into(), best.examined)
 }
 
 fn tour_by_rayon(root: PartialTour, sample: &Sample) -> Result<Found, String> {
@@ -160,13 +160,13 @@ fn tour_by_rayon(root: PartialTour, sample: &Sample) -> Result<Found, String> {
             u32::MAX => shortest.load(Ordering::Relaxed),
             length => shortest.fetch_min(length, Ordering::SeqCst).min(length),
         };
-        let mut best = Best { looked: 1, ..Best::default() };
+        let mut best = Best { examined: 1, ..Best::default() };
         let known = share(u32::MAX);
         if path.lower(sample) >= known {
             return best;
         }
         if path.is_small(sample) {
-            best.looked = 0;
+            best.examined = 0;
             path.finish(sample, &mut best, &mut share);
             return best;
         }
@@ -207,18 +207,18 @@ fn profit_by_rayon(root: &PartialPacking) -> Found {
     }
     let best = AtomicU64::new(0);
     timed(|| {
-        let looked = visit(root, &best);
-        (best.load(Ordering::SeqCst), looked)
+        let examined = visit(root, &best);
+        (best.load(Ordering::SeqCst), examined)
     })
 }
 
 fn profit_alone(root: &PartialPacking) -> Found {
     let mut best = 0;
     timed(|| {
-        let looked = root.finish(&mut |profit| {
+        let examined = root.finish(&mut |profit| {
             best = best.max(profit);
             best
         });
-        (best, looked)
+        (best, examined)
     })
 }

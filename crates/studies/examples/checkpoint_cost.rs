@@ -27,10 +27,10 @@ use gridspan::embed::{self, Runner};
 use gridspan::prelude::*;
 use gridspan::topology::GridSpec;
 use gridspan::{CheckpointEvery, CheckpointReport, Checkpoints, Numbers, Progress};
-use rustix::time::{ClockId, clock_gettime};
+use gridspan_studies::process_seconds;
 use std::process::{Command, ExitCode};
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Numbers in the state of an actor.
 const NUMBERS: usize = (1 << 20) / size_of::<f64>();
@@ -179,15 +179,9 @@ impl Actor for Ticker {
                 cx.contribute(Max, self.longest_s, To::main());
                 cx.contribute(Sum, self.handled, To::main());
             }
-            ToTicker::TellTime => cx.contribute(Sum, processor_time(), To::main()),
+            ToTicker::TellTime => cx.contribute(Sum, process_seconds(), To::main()),
         }
     }
-}
-
-/// The processor time of this process, in seconds.
-fn processor_time() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 fn job() -> Job {
@@ -200,7 +194,7 @@ struct Measured<'a> {
     grid: &'a Grid,
     holders: Collection<Holder>,
     tickers: Collection<Ticker>,
-    reports: &'a Receiver<CheckpointReport>,
+    reports: UnboundedReceiver<CheckpointReport>,
     megabytes: u32,
 }
 
@@ -218,12 +212,18 @@ struct Row {
 
 impl Measured<'_> {
     /// Makes a checkpoint, and waits until it is stored.
-    async fn checkpoint(&self) -> Result<CheckpointReport, JobError> {
+    async fn checkpoint(&mut self) -> Result<CheckpointReport, JobError> {
         // The previous checkpoint may not be stored yet.
         while !matches!(self.grid.progress(&()).await?, Progress::Taken { .. }) {
             self.grid.sleep(Duration::from_millis(20)).await?;
         }
-        self.reports.recv_timeout(PATIENCE).map_err(|error| error.to_string().into())
+        tokio::select! {
+            report = self.reports.recv() => report.ok_or("the job reports no checkpoint".into()),
+            over = self.grid.sleep(PATIENCE) => {
+                over?;
+                Err(format!("a checkpoint was not stored in {} s", PATIENCE.as_secs()).into())
+            }
+        }
     }
 
     /// The rate at which both processes send each other messages of the total size of their state,
@@ -246,7 +246,7 @@ impl Measured<'_> {
         Ok((self.tickers.reduction(Max).await?, self.tickers.reduction(Sum).await?))
     }
 
-    async fn row(&self, rounds: usize) -> Result<Row, JobError> {
+    async fn row(&mut self, rounds: usize) -> Result<Row, JobError> {
         let mut all: Vec<Row> = Vec::new();
         for _ in 0..rounds {
             self.holders.broadcast(ToHolder::Encode);
@@ -297,12 +297,12 @@ impl Measured<'_> {
 async fn measure(
     grid: Grid,
     (is_block, megabytes, rounds): (bool, u32, usize),
-    reports: Receiver<CheckpointReport>,
+    reports: UnboundedReceiver<CheckpointReport>,
 ) -> Result<Row, JobError> {
     let indices = Ix1::range(PES * megabytes);
     let holders = grid.create::<Holder>(indices, |_| is_block).await?;
     let tickers = grid.create_group::<Ticker>(Per::Pe, |_| ()).await?;
-    Measured { grid: &grid, holders, tickers, reports: &reports, megabytes }.row(rounds).await
+    Measured { grid: &grid, holders, tickers, reports, megabytes }.row(rounds).await
 }
 
 fn main() -> ExitCode {
@@ -340,7 +340,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     );
     for is_block in [true, false] {
         for megabytes in SIZES {
-            let (tell, reports) = channel();
+            let (tell, reports) = unbounded_channel();
             let job = job().on_warning(|text| eprintln!("{text}")).on_checkpoint(move |report| {
                 // The job may have ended.
                 tell.send(report.clone()).unwrap_or_default();

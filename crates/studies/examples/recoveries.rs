@@ -9,7 +9,7 @@
 //! thread. Linux only.
 
 use clap::Parser;
-use gridspan_studies::{gridctl, reported_step};
+use gridspan_studies::{children, gridctl, reported_step};
 use gridspan_topology::dice::Dice;
 use rustix::process::{Pid, Signal, kill_process};
 use std::error::Error;
@@ -138,14 +138,8 @@ fn trial(
 }
 
 fn kill(launcher: &Child, node: usize) -> Result<(), Box<dyn Error>> {
-    let mut children = String::new();
-    for thread in std::fs::read_dir(format!("/proc/{}/task", launcher.id()))? {
-        children += &std::fs::read_to_string(thread?.path().join("children"))?;
-    }
-    let mut children: Vec<i32> =
-        children.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    children.sort_unstable();
-    let process = children.get(node).copied().and_then(Pid::from_raw).ok_or("there is no node")?;
+    let child = *children(launcher.id()).get(node).ok_or("there is no node")?;
+    let process = Pid::from_raw(child.try_into()?).ok_or("process 0")?;
     kill_process(process, Signal::KILL)?;
     Ok(())
 }

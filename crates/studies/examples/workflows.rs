@@ -14,7 +14,7 @@ use gridspan_workflow::execution::Execution;
 use gridspan_workflow::heuristics::{NAMES, by_name};
 use gridspan_workflow::simulate::{Perturbations, execute, execute_calls};
 use gridspan_workflow::stragglers::StragglerPolicy;
-use gridspan_workflow::study::{Ground, grounds};
+use gridspan_workflow::study::{StudyPlatform, study_platforms};
 use gridspan_workflow::wfcommons::{layered, load};
 use gridspan_workflow::{Mapping, TaskGraph};
 use std::path::Path;
@@ -88,17 +88,17 @@ struct Table {
 
 impl Table {
     fn new(graphs: &[(String, TaskGraph)]) -> Self {
-        let of_ground = |ground: &Ground| {
-            graphs.iter().map(|(_, graph)| Self::row(graph, ground)).collect::<Vec<_>>()
+        let of_platform = |study_platform: &StudyPlatform| {
+            graphs.iter().map(|(_, graph)| Self::row(graph, study_platform)).collect::<Vec<_>>()
         };
-        let cells = grounds().iter().map(of_ground).collect();
+        let cells = study_platforms().iter().map(of_platform).collect();
         let graphs =
             graphs.iter().map(|(name, graph)| (name.clone(), graph.tasks().len())).collect();
         Self { cells, graphs }
     }
 
-    fn row(graph: &TaskGraph, ground: &Ground) -> Vec<Cell> {
-        let platform = &ground.platform;
+    fn row(graph: &TaskGraph, study_platform: &StudyPlatform) -> Vec<Cell> {
+        let platform = &study_platform.platform;
         let cell = |execution: &Execution, predicted_s, planned_in_s| Cell {
             makespan_s: execution.makespan_s,
             predicted_s,
@@ -130,8 +130,8 @@ impl Table {
     fn print(&self) {
         let names: Vec<&str> = names().into_iter().chain(["gridrpc"]).collect();
         println!("makespan in s, by platform and workflow\n");
-        for (cells, ground) in self.cells.iter().zip(grounds()) {
-            println!("{}: {}", ground.name, ground.description);
+        for (cells, study_platform) in self.cells.iter().zip(study_platforms()) {
+            println!("{}: {}", study_platform.name, study_platform.description);
             print!("{:42} {:>6}", "workflow", "tasks");
             names.iter().for_each(|name| print!(" {name:>9}"));
             println!();
@@ -208,8 +208,8 @@ fn surprises(graphs: &[(String, TaskGraph)]) {
     );
     let mut ratios: Vec<[Vec<f64>; 4]> = vec![Default::default(); STRATEGIES.len()];
     for (_, graph) in graphs.iter().filter(|(_, graph)| graph.tasks().len() < 4000) {
-        for ground in grounds() {
-            study(graph, &ground, &mut ratios);
+        for study_platform in study_platforms() {
+            study(graph, &study_platform, &mut ratios);
         }
     }
     for (ratios, (name, rescue)) in ratios.iter().zip(STRATEGIES) {
@@ -219,22 +219,22 @@ fn surprises(graphs: &[(String, TaskGraph)]) {
     }
 }
 
-fn study(graph: &TaskGraph, ground: &Ground, ratios: &mut [[Vec<f64>; 4]]) {
-    let platform = &ground.platform;
+fn study(graph: &TaskGraph, study_platform: &StudyPlatform, ratios: &mut [[Vec<f64>; 4]]) {
+    let platform = &study_platform.platform;
     let map = |name: &str| by_name(name, 1).ok()?.map(graph, platform).ok();
     let mappings: Vec<Option<Mapping>> = STRATEGIES.iter().map(|(name, _)| map(name)).collect();
     for (kind, (is_noisy, is_slow)) in
         [(false, false), (true, false), (false, true), (true, true)].into_iter().enumerate()
     {
         for seed in 0..if kind == 0 { 1 } else { SEEDS } {
-            let surprises = draw(graph, ground, seed, is_noisy, is_slow);
+            let surprises = draw(graph, study_platform, seed, is_noisy, is_slow);
             let run = |(mapping, (_, rescue)): (&Option<Mapping>, &(_, StragglerPolicy))| {
                 let mapping = mapping.as_ref()?;
                 Some(execute(graph, platform, mapping, &surprises, *rescue).makespan_s)
             };
             let times: Vec<f64> = mappings.iter().zip(&STRATEGIES).filter_map(run).collect();
-            let knowing_s = knowing_s(graph, ground, &surprises);
-            let best_s = times.iter().copied().fold(knowing_s, f64::min);
+            let clairvoyant_s = clairvoyant_s(graph, study_platform, &surprises);
+            let best_s = times.iter().copied().fold(clairvoyant_s, f64::min);
             for (ratios, time_s) in ratios.iter_mut().zip(&times) {
                 ratios[kind].push(time_s / best_s);
             }
@@ -244,7 +244,7 @@ fn study(graph: &TaskGraph, ground: &Ground, ratios: &mut [[Vec<f64>; 4]]) {
 
 fn draw(
     graph: &TaskGraph,
-    ground: &Ground,
+    study_platform: &StudyPlatform,
     seed: u64,
     is_noisy: bool,
     is_slow: bool,
@@ -259,7 +259,7 @@ fn draw(
         surprises.tasks = graph.tasks().iter().map(|_| (SIGMA * normal()).exp()).collect();
     }
     if is_slow {
-        surprises.servers = vec![1.0; ground.platform.servers().len()];
+        surprises.servers = vec![1.0; study_platform.platform.servers().len()];
         let place = seed as usize * 5 % surprises.servers.len();
         surprises.servers[place] = SLOW;
     }
@@ -267,8 +267,12 @@ fn draw(
 }
 
 /// Returns the portfolio's makespan if it knows which server is slow.
-fn knowing_s(graph: &TaskGraph, ground: &Ground, surprises: &Perturbations) -> f64 {
-    let platform = &ground.platform;
+fn clairvoyant_s(
+    graph: &TaskGraph,
+    study_platform: &StudyPlatform,
+    surprises: &Perturbations,
+) -> f64 {
+    let platform = &study_platform.platform;
     let mut servers = platform.servers().to_vec();
     for (server, factor) in servers.iter_mut().zip(&surprises.servers) {
         server.speed /= factor;

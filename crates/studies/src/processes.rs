@@ -1,6 +1,31 @@
-//! The processor time of programs that a study has started.
+//! The processor time of this process and of programs that a study has started, and their
+//! processes.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
+use std::fs;
+
+/// Returns the processor seconds of all threads of this process.
+pub fn process_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Returns the processes that a process has started and that have not been waited for, by ascending
+/// number. Linux only; empty elsewhere.
+pub fn children(parent: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let child = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let process: u32 = path.file_name()?.to_str()?.parse().ok()?;
+        let status = fs::read_to_string(path.join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        (line.trim().parse() == Ok(parent)).then_some(process)
+    };
+    let mut children: Vec<u32> = entries.filter_map(child).collect();
+    children.sort_unstable();
+    children
+}
 
 /// Returns the processor seconds of the children of this process that have ended and were waited
 /// for, with those of their own children. In steps of 10 ms; Linux only.
@@ -9,7 +34,7 @@ use std::error::Error;
 ///
 /// If the system does not tell them.
 pub fn children_seconds() -> Result<f64, Box<dyn Error>> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let stat = fs::read_to_string("/proc/self/stat")?;
     // The name of the program, in parentheses, may have spaces.
     let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?;
     let mut ticks = fields.split_ascii_whitespace().skip(13).take(2).map(str::parse::<f64>);
@@ -20,8 +45,27 @@ pub fn children_seconds() -> Result<f64, Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
-    use super::children_seconds;
-    use std::process::Command;
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_child_is_found_until_it_was_waited_for() {
+        if !cfg!(target_os = "linux") {
+            return;
+        }
+        // It ends with its input.
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!(children(std::process::id()).contains(&child.id()));
+        child.wait().unwrap();
+        assert!(!children(std::process::id()).contains(&child.id()));
+    }
+
+    #[test]
+    fn the_time_of_this_process_grows_while_it_computes() {
+        let before = process_seconds();
+        let sum: u64 = (0..1_000_000).map(std::hint::black_box).sum();
+        assert!(process_seconds() > before, "{sum}");
+    }
 
     #[test]
     fn the_time_of_a_child_counts_once_it_was_waited_for() {

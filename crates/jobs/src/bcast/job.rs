@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 /// Number of first rounds of each size that are not counted, in which congestion windows open.
 const WARM_UP: u64 = 3;
 /// Maximum number of members that are the last contributor in turn when the reduction is measured.
-const CLOSERS_MAX: u32 = 16;
+const LAST_CONTRIBUTORS_MAX: u32 = 16;
 /// Number of measurements of the reduction with each last contributor.
 const CLOSINGS: u32 = 5;
 
@@ -179,7 +179,7 @@ impl Bench<'_> {
     /// Measures the reduction from the last contribution to the result, in ns, with several members
     /// in turn as the last contributor.
     async fn closings(&self) -> Result<Vec<f64>, JobError> {
-        let stride = self.nodes.div_ceil(CLOSERS_MAX).max(1);
+        let stride = self.nodes.div_ceil(LAST_CONTRIBUTORS_MAX).max(1);
         let mut closings_ns = Vec::new();
         for last in (0..self.nodes).step_by(stride as usize) {
             for _ in 0..CLOSINGS {

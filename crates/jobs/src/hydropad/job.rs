@@ -217,8 +217,8 @@ fn print(way: Way, outcome: &HydroOutcome) {
         account.energy_error(),
         end.error
     );
-    if account.hurried() > 0 {
-        println!("  the gas was faster than foreseen {} times", account.hurried());
+    if account.fast_steps() > 0 {
+        println!("  the gas was faster than foreseen {} times", account.fast_steps());
     }
     println!("  digests {:016x} {:016x}", end.digests[0], end.digests[1]);
 }

@@ -187,7 +187,7 @@ impl Options {
             report_every: self.report_every,
             frame_every: self.trajectory.as_ref().map_or(0, |_| self.every),
             sync_every: self.sync_every,
-            wander: self.migrate_randomly,
+            migrate_randomly: self.migrate_randomly,
             seed: self.seed,
             cost: self.cost,
             work: self.work,

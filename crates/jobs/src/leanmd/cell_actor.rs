@@ -28,8 +28,8 @@ use super::index::PairIx;
 use super::protocol::{Cell, CellInit, CellMessage, Pair, PairMessage};
 use super::schedule::{Schedule, WorkMode};
 
-/// Reciprocal of the probability that a cell migrates after a step, if actors wander.
-const WANDER_ODDS: u64 = 8;
+/// Reciprocal of the probability that a cell migrates after a step, if actors migrate at random.
+const MIGRATION_ODDS: u64 = 8;
 
 impl Actor for Cell {
     type Index = Ix3;
@@ -131,7 +131,7 @@ impl Cell {
         self.fingerprint.add(&self.atoms);
         self.report(schedule, cx);
         let name = u64::MAX - u64::from(self.number(cx).unwrap_or_default());
-        if let Some(toss) = schedule.wanders_at(self.step, name, WANDER_ODDS) {
+        if let Some(toss) = schedule.migrates_randomly_at(self.step, name, MIGRATION_ODDS) {
             cx.migrate_to(PeId(toss % cx.layout().pe_count()));
         }
         if self.step == schedule.steps {

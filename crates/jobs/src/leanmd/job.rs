@@ -215,12 +215,7 @@ impl Frames {
 
     /// Writes a frame. Returns the number of bytes in the file.
     fn write(&mut self, atoms: &[f64], step: u64, dt: f64) -> Result<u64, JobError> {
-        for Atom { id, species, position, velocity } in unpack(atoms) {
-            let id = id as usize;
-            self.system.species[id] = species;
-            self.system.positions[id] = position;
-            self.system.velocities[id] = velocity;
-        }
+        place(&mut self.system, atoms)?;
         let info = FrameInfo { step, time: step as f64 * dt, energy: None };
         write_frame(&mut self.to, &self.system, info)
             .and_then(|()| self.to.flush())
@@ -235,6 +230,27 @@ impl Frames {
     fn failed(&self, error: &io::Error) -> JobError {
         format!("cannot write {}: {error}", self.name).into()
     }
+}
+
+/// Overwrites atoms of a system with these, which are [packed](unpack). Fails if the system does
+/// not have one of them.
+fn place(system: &mut System, atoms: &[f64]) -> Result<(), JobError> {
+    let count = system.len();
+    for Atom { id, species, position, velocity } in unpack(atoms) {
+        let at = id as usize;
+        if at >= count || usize::from(species) >= system.names.len() {
+            return Err(format!(
+                "received atom {id} of species {species}, but the system has {count} atoms of {} \
+                 species; start all nodes from one build",
+                system.names.len()
+            )
+            .into());
+        }
+        system.species[at] = species;
+        system.positions[at] = position;
+        system.velocities[at] = velocity;
+    }
+    Ok(())
 }
 
 fn print_line(outcome: &MdOutcome) {
@@ -306,4 +322,24 @@ fn verify(
 
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_kernels::leanmd::packing::pack;
+
+    #[test]
+    fn atoms_that_the_system_does_not_have_are_refused() {
+        let mut system = System::at_rest(vec![[0.0; 3]; 2], [9.0; 3]);
+        let atom = Atom { id: 1, species: 0, position: [1.0; 3], velocity: [2.0; 3] };
+
+        place(&mut system, &pack(&[atom])).unwrap();
+
+        assert_eq!((system.positions[1], system.velocities[1]), ([1.0; 3], [2.0; 3]));
+        for wrong in [Atom { id: 2, ..atom }, Atom { species: 1, ..atom }] {
+            let error = place(&mut system, &pack(&[wrong])).unwrap_err().to_string();
+            assert!(error.contains("but the system has 2 atoms of 1 species"), "{error}");
+        }
+    }
 }

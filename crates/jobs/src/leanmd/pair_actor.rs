@@ -19,8 +19,8 @@ use super::index::PairIx;
 use super::protocol::{CellMessage, Pair, PairInit, PairMessage};
 use super::schedule::{Schedule, WorkMode};
 
-/// Reciprocal of the probability that a pair migrates after a step, if actors wander.
-const WANDER_ODDS: u64 = 16;
+/// Reciprocal of the probability that a pair migrates after a step, if actors migrate at random.
+const MIGRATION_ODDS: u64 = 16;
 
 thread_local! {
     /// Buffers of the kernel, shared by all pairs of a PE.
@@ -110,7 +110,7 @@ impl Pair {
             cx.contribute(Op::Concat, report, To::main());
         }
         let name = cx.index().key().0 as u64;
-        if let Some(toss) = schedule.wanders_at(self.step, name, WANDER_ODDS) {
+        if let Some(toss) = schedule.migrates_randomly_at(self.step, name, MIGRATION_ODDS) {
             cx.migrate_to(PeId(toss % cx.layout().pe_count()));
         }
         self.step += 1;

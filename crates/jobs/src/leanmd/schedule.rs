@@ -32,7 +32,7 @@ pub struct Schedule {
     /// Interval between sync points.
     pub sync_every: u64,
     /// Whether actors migrate at random.
-    pub wander: bool,
+    pub migrate_randomly: bool,
     /// Seed of the random migrations.
     pub seed: u64,
     /// Factor of compute costs in virtual time.
@@ -103,8 +103,8 @@ impl Schedule {
     /// Returns the destination of an actor that migrates at random after this step, as a number to
     /// take modulo the number of PEs; `None` if it stays. `name` distinguishes actors; one in
     /// `odds` migrates.
-    pub fn wanders_at(&self, step: u64, name: u64, odds: u64) -> Option<u32> {
-        if !self.wander {
+    pub fn migrates_randomly_at(&self, step: u64, name: u64, odds: u64) -> Option<u32> {
+        if !self.migrate_randomly {
             return None;
         }
         let bits = mix(self.seed ^ step.rotate_left(40) ^ name.wrapping_mul(GOLDEN_GAMMA));
@@ -173,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn actors_wander_with_the_given_odds_and_only_on_request() {
-        let asked = Schedule { wander: true, ..schedule() };
+    fn actors_migrate_at_random_with_the_given_odds_and_only_on_request() {
+        let asked = Schedule { migrate_randomly: true, ..schedule() };
         let went = |schedule: Schedule| {
-            (0..4000).filter(|&name| schedule.wanders_at(7, name, 8).is_some()).count()
+            (0..4000).filter(|&name| schedule.migrates_randomly_at(7, name, 8).is_some()).count()
         };
         assert!((400..600).contains(&went(asked)), "{}", went(asked));
         assert_eq!(went(schedule()), 0);
@@ -192,7 +192,7 @@ mod tests {
             report_every: 10,
             frame_every: 0,
             sync_every: 0,
-            wander: false,
+            migrate_randomly: false,
             seed: 1,
             cost: 1.0,
             work: WorkMode::Compute,

@@ -52,6 +52,15 @@ const TEST_KEYS: [[TestKey; 5]; 4] = [
     ],
 ];
 
+/// Fails if there are more ranks than keys.
+fn check_ranks(ranks: u32, class: ProblemClass) -> Result<(), RankError> {
+    let keys: u32 = 1 << class.of(KEY_BITS);
+    match ranks <= keys {
+        true => Ok(()),
+        false => Err(format!("{ranks} ranks for {keys} keys").into()),
+    }
+}
+
 /// Draws the keys of this rank.
 fn draw(world: &Comm, class: ProblemClass) -> Keys {
     Keys::new([class.of(KEY_BITS), class.of(VALUE_BITS)], world.size(), world.rank())
@@ -125,6 +134,7 @@ impl Kernel for Is {
     }
 
     async fn prepare(world: &Comm, class: ProblemClass) -> Result<Self, RankError> {
+        check_ranks(world.size(), class)?;
         let keys = draw(world, class);
         // One iteration that is not timed, as in NPB.
         rank(world, &keys).await?;
@@ -157,5 +167,17 @@ impl Kernel for Is {
             Check::new("published ranks", f64::from(right), f64::from(5 * ITERATIONS), 0.0),
             Check::new("sorted keys", f64::from(sorted), total, 0.0),
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_ranks_than_keys_are_refused() {
+        check_ranks(1 << 16, ProblemClass::S).unwrap();
+        let error = check_ranks((1 << 16) + 1, ProblemClass::S).unwrap_err();
+        assert_eq!(error.to_string(), "65537 ranks for 65536 keys");
     }
 }

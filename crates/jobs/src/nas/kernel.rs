@@ -177,8 +177,27 @@ impl<K: Kernel> KernelRank<K> {
 fn check(checks: &[Check]) -> Result<(), RankError> {
     let wrong = checks.iter().filter(|check| !check.is_right());
     let wrong: Vec<&str> = wrong.map(|check| check.name.as_str()).collect();
-    match wrong.is_empty() && !checks.is_empty() {
+    if checks.is_empty() {
+        return Err("verified: no (the kernel has no values to compare)".into());
+    }
+    match wrong.is_empty() {
         true => Ok(()),
         false => Err(format!("verified: no ({} differ)", wrong.join(", ")).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_and_missing_values_are_named() {
+        let values =
+            |found| [Check::new("zeta", found, 2.0, 1e-3), Check::new("rms", 1.0, 1.0, 0.0)];
+        let error = |checks: &[Check]| check(checks).unwrap_err().to_string();
+
+        check(&values(2.0)).unwrap();
+        assert!(error(&values(3.0)).contains("verified: no (zeta differ)"));
+        assert!(error(&[]).contains("verified: no (the kernel has no values to compare)"));
     }
 }

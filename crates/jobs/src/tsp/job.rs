@@ -38,10 +38,10 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
     let (root, sample) = first.ok_or("there is no such sample")?;
     let pool = grid.search_pool().await?;
     let begin = grid.now().await?;
-    let ShortestTour(Best { length, tour, looked }) = pool.run(Path(root)).await?;
+    let ShortestTour(Best { length, tour, examined }) = pool.run(Path(root)).await?;
     let elapsed = grid.now().await?.since(begin);
     println!(
-        "{} on {} PEs in {:.3} ms, {looked} partial tours examined",
+        "{} on {} PEs in {:.3} ms, {examined} partial tours examined",
         sample.name,
         grid.layout().pe_count(),
         elapsed.as_secs_f64() * 1e3,

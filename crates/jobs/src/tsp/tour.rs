@@ -30,7 +30,9 @@ impl Search for Path {
     fn visit(self, cx: &mut SearchContext<'_, Self>) {
         let Self(path) = self;
         let Some(sample) = path.sample() else {
-            return cx.fail("received a tour of an unknown sample; start all nodes from one build");
+            return cx.fail(
+                "received a path that is in no known sample; start all nodes from one build",
+            );
         };
         let mut best = Best::default();
         let mut share = |length: u32| {
@@ -42,17 +44,17 @@ impl Search for Path {
         // A shorter tour may have been found since this path was spawned.
         let known = share(u32::MAX);
         if path.lower(sample) >= known {
-            best.looked = 1;
+            best.examined = 1;
         } else if path.is_small(sample) {
             path.finish(sample, &mut best, &mut share);
         } else {
-            best.looked = 1;
+            best.examined = 1;
             // The newest task runs first: the nearest city.
             for path in path.split(sample, known).into_iter().rev() {
                 cx.spawn(Self(path));
             }
         }
-        cx.charge(COST * best.looked.try_into().unwrap_or(u32::MAX));
+        cx.charge(COST * best.examined.try_into().unwrap_or(u32::MAX));
         cx.total().0.merge(best);
     }
 }

@@ -18,7 +18,7 @@ pub struct Account {
     /// one direction.
     momentum: f64,
     /// Number of steps in which the gas swept more than once along each axis.
-    hurried: u32,
+    fast_steps: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,8 +48,11 @@ impl Account {
         }
         let squares = (0..3).map(|d| (dark.momentum[d] + gas.momentum[d]).powi(2));
         let one_way = (2.0 * mass * (dark.energy + gas.energy)).sqrt();
-        self.momentum = self.momentum.max(squares.sum::<f64>().sqrt() / one_way);
-        self.hurried += u32::from(gas.sweeps > 1);
+        let total = squares.sum::<f64>().sqrt();
+        // Matter at rest may have no energy either.
+        let momentum = if total == 0.0 { 0.0 } else { total / one_way };
+        self.momentum = larger(self.momentum, momentum);
+        self.fast_steps += u32::from(gas.sweeps > 1);
         self.first.get_or_insert(entry);
         self.last = Some(entry);
     }
@@ -78,8 +81,8 @@ impl Account {
     }
 
     /// Number of reported steps in which the gas was faster than foreseen.
-    pub fn hurried(&self) -> u32 {
-        self.hurried
+    pub fn fast_steps(&self) -> u32 {
+        self.fast_steps
     }
 
     /// Descriptions of the quantities whose error exceeds its tolerance.
@@ -98,6 +101,11 @@ impl Account {
     }
 }
 
+/// The larger of two numbers, or NaN if one of them is NaN, unlike [`f64::max`].
+fn larger(one: f64, other: f64) -> f64 {
+    if one.is_nan() || one > other { one } else { other }
+}
+
 /// The integral of the energy of gravity over the logarithm of the scale factor between two
 /// entries, with a power law between them.
 fn between(one: Entry, other: Entry) -> f64 {
@@ -111,7 +119,24 @@ fn between(one: Entry, other: Entry) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::problem::Problem;
     use super::*;
+
+    #[test]
+    fn a_momentum_that_is_no_number_stays_a_fault() {
+        let (problem, mut account) = (Problem::cube(4, 4), Account::default());
+        let report = Report { mass: 1.0, momentum: [0.0; 3], energy: 1.0, speed: 0.1, sweeps: 0 };
+        for (number, momentum) in [(0, 0.0), (1, f64::NAN), (2, 0.0)] {
+            let step = HydroStep { problem, number, scale: 1.0, before: 0.0, time: 0.1 };
+            let gas = Report { momentum: [momentum, 0.0, 0.0], ..report };
+            account.note(&step, -1.0, &report, &gas);
+        }
+
+        let faults = account.faults();
+
+        assert!(account.momentum_error().is_nan());
+        assert!(faults.iter().any(|fault| fault.starts_with("momentum is off by")), "{faults:?}");
+    }
 
     #[test]
     fn gravity_that_is_a_power_of_the_scale_is_integrated_exactly() {

@@ -26,12 +26,12 @@ pub struct Best {
     /// The shortest tour.
     pub tour: Vec<u8>,
     /// Number of paths examined.
-    pub looked: u64,
+    pub examined: u64,
 }
 
 impl Default for Best {
     fn default() -> Self {
-        Self { length: u32::MAX, tour: Vec::new(), looked: 0 }
+        Self { length: u32::MAX, tour: Vec::new(), examined: 0 }
     }
 }
 
@@ -41,7 +41,7 @@ impl Best {
         if other.length < self.length {
             (self.length, self.tour) = (other.length, other.tour);
         }
-        self.looked += other.looked;
+        self.examined += other.examined;
     }
 }
 
@@ -54,9 +54,24 @@ impl PartialTour {
         Some((path, &SAMPLES[position]))
     }
 
-    /// The sample, if this build has it.
+    /// The sample, if this build has it, and if this is a path through its cities: a received one
+    /// may be anything.
     pub fn sample(&self) -> Option<&'static Sample> {
-        SAMPLES.get(usize::from(self.sample))
+        SAMPLES.get(usize::from(self.sample)).filter(|sample| self.is_path(sample))
+    }
+
+    /// Whether this path visits cities of the sample once each, from city 0.
+    fn is_path(&self, sample: &Sample) -> bool {
+        let Some(path) = self.cities.get(..usize::from(self.depth)) else { return false };
+        let is_city = |&city: &u8| usize::from(city) < sample.cities;
+        if path.first() != Some(&0) || !path.iter().all(is_city) {
+            return false;
+        }
+        let visited = path.iter().fold(0_u32, |visited, &city| visited | 1 << city);
+        let steps = path.iter().zip(&path[1..]);
+        let length: u32 = steps.map(|(&a, &b)| sample.distance(a.into(), b.into())).sum();
+        visited.count_ones() as usize == path.len()
+            && (visited, length) == (self.visited, self.length)
     }
 
     fn last(&self) -> usize {
@@ -122,12 +137,12 @@ impl PartialTour {
     /// publishes the length of a tour, unless it is `u32::MAX`, and returns that of the shortest
     /// known one.
     pub fn finish(self, sample: &Sample, best: &mut Best, share: &mut impl FnMut(u32) -> u32) {
-        best.looked += 1;
+        best.examined += 1;
         if usize::from(self.depth) == sample.cities {
             let length = self.length + sample.distance(self.last(), 0);
             share(length);
             let tour = self.cities[..sample.cities].to_vec();
-            return best.merge(Best { length, tour, looked: 0 });
+            return best.merge(Best { length, tour, examined: 0 });
         }
         for path in self.next(sample) {
             if path.lower(sample) < share(u32::MAX) {
@@ -140,6 +155,31 @@ impl PartialTour {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_paths_through_cities_of_a_sample_have_one() {
+        let (path, sample) = PartialTour::first("burma14", 0).unwrap();
+        let longer = path.split(sample, u32::MAX)[0];
+        assert!(path.sample().is_some() && longer.sample().is_some());
+
+        let of = |at: usize, city| {
+            let mut cities = longer.cities;
+            cities[at] = city;
+            PartialTour { cities, ..longer }
+        };
+        for wrong in [
+            PartialTour { sample: SAMPLES.len() as u8, ..longer },
+            PartialTour { depth: 0, visited: 0, length: 0, ..longer },
+            PartialTour { depth: u8::MAX, ..longer },
+            PartialTour { visited: 1, ..longer },
+            PartialTour { length: u32::MAX, ..longer },
+            of(1, 0),
+            of(1, 14),
+            of(1, u8::MAX),
+        ] {
+            assert!(wrong.sample().is_none(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn samples_are_complete_and_no_bound_is_above_the_optimum() {

@@ -50,6 +50,18 @@ fn rounds_are_steps_where_messages_have_some() {
 }
 
 #[test]
+fn messages_after_the_last_round_belong_to_none() {
+    let steps = 0..u64::from(ROUNDS_MAX) + 2;
+    let handling = |step| Handling { step: Some(step), ..Handling::default() };
+    let mut handlings: Vec<Handling> = steps.map(handling).collect();
+
+    assert_eq!(rounds_of_steps(&mut handlings), ROUNDS_MAX);
+
+    let last: Vec<_> = handlings.iter().rev().take(3).map(|handling| handling.round).collect();
+    assert_eq!(last, [None, None, Some(ROUNDS_MAX - 1)]);
+}
+
+#[test]
 fn missing_senders_are_refused() {
     let mut recording = exchange().recording();
     recording.pes[0].spans.remove(2);

@@ -161,7 +161,7 @@ impl Client {
         let traceparent = context_of(&span);
         let call = Request::Call(TextCall { number: 0, function, arguments, timeout, traceparent });
         let limit = timeout.saturating_mul(ATTEMPTS).saturating_add(PATIENCE);
-        let asked = self.within(limit, self.insist(&call)).instrument(span.clone());
+        let asked = self.within(limit, self.request_again_if_lost(&call)).instrument(span.clone());
         let outcome = match asked.await {
             Ok(Response::Called(outcome)) => Ok(outcome),
             Ok(_) => Err(RemoteError::Malformed("another answer than results".to_owned())),
@@ -176,7 +176,7 @@ impl Client {
     }
 
     /// Sends a request, and sends it again, up to [`AGAIN_MAX`] times, if the registry is lost.
-    async fn insist(&self, request: &Request) -> Result<Response, RemoteError> {
+    async fn request_again_if_lost(&self, request: &Request) -> Result<Response, RemoteError> {
         let (mut registry, mut again) = (self.registry().await?, 0);
         loop {
             match request_response(&registry, request).await {

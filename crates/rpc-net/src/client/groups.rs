@@ -10,6 +10,7 @@ use crate::client::store::ClientStore;
 use crate::client::task_client::dice;
 use crate::execution::driver::execute_group;
 use crate::execution::events::{Contact, Plan};
+use crate::lock::lock;
 use crate::registry::link_table::LINKS_MAX;
 use crate::wire::messages::{KnownVersions, ListedServer, Request};
 use crate::wire::token::{RemoteError, Token};
@@ -22,7 +23,7 @@ use gridspan_workflow::heuristics::Heuristic;
 use gridspan_workflow::{DataId, Platform};
 use quinn::Connection;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -56,10 +57,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 struct KnownServers {
     server_list: ServerList,
     members: ConnectionPool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn other(error: &RemoteError) -> RpcError {

@@ -10,7 +10,6 @@ use gridspan_rpc::calls::{RpcError, ServerCard, Signature};
 use gridspan_rpc::group::Encoded;
 use gridspan_rpc::group::error_of;
 use gridspan_topology::Link;
-use gridspan_workflow::execution::TaskFailure;
 use gridspan_workflow::stragglers::StragglerPolicy;
 use gridspan_workflow::{
     ClientSpec, DataId, Endpoint, GraphBuilder, Mapping, Platform, ServerId, ServerSpec, Site,
@@ -156,18 +155,6 @@ impl<M: FnMut(u32)> GroupEvents for PendingCall<'_, M> {
     fn made(&mut self, _task: TaskId, server: ServerId, times: &Times) {
         self.made = Some((server, times.sizes.clone()));
     }
-
-    fn has(&mut self, _data: DataId, _server: ServerId) {}
-
-    fn has_not(&mut self, _data: DataId, _server: ServerId) {}
-
-    fn part(&mut self, _from: ServerId, _to: ServerId) {}
-
-    fn relayed(&mut self, _data: DataId, _bytes: Vec<u8>) {}
-
-    fn spent(&mut self, _data: DataId) {}
-
-    fn failed(&mut self, _task: TaskId, _first: TaskId, _failure: &TaskFailure) {}
 }
 
 impl<M> Drop for PendingCall<'_, M> {

@@ -2,12 +2,13 @@
 //! not reach each other.
 
 use crate::client::task_client::Supply;
+use crate::lock::lock;
 use bytes::Bytes;
 use gridspan_rpc::calls::ServerCard;
 use gridspan_rpc::group::{Encoded, Freed};
 use gridspan_workflow::ServerId;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Time for which servers that did not reach each other do not try again, because each attempt
@@ -32,10 +33,6 @@ struct State {
     sizes: BTreeMap<(u32, u32), u64>,
     /// Pairs of servers of which the second did not reach the first, and the time of the attempt.
     apart: BTreeMap<(u32, u32), Instant>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ClientStore {

@@ -6,6 +6,7 @@ use crate::client::platform::platform;
 use crate::client::task_client::{Supply, dice};
 use crate::execution::driver::execute_group;
 use crate::execution::events::{Contact, GroupEvents, Plan};
+use crate::lock::lock;
 use crate::wire::messages::{ListedServer, Request, Times, Work};
 use crate::wire::token::RemoteError;
 use crate::wire::transfer::BYTES_MAX;
@@ -17,7 +18,7 @@ use gridspan_workflow::execution::TaskFailure;
 use gridspan_workflow::stragglers::StragglerPolicy;
 use gridspan_workflow::{DataId, Mapping, Platform, ServerId, TaskGraph, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use thiserror::Error;
 
 /// Reason why a workflow was not executed.
@@ -53,10 +54,6 @@ pub struct EmulatedRun {
 /// Sizes in bytes of the data that the client forwards between servers, by the numbers of the group
 /// and the datum.
 type Relayed = Arc<Mutex<BTreeMap<(u64, u32), u64>>>;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl EmulatedRun {
     /// Connects to the servers of a registry, and leaves out those that cannot be reached. `data`

@@ -26,7 +26,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) group: u64,
 }
 
-/// Describes the tasks of a group, and receives its events.
+/// Describes the tasks of a group, and receives its events. A receiver that does not keep track of
+/// the data of servers ignores the events that have a default.
 pub(crate) trait GroupEvents {
     /// Returns the work of a task.
     fn work(&self, task: TaskId) -> Work;
@@ -43,17 +44,17 @@ pub(crate) trait GroupEvents {
     /// Called when a server has made the outputs of a task.
     fn made(&mut self, task: TaskId, server: ServerId, times: &Times);
     /// Called when a server has fetched data.
-    fn has(&mut self, data: DataId, server: ServerId);
+    fn has(&mut self, _data: DataId, _server: ServerId) {}
     /// Called when a server no longer has data.
-    fn has_not(&mut self, data: DataId, server: ServerId);
+    fn has_not(&mut self, _data: DataId, _server: ServerId) {}
     /// Called when server `to` does not reach server `from`, which has data.
-    fn part(&mut self, from: ServerId, to: ServerId);
+    fn part(&mut self, _from: ServerId, _to: ServerId) {}
     /// Called when data has come to the client, for servers that will request it.
-    fn relayed(&mut self, data: DataId, bytes: Vec<u8>);
+    fn relayed(&mut self, _data: DataId, _bytes: Vec<u8>) {}
     /// Called when no server will request relayed data any longer.
-    fn spent(&mut self, data: DataId);
+    fn spent(&mut self, _data: DataId) {}
     /// Called when a task has failed: `first`, or one that depends on it.
-    fn failed(&mut self, task: TaskId, first: TaskId, failure: &TaskFailure);
+    fn failed(&mut self, _task: TaskId, _first: TaskId, _failure: &TaskFailure) {}
 }
 
 /// The execution of a group, and the first task that failed, with its reason.

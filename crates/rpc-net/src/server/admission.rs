@@ -6,10 +6,11 @@
 //! proven; beyond it, the sender must answer a Retry packet (RFC 9000, section 8.1.2), so that
 //! forged addresses take no more places.
 
+use crate::lock::lock;
 use crate::server::connection_table::{Connections, Full};
 use quinn::{Connection, Incoming, VarInt};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -151,10 +152,6 @@ impl Drop for Handshake {
     fn drop(&mut self) {
         let _evicted = lock(&self.handshakes).remove(self.number);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

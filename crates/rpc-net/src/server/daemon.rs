@@ -1,6 +1,7 @@
 //! A daemon: opens a registry and answers requests until it is stopped.
 
 use crate::client::task_client::dice;
+use crate::lock::lock;
 use crate::registry::link_table::LinkTable;
 use crate::registry::route::Route;
 use crate::registry::server_table::ServerTable;
@@ -24,7 +25,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -78,10 +79,6 @@ struct Daemon<C: Catalogue> {
     is_back: bool,
     /// The task server, if the daemon executes anything itself.
     task_server: Option<Arc<TaskServer<C>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl OpenedDaemon {

@@ -101,13 +101,12 @@ async fn task<C: Catalogue>(
 }
 
 async fn pour(bytes: u64, send: &mut SendStream) {
-    let mut poured = async || -> Result<(), RemoteError> {
+    let mut poured = async || -> Result<(), quinn::WriteError> {
         let mut left = bytes.min(POUR_BYTES_MAX) as usize;
         while left > 0 {
             let segment = Bytes::from_static(&POUR_SEGMENT[..left.min(POUR_SEGMENT.len())]);
             left -= segment.len();
-            let written = send.write_chunk(segment).await;
-            written.map_err(|error| RemoteError::Malformed(error.to_string()))?;
+            send.write_chunk(segment).await?;
         }
         // This succeeds, because the stream is not closed yet.
         let _ = send.finish();

@@ -23,10 +23,10 @@ const POUR_BYTES_MAX: u64 = 16 << 20;
 /// Factor by which each further transfer is larger.
 const POUR_GROWTH: u64 = 4;
 /// Time that a transfer must take to show a link's bandwidth.
-const TELLING: Duration = Duration::from_millis(50);
+const TRANSFER_MIN: Duration = Duration::from_millis(50);
 /// Number of round trips that a transfer must take as well, because a connection needs some of them
 /// to find out how much it may send.
-const ROUND_TRIPS_TO_TELL: u32 = 5;
+const ROUND_TRIPS_MIN: u32 = 5;
 /// Number of bytes below which a transfer of data is not evaluated.
 const FLOW_BYTES_MIN: u64 = 256 << 10;
 /// Number of transfers of one size that must all take long enough; the fastest counts. A single one
@@ -94,15 +94,15 @@ pub(crate) async fn measured(connection: &Connection, wants_rate: bool) -> Optio
     }
     let mut sample = LinkSample { round_trip: Some(round_trip), ..LinkSample::default() };
     if wants_rate {
-        sample.rate = rate(telling(connection, round_trip).await?);
+        sample.rate = rate(sufficient_flow(connection, round_trip).await?);
         sample.is_full = true;
     }
     Some(sample)
 }
 
 /// Returns a flow that is long enough to show the link's bandwidth, or the longest permitted one.
-async fn telling(connection: &Connection, round_trip: Duration) -> Option<Flow> {
-    let enough = TELLING.max(round_trip * ROUND_TRIPS_TO_TELL);
+async fn sufficient_flow(connection: &Connection, round_trip: Duration) -> Option<Flow> {
+    let enough = TRANSFER_MIN.max(round_trip * ROUND_TRIPS_MIN);
     let mut bytes = POUR_BYTES;
     loop {
         let mut fastest = pour(connection, bytes).await?;
@@ -129,7 +129,7 @@ fn rate(flow: Flow) -> Option<Bandwidth> {
 /// bound; `None` if it was too small.
 fn of_flow(flow: Flow, round_trip: Duration) -> Option<LinkSample> {
     let rate = rate(flow).filter(|_| flow.bytes >= FLOW_BYTES_MIN)?;
-    let is_full = flow.all >= TELLING.max(round_trip * ROUND_TRIPS_TO_TELL);
+    let is_full = flow.all >= TRANSFER_MIN.max(round_trip * ROUND_TRIPS_MIN);
     Some(LinkSample { rate: Some(rate), is_full, ..LinkSample::default() })
 }
 

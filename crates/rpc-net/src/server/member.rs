@@ -1,6 +1,7 @@
 //! A server that joins the registry of a daemon, and joins again when the registry is back.
 
 use crate::client::by_name::Client;
+use crate::lock::lock;
 use crate::server::admission::{Admission, Place};
 use crate::server::executor::Executor;
 use crate::server::groups::Groups;
@@ -15,7 +16,7 @@ use crate::wire::token::{RemoteError, Token};
 use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
 use quinn::{Connection, Endpoint, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -213,8 +214,4 @@ async fn response<C: Catalogue>(
             Response::Called(Err(RpcError::RpcRefused { reason }))
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,6 +11,7 @@ mod peers;
 mod tests;
 
 use self::peers::Peers;
+use crate::lock::lock;
 use crate::server::executor::Executor;
 use crate::server::groups::Groups;
 use crate::server::object_cache::{ObjectCache, Place};
@@ -22,7 +23,7 @@ use gridspan_rpc::group::{Encoded, Room};
 use quinn::{Connection, Endpoint, SendStream};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -57,10 +58,6 @@ pub(crate) struct TaskServer<C: Catalogue> {
     peers: Peers,
     /// Flows of data from other servers, since they were last taken.
     flows: Mutex<BTreeMap<SocketAddr, Flow>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<C: Catalogue> TaskServer<C> {
@@ -171,7 +168,9 @@ impl<C: Catalogue> TaskServer<C> {
             () = &mut unwanted => return Err(TaskError::Refused("the call was given up".to_owned())),
         };
         let place = Executor::<C>::place_of_task(order.place);
-        let pass = self.executor.enter(place, &mut unwanted).await.map_err(task_error)?;
+        // The function has not run, so it has not failed.
+        let refused = |error: RpcError| TaskError::Refused(error.to_string());
+        let pass = self.executor.enter(place, &mut unwanted).await.map_err(refused)?;
         let start_s = seconds();
         let made = self.compute(&order, unwanted, begun).await?;
         drop(pass);

@@ -11,6 +11,7 @@ use gridspan_topology::{LinkEstimate, LinkSample};
 use quinn::{Connection, RecvStream, SendStream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -278,15 +279,12 @@ pub(crate) async fn request_response(
     })
 }
 
-/// Writes a whole message to a stream.
-pub(crate) async fn write_message<T: Serialize>(
-    to: &mut SendStream,
-    what: &T,
-) -> Result<(), RemoteError> {
-    let malformed = |error: String| RemoteError::Malformed(error);
-    let text = serde_json::to_vec(what).map_err(|error| malformed(error.to_string()))?;
-    to.write_all(&text).await.map_err(|error| malformed(error.to_string()))?;
-    to.finish().map_err(|error| malformed(error.to_string()))
+/// Writes a whole message to a stream. Fails if the other side does not read all of it, or the
+/// connection has ended.
+pub(crate) async fn write_message<T: Serialize>(to: &mut SendStream, what: &T) -> io::Result<()> {
+    let text = serde_json::to_vec(what)?;
+    to.write_all(&text).await?;
+    Ok(to.finish()?)
 }
 
 /// Reads a whole message from a stream, and claims its bytes from a budget.

@@ -1,9 +1,9 @@
 //! Transfers of group data, as bytes instead of JSON, and measurements of their rates.
 
 use crate::wire::messages::{Request, write_message};
-use crate::wire::token::RemoteError;
 use bytes::Bytes;
 use quinn::{Connection, RecvStream, SendStream, VarInt};
+use std::io;
 use std::time::{Duration, Instant};
 
 /// Number of bytes of a stream that are taken from the network at once.
@@ -106,9 +106,8 @@ pub(crate) async fn pour(from: &Connection, bytes: u64) -> Option<Flow> {
 async fn request_response(
     connection: &Connection,
     request: &Request,
-) -> Result<(SendStream, RecvStream), RemoteError> {
-    let away = |error| RemoteError::away(connection.remote_address(), &error);
-    let (mut send, receive) = connection.open_bi().await.map_err(away)?;
+) -> io::Result<(SendStream, RecvStream)> {
+    let (mut send, receive) = connection.open_bi().await?;
     write_message(&mut send, request).await?;
     Ok((send, receive))
 }

@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for Ballast {
         let ballast = Self(Vec::deserialize(deserializer)?);
         let refused = ledger::with(|ledger| {
             let refused = ledger.refusal > 0.0 && ledger.dice.chance(ledger.refusal);
-            ledger.doings.refusals += u64::from(refused);
+            ledger.actions.refusals += u64::from(refused);
             refused
         });
         match refused {

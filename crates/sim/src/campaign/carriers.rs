@@ -112,7 +112,7 @@ impl Phases {
         self.carriers.broadcast(Carry::Produce { round, phase });
         grid.completion(phase).await?;
         ledger::with(|ledger| {
-            ledger.doings.phases += 1;
+            ledger.actions.phases += 1;
             ledger.completed();
         });
         Ok(())

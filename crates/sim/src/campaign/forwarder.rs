@@ -34,7 +34,7 @@ impl Actor for Forwarder {
 
     fn create(readers: Self::Init, _cx: &mut Context<'_, Self>) -> Self {
         let ballast = ledger::with(|ledger| {
-            ledger.notes.clerks += 1;
+            ledger.notes.forwarders_and_readers += 1;
             Ballast::of(ledger)
         });
         Self { readers, counts: BTreeMap::new(), ballast }

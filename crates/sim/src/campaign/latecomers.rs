@@ -145,7 +145,7 @@ impl Actor for Latecomer {
             }
             Late::Result { round, total } => ledger::with(|ledger| {
                 ledger.result(id, round, &total);
-                ledger.doings.across += 1;
+                ledger.actions.across += 1;
                 let count = total.1.count;
                 if count != SECTION {
                     ledger.violated(format!("{count} members contributed to round {round}"));
@@ -213,7 +213,7 @@ fn send(left: u8, cx: &mut Context<'_, Latecomer>) {
 fn ask(cx: &mut Context<'_, Latecomer>) {
     let (me, to) = (cx.me().id(), anyone(cx));
     let (token, number) = ledger::with(|ledger| {
-        ledger.doings.questions += 1;
+        ledger.actions.questions += 1;
         (ledger.begun(me), ledger.sent(me, &[to.id()], 0))
     });
     let must = stays(to.index().0);

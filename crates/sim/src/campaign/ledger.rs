@@ -5,9 +5,9 @@
 //! handlers call the model as they run, and the model records the first violation. Whenever the
 //! coordinator finds quiescence, the model checks that nothing is missing.
 
+use super::action_counts::ActionCounts;
 use super::bonds::Bonds;
 use super::broadcasts::{Broadcasts, LARGE_AMID_ONE_IN};
-use super::doings::Doings;
 use super::interleaving::Interleaving;
 use super::items::Items;
 use super::notes::Notes;
@@ -70,7 +70,7 @@ pub(super) struct Ledger {
     /// Collections whose members are created by the first message to them.
     pub(super) on_demand: BTreeSet<CollectionId>,
     pub(super) bonds: Bonds,
-    pub(super) doings: Doings,
+    pub(super) actions: ActionCounts,
     /// Probability that an arriving member is refused. It is 0 until the job has begun, because the
     /// runtime finds the structure of types by decoding values, once per process.
     pub(super) refusal: f64,
@@ -95,7 +95,7 @@ pub(super) fn install(dice: Dice, is_balanced: bool) {
         items: Items::default(),
         on_demand: BTreeSet::new(),
         bonds: Bonds::default(),
-        doings: Doings::default(),
+        actions: ActionCounts::default(),
         refusal: 0.0,
         problem: None,
     };
@@ -188,7 +188,7 @@ impl Ledger {
     /// Number of actors that live: members, forwarders, readers and carriers.
     pub(super) fn living_count(&self) -> u64 {
         let here = self.members.values().filter(|life| matches!(life, Life::Here { .. }));
-        here.count() as u64 + self.notes.clerks + self.items.carriers
+        here.count() as u64 + self.notes.forwarders_and_readers + self.items.carriers
     }
 
     /// Returns the index for a new member of a collection: a new one, or that of a destroyed
@@ -199,7 +199,7 @@ impl Ledger {
         };
         let gone: Vec<i32> = self.members.iter().filter_map(gone).collect();
         match gone.is_empty() || self.dice.chance(0.5) {
-            true => fresh + self.doings.insertions as i32,
+            true => fresh + self.actions.insertions as i32,
             false => self.dice.one_of(&gone),
         }
     }
@@ -207,8 +207,8 @@ impl Ledger {
     pub(super) fn insertion_asked(&mut self, id: ActorId) {
         let again = self.members.contains_key(&id);
         self.members.insert(id, Life::Expected { again });
-        self.doings.insertions += 1;
-        self.doings.insertions_again += u64::from(again);
+        self.actions.insertions += 1;
+        self.actions.insertions_again += u64::from(again);
     }
 
     pub(super) fn created(&mut self, id: ActorId, pe: PeId) {
@@ -229,7 +229,7 @@ impl Ledger {
     fn created_on_demand(&mut self, id: ActorId) {
         let mut channels = self.channels.iter();
         let is_demanded = channels.any(|((_, to, _), sent)| *to == id && !sent.is_empty());
-        self.doings.on_demand += 1;
+        self.actions.on_demand += 1;
         if !is_demanded {
             self.violated(format!("{id:?} was created, but no message to it is on its way"));
         }
@@ -252,7 +252,7 @@ impl Ledger {
             ));
         }
         self.members.insert(id, Life::Here { moves, pe });
-        self.doings.migrations += 1;
+        self.actions.migrations += 1;
     }
 
     /// Notes that a member ends itself. A second time in one handler has no effect, even if the
@@ -272,7 +272,7 @@ impl Ledger {
         self.broadcasts.left(id);
         self.unordered.left(id);
         self.rounds.left(id);
-        self.doings.destructions += 1;
+        self.actions.destructions += 1;
     }
 
     /// Records a broadcast that is about to be requested, and returns its number and payload. One
@@ -283,17 +283,17 @@ impl Ledger {
         to: CollectionId,
         large_one_in: u64,
     ) -> (u64, Vec<u8>) {
-        self.doings.broadcasts += 1;
+        self.actions.broadcasts += 1;
         let number = self.broadcasts.asked(from, to);
         self.interleaving.broadcast_asked(from, to, number);
         let load = self.broadcasts.load(number, large_one_in, &mut self.dice);
-        self.doings.large_broadcasts += u64::from(!load.is_empty() && from != MAIN);
+        self.actions.large_broadcasts += u64::from(!load.is_empty() && from != MAIN);
         (number, load)
     }
 
     /// Records an unordered broadcast that is about to be sent, and returns its number and payload.
     pub(super) fn sent_unordered(&mut self, to: CollectionId) -> (u64, Vec<u8>) {
-        self.doings.unordered_broadcasts += 1;
+        self.actions.unordered_broadcasts += 1;
         let number = self.unordered.sent(to);
         let is_large = self.dice.below(LARGE_AMID_ONE_IN) == 0;
         (number, if is_large { load(number) } else { Vec::new() })
@@ -326,7 +326,7 @@ impl Ledger {
             };
             let sent = Sent { number, due };
             self.channels.entry((from, to, priority)).or_default().push_back(sent);
-            self.doings.messages += 1;
+            self.actions.messages += 1;
         }
         number
     }
@@ -447,7 +447,7 @@ impl Ledger {
 
     /// Checks that nothing is on its way or missing, when the coordinator has found quiescence.
     pub(super) fn quiet(&mut self) {
-        self.doings.quiescences += 1;
+        self.actions.quiescences += 1;
         // A message that is not due was dropped, or will never arrive.
         self.channels.values_mut().for_each(|queue| queue.retain(|sent| sent.due));
         self.channels.retain(|_, queue| !queue.is_empty());

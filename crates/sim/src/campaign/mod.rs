@@ -29,11 +29,11 @@
 //!
 //! [`Planted`] bugs show that the campaign finds bugs.
 
+mod action_counts;
 mod ballast;
 mod bonds;
 mod broadcasts;
 mod carriers;
-mod doings;
 mod forwarder;
 mod interleaving;
 mod items;
@@ -52,7 +52,7 @@ mod scenario;
 mod script;
 mod unordered;
 
-pub use doings::Doings;
+pub use action_counts::ActionCounts;
 pub use runner::{Campaign, CampaignFailure, CampaignReport, run_scenario};
 pub use scenario::Scenario;
 

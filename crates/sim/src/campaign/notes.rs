@@ -18,7 +18,7 @@ pub(super) struct Notes {
     ways: BTreeMap<(i32, i32), Way>,
     numbers: u64,
     /// Number of forwarders and readers that were created.
-    pub(super) clerks: u64,
+    pub(super) forwarders_and_readers: u64,
 }
 
 impl Notes {

@@ -67,7 +67,7 @@ impl<const ROLE: u8> Actor for Partner<ROLE> {
         let (id, pe) = (cx.me().id(), cx.pe());
         let ballast = ledger::with(|ledger| {
             ledger.created(id, pe);
-            ledger.doings.partners += 1;
+            ledger.actions.partners += 1;
             Ballast::of(ledger)
         });
         Self { moves: 0, bundle, ballast }

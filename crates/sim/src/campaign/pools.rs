@@ -83,8 +83,8 @@ pub(super) async fn count_trees(grid: &Grid) -> Result<(), JobError> {
     tasks.close();
     searches.close();
     ledger::with(|ledger| {
-        ledger.doings.tasks += counted + visited;
-        ledger.doings.pools += 2;
+        ledger.actions.tasks += counted + visited;
+        ledger.actions.pools += 2;
         for (count, teeth) in [(counted, one.1), (visited, other.1)] {
             if count != 1 << teeth {
                 ledger.violated(format!("a tree of 2^{teeth} nodes was counted as {count}"));

@@ -319,7 +319,7 @@ impl World {
         let me = cx.me().id();
         let (to, token, number, patient) = ledger::with(|ledger| {
             let to = self.anyone(ledger);
-            ledger.doings.questions += 1;
+            ledger.actions.questions += 1;
             let patient = to.collection == self.old.id() && ledger.dice.chance(0.9);
             (to, ledger.begun(me), ledger.sent(me, &[to], 0), patient)
         });

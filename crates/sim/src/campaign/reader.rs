@@ -22,7 +22,7 @@ impl Actor for Reader {
     type Message = Told;
 
     fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
-        ledger::with(|ledger| ledger.notes.clerks += 1);
+        ledger::with(|ledger| ledger.notes.forwarders_and_readers += 1);
         Self
     }
 

@@ -1,6 +1,6 @@
 //! Runs many seeds and adds up their results.
 
-use super::doings::Doings;
+use super::action_counts::ActionCounts;
 use super::{Planted, Scenario, ledger};
 use crate::faults::{FaultCounts, QuicCounts};
 use crate::report::{Ending, SimReport};
@@ -68,7 +68,7 @@ impl Campaign {
     fn run_seed(&self, seed: u64) -> CampaignReport {
         let duration = Duration::from_secs(self.virtual_seconds);
         let scenario = Scenario::new(seed, duration, self.planted);
-        let (report, doings, problem) = run_scenario(&scenario, false);
+        let (report, actions, problem) = run_scenario(&scenario, false);
         CampaignReport {
             runs: 1,
             quic_runs: u64::from(scenario.faults.quic.is_some()),
@@ -76,7 +76,7 @@ impl Campaign {
             events: report.events,
             messages: report.messages,
             frames: report.frames,
-            doings,
+            actions,
             faults: report.faults,
             quic: report.quic,
             failure: problem.map(|what| CampaignFailure {
@@ -91,7 +91,7 @@ impl Campaign {
 
 /// Runs one scenario, with a log of its events if `log`. Returns the report, the counts of actions,
 /// and the violation, if any.
-pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Option<String>) {
+pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, ActionCounts, Option<String>) {
     scenario.install_model();
     let report = match scenario.simulation(log) {
         Ok(mut simulation) => {
@@ -113,17 +113,17 @@ pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Optio
     let Some(ledger) = ledger::take() else {
         unreachable!("the model was installed above and only this function takes it")
     };
-    let mut doings = ledger.doings;
-    (doings.reductions, doings.syncs) = ledger.rounds.completed();
-    (doings.notes, doings.replicas) = (ledger.notes.count(), report.statistics.replicas);
-    doings.handovers = report.statistics.handovers;
-    doings.guests = scenario.guests.len() as u64;
+    let mut actions = ledger.actions;
+    (actions.reductions, actions.syncs) = ledger.rounds.completed();
+    (actions.notes, actions.replicas) = (ledger.notes.count(), report.statistics.replicas);
+    actions.handovers = report.statistics.handovers;
+    actions.guests = scenario.guests.len() as u64;
     let problem = match (ledger.problem(), &report.outcome) {
         (Some(problem), _) => Some(format!("{problem} ({})", report.pending)),
         (None, Err(error)) => Some(error.to_string()),
         (None, Ok(())) => leftovers(&report, ledger.living_count()),
     };
-    (report, doings, problem)
+    (report, actions, problem)
 }
 
 /// Whether work is pending that a quiescent job cannot have.
@@ -184,7 +184,7 @@ pub struct CampaignReport {
     /// Number of frames between nodes.
     pub frames: u64,
     /// Counts of the jobs' actions.
-    pub doings: Doings,
+    pub actions: ActionCounts,
     /// Counts of injected faults.
     pub faults: FaultCounts,
     /// Counts of events on QUIC connections.
@@ -201,7 +201,7 @@ impl CampaignReport {
         self.events += other.events;
         self.messages += other.messages;
         self.frames += other.frames;
-        self.doings += other.doings;
+        self.actions += other.actions;
         self.faults += other.faults;
         self.quic += other.quic;
         let later = |this: &CampaignFailure, that: &CampaignFailure| this.seed > that.seed;
@@ -215,10 +215,10 @@ impl CampaignReport {
 
 impl fmt::Display for CampaignReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, quic_runs, events, messages, frames, doings, faults, quic, .. } = self;
+        let Self { runs, quic_runs, events, messages, frames, actions, faults, quic, .. } = self;
         writeln!(f, "{runs} seeds, {:.0} virtual seconds", self.virtual_time.as_secs_f64())?;
         writeln!(f, "  {events} events, {messages} messages handled, {frames} frames")?;
-        writeln!(f, "  {doings:?}")?;
+        writeln!(f, "  {actions:?}")?;
         writeln!(f, "  {faults:?}")?;
         writeln!(f, "  {quic_runs} of the seeds over QUIC: {quic:?}")?;
         match &self.failure {

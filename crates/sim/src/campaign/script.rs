@@ -175,7 +175,7 @@ impl Main {
         let (hurry, stray) =
             ledger::with(|ledger| (ledger.dice.chance(0.3), ledger.dice.chance(0.02)));
         if stray {
-            self.send_into_the_void();
+            self.send_to_missing_member();
         }
         match ledger::with(|ledger| ledger.dice.below(20_u32)) {
             0..3 => self.broadcast_from_all(),
@@ -214,15 +214,15 @@ impl Main {
         {
             let to = NodeId(dice.below(nodes));
             self.grid.move_coordinator(to).await?;
-            ledger::with(|ledger| ledger.doings.moves += 1);
+            ledger::with(|ledger| ledger.actions.moves += 1);
         }
         Ok(())
     }
 
     /// Sends a message to a member that does not exist, but may be inserted later.
-    fn send_into_the_void(&self) {
+    fn send_to_missing_member(&self) {
         let (index, number) = ledger::with(|ledger| {
-            let index = FIRST_INSERTED + (ledger.doings.insertions + ledger.dice.below(3)) as i32;
+            let index = FIRST_INSERTED + (ledger.actions.insertions + ledger.dice.below(3)) as i32;
             (Ix1(index), ledger.sent(MAIN, &[self.young.at(Ix1(index)).id()], 0))
         });
         let freedom = Freedom { insert: false, destroy: false, migrate: true };
@@ -287,7 +287,7 @@ impl Main {
     /// roots.
     fn broadcast_from_all(&self) {
         let living = ledger::with(|ledger| {
-            ledger.doings.from_all_roots += 1;
+            ledger.actions.from_all_roots += 1;
             ledger.living(self.old.id())
         });
         for id in living {
@@ -302,7 +302,7 @@ impl Main {
         let (roots, rounds, rest) = ledger::with(|ledger| {
             let living = ledger.living(self.old.id());
             let roots = [(); 2].map(|()| ledger.dice.one_of(&living));
-            ledger.doings.from_two_roots += u64::from(roots[0] != roots[1]);
+            ledger.actions.from_two_roots += u64::from(roots[0] != roots[1]);
             (roots, 2 + ledger.dice.below(6_u32), ledger.dice.any_scale_up_to(ROOT_REST_MAX))
         });
         for round in 0..rounds {
@@ -364,7 +364,7 @@ impl Main {
 
     /// Awaits quiescence, which the model checks when the coordinator finds it.
     async fn quiescence(&self) -> Result<(), JobError> {
-        let found = || ledger::with(|ledger| ledger.doings.quiescences);
+        let found = || ledger::with(|ledger| ledger.actions.quiescences);
         let before = found();
         self.grid.quiescence().await?;
         if found() == before {

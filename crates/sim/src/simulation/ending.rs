@@ -23,12 +23,13 @@ impl Simulation {
             all.fold(coordinator, u64::wrapping_add)
         };
         let is_turn = |event: &Event| matches!(event, Event::Turn(_) | Event::Coordinator(_));
-        self.idleness.is_long(now, activity)
+        self.idleness.was_long(now, &activity)
             && self.main.waits_inside()
             && is_turn(event)
             && self.queue.iter().all(is_turn)
             && self.coordinator().is_some_and(Coordinator::has_only_upkeep)
             && self.stations.iter().all(|pe| pe.has_only_upkeep(now))
+            && self.idleness.is_unchanged(activity())
     }
 
     pub(super) fn pending_now(&self) -> PendingWork {

@@ -3,7 +3,7 @@
 
 use super::{Arrival, Event, Outgoing, Simulation};
 use crate::connection::{Command, ConnectionEvent};
-use crate::quic::{self, Air, QuicEvent, QuicNetwork};
+use crate::quic::{self, DatagramPath, QuicEvent, QuicNetwork};
 use gridspan_runtime::net::LossReason;
 use gridspan_runtime::{JobError, NodeId, PeId, Time};
 
@@ -30,7 +30,7 @@ impl Simulation {
                 quic.send(self.now, (from, to), is_bulk, frame, &self.network);
             }
         }
-        self.on_quic(|quic, now, air| quic.pump(now, from, air));
+        self.on_quic(|quic, now, path| quic.pump(now, from, path));
     }
 
     fn send_remote(&mut self, outgoing: Outgoing) {
@@ -98,14 +98,15 @@ impl Simulation {
         if let QuicEvent::Arrives { way, datagram } = &event {
             self.log.add_datagram(self.now, *way, datagram.len());
         }
-        self.on_quic(|quic, now, air| quic.handle(now, event, air));
+        self.on_quic(|quic, now, path| quic.handle(now, event, path));
     }
 
     /// Calls `act` on the transports, and carries out the commands that follow.
-    fn on_quic(&mut self, act: impl FnOnce(&mut QuicNetwork, Time, &mut Air<'_>)) {
+    fn on_quic(&mut self, act: impl FnOnce(&mut QuicNetwork, Time, &mut DatagramPath<'_>)) {
         if let Some(quic) = &mut self.quic {
-            let mut air = Air { network: &mut self.network, delays: self.delays.as_mut() };
-            act(quic, self.now, &mut air);
+            let mut path =
+                DatagramPath { network: &mut self.network, delays: self.delays.as_mut() };
+            act(quic, self.now, &mut path);
         }
         self.obey_quic();
     }

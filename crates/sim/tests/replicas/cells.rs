@@ -48,12 +48,12 @@ pub(crate) struct Cell {
     step: u64,
     steps: u64,
     /// Whether it moves to the next PE in every seventh step.
-    wanders: bool,
+    migrates: bool,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum CellMessage {
-    Begin { pairs: SectionRef<Pair>, steps: u64, wanders: bool },
+    Begin { pairs: SectionRef<Pair>, steps: u64, migrates: bool },
     Answer { step: u64, value: u64 },
 }
 
@@ -64,13 +64,13 @@ impl Actor for Cell {
 
     fn create((): (), cx: &mut Context<'_, Self>) -> Self {
         let value = cx.index().0 as u64 + 1;
-        Self { pairs: None, value, told: 0, answers: 0, step: 0, steps: 0, wanders: false }
+        Self { pairs: None, value, told: 0, answers: 0, step: 0, steps: 0, migrates: false }
     }
 
     fn handle(&mut self, message: CellMessage, cx: &mut Context<'_, Self>) {
         match message {
-            CellMessage::Begin { pairs, steps, wanders } => {
-                (self.pairs, self.steps, self.wanders) = (Some(pairs), steps, wanders);
+            CellMessage::Begin { pairs, steps, migrates } => {
+                (self.pairs, self.steps, self.migrates) = (Some(pairs), steps, migrates);
                 self.tell(cx);
             }
             CellMessage::Answer { step, value } => {
@@ -102,7 +102,7 @@ impl Cell {
         if self.step == self.steps {
             return cx.contribute(Op::Concat, self.value, To::main());
         }
-        if self.wanders && self.step % 7 == cx.index().0 as u64 {
+        if self.migrates && self.step % 7 == cx.index().0 as u64 {
             let pe = (cx.pe().0 + 1) % cx.layout().pe_count();
             cx.migrate_to(PeId(pe));
         }
@@ -211,7 +211,7 @@ pub(crate) type Postponed = Arc<Mutex<Vec<String>>>;
 pub(crate) struct Cells {
     pub(crate) steps: u64,
     pub(crate) work: Duration,
-    pub(crate) wanders: bool,
+    pub(crate) migrates: bool,
     /// Number of rebalances that main requests before it waits for the end.
     pub(crate) rebalances: u32,
     /// Whether pairs violate determinism.
@@ -285,8 +285,8 @@ impl Cells {
             hogs.member(Ix1(0)).send_with(LAST, self.busy_turns);
         }
         let section = pairs.section(1, (0..PAIRS as i32).map(Ix1));
-        let Self { steps, wanders, .. } = self;
-        cells.broadcast(CellMessage::Begin { pairs: section, steps, wanders });
+        let Self { steps, migrates, .. } = self;
+        cells.broadcast(CellMessage::Begin { pairs: section, steps, migrates });
         Ok(At { rebalances: 0, cells: cells.reference(), pairs: pairs.reference() })
     }
 

@@ -72,7 +72,7 @@ fn replicas_postpone_no_checkpoint_and_begin_again_after_it() {
 #[test]
 fn results_are_right_while_checkpoints_are_made_and_replicas_and_actors_move() {
     for seed in 0..4 {
-        let cells = Cells { steps: 150, wanders: true, ..UNEVEN };
+        let cells = Cells { steps: 150, migrates: true, ..UNEVEN };
         let postponed = Postponed::default();
         let job = job(cells, &postponed, BUSY);
         let report = Simulation::new(job, grid("2x2,wan=15ms"), options(seed)).unwrap().run();

@@ -79,7 +79,7 @@ fn simulate(job: Job, emulate: &str, options: SimOptions) -> SimReport {
 const SLOW: Cells = Cells {
     steps: 60,
     work: Duration::from_micros(100),
-    wanders: false,
+    migrates: false,
     rebalances: 1,
     is_faithless: false,
     busy_turns: 0,
@@ -112,7 +112,7 @@ const BUSY: &[Act] = &[
 
 #[test]
 fn results_are_right_while_replicas_begin_and_end_and_actors_move() {
-    let cells = Cells { steps: 150, wanders: true, rebalances: 12, ..SLOW };
+    let cells = Cells { steps: 150, migrates: true, rebalances: 12, ..SLOW };
 
     let report = simulate(play(cells.job(), BUSY), "2x2,wan=15ms", SimOptions::default());
 
@@ -130,7 +130,7 @@ fn nothing_is_lost_or_repeated_under_faults_and_a_seed_repeats_a_run() {
             .with_reorder(true)
             .with_pauses(PauseFaults::new(0.001, Duration::from_millis(200)))
             .with_sessions((seed % 2 == 0).then(SessionFaults::default));
-        let cells = Cells { steps: 60, wanders: seed % 3 == 0, rebalances: 14, ..SLOW };
+        let cells = Cells { steps: 60, migrates: seed % 3 == 0, rebalances: 14, ..SLOW };
         let options = SimOptions::with_seed(seed).with_faults(faults);
         simulate(play(cells.job(), BUSY), "2x2,wan=15ms", options)
     };

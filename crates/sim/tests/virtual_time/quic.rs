@@ -113,14 +113,14 @@ fn a_seed_of_the_campaign_repeats_its_packets() {
     let scenario = |seed| Scenario::new(seed, Duration::from_secs(3), Planted::None);
     let run = |seed| run_scenario(&scenario(seed), true);
     for seed in (0..).filter(|&seed| Scenario::is_over_quic(seed)).take(2) {
-        let (one, doings, problem) = run(seed);
-        let (other, same_doings, _) = beside_other_runs(|| run(seed));
+        let (one, actions, problem) = run(seed);
+        let (other, same_actions, _) = beside_other_runs(|| run(seed));
 
         assert_eq!(problem, None, "seed {seed}");
         assert!(one.quic.datagrams > 1_000, "seed {seed}: {:?}", one.quic);
         assert_eq!(one.log, other.log, "seed {seed}");
         assert_eq!(figures(&one), figures(&other), "seed {seed}");
-        assert_eq!(doings, same_doings, "seed {seed}");
+        assert_eq!(actions, same_actions, "seed {seed}");
     }
 }
 

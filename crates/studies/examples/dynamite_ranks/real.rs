@@ -3,14 +3,14 @@
 
 use crate::foreign_load::{Hogs, pin, threads};
 use crate::programs::{Program, printed_seconds};
+use gridspan_studies::children;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Largest number of nodes, as in the paper.
@@ -57,9 +57,9 @@ impl Nodes {
         command.args(["run", "-n", &self.nodes.to_string(), "--balance", strategy]);
         command.args(program.words(self.ranks, repeat));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut launcher = Launcher(command.spawn()?);
-        self.pin_all(&mut launcher.0)?;
-        self.load(&mut launcher.0, stay)?;
+        let mut launcher = Launcher::new(command.spawn()?);
+        self.pin_all(&mut launcher.process)?;
+        self.load(&mut launcher.process, stay)?;
         launcher.printed(program.name)
     }
 
@@ -113,19 +113,29 @@ impl Nodes {
 }
 
 /// A process of `gridctl run`. It is ended when this is dropped, and its nodes with it.
-struct Launcher(Child);
+struct Launcher {
+    process: Child,
+    /// Threads that read the output and the errors, since a full pipe would stop the process.
+    readers: [Option<JoinHandle<io::Result<String>>>; 2],
+}
 
 impl Launcher {
+    /// Begins to read what a process prints.
+    fn new(mut process: Child) -> Self {
+        let readers = [read(process.stdout.take()), read(process.stderr.take())];
+        Self { process, readers }
+    }
+
     /// The time that the program has printed. Fails if it has failed.
     fn printed(mut self, name: &str) -> Result<f64, Box<dyn Error>> {
-        let status = self.0.wait()?;
-        let (mut output, mut errors) = (String::new(), String::new());
-        if let Some(stream) = &mut self.0.stdout {
-            stream.read_to_string(&mut output)?;
+        let status = self.process.wait()?;
+        let mut texts = [String::new(), String::new()];
+        for (reader, text) in self.readers.iter_mut().zip(&mut texts) {
+            if let Some(reader) = reader.take() {
+                *text = reader.join().map_err(|_| "a reader of the program has panicked")??;
+            }
         }
-        if let Some(stream) = &mut self.0.stderr {
-            stream.read_to_string(&mut errors)?;
-        }
+        let [output, errors] = texts;
         match status.success() {
             true => printed_seconds(&output),
             false => Err(format!("{name} ended with {status}:\n{output}{errors}").into()),
@@ -135,20 +145,12 @@ impl Launcher {
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
-/// The processes that a process has started.
-fn children(parent: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let child = |entry: std::io::Result<fs::DirEntry>| {
-        let path = entry.ok()?.path();
-        let process: u32 = path.file_name()?.to_str()?.parse().ok()?;
-        let status = fs::read_to_string(path.join("status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-        (line.trim().parse() == Ok(parent)).then_some(process)
-    };
-    entries.filter_map(child).collect()
+/// Reads a stream of a process to its end, in a thread.
+fn read(stream: Option<impl Read + Send + 'static>) -> Option<JoinHandle<io::Result<String>>> {
+    stream.map(|stream| thread::spawn(move || io::read_to_string(stream)))
 }

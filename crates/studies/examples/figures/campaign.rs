@@ -34,15 +34,15 @@ pub(crate) fn measure(limit: Duration) -> Result<Vec<FigureRecord>, Box<dyn Erro
 }
 
 fn counts(report: &CampaignReport) -> Vec<(&'static str, String)> {
-    let CampaignReport { runs, quic_runs, virtual_time, doings, faults, quic, .. } = report;
+    let CampaignReport { runs, quic_runs, virtual_time, actions, faults, quic, .. } = report;
     let hours = virtual_time.as_secs_f64() / 3600.0;
     vec![
         ("seeds", runs.to_string()),
         ("virtual hours", format!("{hours:.1}")),
-        ("migrations", thousands(doings.migrations)),
+        ("migrations", thousands(actions.migrations)),
         ("dropped connections", thousands(faults.disconnects)),
         ("partitions of up to 15 s", thousands(faults.partitions)),
-        ("guests that joined, left or died", thousands(doings.guests)),
+        ("guests that joined, left or died", thousands(actions.guests)),
         ("seeds over QUIC", quic_runs.to_string()),
         ("datagrams in those", thousands(quic.datagrams)),
         ("QUIC connections in those", thousands(quic.connections)),

@@ -204,22 +204,7 @@ fn days(
         let life = live(&plan)?;
         let (costs, changing) = measured(&life);
         let model = costs.share(costs.interval()) * (1.0 - changing);
-        println!(
-            "{seed:>4} {:>6} {:>10} {:>7} {:>11} {:>5.2} s {:>6.1} s {:>5.1} s {:>8} {:>7.1} \
-             {:>5.2} % {:>5.2} % {:>5.3}",
-            plan.losses.len(),
-            life.recoveries.len(),
-            life.changes.len(),
-            life.checkpoints.len() + life.recoveries.len() + life.changes.len(),
-            costs.checkpoint,
-            mean(life.intervals.iter().copied()),
-            costs.interval(),
-            life.repeated,
-            mean(life.actors_max.iter().copied()),
-            100.0 * life.share(),
-            100.0 * model,
-            life.share() / model,
-        );
+        print_day(&plan, &life, &costs, model);
         eprintln!(
             "seed {seed}: {} unprotected, {} postponed, {:.0} s real",
             life.unprotected,
@@ -229,6 +214,39 @@ fn days(
         ratios.push(life.share() / model);
         all.push(life);
     }
+    print_stops(&all);
+    println!(
+        "useful share over that of the model: mean {:.3}, from {:.3} to {:.3}",
+        mean(ratios.iter().copied()),
+        ratios.iter().copied().fold(f64::INFINITY, f64::min),
+        ratios.iter().copied().fold(0.0, f64::max)
+    );
+    Ok(())
+}
+
+/// Prints the line of a day; `model` is the useful share by the model.
+fn print_day(plan: &Plan, life: &Life, costs: &Costs, model: f64) {
+    println!(
+        "{:>4} {:>6} {:>10} {:>7} {:>11} {:>5.2} s {:>6.1} s {:>5.1} s {:>8} {:>7.1} \
+             {:>5.2} % {:>5.2} % {:>5.3}",
+        plan.seed,
+        plan.losses.len(),
+        life.recoveries.len(),
+        life.changes.len(),
+        life.checkpoints.len() + life.recoveries.len() + life.changes.len(),
+        costs.checkpoint,
+        mean(life.intervals.iter().copied()),
+        costs.interval(),
+        life.repeated,
+        mean(life.actors_max.iter().copied()),
+        100.0 * life.share(),
+        100.0 * model,
+        life.share() / model,
+    );
+}
+
+/// Prints how long recoveries and returns take, and their parts.
+fn print_stops(all: &[Life]) {
     let recoveries: Vec<Stop> = all.iter().flat_map(|life| life.recoveries.clone()).collect();
     let changes: Vec<Stop> = all.iter().flat_map(|life| life.changes.clone()).collect();
     for (name, stops) in [("recovery", &recoveries), ("return", &changes)] {
@@ -240,13 +258,6 @@ fn days(
             if name == "recovery" { "the loss is known" } else { "the job has stopped" },
         );
     }
-    println!(
-        "useful share over that of the model: mean {:.3}, from {:.3} to {:.3}",
-        mean(ratios.iter().copied()),
-        ratios.iter().copied().fold(f64::INFINITY, f64::min),
-        ratios.iter().copied().fold(0.0, f64::max)
-    );
-    Ok(())
 }
 
 fn sizes(pes: &[u32]) -> Result<(), Box<dyn Error>> {

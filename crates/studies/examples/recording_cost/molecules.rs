@@ -6,8 +6,7 @@ use gridspan_jobs::leanmd::args::Options;
 use gridspan_jobs::leanmd::job::job;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::pe::{RecordSettings, Records};
-use gridspan_studies::{children_seconds, gridctl};
-use rustix::time::{ClockId, clock_gettime};
+use gridspan_studies::{children_seconds, gridctl, process_seconds};
 use serde_json::Value;
 use std::error::Error;
 use std::fs;
@@ -65,13 +64,13 @@ impl Molecules {
             Some(records) => job.recording(records),
             None => job,
         };
-        let before = processor_ns();
+        let before = process_seconds();
         embedded::run(job, PES)?;
         let spans: usize = records.iter().flat_map(Records::take).map(|pe| pe.spans.len()).sum();
-        let after = processor_ns();
+        let after = process_seconds();
         match is_recorded && spans == 0 {
             true => Err("nothing was recorded".into()),
-            false => Ok(after - before),
+            false => Ok((after - before) * 1e9),
         }
     }
 
@@ -175,10 +174,4 @@ fn times_ns(line: &str) -> Option<(f64, f64)> {
     let times = object.get("telemetry")?;
     let ns = |name: &str| Some(times.get(name)?.as_f64()? * 1e3);
     Some((ns("telemetry_micros")?, ns("telemetry_micros_max")?))
-}
-
-/// The processor time of this process, in nanoseconds.
-fn processor_ns() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }

@@ -32,9 +32,13 @@ pub fn records_path(target: &Path, suite: &str) -> PathBuf {
     target.join("comparisons").join(format!("{suite}.jsonl"))
 }
 
-/// Reads the records of a file; none if there is no file.
-pub fn read_records(path: &Path) -> Vec<FigureRecord> {
-    parse_records(&fs::read_to_string(path).unwrap_or_default())
+/// Reads the records of a file; none if there is no file. Fails if it cannot be read.
+pub fn read_records(path: &Path) -> io::Result<Vec<FigureRecord>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(parse_records(&text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Appends a record to a file, which is created with its folder. Fails if it cannot be written.
@@ -140,6 +144,19 @@ fn date_of(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_not_one_without_records() {
+        let name = format!("gridspan-records-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        assert!(read_records(&path).unwrap().is_empty());
+
+        fs::write(&path, [0xff, b'\n']).unwrap();
+        let read = read_records(&path);
+        fs::remove_file(&path).unwrap();
+
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
 
     #[test]
     fn values_of_options_are_no_filter_of_titles() {

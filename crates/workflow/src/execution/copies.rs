@@ -77,13 +77,13 @@ pub(super) struct DataCopies<'a> {
     /// Data that a server has been asked to send to another and has not reported on.
     sending: BTreeSet<(DataId, ServerId)>,
     /// The requests for data that the client wants and does not have from the beginning.
-    wishes: Vec<Option<ResultRequest>>,
+    requests: Vec<Option<ResultRequest>>,
     /// Number of requests that are not granted and that can still be granted.
     ungranted: usize,
     /// Data that can be requested now.
-    wished: BTreeSet<DataId>,
+    requestable: BTreeSet<DataId>,
     /// The server that has taken over from each server.
-    heirs: BTreeMap<ServerId, ServerId>,
+    successors: BTreeMap<ServerId, ServerId>,
 }
 
 fn at_all(data: DataId) -> std::ops::RangeInclusive<(DataId, ServerId)> {
@@ -98,7 +98,7 @@ impl<'a> DataCopies<'a> {
         sites: Vec<usize>,
         apart: BTreeSet<(ServerId, ServerId)>,
     ) -> Self {
-        let wish = |data: &Data| {
+        let request = |data: &Data| {
             (data.is_wanted && data.producer.is_some()).then_some(ResultRequest::Open)
         };
         let holders = graph.data().iter().map(|data| {
@@ -106,7 +106,7 @@ impl<'a> DataCopies<'a> {
             data.servers().for_each(|server| copies.insert(server, true));
             copies
         });
-        let wishes: Vec<Option<ResultRequest>> = graph.data().iter().map(wish).collect();
+        let requests: Vec<Option<ResultRequest>> = graph.data().iter().map(request).collect();
         let mut missing = vec![0; graph.tasks().len()];
         for datum in graph.data().iter().filter(|datum| datum.held_by.is_empty()) {
             datum.consumers.iter().for_each(|reader| missing[reader.index()] += 1);
@@ -122,10 +122,10 @@ impl<'a> DataCopies<'a> {
             stirred_due: BTreeSet::new(),
             far: BTreeSet::new(),
             sending: BTreeSet::new(),
-            ungranted: wishes.iter().flatten().count(),
-            wishes,
-            wished: BTreeSet::new(),
-            heirs: BTreeMap::new(),
+            ungranted: requests.iter().flatten().count(),
+            requests,
+            requestable: BTreeSet::new(),
+            successors: BTreeMap::new(),
         }
     }
 
@@ -210,8 +210,8 @@ impl<'a> DataCopies<'a> {
     /// Data has a new location: it may be sent to servers, and requested for the client.
     pub(super) fn stir(&mut self, data: DataId) {
         self.stirred_due.extend(self.due.range(at_all(data)));
-        if self.wishes[data.index()] == Some(ResultRequest::Open) {
-            self.wished.insert(data);
+        if self.requests[data.index()] == Some(ResultRequest::Open) {
+            self.requestable.insert(data);
         }
     }
 
@@ -268,15 +268,15 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Takes the data that the client wants and can request, with the server to request it from.
-    pub(super) fn take_wishes(&mut self) -> Vec<(DataId, ServerId)> {
+    pub(super) fn take_requests(&mut self) -> Vec<(DataId, ServerId)> {
         let mut taken = Vec::new();
-        for data in std::mem::take(&mut self.wished) {
-            let wish = &mut self.wishes[data.index()];
+        for data in std::mem::take(&mut self.requestable) {
+            let request = &mut self.requests[data.index()];
             // Data without a holder is produced again.
             if let (Some(ResultRequest::Open), Some(server)) =
-                (*wish, self.holders[data.index()].first())
+                (*request, self.holders[data.index()].first())
             {
-                *wish = Some(ResultRequest::Asked(server));
+                *request = Some(ResultRequest::Asked(server));
                 taken.push((data, server));
             }
         }
@@ -284,22 +284,22 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Whether the client wants data that it does not have.
-    pub(super) fn is_wished(&self, data: DataId) -> bool {
-        self.wishes[data.index()].is_some_and(|wish| wish != ResultRequest::Granted)
+    pub(super) fn is_awaited(&self, data: DataId) -> bool {
+        self.requests[data.index()].is_some_and(|request| request != ResultRequest::Granted)
     }
 
     /// Data that the client wants has arrived; `is_lost` if its task has failed, so that the
     /// request no longer counted.
     pub(super) fn granted(&mut self, data: DataId, is_lost: bool) {
-        let before = self.wishes[data.index()].replace(ResultRequest::Granted);
-        if before.is_some_and(|wish| wish != ResultRequest::Granted) && !is_lost {
+        let before = self.requests[data.index()].replace(ResultRequest::Granted);
+        if before.is_some_and(|request| request != ResultRequest::Granted) && !is_lost {
             self.ungranted -= 1;
         }
     }
 
     /// Data can no longer be produced.
     pub(super) fn failed(&mut self, data: DataId) {
-        self.ungranted -= usize::from(self.is_wished(data));
+        self.ungranted -= usize::from(self.is_awaited(data));
     }
 
     /// Whether the client has all wanted data that can be produced.
@@ -309,11 +309,11 @@ impl<'a> DataCopies<'a> {
 
     /// Reopens the request for data that the client has sent to a server for which `of` is true.
     fn ask_again(&mut self, data: DataId, of: impl Fn(ServerId) -> bool) {
-        if let Some(wish @ ResultRequest::Asked(_)) = &mut self.wishes[data.index()]
-            && matches!(*wish, ResultRequest::Asked(asked) if of(asked))
+        if let Some(request @ ResultRequest::Asked(_)) = &mut self.requests[data.index()]
+            && matches!(*request, ResultRequest::Asked(asked) if of(asked))
         {
-            *wish = ResultRequest::Open;
-            self.wished.insert(data);
+            *request = ResultRequest::Open;
+            self.requestable.insert(data);
         }
     }
 
@@ -395,7 +395,7 @@ impl<'a> DataCopies<'a> {
     /// Data was not found where it was expected.
     pub(super) fn missing(&mut self, data: DataId, from: Endpoint) {
         if let Endpoint::Server(server) = from {
-            let server = self.heir_of(server);
+            let server = self.successor_of(server);
             self.remove(data, server);
             self.relays.missing(data, server);
         }
@@ -403,25 +403,25 @@ impl<'a> DataCopies<'a> {
         self.stir(data);
     }
 
-    /// Removes a server that has left. Its heir, if it has one, has the data. Returns the data of
-    /// the removed server.
-    pub(super) fn gone(&mut self, server: ServerId, heir: Option<ServerId>) -> Vec<DataId> {
+    /// Removes a server that has left. Its successor, if it has one, has the data. Returns the data
+    /// of the removed server.
+    pub(super) fn gone(&mut self, server: ServerId, successor: Option<ServerId>) -> Vec<DataId> {
         let mut had = Vec::new();
         for data in (0..self.holders.len() as u32).map(DataId) {
             let is_sure = self.holders[data.index()].is_sure(server);
             if self.remove(data, server) {
-                heir.into_iter().for_each(|heir| self.add(data, heir, is_sure));
+                successor.into_iter().for_each(|successor| self.add(data, successor, is_sure));
                 had.push(data);
                 self.stir(data);
             }
             self.ask_again(data, |asked| asked == server);
         }
         self.relays.lost(server);
-        if let Some(heir) = heir {
-            self.heirs.insert(server, heir);
+        if let Some(successor) = successor {
+            self.successors.insert(server, successor);
             for set in [&mut self.due, &mut self.stirred_due, &mut self.sending] {
                 let all = std::mem::take(set).into_iter();
-                set.extend(all.map(|(data, to)| (data, if to == server { heir } else { to })));
+                set.extend(all.map(|(data, to)| (data, if to == server { successor } else { to })));
             }
         }
         had
@@ -429,9 +429,9 @@ impl<'a> DataCopies<'a> {
 
     /// Returns the server that has the data of `server`: that server, or the last one that took
     /// over from it.
-    pub(super) fn heir_of(&self, mut server: ServerId) -> ServerId {
-        while let Some(&heir) = self.heirs.get(&server) {
-            server = heir;
+    pub(super) fn successor_of(&self, mut server: ServerId) -> ServerId {
+        while let Some(&successor) = self.successors.get(&server) {
+            server = successor;
         }
         server
     }

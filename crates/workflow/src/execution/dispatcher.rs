@@ -159,7 +159,9 @@ impl<'a> Dispatcher<'a> {
                 self.is_missing(data, Endpoint::Server(from))
             }
             DispatchEvent::Lost(server, reason) => self.lost(server, reason),
-            DispatchEvent::HandedOver(server, heir) => self.state.handed_over(server, heir),
+            DispatchEvent::HandedOver(server, successor) => {
+                self.state.handed_over(server, successor)
+            }
             DispatchEvent::Look => {}
             DispatchEvent::GivenUp => {
                 let reason = "the client has ended its work for the group early".to_owned();
@@ -188,7 +190,7 @@ impl<'a> Dispatcher<'a> {
         }
         self.commands.extend(given);
         let fetch = |is_relay| move |(data, from)| DispatchCommand::Fetch { data, from, is_relay };
-        self.commands.extend(self.state.data.take_wishes().into_iter().map(fetch(false)));
+        self.commands.extend(self.state.data.take_requests().into_iter().map(fetch(false)));
         // Before more data is requested, which needs the space.
         self.commands.extend(self.state.take_spent().into_iter().map(DispatchCommand::Drop));
         let sizes = &self.sizes;
@@ -324,7 +326,8 @@ impl<'a> Dispatcher<'a> {
             self.reasons.lost(server, reason);
             self.moved += 1;
             let all = (0..self.graph.data().len() as u32).map(DataId);
-            self.commands.extend(all.map(|data| DispatchCommand::HasNot(data, server)));
+            let held = all.filter(|&data| self.state.data.is_held_by(data, server));
+            self.commands.extend(held.map(|data| DispatchCommand::HasNot(data, server)));
         }
         // A server that was lost before may have received orders since.
         self.state.lost(server);

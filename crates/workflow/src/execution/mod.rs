@@ -26,7 +26,7 @@
 //! others. A task whose server is lost, refuses it, or lacks an argument is ordered elsewhere, up
 //! to a bound. Lost data that is still needed is produced again and sent to the servers that wait
 //! for it. The data and orders that a server has [handed over](DispatchEvent::HandedOver) belong to
-//! its heir. A task that can no longer be executed fails with the reason given by each server.
+//! its successor. A task that can no longer be executed fails with the reason given by each server.
 //!
 //! **End.** [`Dispatcher::is_over`]: all tasks are done or have failed, and the client has the
 //! results that it requested.

@@ -130,7 +130,7 @@ impl TaskStates {
     }
 
     /// Whether a task was ordered the maximum number of times.
-    pub(super) fn is_tired(&self, task: TaskId) -> bool {
+    pub(super) fn has_no_attempts_left(&self, task: TaskId) -> bool {
         self.counts[task.index()] >= ATTEMPTS_MAX
     }
 

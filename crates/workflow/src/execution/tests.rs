@@ -140,7 +140,22 @@ fn tasks_of_a_lost_server_go_elsewhere_with_data_of_other_holders() {
 }
 
 #[test]
-fn an_heir_takes_over_data_and_orders() {
+fn only_data_that_a_lost_server_had_is_reported_as_gone() {
+    let (graph, platform) = (graph(), platform(&[]));
+    let mut run = Run::begin(&graph, &platform);
+    run.commands();
+    run.done(0);
+
+    run.0.handle(1.0, DispatchEvent::Lost(ONE, "gone".to_owned()));
+
+    let all = std::iter::from_fn(|| run.0.poll_command());
+    let gone = all.filter(|command| matches!(command, DispatchCommand::HasNot(..)));
+    let expected = [START, MADE].map(|data| DispatchCommand::HasNot(data, ONE));
+    assert_eq!(gone.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_successor_takes_over_data_and_orders() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);
     run.commands();

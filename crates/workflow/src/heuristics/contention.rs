@@ -65,10 +65,10 @@ impl Heuristic for HeftC {
 
 /// A candidate server for a task.
 #[derive(Clone, Copy)]
-struct Reassignment {
+struct CandidateServer {
     end_s: f64,
-    /// Approximate time at which the task's results are where they will be read, in seconds.
-    told_s: f64,
+    /// Approximate time at which the task's results have come to where they are read, in seconds.
+    delivered_s: f64,
     server: ServerId,
     slot: Slot,
 }
@@ -123,7 +123,7 @@ impl<'a> Mapper<'a> {
     }
 
     /// Returns the server from which the task's results are first where they will be read.
-    fn best(&mut self, task: TaskId, site: Option<usize>) -> Option<Reassignment> {
+    fn best(&mut self, task: TaskId, site: Option<usize>) -> Option<CandidateServer> {
         let called = self.graph.task(task);
         let able = || self.platform.server_ids().filter(|&server| called.can_run_on(server));
         let is_at =
@@ -132,7 +132,7 @@ impl<'a> Mapper<'a> {
         if servers.is_empty() {
             servers = able().collect();
         }
-        let mut best: Option<Reassignment> = None;
+        let mut best: Option<CandidateServer> = None;
         let away_s = self.reader_affinity.away_s(task);
         let exist_s = self.exist_s(task);
         for server in servers {
@@ -141,7 +141,7 @@ impl<'a> Mapper<'a> {
             // Even if the inputs were on this server as soon as they exist, the task would not end
             // earlier.
             let least_s = self.cores.earliest(server, exist_s, time_s).start_s + time_s;
-            if best.is_some_and(|best| least_s + away_s >= best.told_s) {
+            if best.is_some_and(|best| least_s + away_s >= best.delivered_s) {
                 continue;
             }
             let there = self.inputs(task, server);
@@ -149,9 +149,9 @@ impl<'a> Mapper<'a> {
             let inputs_s = there.iter().map(|&(_, at_s)| at_s).fold(0.0, f64::max);
             let slot = self.cores.earliest(server, inputs_s, time_s);
             let end_s = slot.start_s + time_s;
-            let told_s = end_s + away_s;
-            if best.is_none_or(|best| told_s < best.told_s) {
-                best = Some(Reassignment { end_s, told_s, server, slot });
+            let delivered_s = end_s + away_s;
+            if best.is_none_or(|best| delivered_s < best.delivered_s) {
+                best = Some(CandidateServer { end_s, delivered_s, server, slot });
             }
         }
         best
@@ -212,19 +212,19 @@ impl<'a> Mapper<'a> {
 
     /// Places a task on a server: its inputs have arrived there, and its outputs are made there.
     /// Returns the time at which the client has the outputs that it wants.
-    fn place(&mut self, task: TaskId, offer: Reassignment, there: &[(DataId, f64)]) -> f64 {
-        let at = Endpoint::Server(offer.server);
-        self.reader_affinity.place(task, self.platform.server(offer.server).site);
+    fn place(&mut self, task: TaskId, candidate: CandidateServer, there: &[(DataId, f64)]) -> f64 {
+        let at = Endpoint::Server(candidate.server);
+        self.reader_affinity.place(task, self.platform.server(candidate.server).site);
         for &(data, at_s) in there {
             let copies = &mut self.copies[data.index()];
             if !copies.iter().any(|copy| copy.0 == at) {
                 copies.push((at, at_s));
             }
         }
-        let mut home_s = offer.end_s;
+        let mut home_s = candidate.end_s;
         for &data in &self.graph.task(task).outputs {
-            self.copies[data.index()].push((at, offer.end_s));
-            let is_plain = !self.platform.server(offer.server).is_direct;
+            self.copies[data.index()].push((at, candidate.end_s));
+            let is_plain = !self.platform.server(candidate.server).is_direct;
             if self.graph.datum(data).is_wanted || is_plain {
                 let client_s = self.fetch(data, Endpoint::Client);
                 self.links.keep();

@@ -6,7 +6,7 @@ use crate::id::{Endpoint, ServerId, TaskId};
 use crate::platform::{ClientSpec, ServerSpec, Site};
 use crate::simulate::{Perturbations, execute, execute_calls};
 use crate::stragglers::StragglerPolicy;
-use crate::study::grounds;
+use crate::study::study_platforms;
 use crate::wfcommons::layered;
 use gridspan_topology::{Bandwidth, Latency, Link};
 use proptest::prelude::*;
@@ -72,19 +72,19 @@ fn published() -> TaskGraph {
 #[test]
 fn all_heuristics_give_all_tasks_a_server_that_can_execute_them() {
     let graph = layered(60, 3).unwrap();
-    for ground in grounds() {
+    for study_platform in study_platforms() {
         for name in NAMES.iter().filter(|name| **name != "exhaustive") {
-            let mapping = mapped(name, &graph, &ground.platform);
-            assert_eq!(mapping, mapped(name, &graph, &ground.platform), "{name}");
-            let makespan_s = makespan_s(&graph, &ground.platform, &mapping);
+            let mapping = mapped(name, &graph, &study_platform.platform);
+            assert_eq!(mapping, mapped(name, &graph, &study_platform.platform), "{name}");
+            let makespan_s = makespan_s(&graph, &study_platform.platform, &mapping);
             let execution = execute(
                 &graph,
-                &ground.platform,
+                &study_platform.platform,
                 &mapping,
                 &Perturbations::default(),
                 StragglerPolicy::None,
             );
-            assert_eq!(execution.runs.len(), 60, "{name} on {}", ground.name);
+            assert_eq!(execution.runs.len(), 60, "{name} on {}", study_platform.name);
             assert!(makespan_s.is_finite() && makespan_s > 0.0, "{name}");
         }
     }
@@ -106,7 +106,7 @@ fn no_heuristic_beats_exhaustive_search() {
 
 #[test]
 fn exhaustive_search_refuses_large_groups() {
-    let refused = Exhaustive.map(&layered(60, 1).unwrap(), &grounds()[0].platform);
+    let refused = Exhaustive.map(&layered(60, 1).unwrap(), &study_platforms()[0].platform);
 
     assert!(matches!(refused, Err(MapError::TooMany { .. })));
 }
@@ -187,10 +187,10 @@ proptest! {
     fn no_execution_is_faster_than_its_longest_path_or_all_cores_allow(
         tasks in 1..80_u32,
         seed: u64,
-        ground in 0..4_usize,
+        number in 0..4_usize,
     ) {
         let graph = layered(tasks, seed).unwrap();
-        let platform = &grounds()[ground].platform;
+        let platform = &study_platforms()[number].platform;
         let fastest = platform.servers().iter().map(|server| server.speed).fold(0.0, f64::max);
         let all: f64 = platform.servers().iter().map(|s| s.speed * f64::from(s.cores)).sum();
         let mut way_s = vec![0.0_f64; graph.tasks().len()];

@@ -69,6 +69,9 @@ const LENGTH_MAX: usize = 4096;
 /// adds two.
 const DEPTH_MAX: usize = 64;
 
+/// The functions, for errors.
+const FUNCTIONS: &str = "sqrt, log, log2, exp, min and max";
+
 impl Formula {
     /// Parses a formula of scalar arguments with these names.
     ///
@@ -229,14 +232,10 @@ impl Parser<'_> {
     fn number(&mut self) -> Result<Term, FormulaError> {
         let rest = &self.text[self.at..];
         let mut last = ' ';
-        let belongs = |letter: char| {
+        let end = rest.find(|letter: char| {
             let is_exponent = matches!(last, 'e' | 'E') && matches!(letter, '+' | '-');
             last = letter;
-            letter.is_ascii_digit() || matches!(letter, '.' | 'e' | 'E') || is_exponent
-        };
-        let end = rest.find({
-            let mut belongs = belongs;
-            move |letter| !belongs(letter)
+            !(letter.is_ascii_digit() || matches!(letter, '.' | 'e' | 'E') || is_exponent)
         });
         let text = &rest[..end.unwrap_or(rest.len())];
         let number: f64 = text.parse().map_err(|_| self.error(format!("bad number `{text}`")))?;
@@ -265,10 +264,14 @@ impl Parser<'_> {
             return Ok(Term::Argument(place));
         }
         if unary.is_none() && binary.is_none() {
-            let names = self.arguments.join(", ");
-            return Err(
-                self.error(format!("there is no scalar argument `{name}`; there are: {names}"))
-            );
+            let arguments = match self.arguments {
+                [] => "there are no scalar arguments".to_owned(),
+                names => format!("the scalar arguments are {}", names.join(", ")),
+            };
+            return Err(self.error(format!(
+                "there is no scalar argument or function `{name}`; {arguments}, and the functions \
+                 are {FUNCTIONS}"
+            )));
         }
         self.at += name.len();
         self.expect('(')?;
@@ -310,6 +313,18 @@ mod tests {
         assert_eq!(value("m - n"), 0.0);
         assert_eq!(value("1 / (n - 8)"), 0.0);
         assert_eq!(value("log(m - 3)"), 0.0);
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_known_ones() {
+        let problem = |arguments: &[&str]| Formula::parse("sin(n)", arguments).unwrap_err().problem;
+
+        assert_eq!(
+            problem(&["n", "m"]),
+            "there is no scalar argument or function `sin`; the scalar arguments are n, m, and \
+             the functions are sqrt, log, log2, exp, min and max"
+        );
+        assert!(problem(&[]).contains("; there are no scalar arguments, and the functions are"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::scan::{Line, Names, atom_count, lines};
 use super::{MdSnapshot, ReadError};
 
 /// First words of the sections of LAMMPS; any other word at the start of a section is an error.
-const SECTIONS: [&str; 17] = [
+const SECTIONS: [&str; 26] = [
     "Atoms",
     "Velocities",
     "Masses",
@@ -21,12 +21,21 @@ const SECTIONS: [&str; 17] = [
     "Angle",
     "Dihedral",
     "Improper",
+    "BondBond",
+    "BondAngle",
+    "MiddleBondTorsion",
+    "EndBondTorsion",
+    "AngleTorsion",
+    "AngleAngleTorsion",
+    "BondBond13",
+    "AngleAngle",
     "Bonds",
     "Angles",
     "Dihedrals",
     "Impropers",
     "Ellipsoids",
     "Lines",
+    "Triangles",
     "Atom",
     "Bodies",
 ];
@@ -233,6 +242,25 @@ mod tests {
         assert_eq!(snapshot.positions, [[1.5, 0.25, 0.125], [0.0, 0.0, 12.0], [2.0, 2.0, 3.0]]);
         assert_eq!(snapshot.velocities.unwrap()[2], [-1.0, -2.0, -3.0]);
         assert_eq!((snapshot.names[0].as_str(), snapshot.species), ("2", vec![1, 0, 0]));
+    }
+
+    #[test]
+    fn sections_of_class_2_force_fields_and_of_triangles_are_skipped() {
+        let expected = read(GOOD).unwrap();
+        for section in [
+            "BondBond Coeffs",
+            "BondAngle Coeffs",
+            "MiddleBondTorsion Coeffs",
+            "EndBondTorsion Coeffs",
+            "AngleTorsion Coeffs",
+            "AngleAngleTorsion Coeffs",
+            "BondBond13 Coeffs",
+            "AngleAngle Coeffs",
+            "Triangles",
+        ] {
+            let text = GOOD.replacen("Masses", &format!("{section}\n\n1 2.5 0.1\n\nMasses"), 1);
+            assert_eq!(read(&text).as_ref(), Ok(&expected), "{section}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Connections to other servers, from which data of groups is fetched.
 
-use super::lock;
+use crate::lock::lock;
 use quinn::{Connection, Endpoint};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -55,7 +55,7 @@ impl ExecutionState<'_> {
         is_sent: bool,
     ) {
         for &to in to {
-            let to = self.data.heir_of(to);
+            let to = self.data.successor_of(to);
             self.data.has_said(data, to);
             match is_sent {
                 true if self.is_there(to) => self.data.add(data, to, false),
@@ -136,26 +136,30 @@ impl ExecutionState<'_> {
     }
 
     /// Handles the takeover of a server's data and orders by another server, which is unknown to
-    /// the group if `heir` is `None`.
-    pub(in crate::execution) fn handed_over(&mut self, server: ServerId, heir: Option<ServerId>) {
-        self.gone(server, heir);
-        if let Some(heir) = heir {
-            self.attempts.hand_over(server, heir);
+    /// the group if `successor` is `None`.
+    pub(in crate::execution) fn handed_over(
+        &mut self,
+        server: ServerId,
+        successor: Option<ServerId>,
+    ) {
+        self.gone(server, successor);
+        if let Some(successor) = successor {
+            self.attempts.hand_over(server, successor);
             for (_, to) in &mut self.tasks.copies {
-                *to = if *to == server { heir } else { *to };
+                *to = if *to == server { successor } else { *to };
             }
             let is_moved =
                 |task: &TaskId| !self.tasks.is_settled(*task) && self.tasks.server(*task) == server;
             let moved: Vec<TaskId> = self.tasks.all().filter(is_moved).collect();
-            moved.into_iter().for_each(|task| self.tasks.send(task, heir));
+            moved.into_iter().for_each(|task| self.tasks.send(task, successor));
         }
         self.make_up();
     }
 
-    /// Removes a server that has left. Its heir, if it has one, has the data.
-    fn gone(&mut self, server: ServerId, heir: Option<ServerId>) {
+    /// Removes a server that has left. Its successor, if it has one, has the data.
+    fn gone(&mut self, server: ServerId, successor: Option<ServerId>) {
         self.is_there[server.index()] = false;
-        self.doubtful.extend(self.data.gone(server, heir));
+        self.doubtful.extend(self.data.gone(server, successor));
     }
 
     fn ends_in_vain(&mut self, attempt: AttemptId) {
@@ -171,7 +175,7 @@ impl ExecutionState<'_> {
     fn wait(&mut self, task: TaskId) {
         self.tasks.set(task, TaskState::Waiting);
         self.doubtful.extend(&self.graph.task(task).inputs);
-        if self.tasks.is_tired(task) {
+        if self.tasks.has_no_attempts_left(task) {
             self.tasks.stuck.insert(task, Stuck::Tried);
         }
         if !self.is_there(self.tasks.server(task)) {
@@ -235,7 +239,7 @@ impl ExecutionState<'_> {
         let mut readers = self.graph.datum(data).consumers.iter();
         let is_read = readers.any(|&reader| !self.tasks.is_settled(reader));
         (is_read && !self.data.relays.has(data))
-            || self.data.is_wished(data)
+            || self.data.is_awaited(data)
             || self.kept[data.index()]
     }
 }

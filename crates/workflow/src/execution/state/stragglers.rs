@@ -77,7 +77,7 @@ impl ExecutionState<'_> {
         let imminent = self.imminent(&observations.ongoing);
         observations.ongoing.extend(imminent);
         let offer = observations.best_offer(&slowness)?;
-        if self.tasks.is_tired(offer.task) {
+        if self.tasks.has_no_attempts_left(offer.task) {
             return None;
         }
         if offer.is_copy {

@@ -91,10 +91,10 @@ fn tasks_are_ordered_once_their_arguments_exist_and_data_comes_from_servers() {
     done(&mut state, 1, &[]);
     assert_eq!(orders(&mut state), [(3, 1)]);
     done(&mut state, 3, &[]);
-    let wishes = state.data.take_wishes();
-    assert_eq!((wishes.len(), wishes[0].1, state.is_over()), (1, ServerId(1), false));
+    let requests = state.data.take_requests();
+    assert_eq!((requests.len(), requests[0].1, state.is_over()), (1, ServerId(1), false));
 
-    state.granted(wishes[0].0);
+    state.granted(requests[0].0);
 
     assert!(state.is_over());
 }
@@ -325,9 +325,9 @@ fn the_time_per_task_does_not_grow_with_the_group() {
     for number in 0..TASKS {
         let order = given.pop().unwrap();
         assert!(state.done(order.attempt, 1.0, []).is_empty());
-        let wishes = state.data.take_wishes();
-        assert_eq!(wishes.len(), 1);
-        state.granted(wishes[0].0);
+        let requests = state.data.take_requests();
+        assert_eq!(requests.len(), 1);
+        state.granted(requests[0].0);
         assert!(state.take_orders(1.0).is_empty());
         assert_eq!(state.is_over(), number + 1 == TASKS);
     }
@@ -427,7 +427,7 @@ fn data_comes_from_its_maker_before_servers_that_were_sent_it() {
     done(&mut state, 0, &[]);
 
     assert_eq!(state.source(DataId(0), OTHER), Some(Endpoint::Server(third)));
-    assert_eq!(state.data.take_wishes(), [(DataId(0), third)]);
+    assert_eq!(state.data.take_requests(), [(DataId(0), third)]);
     // A server whose task has read the data has it.
     done(&mut state, 1, &[]);
     assert_eq!(state.source(DataId(0), OTHER), Some(Endpoint::Server(ONE)));

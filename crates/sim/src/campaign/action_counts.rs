@@ -2,7 +2,7 @@
 
 /// Number of actions of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Doings {
+pub struct ActionCounts {
     /// Messages of main and of members to single members. A multicast counts once for each
     /// receiver.
     pub messages: u64,
@@ -60,7 +60,7 @@ pub struct Doings {
     pub quiescences: u64,
 }
 
-impl std::ops::AddAssign for Doings {
+impl std::ops::AddAssign for ActionCounts {
     fn add_assign(&mut self, other: Self) {
         self.messages += other.messages;
         self.migrations += other.migrations;

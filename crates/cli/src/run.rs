@@ -82,7 +82,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         let variables = variables(&place.grid, &settings, verbose);
         let driver = Driver::Embedded(place.grid.spec);
         let start = Start::new(driver).with_settings(settings);
-        return program.run_or_become(&start, &variables, &surroundings);
+        let run = |job| launch::run_on_threads(job, &start, &program, &spec);
+        return program.run_or_become(run, &variables, &surroundings);
     }
     if args.detach && place.tasks.is_some() {
         return Err(CliError::DetachedTasks);

@@ -8,9 +8,9 @@
 //! when the user has logged out, are among the folders of these (see `job_folder`). A job has two
 //! files: `ID.json` is its
 //! [`Status`], replaced as a whole on each change; `ID.lock` is locked while the launcher lives. If
-//! its nodes are processes, `ID.sock` is the socket of its launcher (see `request`). If
-//! guests may join, each has another file, `ID.invitation-N` (see `invitation`), until a process
-//! takes it.
+//! its nodes are processes, or one node on threads of gridctl, `ID.sock` is the socket of its
+//! launcher (see `request`). If guests may join, each has another file, `ID.invitation-N` (see
+//! `invitation`), until a process takes it.
 //!
 //! # Failure
 //!

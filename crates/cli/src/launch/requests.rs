@@ -49,7 +49,8 @@ impl Requests {
                 };
                 let id = next.fetch_add(1, Ordering::Relaxed);
                 let events = events.clone();
-                if let Err(reason) = admit(&mut lock(&open), id, || stream.try_clone()) {
+                let admitted = admit(&mut lock(&open), id, || stream.try_clone());
+                if let Err(reason) = admitted {
                     // The client may have gone.
                     let _ = write(&stream, Answer::Refused(reason));
                     continue;

@@ -131,10 +131,8 @@ impl Session {
             Ok(Ok(Reply::Missing { has_program })) => {
                 Err(Failure::Missing { has_program: Some(has_program) })
             }
-            Ok(Ok(Reply::Refused { reason })) if reason.contains("version") => {
-                Err(Failure::OtherVersion)
-            }
-            Ok(Ok(Reply::Refused { reason })) => Err(Failure::Unreadable { reason }),
+            Ok(Ok(Reply::Refused { is_other_version: true, .. })) => Err(Failure::OtherVersion),
+            Ok(Ok(Reply::Refused { reason, .. })) => Err(Failure::Unreadable { reason }),
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(reason)) => Err(Failure::Unreadable { reason }),
             Err(RecvTimeoutError::Timeout) => Err(Failure::TimedOut),
@@ -242,6 +240,17 @@ mod tests {
             let found = begun(&format!("echo '{MARK}{said}'; exec sleep 100"), long);
             assert!(matches!(found, Err(Failure::Unreadable { .. })), "{said}: {found:?}");
         }
+    }
+
+    #[test]
+    fn only_an_agent_of_another_version_is_told_to_be_one() {
+        let said = |rest: &str| {
+            let said =
+                format!("{{\"say\":\"refused\",\"reason\":\"missing field `version`\"{rest}}}");
+            begun(&format!("echo '{MARK}{said}'; exec sleep 100"), Duration::from_secs(30))
+        };
+        assert!(matches!(said(""), Err(Failure::Unreadable { .. })));
+        assert_eq!(said(",\"is_other_version\":true"), Err(Failure::OtherVersion));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use super::clock::{ClockOffset, ClockSample, offset};
 use super::failure::Failure;
 use super::protocol::{Arrival, Facts, Order, Peer, Reply, Request, Sent, hear};
+use crate::small_thread::spawn;
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -23,8 +24,6 @@ const END_MAX: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 /// Number of questions for the time: a few, because any answer may be late.
 const CLOCK_SAMPLES: u32 = 8;
-/// Stack size of the threads, which have no deep calls.
-const STACK_BYTES: usize = 256 << 10;
 
 /// A conversation with an agent. Its process is killed when this is dropped.
 pub(super) struct Session {
@@ -187,10 +186,6 @@ pub(crate) fn keep_end(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
         let excess = kept.len().saturating_sub(STDERR_BYTES);
         kept.drain(..excess);
     }
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run).map(drop)
 }
 
 #[cfg(test)]

@@ -89,10 +89,10 @@ mod witness;
 mod work;
 
 use crate::error::CliError;
+use crate::signals::exit_code;
 use beginning::{
     adopt, announce, open_connections, outlets, printer, start, start_threads, started, work,
 };
-use event::code_of;
 use gridspan::links::LinkReport;
 use gridspan_topology::NodeId;
 pub(crate) use host_shares::host_shares;
@@ -131,7 +131,7 @@ pub(crate) fn run(launch: Launch<'_>) -> Result<Ended, CliError> {
     let sharing = match open_connections(&launch, &incoming)? {
         Ok(sharing) => sharing,
         Err(signal) => {
-            return Ok(Ended { code: code_of(signal), links: None, abandoned: None });
+            return Ok(Ended { code: exit_code(signal), links: None, abandoned: None });
         }
     };
     announce(&launch, &outlets.reports);

@@ -15,12 +15,13 @@
 //! Those who wait for the end get the exit code. If a signal ends the process, their connections
 //! end, and the next command that lists the jobs removes the files (see `status`).
 
-use super::event::{Event, code_of};
+use super::event::Event;
 use super::journal::Journal;
 use super::plan::job_name;
 use super::requests::Requests;
 use crate::program::Program;
 use crate::request::{Answer, JobEventKind, NodeState, Request};
+use crate::signals::exit_code;
 use crate::status::{self, Reach, StatusFile};
 use gridspan::{EXIT_FAILED, Start};
 use gridspan_runtime::Job;
@@ -126,17 +127,17 @@ impl Attended {
     fn answer_all(&self, incoming: &Receiver<Event>) {
         for event in incoming {
             if let Event::Requested { id, request } = event {
-                self.handle(id, request);
+                self.handle(id, &request);
             }
         }
     }
 
     /// Carries out a request, and answers it, at once or later.
-    fn handle(&self, id: u64, request: Request) {
+    fn handle(&self, id: u64, request: &Request) {
         let answer = match request {
             Request::Nodes => Answer::Nodes(vec![NodeState::Member]),
             Request::Sample(lease) => {
-                Answer::Observed(Box::new(self.journal.observed(self.sample(lease), 0)))
+                Answer::Observed(Box::new(self.journal.observed(self.sample(*lease), 0)))
             }
             Request::Diagnose => match self.node() {
                 Some(node) => {
@@ -161,7 +162,7 @@ impl Attended {
     /// Ends this process by a signal, on request.
     fn end_by(&self, signal: Signal, request: u64, done: &str) {
         self.answer(request, &Answer::Done(done.to_owned()));
-        self.end(code_of(signal.as_raw()));
+        self.end(exit_code(signal.as_raw()));
         // It fails only for processes of others.
         let _ = kill_process(getpid(), signal);
     }

@@ -5,7 +5,7 @@ use crate::args::RpcServeArgs;
 use crate::error::CliError;
 use crate::output::print;
 use crate::process_id::ProcessId;
-use crate::signals::not_ignored;
+use crate::signals::{exit_code, not_ignored};
 use crate::status::folder;
 use gridspan::variables::cores;
 use gridspan_rpc::group::Room;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &RpcServeArgs) -> Result<ExitCode, CliError> {
             match tell.take() {
                 // The daemon may have ended.
                 Some(tell) => drop(tell.send(())),
-                None => std::process::exit(128 + signal),
+                None => std::process::exit(exit_code(signal).into()),
             }
         }
     });

@@ -8,6 +8,7 @@ use super::location::WitnessHost;
 use super::protocol::{Answer, LINE_BYTES_MAX, Order, Question, VERB, VERSION, read_answer};
 use crate::check::{Failure, keep_end};
 use crate::hosts::on_host;
+use crate::small_thread::spawn;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -26,8 +27,6 @@ const TIME_MAX: Duration = Duration::from_secs(8);
 const END_MAX: Duration = Duration::from_secs(1);
 /// Interval between looks at whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Stack size of the threads, which have no deep calls.
-const STACK_BYTES: usize = 256 << 10;
 /// Largest number of characters of a text of the host.
 const TEXT_CHARS_MAX: usize = 200;
 
@@ -191,7 +190,7 @@ fn converse(mut command: Command, order: Vec<u8>, limit: Duration) -> Result<Ans
         keep_end(stderr, &of_reader);
         drop(reads);
     };
-    spawn(keep).map_err(no_ssh)?;
+    spawn("witness", keep).map_err(no_ssh)?;
     match answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
         Ok(Some(Ok(answer))) => return Ok(answer),
         Ok(Some(Err(reason))) => return Err(Silence::new(Failure::Unreadable { reason })),
@@ -215,7 +214,7 @@ fn ask(
     order: Vec<u8>,
 ) -> io::Result<Receiver<Option<Result<Answer, String>>>> {
     let (send, answers) = channel();
-    spawn(move || {
+    spawn("witness", move || {
         // That it is not read shows when the answer is missing.
         let _ = stdin.write_all(&order);
         drop(stdin);
@@ -256,11 +255,6 @@ impl Drop for Ssh {
 fn plain(text: &str) -> String {
     let plain = |c: char| if c.is_control() { '?' } else { c };
     text.trim().chars().take(TEXT_CHARS_MAX).map(plain).collect()
-}
-
-fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let named = thread::Builder::new().name("witness".to_owned());
-    named.stack_size(STACK_BYTES).spawn(run).map(drop)
 }
 
 #[cfg(test)]

@@ -261,11 +261,12 @@ mod tests {
         let running = thread::spawn(run);
         until(|| attended.node().is_some());
 
-        let found = answer(folder.path(), Request::Diagnose);
+        // On a busy machine, the PE may answer too late for one diagnosis.
+        until(|| match answer(folder.path(), Request::Diagnose) {
+            Answer::Diagnosis(found) => found.pes == 1 && found.summary().contains("main sleeps"),
+            other => panic!("it should be a diagnosis: {other:?}"),
+        });
 
-        let Answer::Diagnosis(diagnosis) = found else { panic!("{found:?}") };
-        assert_eq!(diagnosis.pes, 1);
-        assert!(diagnosis.summary().contains("main sleeps"), "{diagnosis:?}");
         attended.node().unwrap().cancel();
         assert_eq!(running.join().unwrap(), Err(JobError::Cancelled));
     }

@@ -41,7 +41,7 @@ enum Message {
 }
 
 impl Message {
-    /// The temperature of a neighbour in a step, or another message.
+    /// Returns the temperature that a neighbour has sent in this step, or else the message itself.
     fn temperature(self, in_step: u32) -> Result<f64, Self> {
         match self {
             Self::Neighbour { step, temperature } if step == in_step => Ok(temperature),

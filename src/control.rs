@@ -80,7 +80,7 @@ pub enum Control {
     Guest(GuestEvent),
     /// A problem of the job, which continues.
     Warning(String),
-    /// What this process has of checkpoints, after [`RECOVER`].
+    /// The parts of checkpoints that this process has, after [`RECOVER`].
     ///
     /// [`RECOVER`]: gridspan_runtime::net::bootstrap::RECOVER
     Holds(Holdings),
@@ -92,7 +92,7 @@ pub enum Control {
     Leaving,
     /// The job cannot be stopped for a change of its nodes, for this reason.
     Unchangeable(String),
-    /// This process's part of the job is done. Only processes say so that outlive their launcher.
+    /// This process's part of the job is done. Sent only by processes that outlive their launcher.
     Done,
     /// The estimates of the links, sent every two seconds and when links have changed.
     Links(LinkReport),
@@ -128,7 +128,7 @@ pub enum Control {
     },
     /// The program has taken forwarded [standard input](crate::input).
     InputTaken {
-        /// Number of this process, as the launcher has said it.
+        /// Number that the launcher has given to this process.
         number: u64,
         /// Number of bytes since this process has begun.
         taken: u64,
@@ -137,7 +137,7 @@ pub enum Control {
     },
 }
 
-/// What a process has of checkpoints.
+/// The parts of checkpoints that a process has.
 ///
 /// ```
 /// use gridspan::control::{Control, Holdings};
@@ -253,8 +253,8 @@ impl Failure {
     }
 }
 
-/// Tells the launcher which processors this process may use, if the job is recorded. Where the
-/// system does not say it, the recording does not either. Call it before PEs are bound.
+/// Tells the launcher which processors this process may use, if the job is recorded and the system
+/// names them. Call it before PEs are bound.
 pub(crate) fn tell_processors(records: Option<&Records>) {
     if records.is_some()
         && let Ok(cpus) = cpus()

@@ -87,12 +87,15 @@
 //!
 //! - [`prelude`]: the names that most programs use.
 //! - [`main`], [`run`], [`run_with`]: start a job; [`Start`]: driver, seed and strategy.
+//! - [`embed`]: jobs inside another program.
 //! - [`variables`]: the environment variables.
 //! - [`binding`]: the binding of PEs to cores.
 //! - [`control`]: messages from a process of the job to the launcher that started it.
+//! - [`advice`]: the next step for a user whose job failed.
 //! - [`input`]: the standard input of a node that cannot inherit it.
 //! - [`keeper`]: the nodes of detached jobs on other hosts.
 //! - [`links`]: the estimates of a job's links.
+//! - [`simulated`]: the summary of a run in virtual time.
 //! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts, for
 //!   programs that need more.
 //!
@@ -196,15 +199,15 @@ pub mod rpc {
     /// GridRPC: calls of typed functions on servers.
     pub mod calls {
         pub use gridspan_rpc::calls::{
-            CallSession, Catalogue, Config, CostError, Function, Functions, GridRpc, Handle,
-            RpcError, ServerCard, ServerPlan, Services, SessionId, Signature, UNKNOWN_CODE_TEXT,
-            Work, error_string, with_rpc,
+            CallSession, Catalogue, ClientRef, Config, CostError, Function, Functions, GridRpc,
+            Handle, RpcError, ServerCard, ServerPlan, Services, ServicesRef, SessionId, Signature,
+            UNKNOWN_CODE_TEXT, Work, error_string, with_rpc,
         };
     }
 
     /// Groups of calls, which are mapped and executed as a whole.
     pub mod group {
-        pub use gridspan_rpc::group::{Arguments, CallGroup, Lazy, Mapper, Parts, Room};
+        pub use gridspan_rpc::group::{Arguments, CallGroup, GroupRef, Lazy, Mapper, Parts, Room};
     }
 
     /// Spans of calls for OpenTelemetry.

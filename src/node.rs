@@ -3,15 +3,15 @@
 //!
 //! # Failure
 //!
-//! SIGTERM makes the node of a job that can continue from checkpoints leave it: the launcher lets
-//! the job go on without it, and then lets it end. A second SIGTERM ends it at once.
+//! If the job can continue from checkpoints, SIGTERM makes this node leave it: the launcher lets
+//! the job go on without the node, and then lets the node end. A second SIGTERM ends it at once.
 //!
 //! The end of the input from the launcher ends the process. If the process hangs, the kernel kills
 //! it on Linux when the launcher's thread that started it ends. Once it has its bundle, the node of
 //! a detached job outlives its launcher: it reads from a named pipe, which does not end, so that
 //! another launcher can attend to it. If it needs one to go on after a loss, it waits for
-//! [`LAUNCHER_PATIENCE`]. If the job has several hosts, a bridge starts the node, and stands for
-//! its launcher (see [`keeper`]).
+//! [`LAUNCHER_PATIENCE`]. If the job has several hosts, a bridge starts the node, and acts as its
+//! launcher (see [`keeper`]).
 
 use crate::binding;
 use crate::build::{build, host};
@@ -161,7 +161,8 @@ fn begin() -> Kind {
     Kind::Detached
 }
 
-/// Waits until the launcher has introduced this process, which has parts of checkpoints.
+/// Waits until the launcher has introduced this process. If the launcher asks, tells it which parts
+/// of checkpoints this process has.
 fn join(
     lines: &mut LauncherLines,
     handle: &Handle,
@@ -220,7 +221,7 @@ fn run_again(
             Control::Failed(Failure::of(error, &places)).tell();
         });
         if let Some(records) = records {
-            // Each run numbers its nodes.
+            // A node's number may differ between runs.
             let of_run = self::settings(&joined.bundle.settings).ok().and_then(|it| it.record);
             let of_run = of_run.unwrap_or_else(|| records.settings().clone());
             told = told.recording(&records.of_run(of_run));
@@ -267,9 +268,9 @@ fn run_again(
 /// Binds the PEs of this node, if the launcher requests it. If they cannot be bound, the first node
 /// of each host warns: all its nodes have the same problem.
 fn bound(job: Job, bundle: &NodeBundle) -> Job {
-    // Each run has other nodes on the host.
+    // The nodes of the host may differ between runs.
     let Ok(settings) = settings(&bundle.settings) else { return job };
-    // A guest may share its host with anything.
+    // A guest may share its host with other programs.
     let Some(share) = settings.host_share.filter(|_| bundle.guest.is_none()) else { return job };
     let pes = bundle.spec.layout().place(bundle.identity.node).pes.clone();
     let (job, unbound) = binding::bind(job, settings.bind, pes, share);
@@ -351,7 +352,7 @@ struct Shared {
     node: Option<NodeHandle>,
     /// Whether the launcher has introduced the node for the first time.
     has_joined: bool,
-    /// Whether the launcher had ended before.
+    /// Whether the input from the launcher has ended.
     has_ended: bool,
     /// Whether the node goes on when its launcher has ended.
     is_detached: bool,
@@ -374,7 +375,7 @@ impl Shared {
 
 /// Tells the launcher when the next run has stopped after a checkpoint.
 fn telling_pauses(keeper: CheckpointKeeper, handle: &Handle) -> CheckpointKeeper {
-    // A late report of an earlier run has the number of an order to that run.
+    // A late report of an earlier run has the number of that run's order.
     let number = Arc::<AtomicU64>::default();
     lock(handle).pause_order = number.clone();
     let handle = handle.clone();
@@ -392,7 +393,7 @@ fn lock(handle: &Handle) -> MutexGuard<'_, Shared> {
 }
 
 /// Ends this process when the input from the launcher ends, and carries out requests of the
-/// launcher. Returns its other lines.
+/// launcher. Returns the launcher's other lines.
 fn watch(
     launcher: impl BufRead + Send + 'static,
     handle: Handle,
@@ -444,15 +445,15 @@ fn watch(
     })
 }
 
-/// Takes part in a diagnosis of the job, and tells the launcher that this process runs, without the
-/// threads of PEs.
+/// Takes part in a diagnosis of the job, and tells the launcher that this process runs. Does not
+/// need the threads of PEs.
 fn diagnose(node: Option<&NodeHandle>, number: u64) {
     let silent = node.map(|node| node.diagnose(number)).unwrap_or_default();
     let silent = silent.into_iter().map(|(node, time)| (node, time.as_secs())).collect();
     Control::Awake { number, silent }.tell();
 }
 
-/// Sends the latest sample of the counters to the launcher, without the threads of PEs.
+/// Sends the latest sample of the counters to the launcher. Does not need the threads of PEs.
 fn tell_sample(node: Option<&NodeHandle>, SampleOrder { number, lease }: SampleOrder) {
     let sample = node.and_then(|node| node.sample(lease)).map(Box::new);
     Control::Sampled { number, sample }.tell();

@@ -50,12 +50,12 @@ pub struct Start {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Driver {
-    /// In this process; the links of a grid with several nodes are emulated.
+    /// Nodes in this process. The links of a grid with several nodes are emulated.
     Embedded(GridSpec),
-    /// As one of several nodes. The launcher that requests this sends the node's identity.
+    /// One of several nodes. The launcher that requests this sends the node's identity.
     #[cfg(feature = "net")]
     Node,
-    /// In virtual time.
+    /// A simulation in virtual time.
     #[cfg(feature = "sim")]
     Simulated(GridSpec),
 }
@@ -117,11 +117,11 @@ pub struct Settings {
     /// checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovers: Option<bool>,
-    /// To what PEs are bound.
+    /// The processors to which PEs are bound.
     #[serde(default)]
     pub bind: Option<Binding>,
-    /// Which of the PEs on its host are those of the node that gets these settings; set by the
-    /// launcher. Without it, the PEs of a node process are not bound.
+    /// The place of this node's PEs among those of its host; set by the launcher. Without it, the
+    /// PEs of a node process are not bound.
     #[doc(hidden)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_share: Option<HostShare>,
@@ -168,7 +168,7 @@ impl Settings {
         self
     }
 
-    /// Sets to what PEs are [bound](crate::binding), for [`run`](crate::run).
+    /// Sets the processors to which PEs are [bound](crate::binding), for [`run`](crate::run).
     #[must_use]
     pub fn with_bind(mut self, bind: Binding) -> Self {
         self.bind = Some(bind);
@@ -259,7 +259,8 @@ impl Settings {
         self
     }
 
-    /// Applies these settings to the job.
+    /// Applies these settings to the job, except `bind`, which [`run`](crate::run) applies, and
+    /// `recovers`, which only a node process uses.
     pub fn apply(&self, mut job: Job) -> Job {
         if let Some(seed) = self.seed {
             job = job.seed(seed);

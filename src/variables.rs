@@ -7,7 +7,7 @@
 //! | `GRIDSPAN_EMULATE` | a grid on this machine, such as `2x4,wan=32ms` (see [`GridSpec::from_emulate`]) | none |
 //! | `GRIDSPAN_GRID` | the path of a grid file (see [`GridSpec::from_toml`]), or a [`GridSpec`] as JSON | none |
 //! | `GRIDSPAN_SEED` | the seed of all intended randomness, a number | the program's, or 0 |
-//! | `GRIDSPAN_BIND` | to what PEs are [bound](crate::binding): `none`, `core`, or `numa` | `none` |
+//! | `GRIDSPAN_BIND` | the processors to which PEs are [bound](crate::binding): `none`, `core`, or `numa` | `none` |
 //! | `GRIDSPAN_BALANCE` | the balancing strategy: one of [`NAMES`](gridspan_balance::NAMES) | the program's, or `none` |
 //! | `GRIDSPAN_BALANCE_EVERY` | interval at which the strategy runs in addition to sync points and events, such as `5s` or `200ms` | the program's, or never |
 //! | `GRIDSPAN_ON_STALL` | reaction to a job that is stalled for ever: `warn`, or `fail` to end it | `warn` |
@@ -137,7 +137,7 @@ pub const ALL: [&str; 27] = [
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum VariableError {
-    /// A value is not one of those possible.
+    /// A value is not a possible one.
     #[error("{name}={value:?} is not {expected}")]
     Value {
         /// The variable.

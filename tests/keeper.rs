@@ -34,7 +34,7 @@ struct Host(PathBuf);
 impl Host {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("gridspan-{name}-{}", std::process::id()));
-        // A test before may have left it.
+        // An earlier test may have left it.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).unwrap();
         Self(path)

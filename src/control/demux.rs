@@ -222,7 +222,7 @@ mod tests {
                     && piece.iter().position(|&byte| byte == b'\n') == Some(piece.len() - 1)
             };
             assert!(pieces.iter().all(are_lines));
-            assert_eq!(pieces.len() == 1, text.len() <= PIECE_BYTES_MAX - MARK.len() - 1);
+            assert_eq!(pieces.len() == 1, text.len() < PIECE_BYTES_MAX - MARK.len());
             assert_eq!(items(&pieces.concat()), [control(&text)]);
         }
     }

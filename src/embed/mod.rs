@@ -103,8 +103,8 @@
 //!
 //! # Effects on the process
 //!
-//! Nothing here but [`node`] reads the environment, and nothing installs a signal handler, a panic
-//! hook or a `tracing` subscriber, or prints. When the result is returned, the threads, sockets and
+//! Only [`node`] reads the environment. This module installs no signal handler, panic hook or
+//! `tracing` subscriber, and prints nothing. When the result is returned, the threads, sockets and
 //! memory of the job are free, and its processes have ended.
 //!
 //! [`JobError::Panicked`]: crate::JobError::Panicked

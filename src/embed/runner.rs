@@ -53,21 +53,21 @@ enum Place {
 }
 
 impl Runner {
-    /// On PEs that are threads of this process.
+    /// Runs a job on PEs that are threads of this process.
     pub fn on_threads(pes: u32) -> Self {
         Self::at(Place::Threads(pes))
     }
 
-    /// On the nodes of a grid, all in this process, connected by QUIC on loopback. The links
-    /// between sites are emulated.
+    /// Runs a job on the nodes of a grid, all in this process, connected by QUIC on loopback. The
+    /// links between sites are emulated.
     #[cfg(feature = "net")]
     pub fn emulated(grid: GridSpec) -> Self {
         Self::at(Place::Emulated(Box::new(grid)))
     }
 
-    /// On the nodes of a grid as processes of this machine. This process is the first node, and
-    /// has main; `command` returns the command that starts the process of each other node. See
-    /// [the module](super#node-processes).
+    /// Runs a job on the nodes of a grid, which are processes of this machine. This process is the
+    /// first node, and has main; `command` returns the command that starts the process of each
+    /// other node. See [the module](super#node-processes).
     ///
     /// The program must call [`node`](super::node) with a job of the same actor types, which the
     /// start of the job checks. The runner sets the program's standard input and output, sets
@@ -86,7 +86,7 @@ impl Runner {
         Self::at(Place::Processes(Processes::new(grid, command)))
     }
 
-    /// In virtual time, on a simulated grid.
+    /// Runs a job in virtual time, on a simulated grid.
     #[cfg(feature = "sim")]
     pub fn simulated(grid: GridSpec) -> Self {
         Self::at(Place::Simulated(Box::new(grid)))
@@ -111,8 +111,8 @@ impl Runner {
         self
     }
 
-    /// Makes changes of links [events](Running::events). The job then sends packets to measure its
-    /// links where it otherwise would not. Default: it does not.
+    /// Reports changes of links as [events](Running::events). The job then sends packets to measure
+    /// links that it would not measure otherwise. Default: changes are not reported.
     pub fn report_links(mut self) -> Self {
         self.reports_links = true;
         self
@@ -199,7 +199,7 @@ impl Runner {
     }
 }
 
-/// Makes what node processes print events of the job.
+/// Returns the function that reports what node processes print as events of the job.
 #[cfg(feature = "net")]
 fn reporting_printed(shared: &Arc<Shared>, reports_links: bool) -> OnPrinted {
     let shared = Arc::downgrade(shared);
@@ -218,7 +218,7 @@ fn reporting_printed(shared: &Arc<Shared>, reports_links: bool) -> OnPrinted {
     })
 }
 
-/// Adds the job's events to those that can be read.
+/// Makes the job report its events to `shared`.
 fn reporting(job: Job, shared: &Arc<Shared>, reports_links: bool) -> Job {
     let to = |shared: &Arc<Shared>| {
         let shared = Arc::downgrade(shared);

@@ -31,8 +31,8 @@ pub struct Running<T> {
 }
 
 impl<T> Running<T> {
-    /// A job whose main puts its value into `value`, and which runs on this thread, if it could
-    /// start.
+    /// Creates the handle of a job. Its main puts the result into `value`; `thread` is `None` if it
+    /// could not start.
     pub(super) fn new(
         shared: Arc<Shared>,
         value: Arc<Mutex<Option<T>>>,
@@ -67,7 +67,7 @@ impl<T> Running<T> {
         CancelHandle(self.reader.shared.clone())
     }
 
-    /// Returns the events of the job from now on, and those that nothing has read before.
+    /// Returns the future events of the job, and those that are still unread.
     pub fn events(&self) -> Events {
         Events(Reader::new(self.reader.shared.clone()))
     }

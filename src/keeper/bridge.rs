@@ -68,7 +68,7 @@ fn serve(mut launcher: impl Read) -> io::Result<()> {
     to.send(&FromBridge::Refuses(refusal), b"")
 }
 
-/// Says what is known of a node.
+/// Sends what is known of a node to the launcher.
 fn tell(folder: &KeeperFolder, to: &Answers) -> io::Result<()> {
     let is_bridged = folder.bridge()?.is_some_and(ProcessMark::is_running);
     let silence = folder.unread_for().filter(|_| is_bridged);
@@ -101,7 +101,7 @@ enum Node {
 struct Accepted {
     folder: KeeperFolder,
     own: ProcessMark,
-    /// While it exists, nothing else changes in the folder.
+    /// While it exists, no other process changes the folder.
     lock: File,
 }
 
@@ -166,8 +166,8 @@ fn attendance(order: &BridgeOrder, folder: &KeeperFolder) -> io::Result<Attendan
     Ok(Attendance { process, lengths, from, taken: folder.taken()? })
 }
 
-/// Starts the process of a node: this program, with the same arguments. Must be called by the
-/// thread that lives as long as this process, since the node ends with it before its first line.
+/// Starts the process of a node: this program, with the same arguments. Call it on a thread that
+/// lives as long as this process: until its first line, the node ends with the thread.
 fn start(folder: &KeeperFolder) -> io::Result<Child> {
     let pipe = folder.pipe()?;
     let [out, err] = folder.streams_to_append()?;
@@ -188,7 +188,7 @@ fn start(folder: &KeeperFolder) -> io::Result<Child> {
         None => Err(io::Error::other("/proc does not say when the node began")),
     };
     if let Err(error) = saved {
-        // Nothing else would find it.
+        // No later bridge could find it.
         child.kill()?;
         child.wait()?;
         return Err(error);
@@ -229,7 +229,7 @@ impl Bridge {
     }
 }
 
-/// What the frames of the launcher need.
+/// The state with which a bridge handles the frames of the launcher.
 struct Session {
     order: BridgeOrder,
     folder: KeeperFolder,
@@ -378,7 +378,7 @@ fn await_end(node: Node) -> io::Result<NodeExit> {
 struct Answers(Arc<Mutex<File>>);
 
 impl Answers {
-    /// Takes standard output for frames alone: what other threads of the program print is dropped.
+    /// Reserves standard output for frames. What other threads of the program print is dropped.
     fn open() -> io::Result<Self> {
         let mut stdout = io::stdout();
         stdout.write_all(BRIDGE_BEGINS.as_bytes())?;
@@ -398,8 +398,9 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
 }
 
-/// Lets this process write no further line before it ends. A line that it has begun is written and
-/// counted as taken, unless that takes too long: otherwise the launcher would send it again.
+/// Stops this process from writing another line before it ends. Waits for a limited time until a
+/// line that it has begun is written and counted as taken: otherwise the launcher would send the
+/// line again.
 fn stop_lines(folder: &KeeperFolder) {
     // If the folder was removed, there is no node to which a line could be written.
     if let Ok(Some(lock)) = folder.await_lines(LINE_PATIENCE) {

@@ -60,8 +60,8 @@ impl KeeperFolder {
         Ok(file)
     }
 
-    /// Waits until no bridge writes a line, if that takes no longer than `patience`. None writes one
-    /// until the result is dropped; `None` if it takes longer.
+    /// Waits until no bridge writes a line, and lets none write one until the result is dropped.
+    /// Returns `None` if that takes longer than `patience`.
     pub(super) fn await_lines(&self, patience: Duration) -> io::Result<Option<File>> {
         let tries = patience.as_millis() / LOCK_PAUSE.as_millis();
         for _ in 0..tries {
@@ -135,7 +135,7 @@ impl KeeperFolder {
         self.set_numbers("read", &read)
     }
 
-    /// The time since a launcher has said how much it has read.
+    /// The time since a launcher last reported how much it has read.
     pub(super) fn unread_for(&self) -> Option<Duration> {
         let modified = fs::metadata(self.0.join("read")).and_then(|it| it.modified()).ok()?;
         // A clock that was set back makes it look recent.
@@ -168,7 +168,7 @@ impl KeeperFolder {
         Ok([open(STREAMS[0])?, open(STREAMS[1])?])
     }
 
-    /// Prepares the start of another process: the node of before has ended.
+    /// Prepares the start of another process, after the previous one has ended.
     pub(super) fn begin(&self, start: &[u8]) -> io::Result<()> {
         for name in ["node", "taken", "in"] {
             match fs::remove_file(self.0.join(name)) {
@@ -219,7 +219,7 @@ impl KeeperFolder {
     pub(super) fn remove(&self) -> io::Result<()> {
         fs::remove_dir_all(&self.0)?;
         if let Some(job) = self.0.parent() {
-            // It is the folder of other nodes, or of the launcher, too.
+            // This fails while the folder has files of other nodes or of the launcher.
             let _ = fs::remove_dir(job);
         }
         Ok(())
@@ -232,7 +232,7 @@ impl KeeperFolder {
         }
     }
 
-    /// Replaces a file as a whole. When this returns, it survives the end of the machine.
+    /// Replaces a file as a whole. When this returns, the content survives a crash of the machine.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let new = self.0.join(format!("{name}.new"));
         let mut file = private_file().create(true).truncate(true).open(&new)?;
@@ -322,7 +322,7 @@ mod tests {
     impl Temporary {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("gridspan-{name}-{}", std::process::id()));
-            // A test before may have left it.
+            // An earlier test may have left it.
             let _ = fs::remove_dir_all(&path);
             fs::create_dir(&path).unwrap();
             Self(path)

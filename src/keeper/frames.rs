@@ -105,8 +105,8 @@ pub struct BridgeOrder {
     pub job: String,
     /// Name of the node, and of a folder in that of the job.
     pub node: String,
-    /// Number of bytes that stay on the host of what the launcher has read of each stream. At most
-    /// about twice as many are there.
+    /// Number of bytes of each stream that stay on the host after the launcher has read them. The
+    /// host keeps at most about twice as many.
     pub log_limit: u64,
     /// What to do.
     pub task: BridgeTask,
@@ -117,7 +117,7 @@ pub struct BridgeOrder {
 /// ```
 /// use gridspan::keeper::BridgeTask;
 ///
-/// // From where the launcher before has stopped to read.
+/// // From the position at which the previous launcher stopped reading.
 /// let task = BridgeTask::Attend { from: None };
 /// assert_ne!(task, BridgeTask::Look);
 /// ```
@@ -151,7 +151,7 @@ pub struct Attendance {
     pub process: u32,
     /// The lengths of the node's streams in bytes.
     pub lengths: [u64; 2],
-    /// The positions from which on the bridge passes on the streams.
+    /// The positions in the streams at which the bridge begins to pass them on.
     pub from: [u64; 2],
     /// Number of lines that the node has got.
     pub taken: u64,
@@ -209,7 +209,7 @@ pub enum NodeExit {
     Code(i32),
     /// By this signal.
     Signal(i32),
-    /// The bridge has not started the process, so the system does not tell it.
+    /// Another bridge has started the process, and the system tells only that one.
     Unknown,
 }
 
@@ -296,8 +296,8 @@ pub fn read_frame<H: DeserializeOwned>(from: &mut impl Read) -> io::Result<Optio
     Ok(Some((header, content)))
 }
 
-/// Reads up to `length` bytes, fewer only at the end. The memory grows with what is there, whatever
-/// length the other side has written.
+/// Reads up to `length` bytes, fewer only at the end. The memory grows with the bytes that arrive,
+/// not with the length that the other side has written.
 fn read_bytes(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
@@ -335,7 +335,7 @@ mod tests {
         for wrong in [[0xff; 64], [b'{'; 64], [0; 64]] {
             assert!(read_frame::<ToBridge>(&mut &wrong[..]).is_err());
         }
-        // It claims much, and is short.
+        // The lengths are valid, but the bytes that follow are too few.
         assert!(read_frame::<ToBridge>(&mut &[0, 0, 0, 2, 4, 0, 0, 0, b'{'][..]).is_err());
         assert!(write_frame(io::sink(), &ToBridge::Line(1), &vec![0; 66 << 20]).is_err());
     }

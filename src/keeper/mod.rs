@@ -6,8 +6,8 @@
 //! variable [`DETACHED`](crate::variables::DETACHED) has the value [`BRIDGE`]. The launcher sends a
 //! [`BridgeOrder`] to it. To [start](BridgeTask::Start) a node, the bridge runs its own program
 //! again with the same arguments: a process in another session, which reads from a named pipe, and
-//! prints to files. So the host needs nothing but the program. What a program does before
-//! `gridspan::main`, each of its bridges does, too.
+//! prints to files. So the host needs nothing but the program. A bridge, too, does what the program
+//! does before `gridspan::main`.
 //!
 //! Pipe and files are in the *keeper's folder* of the node: `JOB/NODE` in the [`state_folder`] of
 //! the host.
@@ -23,8 +23,8 @@
 //! | `start.json`, `state.json` | what another launcher needs; opaque here |
 //! | `lock`, `lines` | locked while files are changed, and while a line is written |
 //!
-//! The folder of the launcher is never this one, since hosts may share a home: the launcher's
-//! copies of `out` and `err` are beside the folder of the node.
+//! The launcher's copies of `out` and `err` are beside the folder of the node, not in it, since
+//! hosts may share a home.
 //!
 //! # Steady state
 //!
@@ -72,7 +72,7 @@ pub(crate) use bridge::run;
 /// The value of [`DETACHED`](crate::variables::DETACHED) that makes a process a bridge.
 pub const BRIDGE: &str = "bridge";
 
-/// Runs this process as a bridge. Only Linux can.
+/// Fails, since a bridge needs Linux.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn run(_launcher: impl std::io::Read) -> std::process::ExitCode {
     crate::outcome::complain("the hosts of detached jobs need Linux", None::<&str>);

@@ -8,12 +8,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// A process that another one can recognise.
+/// Identifies a process, also to other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ProcessMark {
-    /// Its number.
     pid: u32,
-    /// When it began, in the clock ticks of proc_pid_stat(5), since numbers are used again.
+    /// When it began, in the clock ticks of proc_pid_stat(5), since the system reuses numbers.
     began: u64,
 }
 
@@ -49,7 +48,7 @@ impl ProcessMark {
             Err(rustix::io::Errno::SRCH) => return Ok(None),
             opened => opened?,
         };
-        // The number may be that of another process by now, but not after this look.
+        // Another process may have had the number already when it was opened.
         Ok((began(self.pid) == Some(self.began)).then_some(process))
     }
 
@@ -87,7 +86,7 @@ impl ProcessMark {
     }
 }
 
-/// Whether a process ends within a time.
+/// Waits for the end of a process. Returns whether it has ended within `patience`.
 fn has_ended_within(process: &OwnedFd, patience: Duration) -> bool {
     let patience = Timespec {
         tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),

@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn a_folder_that_others_may_enter_is_refused() {
         let folder = std::env::temp_dir().join(format!("gridspan-private-{}", std::process::id()));
-        // A test before may have left it.
+        // An earlier test may have left it.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).unwrap();
         let own = rustix::process::getuid().as_raw();

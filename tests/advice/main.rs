@@ -112,7 +112,7 @@ struct Libraries {
 impl Libraries {
     fn built() -> Self {
         let mut command = gridspan_studies::cargo();
-        // Of the workspace, so that the features are those of `cargo test --workspace`.
+        // The whole workspace, so that the features are those of `cargo test --workspace`.
         command.args(["build", "--quiet", "--offline", "--workspace", "--test", "advice"]);
         command.args(["--message-format", "json"]);
         let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();

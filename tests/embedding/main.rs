@@ -24,7 +24,7 @@ struct Worker;
 #[derive(Clone, Serialize, Deserialize)]
 enum Message {
     Count,
-    /// Be inside a handler for this number of milliseconds.
+    /// Stay in a handler for this number of milliseconds.
     Busy(u64),
     Panic,
     /// Move to this PE.

@@ -122,7 +122,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Types of the crate that the facade re-exports whole, which users construct or implement.
+/// Types that users construct or implement, of the crate that the facade re-exports whole.
 const MET_IN_WHOLE_CRATE: &[(&str, &str)] = &[
     ("ranks", "CallSite"),
     ("ranks", "Comm"),

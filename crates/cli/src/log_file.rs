@@ -1,21 +1,21 @@
-//! Files to which the processes of detached jobs append, and what keeps them small.
+//! Files to which the processes of detached jobs append, kept small.
 //!
 //! # Moving out
 //!
-//! A process has its file open as long as it lives, so another one cannot take its place. Therefore
-//! a launcher counts what it has read of the file. Once that is as much as the limit, it copies the
-//! last lines of that, up to the limit, to `NAME.old`, in place of what was there. Then it frees
-//! the space in `NAME`, where the positions of later bytes stay the same: they are behind a hole.
-//! The first line of `NAME.old` says how many bytes were dropped, which came before. What no
-//! launcher has read is never moved out, so control lines are not lost, and a file grows while no
-//! launcher attends to its job.
+//! A process has its file open as long as it lives, so another file cannot take its place.
+//! Therefore a launcher counts the bytes that it has read of the file. When they reach the limit,
+//! it copies the last lines of them, up to the limit, to `NAME.old`, and replaces what was there.
+//! Then it frees their space in `NAME`: a hole stays, so that later bytes keep their positions. The
+//! first line of `NAME.old` says how many earlier bytes were dropped. A launcher moves out only
+//! what it has read, so control lines are not lost, and a file grows while no launcher attends to
+//! its job.
 //!
 //! # Failure
 //!
 //! `NAME.old` is replaced as a whole before space is freed. A launcher that is killed in between
-//! leaves bytes that are in both files; readers and the next launcher take them from `NAME.old`. If
-//! nothing can be moved out, for example because the file system cannot free a part of a file, a
-//! warning says so, and `NAME` grows.
+//! leaves bytes in both files; readers and the next launcher take them from `NAME.old`. If nothing
+//! can be moved out, for example because the file system cannot free a part of a file, a warning
+//! says so, and `NAME` grows.
 
 use crate::private;
 use std::fs::{self, File};
@@ -35,9 +35,9 @@ struct Older {
     file: File,
     /// Length in bytes of the first line.
     head: u64,
-    /// Number of bytes of the process that were dropped, which came before.
+    /// Number of earlier bytes of the process, which were dropped.
     dropped: u64,
-    /// Position in the output of the process behind the last byte.
+    /// Position after the last byte, in the output of the process.
     end: u64,
 }
 
@@ -91,7 +91,7 @@ impl LogLimit {
             return;
         }
         if let Err(error) = self.move_out(read) {
-            // The job is worth more than the size of its files.
+            // The job goes on even if its files grow.
             let path = self.path.display();
             tracing::warn!(%error, "{path} grows, since nothing can be moved out of it");
         }
@@ -165,7 +165,8 @@ impl LogReader {
         Self { path, file: None, at: 0 }
     }
 
-    /// Copies all bytes that have come since the last call, and tells numbers of dropped ones.
+    /// Copies all bytes that have come since the last call. Passes the numbers of dropped ones to
+    /// `on_dropped`.
     pub(crate) fn copy_new(
         &mut self,
         to: &mut impl Write,

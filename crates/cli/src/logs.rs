@@ -14,12 +14,12 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval between looks at the files of the job.
+/// Interval between reads of the files of the job.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time for which a followed job may be without a launcher, while another one starts.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Prints the output, and follows it if the flags say so.
+/// Prints the output, and with `--follow` waits for more.
 pub(crate) fn run(args: &LogsArgs) -> Result<ExitCode, CliError> {
     let folder = attach::find(args.job.as_deref())?;
     let mut logs = match &args.node {
@@ -82,7 +82,7 @@ impl Logs {
         }
     }
 
-    /// Prints a last line that has no end.
+    /// Prints an unfinished last line.
     fn finish(&mut self) -> io::Result<()> {
         match self {
             Self::Job(_) => Ok(()),

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<ExitCode, CliError> {
 
 /// The file names and texts of all pages.
 fn pages(command: &Command) -> io::Result<Vec<(String, Vec<u8>)>> {
-    // The page of a command says what `help` and the name of the command print.
+    // `help` has no page, since the page of a command has the same text.
     let mut command = command.clone().disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();

@@ -1,4 +1,4 @@
-//! The program that a node runs, as it is described to another machine.
+//! The program that a node runs, in the form that is sent to another machine.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -9,9 +9,7 @@ use std::process::Command;
 /// A program with its arguments, variables and folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeProgram {
-    /// Path of the program.
     program: PathBuf,
-    /// Arguments of the program.
     arguments: Vec<OsString>,
     /// Folder in which the node runs, if it exists.
     folder: PathBuf,

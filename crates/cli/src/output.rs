@@ -51,7 +51,7 @@ pub(crate) fn print(text: &str, what: &'static str) -> Result<ExitCode, CliError
     }
 }
 
-/// Tells on standard error, which may be closed, that older output is not there any more.
+/// Says on standard error, which may be closed, that older output was dropped.
 pub(crate) fn tell_dropped(bytes: u64) {
     let _ = writeln!(io::stderr(), "gridctl│ {bytes} bytes of older output were dropped");
 }

@@ -1,4 +1,4 @@
-//! Processes that another one can recognise, although the system uses their numbers again.
+//! Processes that another one can recognise, although the system reuses their numbers.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::fs;
 pub(crate) struct ProcessId {
     /// Its number.
     pub(crate) pid: u32,
-    /// When it began, in the clock ticks of proc_pid_stat(5), since numbers are used again.
+    /// When it began, in the clock ticks of proc_pid_stat(5), since numbers are reused.
     pub(crate) began: u64,
 }
 
@@ -28,7 +28,7 @@ impl ProcessId {
         Some(Self { pid, began })
     }
 
-    /// Whether the process has not ended.
+    /// Whether the process runs.
     pub(crate) fn is_running(self) -> bool {
         let has_ended = |stat: &Stat| matches!(stat.state, 'Z' | 'X');
         Stat::read(self.pid).is_some_and(|stat| stat.began == self.began && !has_ended(&stat))

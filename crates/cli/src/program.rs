@@ -25,7 +25,6 @@ pub(crate) enum Program {
     },
     /// A program that is linked with the `gridspan` crate.
     File {
-        /// Its path.
         path: PathBuf,
         /// Arguments after its path.
         arguments: Vec<OsString>,

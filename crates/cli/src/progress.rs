@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
-/// Interval between pictures on a terminal.
+/// Interval between updates of the bar on a terminal.
 const TICK: Duration = Duration::from_millis(100);
 /// Interval between lines elsewhere.
 const LINE: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const LINE: Duration = Duration::from_secs(10);
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Shows that something happens, which has this number of steps if that is known.
+    /// Shows the progress of `what`, which has this number of steps, if it is known.
     pub(crate) fn begin(what: String, steps: Option<u64>) -> Self {
         let template = match steps {
             Some(_) => "{msg} [{bar:30}] {pos} of {len}, {elapsed}",
@@ -47,7 +47,7 @@ impl Progress {
         self.0.suspend(print)
     }
 
-    /// Shows nothing any more.
+    /// Ends the display.
     pub(crate) fn end(&self) {
         self.0.finish_and_clear();
     }

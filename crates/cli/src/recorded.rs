@@ -1,4 +1,4 @@
-//! Recordings for people: read with texts that are safe to print.
+//! Reads recordings with texts that are safe to print.
 //!
 //! Names, failures and warnings in a recording may come from any source. Terminals interpret
 //! control characters, and long texts would hide the rest of a report.

@@ -50,14 +50,13 @@ pub(crate) enum Request {
     Diagnose,
 }
 
-/// Nodes that a job does not have yet. Whoever requests them has looked up their hosts.
+/// Nodes that a job does not have yet. The client has looked up their hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NewNodes {
-    /// The nodes.
     pub(crate) nodes: Vec<NewNode>,
-    /// The addresses of those of their hosts that are not the machine of the launcher.
+    /// The addresses of their hosts, except that of the machine of the launcher.
     pub(crate) addresses: BTreeMap<String, IpAddr>,
-    /// The allocation of Slurm whose tasks they are, in this order.
+    /// The allocation of Slurm that runs them as tasks, in this order, if one does.
     pub(crate) allocation: Option<Allocation>,
 }
 
@@ -156,7 +155,7 @@ pub(crate) fn write<T: Serialize>(mut to: impl Write, content: T) -> io::Result<
     to.flush()
 }
 
-/// Reads a request or an answer; `None` if there is none before the end.
+/// Reads a request or an answer; `None` if the connection ends before one.
 pub(crate) fn read<T: for<'de> Deserialize<'de>>(from: impl Read) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     BufReader::new(from.take(LINE_BYTES_MAX)).read_until(b'\n', &mut line)?;
@@ -176,7 +175,7 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(from: impl Read) -> io::Result<
 pub(crate) struct Pending(UnixStream);
 
 impl Pending {
-    /// Waits for the answer, until a time if there is one. `None`: the job ended before.
+    /// Waits for the answer, until a time if one is given. `None`: the job ended before.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! All nodes that a job has had so far, by their numbers in the job.
 //!
-//! The first ones are those of its grid, in this order. Nodes that are added while the job runs get
+//! The first ones are those of its grid, in its order. Nodes that are added while the job runs get
 //! the next numbers, at whatever site they are. So a number, and the name made of it (`b/4`),
-//! always means the same node, and is never used again. In a grid the nodes of a site follow each
-//! other, so a node has another number there: its *position*.
+//! always means the same node, and no other node gets it later. In a grid the nodes of a site
+//! follow each other, so a node has another number there: its *position*.
 
 use gridspan_topology::{GridSpec, GridSpecError, HostSpec, NodeId, SiteId};
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,7 @@ impl Roster {
         &self.grid
     }
 
-    /// The position of a node in the grid. Panics if there is no such node, as all methods do that
+    /// The position of a node in the grid. Panics if there is no such node, as do all methods that
     /// take one.
     pub(crate) fn position(&self, node: NodeId) -> NodeId {
         self.positions[node.index()]

@@ -129,7 +129,7 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
     }
 }
 
-/// Serves the metrics of a job of this name while it runs, if the user wants that. A detached job
+/// Serves the metrics of a job of this name while it runs, if the flags request it. A detached job
 /// runs without them if they cannot be served where its launcher is now.
 fn serve_metrics(args: &RunArgs, id: &str) -> Result<Option<MetricsServer>, CliError> {
     let Some(address) = &args.process.metrics else { return Ok(None) };
@@ -143,8 +143,8 @@ fn serve_metrics(args: &RunArgs, id: &str) -> Result<Option<MetricsServer>, CliE
     }
 }
 
-/// Returns the recording that the flags request, if any. Not with guests, whose launchers do not
-/// reach its folder, nor for detached jobs, which may have several launchers.
+/// Returns the recording that the flags request, if any. Refuses one of a job with guests, whose
+/// launchers do not reach its folder, or of a detached job, which may have several launchers.
 fn recording(
     args: &RunArgs,
     spec: &GridSpec,

@@ -298,7 +298,7 @@ const LOCK: &str = "lock";
 
 impl Folder {
     /// Creates a folder with a path that is short and plain enough for sockets and shells, if there
-    /// is a place for one. Removes the folders of killed launchers.
+    /// is a place for one. Also removes the folders of killed launchers.
     fn new() -> Option<Self> {
         let places = [std::env::temp_dir(), "/tmp".into()];
         let make = |place: &Path| {
@@ -380,8 +380,8 @@ fn destination(gateway: &str) -> Option<String> {
 }
 
 /// Returns the command that `ssh` runs in the user's shell to reach a host behind a gateway. The
-/// brackets, which some shells read as a pattern, are quoted, as `ssh` does for a jump. `ssh`
-/// inserts host and port before.
+/// brackets, which some shells read as a pattern, are quoted, as `ssh` does for a jump. `ssh` first
+/// inserts host and port.
 fn proxy(master: &Master) -> String {
     let word = |word: &OsString| quoted(word).to_string_lossy().replace('%', "%%");
     let words: Vec<_> = master.ssh.iter().map(word).collect();
@@ -497,7 +497,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let script = format!("sleep 100 & echo $! > {}/pid; wait", folder.path().display());
         let is_stopped = AtomicBool::new(false);
-        // The shell has begun by then, also on a busy machine.
+        // The shell has begun by then, even on a busy machine.
         let until = Instant::now() + Duration::from_secs(5);
 
         let patience = Patience { until, is_stopped: &is_stopped };

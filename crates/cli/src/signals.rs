@@ -1,4 +1,4 @@
-//! Signals that gridctl handles, and stopping of gridctl with its processes.
+//! Which signals gridctl may handle, and how it stops itself.
 
 use rustix::process::{Signal, getpid, kill_process};
 use std::fs;

@@ -1,12 +1,11 @@
 //! Which process reads the standard input of gridctl, and how: that of node 0, or none.
 //!
-//! A process of this machine inherits it. So it reads a pipe or a file directly, up to its end, and
-//! nothing is read that it does not ask for. To a process that `ssh` or `srun` has started, whose
-//! standard input is the channel from the launcher, the launcher forwards it
-//! (`launch::input_flow`). Two inputs are not passed on:
+//! A process of this machine inherits it, so this process alone reads the pipe or the file. For a
+//! process that `ssh` or `srun` has started, standard input is the channel from the launcher, so
+//! the launcher forwards the input (`launch::input_flow`). gridctl does not pass on two inputs:
 //!
-//! - A terminal stops processes in the background that read from it, and nodes are such.
-//! - A detached job outlives it.
+//! - A terminal: it stops background processes that read from it, and nodes run in the background.
+//! - The input of a detached job, because the job outlives it.
 
 use crate::args::StdinFlag;
 use crate::error::CliError;
@@ -39,7 +38,7 @@ impl FirstProcess {
 ///
 /// # Errors
 ///
-/// If the user wants that, and it cannot be.
+/// If the user wants node 0 to read the standard input, and it cannot.
 pub(crate) fn input_way(
     flag: Option<StdinFlag>,
     first: FirstProcess,

@@ -4,13 +4,12 @@
 //! # Where
 //!
 //! The files are in `$XDG_RUNTIME_DIR/gridspan`, or in `gridspan-UID` in the directory for
-//! temporary files: a directory that only the user can enter. Those of detached jobs, which go on
-//! when the user has logged out, are among the folders of these (see `job_folder`). A job has two
-//! files: `ID.json` is its
-//! [`Status`], replaced as a whole on each change; `ID.lock` is locked while the launcher lives. If
-//! its nodes are processes, or one node on threads of gridctl, `ID.sock` is the socket of its
-//! launcher (see `request`). If guests may join, each has another file, `ID.invitation-N` (see
-//! `invitation`), until a process takes it.
+//! temporary files: a directory that only the user can enter. Detached jobs go on when the user has
+//! logged out, so their files are beside their folders (see `job_folder`). A job has two files:
+//! `ID.json` is its [`Status`], replaced as a whole on each change; `ID.lock` is locked while the
+//! launcher lives. If its nodes are processes, or one node on threads of gridctl, `ID.sock` is the
+//! socket of its launcher (see `request`). If guests may join, `ID.invitation-N` is an invitation
+//! for one of them (see `invitation`), until a process takes it.
 //!
 //! # Failure
 //!
@@ -87,7 +86,7 @@ impl Status {
         Duration::from_millis(unix_ms().saturating_sub(self.written_ms))
     }
 
-    /// Whether its launcher attends to it.
+    /// Whether a launcher attends to the job.
     pub(crate) fn is_running(&self) -> bool {
         is_locked(&lock_path(&self.folder, &self.id))
     }
@@ -130,7 +129,7 @@ impl StatusFile {
         Ok(file)
     }
 
-    /// Notes that the job goes on with the nodes of `grid`, whose links are not known yet.
+    /// Records that the job goes on with the nodes of `grid`, whose links are not known yet.
     pub(crate) fn begin_run(&mut self, grid: GridSpec) -> io::Result<()> {
         if self.status.grid == grid {
             return Ok(());
@@ -139,7 +138,7 @@ impl StatusFile {
         self.write()
     }
 
-    /// Notes that the job has more nodes, which take no part yet.
+    /// Records that the job has more nodes, which take no part yet.
     pub(crate) fn grow(&mut self, whole: Roster) -> io::Result<()> {
         self.status.whole = whole;
         self.write()

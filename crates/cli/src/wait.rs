@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval between looks at the files of a job.
+/// Interval between checks of the files of a job.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A job that is awaited.

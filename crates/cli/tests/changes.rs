@@ -1,4 +1,5 @@
-//! Nodes of real processes leave and join running jobs, with every bit as on one thread.
+//! Nodes of real processes leave and join running jobs, whose results equal those of one thread in
+//! every bit.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -64,7 +65,7 @@ fn nodes_and_sites_leave_on_request_and_join_again() {
     let nodes = changing.job.nodes(4);
     changing.job.await_line("      20 ");
 
-    // The first one is that of main.
+    // Main runs on the first node.
     assert_eq!(changing.done(&["drain", "a/0"]), "a/0 has left\n");
     assert!(!is_alive(nodes[0]) || until(|| (!is_alive(nodes[0])).then_some(true)));
     assert_eq!(changing.done(&["drain", "b"]), "b/2, b/3 have left\n");
@@ -232,7 +233,7 @@ fn a_job_whose_main_cannot_begin_again_refuses_changes() {
     let refused = until(|| {
         let mut command = gridctl(&["drain", "local/1"]);
         command.env("XDG_RUNTIME_DIR", folder.path());
-        // Until it runs there is no job to ask.
+        // Before the job runs, the request finds none.
         let output = finish(command);
         output.stderr.contains("refuses").then_some(output.stderr)
     });

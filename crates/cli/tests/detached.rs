@@ -1,4 +1,4 @@
-//! Detached jobs outlive their launcher, and another one attends to them.
+//! Detached jobs outlive their launcher, and another launcher attends to them.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -73,7 +73,7 @@ impl Detached {
         self.folder.path().join("state/gridspan").join(&self.id).join(file)
     }
 
-    /// What a launcher has saved.
+    /// The state that a launcher has saved.
     fn saved(&self) -> serde_json::Value {
         let text = fs::read(self.path("state.json")).unwrap();
         serde_json::from_slice::<serde_json::Value>(&text).unwrap()["content"].clone()
@@ -110,7 +110,7 @@ impl Drop for Detached {
     }
 }
 
-/// Whether no process of the job runs, as far as the files of the job say.
+/// Whether no process has a file of the job open.
 fn is_without_processes(id: &str) -> bool {
     let is_of_job = |pid: u32| {
         let opened = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
@@ -157,7 +157,7 @@ fn another_launcher_lets_the_job_go_on_after_losses_and_changes_its_nodes() {
     detached.kill_launcher();
     let unattended = detached.ask(&["nodes"]);
     assert_eq!(unattended.code, Some(2), "{unattended:?}");
-    // As when the user logs out.
+    // The system does this when the user logs out.
     fs::remove_dir_all(detached.folder.path().join("run")).unwrap();
 
     let attached = detached.attach();
@@ -212,7 +212,7 @@ fn a_node_that_has_left_and_joined_again_is_taken_over() {
     let detached = Detached::start(&["--checkpoint-every", "10steps"], "250");
     detached.await_output("output", "      10 ");
     detached.done(&["drain", "b/3"]);
-    // The job lets a node join that has left once its process has ended.
+    // A node that has left can join once its old process has ended.
     let added = until(|| {
         let added = detached.ask(&["add", "b/3"]);
         (!added.stderr.contains("has not ended yet; try again")).then_some(added)
@@ -310,7 +310,7 @@ fn a_launcher_that_is_killed_at_the_start_leaves_no_process() {
         detached.kill_launcher();
         started.wait().unwrap();
 
-        // It stops the job if that has begun, and ends it otherwise.
+        // This stops the job if it has begun, and ends it otherwise.
         detached.ask(&["stop"]);
         let ended = detached.ask(&["attach"]);
         assert_ne!(ended.code, Some(0), "{ended:?}");

@@ -16,7 +16,7 @@ use std::thread;
 /// A job that runs until it is ended.
 const ENDLESS: [&str; 3] = ["drill", "--wait", "600"];
 
-/// The folders of a user, whose jobs are killed with them.
+/// The folders of a user. If the test fails, the jobs of the user are killed.
 struct User {
     folder: tempfile::TempDir,
 }
@@ -90,7 +90,7 @@ impl User {
         until(|| (self.job(id)["state"] == "unattended").then_some(()));
     }
 
-    /// Number of the connections to the launcher of a job that it has accepted and not closed.
+    /// Number of open connections that the launcher of a job has accepted.
     fn connections(&self, id: &str) -> usize {
         let socket = self.folder.path().join("run/gridspan").join(format!("{id}.sock"));
         let sockets = fs::read_to_string("/proc/net/unix").unwrap();
@@ -101,8 +101,8 @@ impl User {
         sockets.lines().filter(is_one).count()
     }
 
-    /// Waits until the launcher of a job has taken the requests on all its connections, which it
-    /// may answer later.
+    /// Waits until the launcher of a job has read the requests on all its connections. It may
+    /// answer them later.
     fn await_requests(&self, id: &str, launcher: u32) {
         // Connections are accepted one after the other, and a thread reads each request.
         self.done(&["nodes", id]);
@@ -325,7 +325,7 @@ fn logs_without_a_launcher_are_printed_and_not_followed_for_ever() {
     let user = User::new();
     let id = user.detach(&[], &ENDLESS);
     let first_line = || user.ask(&["logs", &id, "--node", "local/0"]).stdout;
-    // What the launcher has not read when it is killed is lost.
+    // Output that the launcher has not read is lost when it is killed.
     until(|| first_line().contains("line 1 of 1\n").then_some(()));
     user.kill_launcher(&id);
     assert!(first_line().contains("line 1 of 1\n"));

@@ -127,7 +127,7 @@ impl World {
         })
     }
 
-    /// The process of a node, as the keeper on its host has it.
+    /// The process of a node, as the keeper on its host has recorded it.
     fn node(&self, host: &str, node: &str) -> u32 {
         let jobs = self.folder.path().join(host).join("gridspan");
         let found = until(|| {
@@ -155,7 +155,7 @@ impl World {
         });
     }
 
-    /// No keeper has a folder of the job any more.
+    /// Waits until no keeper has a folder of the job.
     fn assert_forgotten(&self, hosts: &[&str]) {
         let prefix = format!("{}.", self.id);
         let is_kept = |host: &str| {
@@ -272,7 +272,7 @@ fn nothing_is_lost_if_the_machine_of_the_launcher_had_no_node() {
     world.await_output("first", "      10 ");
     let nodes = [world.node("127.0.0.2", "a-0"), world.node("127.0.0.3", "a-1")];
     world.end_first(&[]);
-    // They do not need a launcher to their end.
+    // The nodes run to the end of the job without a launcher.
     until(|| (!nodes.into_iter().any(is_alive)).then_some(()));
 
     let mut attached = world.attach("second", &["--from", "127.0.0.2"]);
@@ -463,13 +463,13 @@ fn a_host_that_is_gone_is_lost_and_too_few_hosts_end_the_launcher_alone() {
     cut("127.0.0.4", node(2), &shells[2..]);
     world.await_output("first", "2 nodes go on");
     let (launcher, kept) = (world.launcher("first"), node(1));
-    // Until there is another checkpoint: nine reports are 45 steps.
+    // Wait for another checkpoint: nine reports are 45 steps.
     until(|| {
         let output = fs::read_to_string(world.path("first", "output")).ok()?;
         (output.split_once("2 nodes go on")?.1.lines().count() > 10).then_some(())
     });
 
-    // The first node is in half of the two that are left, and this is the other half.
+    // Half of the two members is enough only if it has the first node, whose host is cut off here.
     cut("127.0.0.2", node(0), &children_of(launcher));
 
     world.await_output("first", "1 of the 2 members of the job agree");

@@ -42,7 +42,7 @@ fn crossings(recording: &Recording) -> usize {
     recording.pes.iter().map(caused).sum()
 }
 
-/// Runs of handlers whose type ends like this.
+/// Number of runs of the handlers of types whose name ends with `name`.
 fn handled(recording: &Recording, name: &str) -> u64 {
     let of_type = |record: &PeRecord| {
         let number = record.types.iter().position(|known| known.ends_with(name))?;
@@ -67,7 +67,7 @@ fn two_processes_record_what_each_did_and_which_message_caused_it() {
     assert!(header.started_unix_ms.is_some());
     let [host] = &header.hosts[..] else { panic!("{:?}", header.hosts) };
     assert_eq!(host.name, header.nodes[0].host);
-    // Nothing binds this process, so that nodes may use what it may; a quota may allow less.
+    // This process is not bound, so nodes may use the same processors; a quota may allow less.
     let allowed = rustix::thread::sched_getaffinity(None).unwrap().count();
     let at_once = std::thread::available_parallelism().unwrap().get() as u32;
     assert_eq!(host.hardware_threads, allowed.min(at_once));

@@ -1,4 +1,5 @@
-//! Jobs that lose real processes go on from their checkpoints, with every bit as on one thread.
+//! Jobs that lose real processes go on from their checkpoints, and their results equal those of one
+//! thread in every bit.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -55,7 +56,7 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("gridspan-{name}-{}", std::process::id()));
-        // A run before may have left it.
+        // An earlier run may have left it.
         let _ = fs::remove_dir_all(&path);
         Self(path)
     }
@@ -78,7 +79,7 @@ fn a_job_goes_on_without_any_one_of_its_nodes() {
         let mut running = Running::start(&arguments(&flags, "90"));
         let nodes = running.nodes(4);
         running.await_line("      40 ");
-        // At any moment of the steps.
+        // Each node is lost at another moment of a step.
         thread::sleep(Duration::from_millis(37 * victim as u64));
 
         kill(nodes[victim], Signal::KILL);
@@ -128,7 +129,7 @@ fn a_job_goes_back_to_one_checkpoint_twice() {
 
     kill(nodes[0], Signal::KILL);
     running.await_line("3 nodes go on");
-    // Its main makes the next checkpoint at its first progress point.
+    // Main makes the next checkpoint at its first progress point.
     kill(nodes[1], Signal::KILL);
 
     running.await_line("2 nodes go on");
@@ -218,8 +219,9 @@ fn a_search_of_a_tree_begins_again_without_the_lost_node() {
     let job = ["--json", "uts", "--tree", "T1"];
     let mut running = Running::start(&[&place[..], &job].concat());
     let nodes = running.nodes(4);
-    // The job begins when all nodes listen, and says nothing before its end. The processor time
-    // that is awaited here is more than a node's start takes, and less than its part of the search.
+    // The job begins when all nodes listen, and prints nothing before its end. The processor time
+    // in the condition below is more than the start of a node takes, and less than its part of the
+    // search.
     for _ in &nodes {
         running.await_line("\"listening\"");
     }

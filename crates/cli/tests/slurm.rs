@@ -17,21 +17,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The variable with which Slurm must start.
+/// If this variable is set, Slurm must start.
 const NEED: &str = "GRIDSPAN_NEED_SLURM";
 /// Programs that the test needs, besides those of the client's package.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "salloc", "srun"];
-/// Where they may be.
+/// Folders in which the programs may be.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
 /// Time that the daemons have to start.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Time limit of an allocation of a minute, which Slurm checks every half minute, and the time that
-/// it lets tasks end.
+/// Longest time until an allocation of one minute ends: Slurm checks the limit every half minute,
+/// and then gives tasks time to end.
 const TIME_LIMIT_MAX: Duration = Duration::from_secs(240);
 /// Molecular dynamics whose result is compared bit by bit with a serial run.
 const JOB: [&str; 7] =
     ["leanmd", "--atoms", "4000", "--report-every", "5", "--check-serial", "--steps"];
-/// The nodes share few cores, and Slurm says that they do not.
+/// The nodes share few cores and are silent at times, but Slurm's variables give each a separate
+/// core.
 const LOST_AFTER: &str = "--lost-after=20s";
 
 /// The daemons.
@@ -42,7 +43,7 @@ struct Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        // The last one started first: `slurmd` before what it talks to.
+        // In reverse order of their starts: `slurmd` before the daemons to which it connects.
         for daemon in self.daemons.iter_mut().rev() {
             let pid = Pid::from_raw(daemon.id() as i32).unwrap();
             // It may have ended already.
@@ -64,7 +65,7 @@ impl Slurm {
             return Err(format!("{missing} is not installed"));
         }
         let folder = tempfile::tempdir().unwrap();
-        // Daemons check that others may enter.
+        // Daemons refuse a folder that other users may not enter.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let mut slurm = Self { folder, daemons: Vec::new() };
         slurm.configure();

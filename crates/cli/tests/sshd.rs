@@ -238,7 +238,7 @@ fn hosts_behind_sshd_are_checked_and_failures_of_keys_are_told_apart() {
     let (code, words, document) = check();
     assert_eq!((code, words), (Some(1), vec!["no key".to_owned(); 2]), "{document}");
 
-    // Another host key than the known one: that of the user.
+    // Replaces the known host key by another one: that of the user.
     let known = sshd.folder.path().join("known");
     let other = key.split(' ').nth(1).unwrap();
     let lines = fs::read_to_string(&known).unwrap();

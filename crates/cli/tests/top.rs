@@ -65,8 +65,8 @@ fn objects_show_all_nodes_of_a_running_job_and_their_counters_grow() {
     let variables = [("XDG_RUNTIME_DIR", folder.to_str().unwrap())];
     let mut watching = Running::start_with(&["top", &id, "--json", "--every", "500ms"], &variables);
     let next = || serde_json::from_str::<Value>(&watching.await_line("\"tick\"")).unwrap();
-    // The counts of a job that has just begun may still be zero, and the news of a node may come
-    // too late for one sample.
+    // The counts of a job that has just begun may still be zero, and the counters of a node may
+    // come too late for one sample.
     let is_complete = |object: &Value| {
         let nodes = object["nodes"].as_array().unwrap();
         let is_known = |node: &Value| number(&node["messages"]) > 0.0 && !node["busy"].is_null();
@@ -134,7 +134,7 @@ fn a_pe_inside_an_endless_handler_counts_as_busy() {
         assert_eq!(output.code, Some(0), "{output:?}");
         assert_eq!(output.stdout.lines().count(), 1);
         let object: Value = serde_json::from_str(&output.stdout).unwrap();
-        // A share is not known while the news of its node are late.
+        // A share is not known while the counters of its node are late.
         let is_above = |node: usize, share: &str, least: f64| {
             object["nodes"][node][share].as_f64().is_some_and(|share| share > least)
         };

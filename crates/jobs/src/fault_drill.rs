@@ -11,7 +11,7 @@ use gridspan_runtime::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-const ABOUT: &str = "A job that goes wrong on request, for fire drills";
+const ABOUT: &str = "A job that fails on request, to see how failures are handled";
 
 pub(crate) const ENTRY: Entry =
     Entry { name: "drill", about: ABOUT, build: |arguments| Ok(job(parse("drill", arguments)?)) };
@@ -21,7 +21,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Lines that every node prints to standard output, and as many to standard error.
+    /// Number of lines that every node prints to standard output, and the same to standard error.
     #[arg(long, default_value_t = 1, value_name = "N")]
     lines: u32,
     /// An actor on this node panics.
@@ -42,7 +42,7 @@ struct Options {
     /// An actor on this node never leaves its handler.
     #[arg(long, value_name = "NODE")]
     endless: Option<u32>,
-    /// Main waits for an event that cannot occur, or does not for an hour.
+    /// Main waits for an event that cannot occur, or not within an hour.
     #[arg(long, value_enum, value_name = "WHAT")]
     stall: Option<Stall>,
     /// Main returns an error.
@@ -56,7 +56,7 @@ struct Options {
     wait: u64,
 }
 
-/// An event that cannot occur, or does not for an hour.
+/// An event that cannot occur, or not within an hour.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Stall {
     /// A reduction to which one node does not contribute.
@@ -207,7 +207,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Waits for an event that cannot occur, or does not for an hour.
+/// Waits for an event that cannot occur, or not within an hour.
 async fn stall(
     grid: &Grid,
     wardens: &Collection<FaultInjector>,

@@ -46,7 +46,7 @@ impl MedianEstimate {
     }
 
     /// Estimates the ratio of ours to theirs from measurements of the same rounds. Rounds that only
-    /// one of them has are left out.
+    /// one of the two has are left out.
     pub fn of_paired_ratio(ours: &[f64], theirs: &[f64]) -> Self {
         let ratios: Vec<f64> =
             ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
@@ -62,7 +62,8 @@ impl fmt::Display for MedianEstimate {
     }
 }
 
-/// Formats a number with three significant digits, but all those before the point.
+/// Formats a number with three significant digits, or with all digits before the point if
+/// these are more.
 pub fn three_digits(value: f64) -> String {
     let decimals = match value.abs() {
         value if value >= 99.95 => 0,
@@ -73,9 +74,9 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Returns the number of values below the interval, of `count` in all, which is that above it: one
-/// less than the largest k for which fewer than k heads in `count` tosses of a coin have a
-/// probability of at most [`TAIL`].
+/// Returns how many of `count` values are below the interval, and how many are above it: one less
+/// than the largest k for which fewer than k heads in `count` tosses of a coin have a probability
+/// of at most [`TAIL`].
 fn values_outside(count: usize) -> usize {
     // The logarithm of the probability of `heads` heads, since that of 0 may be less than any f64.
     let mut log = -(count as f64) * std::f64::consts::LN_2;
@@ -108,7 +109,7 @@ mod tests {
     fn many_values_have_the_interval_of_the_normal_approximation() {
         let values: Vec<f64> = (0..10_000).map(f64::from).collect();
         let MedianEstimate { low, high, .. } = MedianEstimate::of(&values);
-        // 1.96 standard deviations of half the root of the count.
+        // The interval is 1.96 standard deviations to each side; one is half the root of the count.
         assert!((low - 4_901.0).abs() <= 2.0 && (high - 5_098.0).abs() <= 2.0, "{low} {high}");
     }
 

@@ -7,12 +7,14 @@
 //!   buffer and receives into it, or what [`Handling`] says instead;
 //! - bandwidth: the first rank sends [`WINDOW`] messages at a time to the last one, which has
 //!   posted their receives and then sends one byte back;
-//! - collective operations: the mean time from one to the next, which all ranks call in turn. So a
-//!   rank that does not need the others, such as the root of a broadcast, does not wait for them.
+//! - collective operations: all ranks call one operation after the other, and the figure is the
+//!   mean time from one to the next. So a rank that does not need the others, such as the root of a
+//!   broadcast, does not wait for them.
 //!
-//! A measurement begins after a barrier. Messages are timed by the first rank, and a collective
-//! operation by the mean over the ranks, each by its own clock: ranks leave a barrier up to one
-//! crossing of the wide area apart, and one that begins earlier waits longer for the others.
+//! A measurement begins after a barrier. The first rank times the messages. The time of a
+//! collective operation is the mean over the ranks, each by its own clock: ranks leave a barrier up
+//! to one crossing of the wide area apart, and a rank that begins earlier waits longer for the
+//! others.
 //!
 //! The number of repetitions is doubled until a measurement is long enough. Each operation's result
 //! is checked before it is measured.
@@ -38,18 +40,18 @@ const BYTES_MAX: u64 = 4 << 20;
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Sizes of the messages, such as 8B,1kB,1MB; at most 4MiB. In allgather and alltoall, of the
-    /// block of one rank for all or for each other.
+    /// Sizes of the messages, such as 8B,1kB,1MB; at most 4MiB. In allgather and alltoall, the size
+    /// of the block that a rank has for all ranks, or for each of them.
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size,
           default_value = "8B,1kB,64kB,1MB")]
     bytes: Vec<usize>,
     /// Number of ranks, at least 2. By default one for each PE.
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=1 << 20))]
     ranks: Option<u32>,
-    /// Minimum seconds of each measurement.
+    /// Minimum seconds of each measurement; at most 60.
     #[arg(long, default_value_t = 0.05)]
     seconds: f64,
-    /// What ranks do with the messages of a round trip.
+    /// How ranks handle the messages of a round trip.
     #[arg(long, default_value = "keep")]
     handling: Handling,
     /// Only messages between two ranks, without collective operations.
@@ -64,18 +66,18 @@ fn size(text: &str) -> Result<usize, String> {
     message_size(text, BYTES_MAX)
 }
 
-/// What ranks do with the messages of a round trip.
+/// How ranks handle the messages of a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Handling {
     /// Send a buffer and receive into it.
     Keep,
     /// Also overwrite the buffer before each send, and read all of it after each receive.
     Touch,
-    /// Send vectors that the runtime takes and gives, without copies within a process.
+    /// Pass vectors to the runtime and take vectors from it, without copies within a process.
     Move,
 }
 
-/// What is measured.
+/// An operation that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Operation {
     RoundTrip,
@@ -91,7 +93,7 @@ enum Operation {
 use Operation::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Reduce, RoundTrip, Window};
 
 impl Operation {
-    /// Those that all ranks call, with data.
+    /// The collective operations with data.
     const COLLECTIVE: [Self; 5] = [Bcast, Reduce, Allreduce, Allgather, Alltoall];
 
     fn name(self) -> &'static str {
@@ -107,7 +109,6 @@ impl Operation {
         }
     }
 
-    /// Carries it out once.
     async fn once(self, world: &Comm, data: &mut Data) -> Result<(), RankError> {
         match self {
             RoundTrip => round_trip(world, &mut data.bytes, data.handling).await,
@@ -122,12 +123,12 @@ impl Operation {
     }
 }
 
-/// What ranks send.
+/// The data that a rank sends.
 struct Data {
     /// One message.
     bytes: Vec<u8>,
     handling: Handling,
-    /// As many bytes of numbers, at least one.
+    /// The same number of bytes, as numbers; at least one number.
     numbers: Vec<u64>,
     /// A message for each rank, if there are collective operations.
     blocks: Vec<u8>,
@@ -283,7 +284,7 @@ async fn mean_ns(
     }
 }
 
-/// What is measured, and for how long.
+/// The measurements to make, and the least time of each.
 #[derive(Clone)]
 struct Plan {
     sizes: Vec<usize>,

@@ -13,10 +13,10 @@
 //! - [`block_partition`]: an axis cut into blocks
 //! - [`random`]: the NAS random stream, from which several jobs draw their input
 //!
-//! The crate `gridspan-jobs` divides this work among actors, ranks, tasks and remote calls. Here is
-//! all that needs optimisation, so that builds for tests optimise this crate and no other code of
-//! the jobs. What loops over many elements is therefore not generic over types of the caller, and
-//! takes a whole block, row or list of them.
+//! The crate `gridspan-jobs` divides this work among actors, ranks, tasks and remote calls. All
+//! code that needs optimisation is here, so that builds for tests optimise this crate and no other
+//! code of the jobs. Therefore functions that loop over many elements are not generic over types of
+//! the caller, and take a whole block, row or list of elements.
 //!
 //! Functions are pure: they depend only on their arguments, and give the same bits everywhere.
 

@@ -36,9 +36,9 @@ use crate::trace::{Barrier, NO_BARRIER, Request};
 use gridspan_record::MainWait;
 use std::collections::BTreeMap;
 
-/// Further time in which the messages of one event may be sent.
+/// Time, in addition to a round trip, within which the messages of one event are sent.
 const TOLERANCE_NS: u64 = 1_000_000;
-/// Largest number of round trips that is concluded; beyond it, main was doing something else.
+/// Largest number of round trips before an event. If more fit, main was doing something else.
 const ROUND_TRIPS_MAX: f64 = 16.0;
 /// In real time, shorter round trips are not told from the time of main itself; nor are they, with
 /// answers, from that of the coordinator.
@@ -70,9 +70,8 @@ pub(crate) struct FromMain {
     pub(crate) kind: u32,
     /// Number of such messages that the receiver had before.
     pub(crate) before: u32,
-    /// When it was sent, or could have been at the latest.
+    /// When it was sent, or the latest time at which it could have been.
     pub(crate) sent_ns: u64,
-    /// The handling.
     pub(crate) handling: u32,
     /// Who sent it.
     pub(crate) origin: Origin,
@@ -93,9 +92,7 @@ pub(crate) struct Answered {
 /// A handling, and when main could have its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// The handling.
     pub(crate) handling: u32,
-    /// The time.
     pub(crate) known_ns: u64,
 }
 

@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest share of the spans whose sender may be missing.
 const MISSING_MAX: f64 = 0.01;
-/// Largest number of rounds; further ones are not told apart.
+/// Largest number of rounds that are distinguished.
 const ROUNDS_MAX: u32 = 1 << 20;
-/// A type has rounds if its actors fire at least as often, in the median.
+/// A type has rounds if the median of its actors' numbers of firings is at least this.
 const FIRINGS_MIN: f64 = 3.0;
 
 /// The PE of main.
@@ -317,7 +317,7 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// Rounds are steps. Returns their number.
+/// Numbers the rounds, which are steps. Returns how many there are.
 fn rounds_of_steps(handlings: &mut [Handling]) -> u32 {
     let steps: BTreeSet<u64> = handlings.iter().filter_map(|handling| handling.step).collect();
     let number = |(round, step): (usize, u64)| (step, (round as u32).min(ROUNDS_MAX));
@@ -328,8 +328,8 @@ fn rounds_of_steps(handlings: &mut [Handling]) -> u32 {
     rounds.values().max().map_or(0, |last| last + 1)
 }
 
-/// Rounds are the firings of the actors of the type that computes most, among those that fire
-/// several times. Returns their number.
+/// Numbers the rounds, which are the firings of the actors of one type: among the types that fire
+/// several times, the one that computes most. Returns how many there are.
 fn rounds_of_firings(
     actors: &[TracedActor],
     kinds: usize,

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Largest time of a PE for a packet: if the recording has a longer one, its PEs drove the network
 /// for other reasons, such as waiting.
 const PACKET_NS_MAX: f64 = 100_000.0;
-/// Number of pairs of types that are considered as sent once for many receivers, those with the
-/// most messages first.
+/// Number of pairs of types, those with the most messages, for which it is considered that messages
+/// are sent once for many receivers.
 const PAIRS_MAX: usize = 8;
 
 /// The types of the sender and the receiver of messages.
@@ -55,7 +55,7 @@ impl Costs {
         is_simulated: bool,
     ) -> Self {
         let packet_ns = packet_ns(recording, messages);
-        // In virtual time nothing is late for another reason than its link.
+        // In virtual time only links delay messages.
         let delay_ns = if is_simulated { 0.0 } else { delay_ns(messages, grid, packet_ns) };
         Self {
             packet_ns,
@@ -66,7 +66,8 @@ impl Costs {
     }
 }
 
-/// All messages of a handler to one PE are a packet, which is sent and accepted.
+/// Returns the time for a packet. All messages of a handler to one PE are a packet, which is sent
+/// and accepted.
 fn packet_ns(recording: &Recording, messages: &[Message]) -> f64 {
     let leaving = messages.iter().filter(|message| message.pes.0 != message.pes.1);
     let packets: BTreeSet<_> = leaving.map(|message| (message.sender, message.pes.1)).collect();
@@ -78,7 +79,7 @@ fn packet_ns(recording: &Recording, messages: &[Message]) -> f64 {
     }
 }
 
-/// The median of what messages between nodes take beyond the link and the packet.
+/// Returns the median time that messages between nodes take beyond the link and the packet.
 fn delay_ns(messages: &[Message], grid: &RecordedGrid, packet_ns: f64) -> f64 {
     let far = messages.iter().filter(|message| !grid.is_one_node(message.pes.0, message.pes.1));
     let late = far.map(|message| {
@@ -98,8 +99,8 @@ fn sizes(messages: &[Message]) -> BTreeMap<KindPair, u64> {
 }
 
 /// Finds the types of messages that are sent once for many receivers. A recording counts each of
-/// them once for a site, and other messages once for each receiver on another PE; the choice of
-/// types that comes closest to its count is taken.
+/// them once for a site, and other messages once for each receiver on another PE. Returns the
+/// choice of types that comes closest to the recorded count.
 fn casts(recording: &Recording, messages: &[Message], grid: &RecordedGrid) -> BTreeSet<KindPair> {
     let sent = recording.pes.iter().flat_map(|pe| &pe.bins).flat_map(|bin| &bin.sent);
     let counted: f64 = sent.map(|sent| f64::from(sent.messages)).sum();
@@ -117,7 +118,7 @@ fn casts(recording: &Recording, messages: &[Message], grid: &RecordedGrid) -> BT
     pairs.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let rest: f64 = pairs.iter().skip(PAIRS_MAX).map(|(_, single, _)| single).sum();
     pairs.truncate(PAIRS_MAX);
-    // Of equally good choices the one with the fewest casts, which come first by number.
+    // Of equally good choices, the one with the fewest casts is taken.
     let error_of = |choice: u32| {
         let all = pairs.iter().enumerate();
         let count =

@@ -18,12 +18,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of firings among which one is looked for that needs a message of a later step. Beyond
-/// them, the last one needs it.
+/// Number of firings among which the one that needs a message of a later step is looked for. If it
+/// is not among them, the last firing of the actor needs the message.
 const AHEAD_MAX: usize = 1024;
 /// Number of firings that the third rule looks at for each message, in the mean over an actor.
-/// Neighbours that are ahead take one or two; recordings for which this is not enough would take
-/// time in the square of their length.
+/// Neighbours that are ahead take one or two. Without a bound, the time would grow with the square
+/// of the length of some recordings.
 const LOOKS_MAX: usize = 32;
 
 /// A message that an actor has handled, in the order of the recording.
@@ -65,8 +65,8 @@ pub(crate) fn needs(messages: &[Received]) -> Needs {
     Needs { firing_of, is_independent: false }
 }
 
-/// Returns the first firing from `firing` on that needs a message which came before that firing,
-/// by the first two rules.
+/// Returns the firing that first needs a message, by the first two rules. The message came before
+/// `firing`, or made it fire.
 fn first_that_needs(message: &Received, firing: usize, triggers: &[&Received]) -> usize {
     let Some(trigger) = triggers.get(firing) else { return firing };
     if message.has_fired {
@@ -81,7 +81,7 @@ fn first_that_needs(message: &Received, firing: usize, triggers: &[&Received]) -
     wait.map_or(triggers.len(), |wait| firing + wait)
 }
 
-/// Lets later firings need the messages of a sender that are more than usual, by the third rule.
+/// Moves the messages of a sender above the usual number to later firings, by the third rule.
 fn put_off_surplus(messages: &[Received], firing_of: &mut [usize], last: usize) {
     // By sender and firing: the positions of its messages.
     let mut channels: BTreeMap<u32, BTreeMap<usize, VecDeque<usize>>> = BTreeMap::new();
@@ -104,8 +104,8 @@ fn put_off_surplus(messages: &[Received], firing_of: &mut [usize], last: usize) 
 }
 
 /// If a firing has more messages of a sender than usual, and the next one with an unusual number
-/// has fewer, lets the newest message of each firing between them be needed by the one after.
-/// `looks`: how many firings may still be looked at.
+/// has fewer, moves the newest message of the first, and of each firing between them, to the firing
+/// after it. Returns whether it did. `looks`: how many firings may still be looked at.
 fn put_off_newest(
     messages: &[Received],
     by_firing: &mut BTreeMap<usize, VecDeque<usize>>,

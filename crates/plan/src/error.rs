@@ -19,7 +19,7 @@ pub enum ForecastError {
     },
     /// Tasks and actors of the job wait for each other.
     #[error(
-        "actors wait for messages that tasks have sent; jobs are predicted that have only actors, or mostly tasks"
+        "actors wait for messages that tasks have sent; only jobs of actors alone, or mostly of tasks, can be predicted"
     )]
     ActorsOfTasks,
     /// Nodes were lost or changed while the job was recorded.
@@ -50,7 +50,7 @@ pub enum ForecastError {
         /// The other job.
         second: String,
     },
-    /// More steps are wanted of a recording without any.
+    /// More steps are requested, but the recording has none.
     #[error(
         "the recording shows no steps, so that more of them cannot be predicted; record three steps or more, or leave out --times"
     )]
@@ -88,9 +88,9 @@ pub enum ForecastError {
         /// The receiving site.
         to: String,
     },
-    /// Some handlers of the recording wait for messages that are in none.
+    /// Some handlers of the recording wait for messages that it does not have.
     #[error(
-        "{handlings} handlers of the recording wait for what it does not have; record the job again, with all of its nodes"
+        "{handlings} handlers of the recording wait for messages that it does not have; record the job again, with all of its nodes"
     )]
     Stuck {
         /// Number of handlers that were not reached.

@@ -7,7 +7,8 @@ use gridspan_record::{
 /// Nanoseconds of a millisecond.
 pub(crate) const MS: u64 = 1_000_000;
 
-/// Two actors at two sites: each computes, sends to the other, and goes on with its message.
+/// Two actors at two sites: each computes, sends to the other, and goes on when it has received the
+/// other's message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
     /// Number of rounds.
@@ -37,7 +38,7 @@ impl Exchange {
         (a + self.compute_ns[0]).max(b + self.compute_ns[1] + self.latency_ns)
     }
 
-    /// What would be recorded.
+    /// Returns the recording of the exchange.
     pub(crate) fn recording(&self) -> Recording {
         let begins = self.begins();
         let record = |pe: usize| {

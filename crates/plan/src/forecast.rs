@@ -15,7 +15,7 @@ const EVEN_MIN: f64 = 0.85;
 const USED_MIN: f64 = 0.75;
 /// Latency limits a job if it would take less than this share of its time without it.
 const LATE_MAX: f64 = 0.9;
-/// Rounds at the beginning that do not count, as a part of all: the first ones follow the start.
+/// The first rounds do not count, since they follow the start: all rounds divided by this number.
 const WARM_UP_PART: usize = 4;
 
 /// What limits a job on a grid.
@@ -40,8 +40,7 @@ pub enum Bottleneck {
     /// PEs wait for messages of other sites, and the job would be shorter without the latency of
     /// the links between them.
     Latency,
-    /// PEs wait although latency counts little, because there is not enough that could be done at a
-    /// time.
+    /// PEs wait although latency counts little, because too little work can be done at a time.
     Waiting,
 }
 
@@ -94,9 +93,9 @@ pub struct JobForecast {
     pub recorded_part_ns: u64,
     /// The PEs.
     pub pes: Vec<PeForecast>,
-    /// What crosses links between sites in the part that was recorded. None of a job of tasks.
+    /// What crosses links between sites in the part that was recorded. Empty for a job of tasks.
     pub links: Vec<LinkForecast>,
-    /// What limits it.
+    /// What limits the job.
     pub bottleneck: Option<Bottleneck>,
 }
 

@@ -1,8 +1,8 @@
 //! How long a recorded job takes on another grid.
 //!
 //! - [`JobModel`]: fitted from one or several [`Recording`](gridspan_record::Recording)s; a
-//!   [`SizedRecording`] says which size of problem it is of.
-//! - [`JobForecast`]: what it predicts for a grid: the time of the job and of a step,
+//!   [`SizedRecording`] has the size of its problem.
+//! - [`JobForecast`]: what the model predicts for a grid: the time of the job and of a step,
 //!   [`PeForecast`]s, [`LinkForecast`]s and the [`Bottleneck`].
 //! - [`ActorPlacement`]: where actors are put. [`Variation`]: grids to compare with.
 //! - [`ForecastError`]: why nothing can be predicted.

@@ -31,7 +31,7 @@ pub enum ActorPlacement {
     Strategy {
         /// Its name.
         name: String,
-        /// The seed of its dice.
+        /// The seed of its random numbers.
         seed: u64,
     },
 }
@@ -89,7 +89,7 @@ fn balanced(
     Ok(places)
 }
 
-/// What a strategy would measure.
+/// Returns the snapshot from which a strategy plans.
 fn snapshot(trace: &JobTrace, grid: &GridSpec, places: &[u32]) -> Snapshot {
     let layout = grid.layout();
     let speed = |pe: u32| grid.speed(layout.node_of(PeId(pe))).factor();

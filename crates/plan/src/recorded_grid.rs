@@ -13,8 +13,8 @@ pub(crate) struct RecordedGrid {
 }
 
 impl RecordedGrid {
-    /// Reads a header. Links that it does not have take no time; none takes longer than the links
-    /// of a grid may.
+    /// Reads a header. A link that it does not have takes no time. No latency is longer than
+    /// [`Link::MAX_DELAY`].
     pub(crate) fn of(header: &Header) -> Self {
         let sites = header.sites.len();
         let latency_max = Link::MAX_DELAY.as_nanos() as f64;

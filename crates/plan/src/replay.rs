@@ -21,9 +21,9 @@ const MAIN: usize = 0;
 
 /// A job to replay, and where.
 pub(crate) struct Setting<'a> {
-    /// What it did.
+    /// The graph of the job.
     pub(crate) trace: &'a JobTrace,
-    /// What its messages cost.
+    /// The costs of its messages.
     pub(crate) costs: &'a Costs,
     /// How much more handlers compute and send.
     pub(crate) growth: &'a Growth,
@@ -79,9 +79,9 @@ enum Event {
     Due { pe: u32, handling: u32 },
     /// The handler of a PE ends.
     Ended { pe: u32 },
-    /// A PE has sent what its handler left.
+    /// A PE has sent the messages of its handler.
     Free { pe: u32 },
-    /// Main sends.
+    /// Main sends the messages after a barrier.
     Barrier { number: u32 },
 }
 
@@ -178,7 +178,7 @@ impl<'a> Replay<'a> {
         self.next += 1;
     }
 
-    /// Messages are ready on a PE.
+    /// Adds messages that are ready on a PE.
     fn arrive(&mut self, now: u64, pe: usize, messages: Vec<u32>, is_packet: bool) {
         self.pes[pe].packets += u32::from(is_packet);
         for handling in messages {
@@ -353,7 +353,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Passes the barriers that wait for nothing any more.
+    /// Passes the barriers that no longer wait for anything.
     fn pass_barriers(&mut self) {
         let trace = self.setting.trace;
         while let Some(barrier) = trace.barriers.get(self.barrier)

@@ -1,7 +1,7 @@
-//! Jobs of tasks: which PE runs a task is decided while they run, so that recorded places mean
-//! nothing on another grid, and neither do recorded waits.
+//! Jobs of tasks. They decide while they run which PE runs a task, so recorded places and waits say
+//! nothing about another grid.
 //!
-//! What stays is the work, W. PEs that look for tasks lose time: at the start until tasks reach
+//! The work, W, stays the same. PEs that look for tasks lose time: at the start until tasks reach
 //! their site, and at the end until all sites know that nothing is left. Both are numbers of round
 //! trips (Blumofe and Leiserson, "Scheduling Multithreaded Computations by Work Stealing", JACM
 //! 46(5), 1999, bound the time by W / P and a term that does not shrink with P). So the model is
@@ -17,7 +17,7 @@
 //! recordings with different latencies, and are 0 otherwise.
 //!
 //! PEs without tasks may run copies of tasks that are under way elsewhere. So the time in tasks
-//! grows with the latency, and the work is that of the recording with the least.
+//! grows with the latency, and W is the time of the recording with the least.
 
 use crate::error::ForecastError;
 use crate::recorded_grid::RecordedGrid;
@@ -28,8 +28,8 @@ use gridspan_topology::{GridSpec, PeId, SiteId};
 const SHARE_MIN: f64 = 0.5;
 /// Number of unknowns of the model.
 const UNKNOWNS: usize = 3;
-/// Round trips of recordings are told apart if the longest is at least this times the shortest.
-/// Measured ones differ a little from run to run, which says nothing of `a`.
+/// Recordings have different round trips if the longest is at least this times the shortest.
+/// Measured ones differ a little from run to run, which says nothing about `a`.
 const DIFFERENT_MIN: f64 = 1.1;
 /// Smaller pivots count as 0.
 const PIVOT_MIN: f64 = 1e-9;
@@ -142,8 +142,8 @@ fn busy(record: &PeRecord) -> f64 {
     bins.map(|(_, ns)| *ns as f64).sum()
 }
 
-/// When tasks ran: from the begin of the first interval with tasks to the end of the last one.
-/// These are shares of the time in intervals, so that their width does not count.
+/// Returns when tasks ran. They are taken to run at the end of the first bin with tasks, and at the
+/// begin of the last one, so that the width of bins does not count.
 fn active(recording: &Recording) -> (u64, u64) {
     let (mut begin, mut end) = (u64::MAX, 0);
     for record in &recording.pes {
@@ -169,8 +169,8 @@ fn is_equal(mut trips: impl Iterator<Item = f64>, longest: f64) -> bool {
     trips.all(|trip| trip * DIFFERENT_MIN > longest)
 }
 
-/// Fits `b` and `g` by least squares to longest round trips and the times beside them. `b` is 0 if
-/// all latencies are about equal, and `g` if there are none.
+/// Fits `b` and `g` by least squares to longest round trips and the times without tasks. `b` is 0
+/// if all latencies are about equal, and `g` is 0 if there are none.
 fn fit_outside(seen: &[(f64, f64)]) -> (f64, f64) {
     let count = seen.len().max(1) as f64;
     let mean = |part: fn(&(f64, f64)) -> f64| seen.iter().map(part).sum::<f64>() / count;
@@ -284,7 +284,7 @@ mod tests {
         assert!((h * 10.0 - (took - 93.0)).abs() < 1e-6, "{model:?}");
         assert!(((h + f) * 10.0 - (took - 48.0)).abs() < 1e-6, "{model:?}");
 
-        // What it was fitted to, it predicts.
+        // The model predicts the run to which it was fitted.
         let same = GridSpec::from_emulate("2x1,wan=5ms").unwrap();
         let TaskForecast { total_ns, .. } = model.forecast(&same).unwrap();
         assert!((total_ns - 100e6).abs() < 1e3, "{total_ns}");

@@ -1,4 +1,4 @@
-//! What a job did, without where and when: the graph that a replay goes through.
+//! The graph of a job, without places and times: a replay goes through it.
 //!
 //! **Handlings.** Each handler that ran is a [`Handling`] of an actor. It begins when its message
 //! has arrived and its PE is free.

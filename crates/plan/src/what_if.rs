@@ -25,7 +25,7 @@ pub enum Variation {
     Latency(f64),
     /// The bandwidth of each link between sites, times this factor.
     Bandwidth(f64),
-    /// The last site twice, as far from each other as the two sites before.
+    /// A copy of the last site, as far from it as the site before it.
     OneMoreSite,
     /// Without the last site.
     OneSiteLess,
@@ -33,7 +33,7 @@ pub enum Variation {
 
 impl Variation {
     /// Returns the changed grid; `None` if the change has no effect on this grid, or is not
-    /// possible. Planned changes of links and clusters are not part of a grid with a site more.
+    /// possible. A grid with a site more has no clusters, and no planned changes of links.
     pub fn of(self, grid: &GridSpec) -> Option<GridSpec> {
         let sites = grid.layout().site_count();
         match self {

@@ -156,8 +156,8 @@ impl Cartesian {
 
 impl Comm {
     /// Makes a grid of the first ranks. Ranks for which there is no point get none. A collective
-    /// operation. The ranks keep their order, in which ranks of a site mostly lie together; MPI's
-    /// `reorder` is not there.
+    /// operation. The ranks keep their order, in which ranks of a site mostly lie together: MPI's
+    /// `reorder` has no counterpart.
     ///
     /// # Errors
     ///
@@ -210,7 +210,7 @@ pub fn dims_create(ranks: u32, dims: &[u32]) -> Result<Vec<u32>, RankError> {
     Ok(dims.iter().map(fill).collect())
 }
 
-/// Factors of a number whose largest is as small as possible, and so on, in descending order.
+/// Factors of a number in descending order: the largest as small as possible, and so on.
 fn closest_factors(number: u32, count: usize) -> Vec<u32> {
     if count == 0 {
         return Vec::new();

@@ -55,7 +55,7 @@ impl Comm {
         Self { local, scope, number, rank, operations: Arc::default() }
     }
 
-    /// A communicator that continues after a migration point: also the numbers of its operations,
+    /// Continues a communicator after a migration point. The numbers of its operations go on, too,
     /// so that no operation receives a message that an earlier run has left.
     pub(crate) fn continued(
         local: Arc<Local>,

@@ -27,7 +27,7 @@ impl<T: Element> AsRef<[u8]> for Block<T> {
 }
 
 impl Content {
-    /// No data, for messages whose arrival is all.
+    /// No data, for messages of which only the arrival counts.
     pub(crate) fn empty() -> Self {
         Self { kind: 0, bytes: Bytes::new() }
     }

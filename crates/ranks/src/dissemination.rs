@@ -76,11 +76,11 @@ impl Dissemination {
 }
 
 /// The exchange with the shortest predicted time, and that time in seconds.
-pub(crate) fn fastest<'a>(
-    exchanges: &'a [Dissemination],
+pub(crate) fn fastest(
+    exchanges: &[Dissemination],
     link: LinkCost,
     bytes: impl Fn(usize) -> f64,
-) -> Option<(f64, &'a Dissemination)> {
+) -> Option<(f64, &Dissemination)> {
     let times = exchanges.iter().map(|exchange| (exchange.seconds(link, &bytes), exchange));
     times.min_by(|one, other| one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal))
 }

@@ -27,7 +27,7 @@ use bytemuck::Pod;
     note = "send slices of numbers or of arrays of numbers; implement `Element` for a type that is `bytemuck::Pod`; or send a value that `serde` encodes by `send_value`, and receive it by `recv_value`"
 )]
 pub trait Element: Pod + Send + Sync + 'static {
-    /// The name of the type, for errors.
+    /// The name of the type, for errors. It distinguishes the type from other elements.
     const NAME: &'static str;
     /// What identifies the type in a message; follows from the name.
     const KIND: u64 = kind_of(Self::NAME);

@@ -4,7 +4,7 @@ use crate::element::name_of;
 use std::fmt;
 
 /// The first of the numbers of communicators that the name server gives: two for each group that
-/// comes about by spawning, by connecting or by a name. Those that ranks agree on are lower.
+/// ranks make by spawning, by connecting or by a name. Those that ranks agree on are lower.
 pub(crate) const SERVED_FROM: u32 = 1 << 30;
 
 /// The operation that failed: its name, its communicator and its peer.
@@ -75,8 +75,8 @@ pub enum RankError {
         /// Number of ranks of the communicator.
         size: u32,
     },
-    /// The message is longer than the buffer. The message is lost. Probe for its length first, or
-    /// receive a `Vec`.
+    /// The message is longer than the buffer, and is lost. Probe for its length first, or receive a
+    /// `Vec`.
     #[error("{at}: a message of {sent} bytes does not fit into a buffer of {room}")]
     Truncated {
         /// The receive.

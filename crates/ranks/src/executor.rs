@@ -24,7 +24,7 @@ impl Wake for Flag {
 }
 
 impl Wakeup {
-    /// For a future that was not polled yet.
+    /// The flag of a future that was not polled yet.
     pub(crate) fn new() -> Self {
         let flag = Arc::new(Flag(AtomicBool::new(true)));
         Self { waker: flag.clone().into(), flag }

@@ -27,7 +27,7 @@ impl Heads {
             ranks.push(rank);
             of.push(head);
         }
-        // By PE, except for that of rank 0.
+        // In the order of the PEs, but rank 0 first.
         let mut sites: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for ((site, _), head) in first {
             let here = sites.entry(site).or_default();

@@ -1,7 +1,7 @@
 //! Message passing between migratable ranks: the model of MPI, on the actors of Gridspan.
 //!
 //! A rank is a sequential program that sends and receives. A job has as many ranks as it likes,
-//! many to a PE; where one awaits a message, its PE runs the others. [`run`] is the shortest way:
+//! many to a PE; while one awaits a message, its PE runs the others. [`run`] is the shortest way:
 //!
 //! ```
 //! use gridspan::ranks::{self, Comm, ops};
@@ -27,7 +27,7 @@
 //! - [`InterComm`], [`InterRoot`]: two groups of ranks, of which one has
 //!   [spawned](Comm::spawn) the other ([`SpawnPlacement`]), or which have
 //!   [connected](Comm::connect) ([`RankPort`]).
-//! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
+//! - [`CommRequest`], [`wait_all`] and their relatives: operations under way.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
 //!   exchanges of all ranks. [`ops`]: operators of reductions.
 //! - [`RankError`], [`CallSite`]: what went wrong, and where. [`is_rank_type`]: a name in recordings.
@@ -35,15 +35,15 @@
 //!   too, and await their messages.
 //!
 //! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives
-//! together; `sharing` predicts the times of ways to reduce, over `site_links`, the links that were
-//! measured; `local` is the state of a rank, between its code and its actor; `p2p` and `collective`
-//! are the operations, and `inter` those between two groups; `name_server` brings groups together;
-//! `actor` runs a rank; `world` is the main of a job of ranks.
+//! together; `sharing` predicts how long each way to reduce takes, from the measured links in
+//! `site_links`; `local` is the state of a rank, between its code and its actor; `p2p` and
+//! `collective` are the operations, and `inter` those between two groups; `name_server` brings
+//! groups together; `actor` runs a rank; `world` is the main of a job of ranks.
 //!
 //! # Waiting
 //!
 //! The futures of a rank are woken by messages to it. So a rank may combine them as it likes, also
-//! with `join` and `select` of other crates, and must not await anything else, such as a timer or a
+//! with `join` and `select` of other crates. It must not await anything else, such as a timer or a
 //! socket of another runtime. A loop that tests or probes lets its PE go on at each turn.
 //!
 //! A PE runs one rank at a time, and another only when that one awaits. While a rank computes, its
@@ -57,12 +57,12 @@
 //! and then, for example with [`Comm::ssend`].
 //!
 //! If ranks of a job of ranks wait for each other and no message is on its way to them, the job
-//! ends within five seconds, with an error that names what each of them waits for, also while
-//! others run.
+//! ends, mostly within five seconds, with an error that names what each of them waits for. While
+//! others run, this may take half a minute.
 //!
 //! # Migration
 //!
-//! A rank that is a struct returns it from [`Rank::run`] where it may move, and `run` is called
+//! A rank that is a struct returns itself from [`Rank::run`] where it may move, and `run` is called
 //! with it again, perhaps elsewhere. The local variables of the method do not survive, and the
 //! compiler enforces this: the struct is complete when the method returns, and a variable that
 //! should survive must be in it. There are two alternatives, both worse. An `await` that moves the

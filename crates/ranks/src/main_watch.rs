@@ -1,4 +1,4 @@
-//! Main's watch over the ranks: whether they all wait, and when they are to look at their waits.
+//! Main's watch over the ranks: whether all wait, and when each looks at its waits.
 
 use gridspan_runtime::{Grid, GridError};
 use std::cell::Cell;
@@ -14,8 +14,8 @@ const QUIET_AFTER: Duration = Duration::from_secs(2);
 /// after at most five of these and a few crossings of the wide area, unless a longer pause comes
 /// meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(800);
-/// One of this number of pauses is longer, each time twice as long. Looks are messages, and over
-/// slow links a job that sends them all the time is never found to be quiescent.
+/// One in this number of pauses is longer, each time twice as long. Looks are messages, and over
+/// slow links a job that sends them all the time never becomes quiescent.
 const LONGER_EVERY: u32 = 8;
 /// Longest pause. Quiescence takes some crossings of the widest link, of at most seconds each.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -101,7 +101,7 @@ impl MainWatch {
         }
     }
 
-    /// Waits until no message is on its way, which is so for ever if ranks run then.
+    /// Waits until no message is on its way. The wait does not end while ranks run.
     pub(crate) fn is_quiet(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.quiet.as_mut().poll(cx);
         self.is_quiet |= polled.is_ready();
@@ -109,7 +109,7 @@ impl MainWatch {
     }
 
     /// If a wait for quiescence has begun, completes it and prepares another one, so that main
-    /// waits for nothing but timers.
+    /// waits only for timers.
     pub(crate) async fn settle(&mut self) -> Result<(), GridError> {
         if self.is_asking.get() {
             let (quiet, is_asking) = quiet(&self.grid);

@@ -4,8 +4,8 @@
 //! and messages that arrived unexpected. A new message takes the receive that was posted first
 //! among those that accept it; a new receive takes the message that arrived first among those that
 //! it accepts. As messages between two ranks arrive in the order in which they were sent, this is
-//! the order of MPI: two messages of one sender that both match a receive are not overtaken, and
-//! neither are two receives that both match a message (MPI 4.1, section 3.5).
+//! the order of MPI: of two messages of one sender that match a receive, it gets the first; of two
+//! receives that match a message, the first gets it (MPI 4.1, section 3.5).
 //!
 //! Both lists are kept by communicator and sender, and each entry has a number that grows, so that
 //! a receive from a known rank looks only at that rank's messages, and one from any rank compares
@@ -15,7 +15,7 @@ use crate::selector::TagSelector;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a message is matched by.
+/// The part of a message that decides which receives match it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Label {
     /// Twice the number of the communicator; one more for collective operations.
@@ -63,8 +63,8 @@ struct Posted {
     receive: u32,
 }
 
-/// Number of empty queues that are kept, so that a rank with few partners does not make one for
-/// each message.
+/// Number of queues up to which empty ones are kept, so that a rank with few partners does not make
+/// one for each message.
 const EMPTY_KEPT: usize = 8;
 
 /// Unmatched messages and receives. `M` is a message without its label; a receive is a number.
@@ -113,7 +113,7 @@ impl<M> Matcher<M> {
         }
     }
 
-    /// Gives a message back that was taken and not received: to a receive, which is returned, or to
+    /// Gives back a message that was taken and not received: to a receive, which is returned, or to
     /// its former place in the order.
     pub(crate) fn give_back(&mut self, arrived: Arrived<M>) -> Option<(u32, Arrived<M>)> {
         if let Some(receive) = self.take_receive(&arrived.label) {
@@ -126,8 +126,8 @@ impl<M> Matcher<M> {
         None
     }
 
-    /// Replaces a message that waits by this one of the same place in the order. Returns it if
-    /// there is none.
+    /// Replaces the waiting message at the same place in the order by this one. Returns this one if
+    /// no message waits there.
     pub(crate) fn replace(&mut self, arrived: Arrived<M>) -> Option<Arrived<M>> {
         let key = (arrived.label.context, arrived.label.source);
         let waiting = self.unexpected.get_mut(&key);
@@ -215,7 +215,7 @@ impl<M> Matcher<M> {
     }
 }
 
-/// Removes an empty queue, unless there are few.
+/// Removes an empty queue, unless there are few queues.
 fn drop_if_empty<K: Ord, T>(queues: &mut BTreeMap<K, VecDeque<T>>, key: &K) {
     if queues.len() > EMPTY_KEPT && queues.get(key).is_some_and(VecDeque::is_empty) {
         queues.remove(key);

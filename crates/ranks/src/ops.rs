@@ -28,7 +28,7 @@
 
 use std::ops::{AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, MulAssign};
 
-/// An operator over slices of `T`. Every such function is one.
+/// An operator over slices of `T`. Every function with these arguments is one.
 ///
 /// ```
 /// use gridspan::ranks::{Operator, ops};
@@ -64,7 +64,7 @@ pub fn product<T: Copy + MulAssign>(left: &mut [T], right: &[T]) {
     each(left, right, |left, right| *left *= right);
 }
 
-/// Takes the larger one. If they do not compare, as with a NaN, the left one.
+/// Takes the larger one, or the left one if they do not compare, as with a NaN.
 pub fn max<T: Copy + PartialOrd>(left: &mut [T], right: &[T]) {
     each(left, right, |left, right| {
         if right > *left {
@@ -73,7 +73,7 @@ pub fn max<T: Copy + PartialOrd>(left: &mut [T], right: &[T]) {
     });
 }
 
-/// Takes the smaller one. If they do not compare, as with a NaN, the left one.
+/// Takes the smaller one, or the left one if they do not compare, as with a NaN.
 pub fn min<T: Copy + PartialOrd>(left: &mut [T], right: &[T]) {
     each(left, right, |left, right| {
         if right < *left {
@@ -110,7 +110,7 @@ pub fn bit_or<T: Copy + BitOrAssign>(left: &mut [T], right: &[T]) {
     each(left, right, |left, right| *left |= right);
 }
 
-/// Keeps the bits that are set in one.
+/// Keeps the bits that are set in exactly one.
 pub fn bit_xor<T: Copy + BitXorAssign>(left: &mut [T], right: &[T]) {
     each(left, right, |left, right| *left ^= right);
 }

@@ -1,4 +1,4 @@
-//! What ranks send each other, and main sends ranks: the messages of the actors.
+//! The messages of the actors: what ranks send to each other, and main to ranks.
 
 use crate::content::Content;
 use crate::deadlock::{Flush, WaitState};
@@ -74,7 +74,7 @@ pub(crate) enum Access {
         is_exclusive: bool,
     },
     Unlock,
-    /// The lock of this number is no longer wanted, whether it was granted or not.
+    /// The rank no longer wants the lock of this number, which may be granted already.
     Withdraw {
         lock: u32,
     },
@@ -108,7 +108,7 @@ pub(crate) enum RankMessage {
     Begin(Arc<Places>),
     /// From main: contribute the result.
     Results,
-    /// From main: nothing happens any more; tell rank 0 what this rank waits for.
+    /// From main: nothing happens any more; report to rank 0 what this rank waits for.
     Explain,
     /// To rank 0: what a rank waits for.
     Stuck(u32, Option<String>),
@@ -142,7 +142,7 @@ pub(crate) enum RankMessage {
     Begun { first: u32 },
     /// Answer once this rank has ended.
     TellEnd(Asker),
-    /// From main, once in each period: tell rank 0 whether this rank waits.
+    /// From main, once in each period: report to rank 0 whether this rank waits.
     Look,
     /// To rank 0: whether a rank waits.
     Waits { rank: u32, state: WaitState },
@@ -150,7 +150,7 @@ pub(crate) enum RankMessage {
     Flush(Flush),
     /// All messages of this rank before a flush have come.
     Marker { round: u64, from: u32 },
-    /// To rank 0: a rank has its markers, and waits as before for what the text says, or does not.
+    /// To rank 0: a rank has its markers. The text says what it waits for, if it waits as before.
     Flushed { round: u64, rank: u32, waits: Option<String> },
 }
 

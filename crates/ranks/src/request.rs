@@ -110,7 +110,7 @@ impl<'a, T> CommRequest<'a, T> {
         self.take().transpose()
     }
 
-    /// Cancels a receive that has got no message. Returns whether it did; waiting for it then
+    /// Cancels a receive that has no message yet. Returns whether it did; waiting for it then
     /// gives [`RankError::Cancelled`]. Sends and collective operations cannot be cancelled.
     pub fn cancel(&mut self) -> bool {
         match &self.stage {

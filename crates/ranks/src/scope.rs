@@ -76,7 +76,6 @@ impl Scope {
         }
     }
 
-    /// All ranks.
     fn all(places: Arc<Places>) -> Self {
         Self { members: None, places }
     }
@@ -115,7 +114,6 @@ impl Scope {
         self.places.of(self.in_job(rank).unwrap_or_default())
     }
 
-    /// The table of places.
     pub(crate) fn places(&self) -> &Arc<Places> {
         &self.places
     }

@@ -53,7 +53,6 @@ impl<V> Segments<V> {
         1_u64.checked_shl(level).is_none_or(|size| size >= u64::from(self.ranks))
     }
 
-    /// The segments.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&SegmentKey, &V)> {
         self.found.iter()
     }
@@ -95,7 +94,7 @@ mod tests {
             order in Just((0_u32..40).collect::<Vec<_>>()).prop_shuffle(),
             groups in 1_usize..5,
         ) {
-            // Some collect the values of some ranks, and one collects theirs.
+            // Each of these collects the values of some ranks, and `all` collects theirs.
             let mut partial: Vec<_> = (0..groups).map(|_| Segments::new(ranks)).collect();
             for (at, rank) in order.into_iter().filter(|rank| *rank < ranks).enumerate() {
                 add(&mut partial[at % groups], (0, rank), rank.to_string());

@@ -144,7 +144,7 @@ type Run<A> = Pin<Box<dyn Future<Output = Resume<A>> + Send>>;
 /// waits, the actor does not move, and checkpoints are postponed. Messages that the method has not
 /// taken move with it.
 pub struct Sequential<A: SequentialActor> {
-    /// `None` while the method runs, which then has it.
+    /// `None` while the method runs, since the method owns it then.
     state: Option<A>,
     pause: Pause,
     shared: Arc<Mutex<Shared<A>>>,

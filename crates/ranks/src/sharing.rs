@@ -130,7 +130,6 @@ impl Sharing {
         Self { heads, work, crossing, exchanges }
     }
 
-    /// The heads.
     pub(crate) fn heads(&self) -> &Heads {
         &self.heads
     }

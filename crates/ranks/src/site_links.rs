@@ -10,8 +10,8 @@ use gridspan_topology::{Bandwidth, GroupId, Hierarchy, Link, LinkEstimate};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Largest number of sites whose links are told pair by pair. With more, each link between sites
-/// counts as an ordinary one.
+/// Largest number of sites for which main sends a link for each pair. With more, each link between
+/// sites counts as an ordinary one.
 const SITES_MAX: u32 = 64;
 /// Processor time of a message between nodes, at both ends together, in seconds: that of an
 /// ordinary machine, as the links do not tell it.

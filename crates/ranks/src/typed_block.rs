@@ -1,4 +1,4 @@
-//! Data of any type, for exchanges in which each pair of ranks has another.
+//! Data of any type, for exchanges in which each pair of ranks may use another type.
 
 use crate::content::Content;
 use crate::element::Element;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
-/// For the errors of blocks that no rank has sent.
+/// The call site of the errors of blocks that no rank has sent.
 const OWN: CallSite = CallSite { call: "TypedBlock", peer: None, tag: None, communicator: 0 };
 
 /// What one rank gives another in an [`alltoallw`](crate::Comm::alltoallw): numbers or a value, of
@@ -63,7 +63,7 @@ impl<T: Element> From<&[T]> for TypedBlock {
 }
 
 impl TypedBlock {
-    /// No data, which are no numbers of each type.
+    /// No data: zero numbers of any type.
     pub fn empty() -> Self {
         Self { content: Content::empty(), at: OWN }
     }

@@ -20,9 +20,9 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// [`put`](Self::put) and [`accumulate`](Self::accumulate) only begin an access; it is complete
 /// after [`flush`](Self::flush), [`fence`](Self::fence) or [`unlock`](Self::unlock). Accesses of
-/// one rank to another happen in order, while the rank that runs on the target's PE awaits. A
-/// window ends when it is [freed](Self::free), or with the run of its rank, before which ranks
-/// should call [`fence`](Self::fence).
+/// one rank to another happen in order, and only while no rank of the target's PE computes. A
+/// window ends when it is [freed](Self::free), or with the run of its rank; ranks should call
+/// [`fence`](Self::fence) before that.
 ///
 /// ```
 /// use gridspan::ranks::{self, RankWindow, ops};
@@ -55,7 +55,7 @@ impl<T> fmt::Debug for RankWindow<T> {
     }
 }
 
-/// A lock that a rank waits for. If the rank stops waiting, the lock is given back.
+/// A lock that a rank waits for. If the rank stops waiting, it gives the lock back.
 struct AskedLock<'a> {
     local: &'a Local,
     /// The rank of the job that has the window.
@@ -74,8 +74,8 @@ impl Drop for AskedLock<'_> {
 }
 
 impl Comm {
-    /// Exposes elements to all ranks of this communicator, which may be more or fewer than those of
-    /// others. A collective operation. `op` combines what is [accumulated](RankWindow::accumulate)
+    /// Exposes elements to all ranks of this communicator. Each rank may expose another number of
+    /// them. A collective operation. `op` combines what is [accumulated](RankWindow::accumulate)
     /// with what is there.
     ///
     /// # Errors
@@ -228,8 +228,8 @@ impl<T: Element> RankWindow<T> {
         Ok(())
     }
 
-    /// Frees the elements of all ranks after a [fence](Self::fence), and returns the own ones. A
-    /// collective operation.
+    /// Frees the elements of all ranks after a [fence](Self::fence), and returns those of this
+    /// rank. A collective operation.
     ///
     /// # Errors
     ///

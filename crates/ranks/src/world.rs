@@ -96,7 +96,7 @@ pub fn job_then<R: Rank>(
 /// Makes a job of one function, which each of `ranks` ranks runs once. What it returns is dropped;
 /// see [`run_then`] and [`RankFunctions`].
 ///
-/// These ranks have no migration points, so that they do not move to another node.
+/// These ranks have no migration points, so they do not move to another node.
 ///
 /// ```
 /// use gridspan::ranks::{self, Comm};
@@ -223,7 +223,6 @@ where
     }
 }
 
-/// Creates the ranks.
 async fn create<P: RankProgram>(
     grid: &Grid,
     ranks: u32,
@@ -252,7 +251,7 @@ async fn run_all<P: RankProgram>(
     Ok(results)
 }
 
-/// The links of the job, as far as they have been measured by now.
+/// The links of the job that have been measured by now.
 async fn known_links(grid: &Grid) -> Result<SiteLinks, GridError> {
     let layout = grid.layout();
     if layout.node_count() < 2 {
@@ -264,7 +263,7 @@ async fn known_links(grid: &Grid) -> Result<SiteLinks, GridError> {
     })
 }
 
-/// Awaits two futures at a time.
+/// Awaits two futures at the same time.
 async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut first, mut second) = (None, None);

@@ -119,7 +119,7 @@ fn corrections(delays: &Delays) -> BTreeMap<usize, i64> {
     corrections
 }
 
-/// No time is before the start of the job.
+/// Corrects a time. No time is before the start of the job.
 fn shifted(ns: u64, by: i64) -> u64 {
     ns.saturating_add_signed(by)
 }

@@ -42,8 +42,8 @@ pub enum RecordError {
         /// Where the last complete record ends.
         at: u64,
     },
-    /// A record does not have its checksum.
-    #[error("{} is damaged: the record at byte {at} has another checksum", .path.display())]
+    /// The checksum of a record is wrong.
+    #[error("{} is damaged: the record at byte {at} has a wrong checksum", .path.display())]
     Checksum {
         /// The file.
         path: PathBuf,

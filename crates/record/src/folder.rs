@@ -198,7 +198,7 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
     replace(path, &to_json(path, value)?)
 }
 
-/// Writes a file so that a reader sees all of it or the one before it.
+/// Writes a file so that a reader sees all of it or the previous file.
 fn replace(path: &Path, content: &[u8]) -> Result<(), RecordError> {
     let partial = partial(path);
     at(&partial, fs::write(&partial, content))?;

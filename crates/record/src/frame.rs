@@ -18,8 +18,8 @@ pub enum FrameError {
         /// Where the record begins.
         at: usize,
     },
-    /// A record has another checksum.
-    #[error("the record at byte {at} has another checksum")]
+    /// The checksum of a record is wrong.
+    #[error("the record at byte {at} has a wrong checksum")]
     Checksum {
         /// Where the record begins.
         at: usize,
@@ -49,8 +49,8 @@ pub fn encode_records(records: &[PeRecord]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the records of the bytes of one node. They take at most 30 times the memory of the
-/// bytes, and the names of types, of which a record has at most 65,534.
+/// Decodes the records of one node. They take at most 30 times the memory of the bytes, and that of
+/// the names of types, of which a record has at most 65,534.
 pub fn decode_records(bytes: &[u8]) -> Result<Vec<PeRecord>, FrameError> {
     let mut records = Vec::new();
     let mut rest = bytes;

@@ -31,7 +31,7 @@ pub struct Header {
     pub command: Vec<String>,
     /// What ran the job.
     pub driver: DriverKind,
-    /// The seed of the job's dice.
+    /// The seed of the job's random numbers.
     pub seed: u64,
     /// When the job started, in milliseconds since 1970; `None` if simulated.
     pub started_unix_ms: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Header {
     pub pes: Vec<RecordedPe>,
     /// Links between sites, and inside of sites (`from == to`).
     pub links: Vec<RecordedLink>,
-    /// The hosts whose processors are known, since version 2. None are in virtual time.
+    /// The hosts whose processors are known, since version 2. Empty in virtual time.
     #[serde(default)]
     pub hosts: Vec<RecordedHost>,
 }

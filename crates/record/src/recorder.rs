@@ -202,7 +202,7 @@ impl Recorder {
         self.next -= u64::from(self.open.take().is_some());
     }
 
-    /// Counts the time since the last call as handlers of a type, without a span.
+    /// Counts the time since the last call as time in handlers of a type, without a span.
     pub fn note_busy(&mut self, at_ns: u64, kind: u16) {
         self.pass(at_ns, |bin, ns| bin.add_busy(kind, ns));
     }
@@ -217,8 +217,8 @@ impl Recorder {
         });
     }
 
-    /// Counts `waited_ns` of the time since `from_ns` as waiting for a processor. That time counted
-    /// as busy before.
+    /// Counts `waited_ns` of the time since `from_ns` as waiting for a processor, instead of as
+    /// busy.
     pub fn note_waited(&mut self, from_ns: u64, waited_ns: u64) {
         let first = usize::try_from(from_ns / self.bin_ns).unwrap_or(usize::MAX);
         let bins = self.bins.get_mut(first..).unwrap_or_default();
@@ -430,7 +430,7 @@ mod tests {
         Span { kind, ..Span::default() }
     }
 
-    /// The sum of all that bins say about time.
+    /// Returns the sum of all times in the bins.
     fn time_of(record: &PeRecord) -> u64 {
         let busy = |bin: &Bin| bin.busy_ns.iter().map(|(_, ns)| *ns).sum::<u64>();
         let all = |bin: &Bin| busy(bin) + bin.idle_ns + bin.network_ns + bin.waited_ns;

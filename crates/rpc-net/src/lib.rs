@@ -42,22 +42,22 @@
 //!
 //! **Steady state.** Functions and arguments are named in text (JSON), so that a caller needs no
 //! separate program. The daemon sends a call to the server that would end it first, as the registry
-//! of a job does, and to the next if that server is lost, refuses or is late. Therefore a function
-//! may be executed more than once.
+//! of a job does. If that server is lost, refuses or is late, the call goes to the next. Therefore
+//! a function may be executed more than once.
 //!
 //! A client of groups connects to the servers that the registry lists, sends orders to each, and
 //! supplies its own data. Servers fetch other data from each other, or through the client where one
 //! does not reach the other. Servers measure the links between them: by round trips, bursts of
 //! bytes, and transfers.
 //!
-//! **Failure.** A server is removed when its connection ends or is silent for two seconds, and its
-//! calls are made elsewhere; its data of groups is made again by others. Servers that lose their
-//! registry look for it at the same address until it is back; the registry keeps its certificates
-//! beside the token if the token's path was set. Groups continue meanwhile, and a client that waits
-//! for a call looks for the registry and sends the call again. Calls to a registry that is back,
-//! and clients of groups that know no server yet, wait for its servers to come back. A call that is
-//! late, or has lost its caller, is withdrawn from its server, which completes a function in
-//! execution and starts nothing else.
+//! **Failure.** The registry removes a server when its connection ends or is silent for two
+//! seconds. Other servers then execute its calls, and make its data of groups again. Servers that
+//! lose their registry look for it at the same address until it is back; the registry keeps its
+//! certificates beside the token if the token's path was set. Groups continue meanwhile, and a
+//! client that waits for a call looks for the registry and sends the call again. Calls to a
+//! registry that is back, and clients of groups that know no server yet, wait for its servers to
+//! come back. The registry withdraws a call that is late, or has lost its caller, from the server,
+//! which completes a function in execution and starts nothing else.
 //!
 //! **End.** A daemon that is stopped accepts no more calls, answers the open ones, and closes its
 //! connections.

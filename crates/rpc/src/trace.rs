@@ -1,20 +1,19 @@
 //! Spans of calls for OpenTelemetry, and the context that goes from a client to its server.
 //!
 //! Calls have spans of [`tracing`], with the fields of the semantic conventions of OpenTelemetry.
-//! Which spans are recorded, and where they go, is for the subscriber of the program; this crate
+//! The subscriber of the program decides which spans are recorded, and where they go; this crate
 //! installs none. A layer such as that of `tracing-opentelemetry` exports them.
 //!
 //! **Start.** `tracing` does not know the identifiers of OpenTelemetry. So a program whose spans
 //! are to be connected over processes sets a [`Propagator`] once ([`set_propagator`]).
 //!
 //! **Steady state.** The propagator reads the [`TraceContext`] of the client's span, in the form of
-//! the `traceparent` of W3C Trace Context. The context travels with the call, also by way of a
+//! the `traceparent` of W3C Trace Context. The context travels with the call, also through a
 //! registry, and the propagator makes it the parent of the server's span. The function is executed
 //! inside of that span, so that spans of the function are below it.
 //!
-//! **Without it.** A call without a context is sent as if there were none of this: not a byte is
-//! added. Without a subscriber, a span costs the look at one number, the largest level that anyone
-//! records.
+//! **Cost.** A call without a context carries no additional byte. Without a subscriber, a span
+//! costs one look at the largest level that is recorded.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
@@ -165,8 +164,8 @@ pub fn set_propagator(propagator: impl Propagator) -> Result<(), PropagatorError
     PROPAGATOR.set(Box::new(propagator)).map_err(|_| PropagatorError)
 }
 
-/// Returns the context of a client's span, for its server; `None` if nobody records the span, or
-/// there is no propagator.
+/// Returns the context of a client's span, for its server; `None` if no subscriber records the
+/// span, or there is no propagator.
 pub fn context_of(span: &Span) -> Option<TraceContext> {
     match span.is_disabled() {
         true => None,

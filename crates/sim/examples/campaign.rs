@@ -43,11 +43,11 @@ fn campaign(mut args: impl Iterator<Item = String>) -> Result<Campaign, String> 
             "--threads" => campaign.threads = number(&value)? as usize,
             "--plant" => {
                 campaign.planted = Planted::by_name(&value)
-                    .ok_or(format!("there is no bug {value}, but {}", Planted::names()))?;
+                    .ok_or(format!("there is no bug {value}; give one of {}", Planted::names()))?;
             }
             "--only" => match value.as_str() {
                 "quic" => campaign.only_quic = true,
-                _ => return Err(format!("there is no kind of seeds {value}, but quic")),
+                _ => return Err(format!("there is no kind of seeds {value}; give quic")),
             },
             _ => return Err(format!("there is no option {option}")),
         }

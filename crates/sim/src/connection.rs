@@ -67,7 +67,6 @@ struct Direction {
     acknowledging: bool,
 }
 
-/// All connections.
 pub(crate) struct Connections {
     faults: SessionFaults,
     dice: Dice,

@@ -403,15 +403,14 @@ impl Delays {
         Self { plan, dice, latest: BTreeMap::new(), counts: FaultCounts::default() }
     }
 
-    /// Returns the time at which a frame between nodes arrives that would arrive at `at` without
-    /// faults.
+    /// Returns the arrival time of a frame between nodes that would arrive at `at` without faults.
     pub(crate) fn frame(&mut self, from: NodeId, to: NodeId, at: Time) -> Time {
         let probability = self.plan.frame_delay;
         self.arrival((!from.0, !to.0), probability, at)
     }
 
-    /// Returns the time at which a packet between PEs of a node arrives that would arrive at `at`
-    /// without faults.
+    /// Returns the arrival time of a packet between PEs of a node that would arrive at `at` without
+    /// faults.
     pub(crate) fn local(&mut self, from: PeId, to: PeId, at: Time) -> Time {
         let probability = self.plan.local_delay;
         self.arrival((from.0, to.0), probability, at)

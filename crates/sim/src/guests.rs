@@ -100,7 +100,6 @@ impl<T> Roster<T> {
         self.guests.insert(place.number(), thing);
     }
 
-    /// All values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.founders.iter().chain(self.guests.values())
     }

@@ -3,8 +3,8 @@
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// Idle time after which a job counts as stalled. No upkeep for whose outcome an actor waits pauses
-/// for longer.
+/// Idle time after which a job counts as stalled. Upkeep for whose outcome an actor waits never
+/// pauses for that long.
 const QUIET: Duration = Duration::from_secs(4);
 /// Time between two checks of the job's activity.
 const LOOK: Duration = Duration::from_secs(1);

@@ -8,13 +8,13 @@ use gridspan_topology::GridSpec;
 pub(crate) struct Node {
     /// The shared processors; `None` if every PE has a separate one.
     pub(crate) processors: Option<Processors>,
-    /// When the processors are attended next, and the number of the event for that.
+    /// Time at which the processors are attended next, and the number of that event.
     pub(crate) planned: Option<(Time, u64)>,
-    /// When the relay is woken next, and the number of the event for that.
+    /// Time at which the relay is woken next, and the number of that event.
     pub(crate) relay_due: Option<(Time, u64)>,
     /// When the relay has finished sending.
     pub(crate) relay_free: Time,
-    /// When the coordinator host is woken next, and the number of the event for that.
+    /// Time at which the coordinator host is woken next, and the number of that event.
     pub(crate) coordinator_due: Option<(Time, u64)>,
     /// When the coordinator host has finished sending.
     pub(crate) coordinator_free: Time,

@@ -19,7 +19,7 @@ pub(crate) struct Processors {
     /// Future numbers of other users' processes, with the times from which they apply.
     changes: VecDeque<(Time, u32)>,
     now: Time,
-    /// Processor time in nanoseconds that a process got if it computed all the time.
+    /// Processor time in nanoseconds of a process that has computed since the start.
     got: u64,
     /// Computing PEs, by the mark at which they are done.
     running: BTreeSet<(u64, PeId)>,

@@ -38,7 +38,6 @@ impl<E> EventQueue<E> {
         number
     }
 
-    /// Number of queued events.
     pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }

@@ -78,8 +78,8 @@ struct Member {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
-    /// Its node has ended. It closes when others have received all frames that it sent, or after
-    /// `FLUSH`.
+    /// The node has ended. The transport closes when others have received all frames that it sent,
+    /// or after `FLUSH`.
     Leaving,
     Closed,
 }

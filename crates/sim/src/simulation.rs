@@ -6,9 +6,8 @@
 //! ends, one after the other. Idle PEs take no time.
 //!
 //! **Processors.** Where a node has fewer processors than PEs, or other users' processes compute on
-//! it, a PE is busy for as long as its share of a processor takes, and its packets leave at the end
-//! of that. The PE learns its share from the times for which it ran and waited, as under real-time
-//! drivers.
+//! it, a PE is busy until its share of a processor has done the work. Its packets leave then. The
+//! PE learns its share from the times for which it ran and waited, as under real-time drivers.
 //!
 //! **Packets.** Packets between PEs of one node move as values, after the latency of the loopback.
 //! Packets to another node are encoded, pass the link, and are decoded on arrival, so that the
@@ -148,9 +147,9 @@ pub struct Simulation {
     is_cancelled: Option<Box<dyn Fn() -> bool + Send>>,
     /// The checkpoints of each node.
     kept: Vec<CheckpointStore>,
-    /// When the run is to be stopped.
+    /// Time at which the simulation stops the run.
     halts_at: Option<Time>,
-    /// When the job is to stop after a checkpoint, and the nodes that will leave then.
+    /// Time from which the job stops after a checkpoint, and the nodes that leave then.
     pauses_at: Option<(Time, Vec<NodeId>)>,
     /// Whether the job has stopped after that checkpoint.
     is_paused: bool,
@@ -178,8 +177,11 @@ struct Counts {
 
 impl Simulation {
     /// Prepares a job on a grid. Memory: about 8 KB for each PE, plus the state of its actors.
-    /// Fails if the job's definition is invalid, a guest's site does not exist, or nodes over QUIC
-    /// cannot get certificates.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::Job`] if the job's definition is invalid; [`SimError::NoPlace`] if a guest's
+    /// site does not exist; [`SimError::Certificates`] if nodes over QUIC cannot get certificates.
     pub fn new(job: Job, spec: GridSpec, options: SimOptions) -> Result<Self, SimError> {
         let program = Program::new(job, spec.layout().clone())?;
         Self::of(program, spec, options)

@@ -21,7 +21,7 @@ pub(crate) struct Station {
     pub(crate) decoding: Duration,
     /// When the PE has finished its current turn.
     pub(crate) busy_until: Time,
-    /// When its next turn is, and the number of the event for that.
+    /// Time of the next turn of the PE, and the number of that event.
     pub(crate) next_turn: Option<(Time, u64)>,
     /// The current turn on a shared processor.
     pub(crate) held: Option<Held>,
@@ -36,11 +36,11 @@ pub(crate) struct Held {
     taking: Duration,
     /// Whether an idle PE uses the turn to measure its share.
     is_trial: bool,
-    /// What leaves when the turn has ended.
+    /// Commands and packets that leave when the turn has ended.
     output: Output,
 }
 
-/// What a turn leaves for the node.
+/// The commands and packets of a turn.
 #[derive(Default)]
 pub(crate) struct Output {
     pub(crate) commands: Vec<PeCommand>,

@@ -1,4 +1,4 @@
-//! What a checkpoint costs: on two processes of this machine, which keep copies for each other.
+//! The cost of a checkpoint on two processes of this machine, which keep copies for each other.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example checkpoint_cost -- --rounds 7
@@ -87,7 +87,7 @@ struct Holder {
 enum ToHolder {
     /// Contribute the time to encode the state, in seconds, by PE.
     Encode,
-    /// Send this many bytes to a holder on the other PE.
+    /// Send 1 MB to a holder on the other PE; the number of holders is given.
     Send(u32),
     Take(Numbers<f64>),
 }
@@ -219,15 +219,15 @@ struct Row {
 impl Measured<'_> {
     /// Makes a checkpoint, and waits until it is stored.
     async fn checkpoint(&self) -> Result<CheckpointReport, JobError> {
-        // The one before is still being stored, perhaps.
+        // The previous checkpoint may not be stored yet.
         while !matches!(self.grid.progress(&()).await?, Progress::Taken { .. }) {
             self.grid.sleep(Duration::from_millis(20)).await?;
         }
         self.reports.recv_timeout(PATIENCE).map_err(|error| error.to_string().into())
     }
 
-    /// The rate at which both processes send each other as many bytes as they have, in bytes a
-    /// second in each direction.
+    /// The rate at which both processes send each other messages of the total size of their state,
+    /// in bytes a second in each direction.
     async fn bulk_rate(&self) -> Result<f64, JobError> {
         let began = Instant::now();
         self.holders.broadcast(ToHolder::Send(PES * self.megabytes));

@@ -1,5 +1,5 @@
 //! Counts the nodes that are declared lost although they run: jobs in virtual time, or real
-//! processes, under the disturbances that a detector must bear.
+//! processes, under the disturbances that a detector must tolerate.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example false_alarms -- virtual --hours 1000
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const JOB: Duration = Duration::from_secs(3_600);
 /// Probability that a connection breaks, or two sites do not reach each other, after a frame.
 const BREAK: f64 = 0.003;
-/// Longest outage and stop that must be borne, in virtual and in real time.
+/// Longest outage and stop that the detector must tolerate, in virtual and in real time.
 const OUTAGE: Duration = Duration::from_secs(2);
 /// Time after which the nodes of a real job have met.
 const MET: Duration = Duration::from_millis(1_500);
@@ -75,8 +75,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The networks in virtual time: the grid, the probability that a datagram is lost, and that two
-/// sites do not reach each other for up to [`OUTAGE`] instead of the break of a connection.
+/// The networks in virtual time: the grid, the probability that a datagram is lost, and the
+/// probability that two sites do not reach each other for up to [`OUTAGE`], in place of a broken
+/// connection.
 const NETWORKS: [(&str, &str, f64, f64); 5] = [
     ("one site", "1x4", 0.0, 0.0),
     ("30 ms", "2x2,wan=30ms", 0.001, 0.0),

@@ -1,5 +1,5 @@
-//! Measures how the cost of a group grows with its number of calls: mapped, executed in virtual
-//! time, and carried out by servers on threads.
+//! Measures how the cost of a group grows with its number of calls, when it is mapped, executed in
+//! virtual time, and carried out by servers on threads.
 //!
 //! `cargo run --release -p gridspan-studies --example growth -- [SIZE…]`
 #![allow(clippy::print_stdout)]

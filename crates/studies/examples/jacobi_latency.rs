@@ -14,14 +14,13 @@
 //!
 //! # The bound
 //!
-//! A step of a subdomain needs the faces of its neighbours after the step before. So a value that
-//! crosses between the sites in each step takes at least one latency for a step, and a PE takes at
-//! least the compute time of its points: on average, no exchange of one layer of ghosts steps
-//! faster than the larger of both. Computing is not all masked: the points that wait for the
-//! crossing are computed after it, which are all points of a rank with the blocking exchange, and
-//! those of the border with the overlapped one. Only ranks that exchange several layers at once,
-//! and compute these points twice, could step faster, since one crossing would do for several
-//! steps.
+//! A step of a subdomain needs the faces of its neighbours after the previous step. So a value that
+//! crosses between the sites in each step needs at least one latency for a step, and a PE needs at
+//! least the compute time of its points: on average, a step with one layer of ghosts takes at least
+//! the larger of the two. Not all computing is masked, because the points that wait for the
+//! crossing are computed after it: all points of a rank with the blocking exchange, and those of
+//! the border with the overlapped one. Only ranks that exchange several layers at once, and compute
+//! the points of these layers twice, could be faster, since one crossing would serve several steps.
 
 use clap::Parser;
 use gridspan_jobs::jacobi::job::{JacobiOptions, job_with};

@@ -72,7 +72,7 @@ struct Change {
     stopped: f64,
 }
 
-/// What a job has reported.
+/// The reports of a job.
 #[derive(Default)]
 struct Trial {
     /// When each step was reported, in seconds since the start.

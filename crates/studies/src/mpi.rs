@@ -9,7 +9,7 @@ use std::process::Command;
 pub struct Mpi {
     /// Its name.
     pub name: &'static str,
-    /// What its commands end with.
+    /// The suffix of the names of its commands.
     pub suffix: &'static str,
 }
 

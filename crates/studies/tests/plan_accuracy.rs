@@ -1,6 +1,6 @@
-//! Predictions of `gridctl plan` stay within 5 % of the simulator: those of a step, and those of a
-//! job but for one round trip between sites. The example `plan_accuracy` has more of them, and
-//! prints those that are further away.
+//! Predictions of `gridctl plan` stay within 5 % of the simulator: of a step, and of a job except
+//! for one round trip between sites. The example `plan_accuracy` has more predictions, and prints
+//! those with larger errors.
 #![allow(missing_docs, clippy::unwrap_used, dead_code)]
 
 #[path = "../examples/plan_accuracy/cells.rs"]
@@ -24,7 +24,7 @@ fn round_trip(place: &str) -> f64 {
     others.map(|site| latency(home, site) + latency(site, home)).fold(0.0, f64::max)
 }
 
-/// Predicts all held cells of a job, prints them, and fails if one is too far away.
+/// Predicts all held cells of a job, prints them, and fails if the error of one is too large.
 fn holds(job: &str) {
     let mut misses = Vec::new();
     let mut held = 0;

@@ -101,15 +101,14 @@ impl NodeLinks {
         }
         // The model accounts for loss and the queue separately.
         let smooth = link.with_loss(0.0).with_queue_bytes(Link::UNLIMITED_QUEUE);
-        let Fate::Deliver { at } = self.shaper(&smooth, from, to).send(now, bytes) else {
+        let Fate::Deliver { mut at } = self.shaper(&smooth, from, to).send(now, bytes) else {
             return None;
         };
-        let rounds = match link.loss > 0.0 {
-            true => self.lossy_rounds(link.loss, bytes.div_ceil(PACKET_BYTES)),
-            false => 0,
-        };
-        let round_trip = link.latency.duration() + self.latency(to, from);
-        let mut at = at + round_trip * rounds;
+        if link.loss > 0.0 {
+            let rounds = self.lossy_rounds(link.loss, bytes.div_ceil(PACKET_BYTES));
+            let back = self.spec.link_at(now, to, from);
+            at += (link.latency.duration() + back.latency.duration()) * rounds;
+        }
         if !link.reorder {
             let last = self.last_arrival.entry((from, to)).or_default();
             at = at.max(*last);
@@ -211,6 +210,18 @@ mod tests {
         let mut delay = |at| network.carry(Time(at), NodeId(0), NodeId(2), 1).unwrap().0 - at;
         assert!(delay(second - 1) < 11_000_000);
         assert!((99_000_000..100_000_000).contains(&delay(second)));
+    }
+
+    #[test]
+    fn a_changed_latency_counts_in_both_directions_of_the_round_trips_of_a_loss() {
+        let lossy = Link::wan().with_loss(0.3);
+        let slow = network(lossy.with_latency(Latency::from_millis(99)));
+        let changed = network(lossy).spec.with_change("at 0s link a-b latency=99ms").unwrap();
+        let arrivals = |mut network: NodeLinks| -> Vec<Option<Time>> {
+            (0..50).map(|at| network.carry(Time(at), NodeId(0), NodeId(2), 100)).collect()
+        };
+
+        assert_eq!(arrivals(NodeLinks::new(changed, 1)), arrivals(slow));
     }
 
     #[test]

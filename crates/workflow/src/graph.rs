@@ -362,9 +362,8 @@ impl GraphBuilder {
         Ok(TaskGraph { tasks: self.tasks, data: self.data, order })
     }
 
-    /// Sorts the tasks by Kahn's algorithm, which of the tasks that could be next takes the one
-    /// added first: `toposort` of petgraph finds cycles, but does not specify the order of such
-    /// tasks.
+    /// Sorts the tasks by Kahn's algorithm. Of the tasks that could be next, it takes the one added
+    /// first; `toposort` of petgraph finds cycles, but does not specify this order.
     fn order(&self) -> Result<Vec<TaskId>, TaskGraphError> {
         let graph = between(self.tasks.len(), &self.data);
         if let Err(circle) = toposort(&graph, None) {

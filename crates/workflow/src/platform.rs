@@ -166,8 +166,8 @@ impl Platform {
         self
     }
 
-    /// Adds pairs of servers of which the second does not reach the first. Data in this direction
-    /// is relayed by the client: the partially connected network of plain GridRPC.
+    /// Adds pairs of servers of which the second does not reach the first. The client relays data
+    /// in this direction: the partially connected network of plain GridRPC.
     pub fn with_apart(mut self, pairs: impl IntoIterator<Item = (ServerId, ServerId)>) -> Self {
         self.apart.extend(pairs);
         self

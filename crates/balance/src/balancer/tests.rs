@@ -330,3 +330,11 @@ fn no_strategy_is_asked_where_work_is_even() {
     let refusal = balancer.take_report().unwrap().refusal;
     assert_eq!(refusal, Some(Refusal::TooLittle { gain: 0.0 }));
 }
+
+#[test]
+fn loads_add_up_to_at_most_the_longest_duration() {
+    let mut snapshot = lopsided();
+    snapshot.actors.iter_mut().for_each(|actor| actor.load = Duration::MAX);
+
+    assert_eq!(work_of_message(&window(&snapshot, 1)), Duration::MAX.as_secs_f64() / 100.0);
+}

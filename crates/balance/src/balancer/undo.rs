@@ -55,6 +55,7 @@ impl UndoPlan {
 
 /// Seconds of work for each message.
 pub(super) fn work_of_message(window: &Window<'_>) -> f64 {
-    let work: Duration = window.snapshot.actors.iter().map(|actor| actor.load).sum();
+    let loads = window.snapshot.actors.iter().map(|actor| actor.load);
+    let work = loads.fold(Duration::ZERO, Duration::saturating_add);
     work.as_secs_f64() / window.handled.max(1) as f64
 }

@@ -33,7 +33,7 @@ pub fn with_replicas(
         let actor = snapshot.actors[at as usize];
         let speed = |pe: PeId| snapshot.pes[pe.index()].speed;
         // The replica does the same work; the time for it depends on the speed of its PE.
-        let load = actor.load.mul_f64(speed(actor.pe) / speed(replica.at));
+        let load = actor.scaled_load(speed(actor.pe) / speed(replica.at));
         actors.push(ActorLoad { pe: replica.at, load, ..actor });
         places.push(replica.at);
         let serves = replica.serves.iter().filter_map(|key| position.get(key).copied());
@@ -105,6 +105,18 @@ mod tests {
         assert_eq!(edges, [(0, 1), (0, 3), (2, 1), (2, 3), (1, 0), (3, 2)]);
         assert_eq!(places, [0, 1, 2, 3].map(PeId));
         assert_eq!(expanded.actors[3].load, Duration::from_millis(2));
+    }
+
+    #[test]
+    fn the_load_of_a_replica_is_at_most_the_longest_duration() {
+        let (mut snapshot, mapping) = triangle();
+        snapshot.actors[1].load = Duration::MAX;
+        snapshot.pes[1].speed = 4.0;
+        let replica = Replica { actor: actor(1), at: PeId(3), serves: vec![] };
+
+        let (expanded, _) = with_replicas(&snapshot, &mapping, &[replica]);
+
+        assert_eq!(expanded.actors[3].load, Duration::MAX);
     }
 
     #[test]

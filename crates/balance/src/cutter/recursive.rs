@@ -10,7 +10,7 @@ use std::ops::Range;
 pub(super) struct RecursiveRule<'a> {
     /// Target load of each part.
     pub(super) targets: &'a [i64],
-    /// Greatest load of each part.
+    /// Maximum load of each part.
     pub(super) limits: &'a [i64],
     pub(super) tries: usize,
     pub(super) repeats: usize,

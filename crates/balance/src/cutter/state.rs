@@ -7,7 +7,7 @@ use super::tie::Problem;
 #[derive(Clone, Debug)]
 pub(super) struct State<'a> {
     pub(super) problem: &'a Problem,
-    /// Greatest load of each part.
+    /// Maximum load of each part.
     pub(super) limits: &'a [i64],
     pub(super) part: Vec<u32>,
     pub(super) loads: Vec<i64>,

@@ -54,8 +54,8 @@ impl Borders {
                 Some(to) if from == to => {}
                 Some(to) => {
                     let (messages, bytes) = inner.entry((from, to)).or_default();
-                    *messages += talk.messages;
-                    *bytes += talk.bytes;
+                    *messages = messages.saturating_add(talk.messages);
+                    *bytes = bytes.saturating_add(talk.bytes);
                 }
                 None if talk.at == view.site => {}
                 None => outer.entry(talk.at.0).or_default().push(talk),
@@ -97,8 +97,8 @@ fn border(talks: &[&SiteTalk]) -> Border {
     for talk in talks {
         let pair = (at(&ours, talk.from), at(&yours, talk.to));
         let (messages, bytes) = sums.entry(pair).or_default();
-        *messages += talk.messages;
-        *bytes += talk.bytes;
+        *messages = messages.saturating_add(talk.messages);
+        *bytes = bytes.saturating_add(talk.bytes);
     }
     let talks = sums.into_iter().map(|((a, b), (messages, bytes))| (a, b, messages, bytes));
     Border { talks: talks.collect(), ours, yours }

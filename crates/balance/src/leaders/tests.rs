@@ -1,6 +1,7 @@
 //! Tests of leaders and the top together.
 
 use super::note::{Border, ClusterNumbers, Part, Targets};
+use super::site_graph::Borders;
 use super::*;
 use crate::fixtures;
 use crate::fixtures::{by_hash, drifted_leanmd, grid_2d, leanmd, snapshot_of, with_wide_area};
@@ -248,6 +249,32 @@ fn a_faulty_leader_causes_no_panic() {
         }
     }
     assert_eq!(leader.moves(), []);
+}
+
+#[test]
+fn messages_of_one_pair_add_up_to_at_most_the_largest_number() {
+    let snapshot = fixtures::snapshot(&[0, 1]);
+    let member = |load| LeaderActor { load, epoch: 0 };
+    let talk = |to, at| {
+        let from = fixtures::actor(0);
+        SiteTalk {
+            from,
+            to: fixtures::actor(to),
+            at: SiteId(at),
+            messages: 1 << 63,
+            bytes: 1 << 63,
+        }
+    };
+    let borders = Borders::of(SiteView {
+        site: SiteId(0),
+        pes: vec![],
+        members: snapshot.actors.into_iter().map(member).collect(),
+        talks: vec![talk(1, 0), talk(1, 0), talk(7, 1), talk(7, 1)],
+        handled: 0,
+    });
+
+    assert_eq!(borders.inner, [(0, 1, u64::MAX, u64::MAX)]);
+    assert_eq!(borders.told[&1].talks, [(0, 0, u64::MAX, u64::MAX)]);
 }
 
 fn grid_of(layout: &Layout, links: &[SiteLink]) -> GridView {

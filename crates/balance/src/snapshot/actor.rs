@@ -63,6 +63,13 @@ pub struct ActorLoad {
     pub pace: Option<HandlingTime>,
 }
 
+impl ActorLoad {
+    /// Returns its load times a ratio, or the longest duration if that does not fit.
+    pub(crate) fn scaled_load(&self, ratio: f64) -> Duration {
+        Duration::try_from_secs_f64(self.load.as_secs_f64() * ratio).unwrap_or(Duration::MAX)
+    }
+}
+
 /// Average processor time of an actor per message.
 ///
 /// ```

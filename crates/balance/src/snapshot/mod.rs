@@ -60,8 +60,8 @@ pub struct Snapshot {
     /// Actors that may have a replica, as positions in [`Snapshot::actors`], ascending.
     #[serde(default, alias = "pure")]
     pub deterministic: Vec<u32>,
-    /// The replicas, by actor. Loads are those of primaries; edges from an actor are the messages
-    /// of both of its replicas.
+    /// The replicas, ascending by actor. Loads are those of primaries; edges from an actor are the
+    /// messages of both of its replicas.
     #[serde(default, alias = "twins")]
     pub replicas: Vec<Replica>,
 }
@@ -230,8 +230,11 @@ pub enum SnapshotError {
         actor: ActorKey,
     },
     /// A replica belongs to an actor that does not exist, or to one that has another replica, or is
-    /// on a PE that does not exist; or a deterministic actor does not exist.
-    #[error("replicas do not fit: {what}; name actors and PEs of the snapshot, each actor once")]
+    /// on a PE that does not exist; replicas are in another order than that of their actors; or a
+    /// deterministic actor does not exist.
+    #[error(
+        "replicas do not fit: {what}; name actors and PEs of the snapshot, each actor once, ascending"
+    )]
     Replicas {
         /// What is wrong.
         what: &'static str,
@@ -315,6 +318,10 @@ impl Snapshot {
         let mut seen = BTreeSet::new();
         if self.deterministic.iter().any(|&at| at as usize >= self.actors.len()) {
             return refuse("a deterministic actor is not in the list");
+        }
+        // Strategies look replicas up by a binary search.
+        if !self.replicas.is_sorted_by_key(|replica| replica.actor) {
+            return refuse("the replicas are not in the order of their actors");
         }
         for replica in &self.replicas {
             if !known.contains(&replica.actor) || !seen.insert(replica.actor) {

@@ -24,7 +24,7 @@ const PER_MESSAGE_MIN: Duration = Duration::from_micros(1);
 /// Number of actors that must have stayed on a PE to derive its drift; with fewer, all actors that
 /// stayed on any PE are used.
 const STAYED_MIN: usize = 3;
-/// Least relative error of a comparison, even if actors agree better.
+/// Minimum relative error of a comparison, even if actors agree better.
 const NOISE_MIN: f64 = 0.02;
 /// Relative error of a kernel.
 const KERNEL_ERROR: f64 = 0.1;

@@ -53,6 +53,19 @@ fn inconsistent_snapshots_are_refused() {
 }
 
 #[test]
+fn replicas_are_listed_in_the_order_of_their_actors() {
+    let replica = |n| Replica { actor: actor(n), at: PeId(3), serves: vec![] };
+    let validated = |actors: [u128; 2]| {
+        let replicas = actors.map(replica).to_vec();
+        Snapshot { replicas, ..snapshot(&[0, 1, 2]) }.validate()
+    };
+
+    assert_eq!(validated([0, 1]), Ok(()));
+    let what = "the replicas are not in the order of their actors";
+    assert_eq!(validated([1, 0]), Err(SnapshotError::Replicas { what }));
+}
+
+#[test]
 fn optional_fields_may_be_missing_in_json() {
     let mut stored = serde_json::to_value(snapshot(&[0, 1])).unwrap();
     for field in ["steps", "has_step_order", "hierarchy", "links"] {

@@ -112,7 +112,7 @@ struct Best {
 
 impl<'a> Choice<'a> {
     fn new(snapshot: &'a Snapshot, model: &'a CostModel) -> Option<Self> {
-        let all = snapshot.actors.iter().map(|actor| actor.bytes).sum();
+        let all = snapshot.actors.iter().map(|actor| actor.bytes).fold(0, u64::saturating_add);
         let now = predicted(snapshot, &Plan::none(), model)?;
         Some(Self { snapshot, model, now, all, best: None })
     }
@@ -174,6 +174,16 @@ mod tests {
 
         assert!(matches!(auto.chosen(), "refine" | "grid-cut"), "{}", auto.chosen());
         assert!(plan.moves.len() < 150, "{} moves", plan.moves.len());
+    }
+
+    #[test]
+    fn states_whose_total_does_not_fit_a_number_have_a_plan() {
+        let mut snapshot = snapshot_of(&grid_2d(20, 20), two_sites(2), &by_hash(400, 4));
+        snapshot.actors.iter_mut().for_each(|actor| actor.bytes = u64::MAX);
+
+        let plan = Auto::new(1).plan(&snapshot);
+
+        assert_eq!(plan.validate(&snapshot), Ok(()));
     }
 
     #[test]

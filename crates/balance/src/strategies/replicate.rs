@@ -76,12 +76,13 @@ fn folded(snapshot: &Snapshot) -> Snapshot {
     let speed = |at: u32| snapshot.pes[snapshot.actors[at as usize].pe.index()].speed;
     let mut folded = snapshot.clone();
     for (at, friends) in friends.iter().filter(|(at, _)| deterministic.contains(at)) {
-        let load = snapshot.actors[*at as usize].load;
+        let actor = snapshot.actors[*at as usize];
         let own = &mut folded.actors[*at as usize].load;
-        *own = own.saturating_sub(load);
+        *own = own.saturating_sub(actor.load);
         for &friend in friends {
-            let part = load.mul_f64(speed(*at) / speed(friend) / friends.len() as f64);
-            folded.actors[friend as usize].load += part;
+            let part = actor.scaled_load(speed(*at) / speed(friend) / friends.len() as f64);
+            let sum = &mut folded.actors[friend as usize].load;
+            *sum = sum.saturating_add(part);
         }
     }
     folded
@@ -100,7 +101,7 @@ fn without(snapshot: &Snapshot, mapping: &[PeId], left_out: &BTreeSet<u32>) -> S
         let speed = |pe: PeId| snapshot.pes[pe.index()].speed;
         let is_out = left_out.contains(&(at as u32));
         let ratio = if is_out { 0.0 } else { speed(actor.pe) / speed(pe) };
-        (actor.pe, actor.load) = (pe, actor.load.mul_f64(ratio));
+        (actor.pe, actor.load) = (pe, actor.scaled_load(ratio));
     }
     rest
 }
@@ -331,6 +332,20 @@ mod tests {
             again.begin.len(),
             again.end.len()
         );
+    }
+
+    #[test]
+    fn loads_that_do_not_fit_become_the_longest_duration() {
+        let mut snapshot = molecules(4);
+        snapshot.actors.iter_mut().for_each(|actor| actor.load = Duration::MAX);
+        snapshot.pes[0].speed = 1e300;
+
+        let folded = folded(&snapshot);
+        let rest = without(&snapshot, &[PeId(1); 960], &BTreeSet::new());
+
+        // The first 64 actors are cells, which take the work of their pairs.
+        assert!(folded.actors[..64].iter().all(|cell| cell.load == Duration::MAX));
+        assert!(rest.actors.iter().all(|actor| actor.load == Duration::MAX));
     }
 
     #[test]

@@ -136,13 +136,20 @@ impl Advisor {
         let Some(way) = self.find(plan) else { return other };
         let pruned = SubPlan::over(&way.plan, targets);
         let takes_s = |sub_plan: &SubPlan| {
-            sub_plan.draft(|node| self.place(node)).simulate(&self.network, bytes).completion_s
+            Some(self.draft_of(sub_plan)?.simulate(&self.network, bytes).completion_s)
         };
-        if takes_s(&pruned) <= takes_s(&other) { pruned } else { other }
+        // The plan does not reach targets that are no members; nothing is predicted for `other`.
+        match takes_s(&pruned).zip(takes_s(&other)) {
+            Some((pruned_s, other_s)) if pruned_s <= other_s => pruned,
+            _ => other,
+        }
     }
 
-    /// Learns from a finished broadcast.
+    /// Learns from a finished broadcast; nothing if its root is no member.
     pub fn observe(&mut self, now: Time, broadcast: &Broadcast<'_>) {
+        if self.place(broadcast.root).is_none() {
+            return;
+        }
         self.roots.entry(broadcast.root).or_default().note(broadcast.began, broadcast.bytes);
         let Some(draft) = self.find(broadcast.plan).map(|way| way.draft.clone()) else { return };
         // The time of the first broadcast does not count: connections open their windows meanwhile.
@@ -164,12 +171,12 @@ impl Advisor {
 
     /// Returns how long a message from `root` took to reach the last node. `words` gives, for each
     /// node that has the message, the time from the beginning until the node's report was back at
-    /// the root; the latency of the report is subtracted. `None` without reports.
+    /// the root; the latency of the report is subtracted. `None` without reports of members.
     pub fn completion(&self, root: NodeId, words: &[(NodeId, Duration)]) -> Option<Duration> {
-        let to = self.place(root);
-        let had = words.iter().map(|&(node, after)| {
-            let back_s = self.network.latency_s(self.place(node), to);
-            after.saturating_sub(Duration::from_secs_f64(back_s.max(0.0)))
+        let to = self.place(root)?;
+        let had = words.iter().filter_map(|&(node, after)| {
+            let back_s = self.network.latency_s(self.place(node)?, to);
+            Some(after.saturating_sub(Duration::from_secs_f64(back_s.max(0.0))))
         });
         had.max()
     }
@@ -181,9 +188,12 @@ impl Advisor {
         multicast: &Broadcast<'_>,
         targets: &BTreeSet<NodeId>,
     ) {
+        if self.place(multicast.root).is_none() {
+            return;
+        }
         self.roots.entry(multicast.root).or_default().note(multicast.began, multicast.bytes);
         let Some(way) = self.find(multicast.plan) else { return };
-        let draft = SubPlan::over(&way.plan, targets).draft(|node| self.place(node));
+        let Some(draft) = self.draft_of(&SubPlan::over(&way.plan, targets)) else { return };
         self.learn(now, multicast, &draft);
     }
 
@@ -235,7 +245,7 @@ impl Advisor {
             return Ok(None);
         }
         self.links_changed();
-        let place = self.place(part.root);
+        let Some(place) = self.place(part.root) else { return Ok(None) };
         let (other, time_s) =
             plan_broadcast(&self.network, place, rest, self.config.planner, budget);
         let before_s = draft.simulate(&self.network, rest).completion_s;
@@ -319,8 +329,16 @@ impl Advisor {
         self.explanation.forget();
     }
 
-    fn place(&self, root: NodeId) -> u32 {
-        self.members.iter().position(|&member| member == root).unwrap_or(0) as u32
+    /// The number of a node in the estimate; `None` if it is no member.
+    fn place(&self, node: NodeId) -> Option<u32> {
+        self.members.iter().position(|&member| member == node).map(|place| place as u32)
+    }
+
+    /// The draft of a sub-plan; `None` if one of its nodes is no member.
+    fn draft_of(&self, sub_plan: &SubPlan) -> Option<Draft> {
+        let mut nodes = sub_plan.trees().iter().flat_map(|tree| tree.nodes());
+        let has_all = nodes.all(|node| self.place(node).is_some());
+        has_all.then(|| sub_plan.draft(|node| self.place(node).unwrap_or_default()))
     }
 
     fn find(&self, plan: PlanId) -> Option<&Way> {
@@ -337,13 +355,15 @@ impl Advisor {
     ) -> Result<&mut Contest, BroadcastPlanError> {
         let state = self.roots.entry(root).or_default();
         if !state.contests.contains_key(&bucket) {
+            let strange = BroadcastPlanError::NoMember { root };
             let first = match state.default_plan.clone() {
                 Some(plan) => {
-                    let draft = SubPlan::whole(&plan).draft(|node| self.place(node));
+                    let draft = self.draft_of(&SubPlan::whole(&plan)).ok_or(strange)?;
                     Way::new(plan, draft, true)
                 }
                 None => {
-                    let draft = plan_static(&self.network, self.place(root), size(bucket));
+                    let place = self.place(root).ok_or(strange)?;
+                    let draft = plan_static(&self.network, place, size(bucket));
                     self.way(root, draft, f64::NAN)?
                 }
             };
@@ -353,7 +373,7 @@ impl Advisor {
             self.evicted.extend(dropped);
         }
         let contests = &mut self.roots.entry(root).or_default().contests;
-        contests.get_mut(&bucket).ok_or(BroadcastPlanError::Stripes { stripes: 0 })
+        Ok(contests.get_mut(&bucket).expect("the contest existed or was just added"))
     }
 
     /// Returns the size to plan for next, from the root that is predicted to broadcast first. Only
@@ -375,7 +395,8 @@ impl Advisor {
         budget: &SearchBudget<'_>,
     ) -> Result<Option<AdvisorCommand>, BroadcastPlanError> {
         let (changes, links_changed) = (self.changes, self.links_changed);
-        let (place, planner) = (self.place(root), self.config.planner);
+        let place = self.place(root).ok_or(BroadcastPlanError::NoMember { root })?;
+        let planner = self.config.planner;
         let (draft, time_s) = plan_broadcast(&self.network, place, size(bucket), planner, budget);
         self.contest(now, root, bucket)?;
         let network = &self.network;

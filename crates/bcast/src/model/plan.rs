@@ -80,6 +80,14 @@ pub enum BroadcastPlanError {
         /// The position of the tree.
         stripe: usize,
     },
+    /// The root, or a node of its default plan, is not a member of the advisor.
+    #[error(
+        "{root} or a node of its default plan is not a member of the advisor; give it all nodes"
+    )]
+    NoMember {
+        /// The root.
+        root: NodeId,
+    },
     /// Segments have no bytes.
     #[error("a segment has zero bytes; give it at least one")]
     Segment,

@@ -66,7 +66,7 @@ pub fn plan_broadcast(
     let home = network.cluster_of(root) as u32;
     // With two nodes, no node could pass segments on meanwhile.
     let is_pipelined = config.is_segmented && bytes > WHOLE_MAX && network.len() > 2;
-    let segment = if is_pipelined { segment_guess(network, bytes) } else { bytes.max(1) };
+    let segment = if is_pipelined { segment_guess(network, root, bytes) } else { bytes.max(1) };
     let coarse = segment.max(bytes.div_ceil(COARSE));
     let costs = ClusterCosts::new(network, bytes, segment);
     let part = budget.fraction(0.4);
@@ -102,12 +102,13 @@ pub fn plan_static(network: &Network, root: u32, bytes: u64) -> Draft {
     let inner = if is_small { Inner::Binomial } else { Inner::Chain };
     let edges = expand(network, &tree, root, Layout { inner, offset: 0, turn: (0, 1) });
     let draft = Draft::whole(edges).at_once();
-    if is_small { draft } else { draft.segmented(segment_guess(network, bytes)) }
+    if is_small { draft } else { draft.segmented(segment_guess(network, root, bytes)) }
 }
 
 /// Guesses the best segment size. A pipeline of `h` hops takes `(h + m/s) (o + s/r)` for segments
-/// of size `s`, which is least for `s = sqrt(m o r / h)`.
-fn segment_guess(network: &Network, bytes: u64) -> u64 {
+/// of size `s`, which is least for `s = sqrt(m o r / h)`. The root begins every segment, so that
+/// its costs count.
+fn segment_guess(network: &Network, root: u32, bytes: u64) -> u64 {
     let clusters = (0..network.clusters()).filter(|&one| !network.members(one).is_empty());
     let clusters: Vec<usize> = clusters.collect();
     let mut rates: Vec<f64> = Vec::new();
@@ -115,11 +116,11 @@ fn segment_guess(network: &Network, bytes: u64) -> u64 {
         let others = clusters.iter().filter(|&&to| to != from);
         rates.extend(others.map(|&to| network.route_bandwidth(from, to)));
     }
-    let own = network.node(0).out;
+    let own = network.node(root).out;
     rates.retain(|rate| rate.is_finite());
     rates.sort_by(f64::total_cmp);
     let rate = rates.get(rates.len() / 2).copied().unwrap_or(own).min(own);
-    let initiation_s = network.node(0).initiation_s.max(1e-6);
+    let initiation_s = network.node(root).initiation_s.max(1e-6);
     let hops = (network.len() / clusters.len().max(1) + 2) as f64;
     let guess = (bytes as f64 * initiation_s * rate / hops).sqrt();
     (guess as u64).clamp(SEGMENT_MIN, bytes.max(SEGMENT_MIN))
@@ -212,5 +213,25 @@ impl Planner<'_> {
             }
             last_s = time_s;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::NodeLink;
+
+    #[test]
+    fn the_size_of_segments_depends_on_the_costs_of_the_root() {
+        // The first of six nodes takes a hundred times as long as the others to begin a message.
+        let node = |n: u32| {
+            let initiation_s = if n == 0 { 1e-2 } else { 1e-4 };
+            NodeLink { cluster: n / 3, out: 1e8, into: 1e8, initiation_s }
+        };
+        let network = Network::new((0..6).map(node).collect());
+        let segment = |root| plan_static(&network, root, 1_000_000).segment_bytes;
+
+        // The square root of 1 MB * 0.1 ms * 100 MB/s / 5 hops, and ten times as much.
+        assert_eq!([segment(1), segment(0)], [44_721, 447_213]);
     }
 }

@@ -55,6 +55,7 @@ use traffic::Traffic;
 
 pub(crate) use agent::limit_life;
 pub(crate) use failure::Failure;
+pub(crate) use protocol::plain;
 pub(crate) use session::keep_end;
 
 /// Hidden verb of the agent.

@@ -16,7 +16,7 @@ pub(super) const MARK: &str = "gridctl-check ";
 const LINE_BYTES_MAX: u64 = 256 << 10;
 /// Largest number of bytes that shells may print besides.
 const NOISE_BYTES_MAX: usize = 1 << 20;
-/// Largest number of characters of a text of an agent.
+/// Largest number of characters of a text of a host.
 const TEXT_CHARS_MAX: usize = 200;
 /// A larger load of a host is cut to this one, so that it takes a few characters in a table.
 const LOAD_MAX: f64 = 1e6;
@@ -198,7 +198,7 @@ impl Facts {
 }
 
 /// Returns the first characters of a text from outside, without those that terminals interpret.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let plain = |c: char| if c.is_control() { '?' } else { c };
     text.trim().chars().take(TEXT_CHARS_MAX).map(plain).collect()
 }

@@ -9,17 +9,17 @@ use gridspan_topology::NodeId;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time after which a node counts as lost whose host cannot be reached, although no other node has
+/// Time after which a node whose host cannot be reached counts as lost, although no other node has
 /// reported its loss: five attempts to connect.
 const UNREACHABLE_PATIENCE: Duration = Duration::from_secs(20);
-/// Time after which a node is lost that another launcher has taken over. That one takes over all
-/// nodes in this time, also if the hosts of some do not answer.
+/// Time after which a node that another launcher has taken over counts as lost. In this time, that
+/// launcher takes over all nodes, even if the hosts of some do not answer.
 pub(super) const TAKEN_PATIENCE: Duration = Duration::from_secs(takeover::PATIENCE.as_secs() + 5);
-/// Shortest time between looks: while too few hosts can be reached, overdue nodes are not lost.
+/// Shortest time between checks. While too few hosts can be reached, overdue nodes stay overdue.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time for which nodes have to end, and keepers to forget them.
+/// Time that nodes have to end, and keepers to forget them.
 const END_PATIENCE: Duration = Duration::from_secs(2);
-/// Interval between looks whether they have.
+/// Interval between checks whether they have done so.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The bridges to kept nodes.
@@ -44,7 +44,7 @@ pub(super) fn time_until_overdue(children: &[Option<Child>]) -> Option<Duration>
     Some(first.saturating_duration_since(Instant::now()).max(PAUSE))
 }
 
-/// The launcher that has taken over a node, as is known for at least this time.
+/// The launcher that has taken over a node, if this launcher has known it for `known_for`.
 pub(super) fn taken_over_by(children: &[Option<Child>], known_for: Duration) -> Option<LauncherId> {
     let mut taken = bridges(children).filter_map(Bridge::taken_over);
     let (launcher, _) = taken.find(|(_, since)| since.elapsed() >= known_for)?;
@@ -65,7 +65,7 @@ pub(super) fn lose_overdue(children: &[Option<Child>]) {
     }
 }
 
-/// How a node counts as ended if it is overdue.
+/// How an overdue node counts as ended; `None` for any other node.
 fn overdue(bridge: &Bridge) -> Option<Exit> {
     let is_over = |since: Instant, patience| since.elapsed() >= patience;
     if bridge.unreachable_since().is_some_and(|since| is_over(since, UNREACHABLE_PATIENCE)) {

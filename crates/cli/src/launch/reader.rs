@@ -23,9 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Number of bytes read at once.
 const READ_BYTES: usize = 32 << 10;
 /// Largest number of control lines of a process that are not [`FREQUENT`]: its failure, and the
-/// summary of its simulation. After more of them, every control line is treated as output. Frequent
-/// lines need no limit: their reports wait for space in the queue, as output does, or need no
-/// memory.
+/// summary of its simulation. Further ones are treated as output. Frequent lines need no limit:
+/// their reports wait for space in the queue, as output does, or need no memory.
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about standard input, samples,
 /// recordings, diagnoses, broadcasts, links, moves, guests, warnings, checkpoints, the recovery
@@ -70,7 +69,6 @@ fn is_lasting(text: &[u8]) -> bool {
 /// The origin of output: the process of one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
-    /// The node.
     pub(super) node: NodeId,
     /// Address at which others reach the node; `None` if it runs on this machine.
     pub(super) address: Option<IpAddr>,
@@ -272,7 +270,7 @@ impl Reader {
                     input.taken(number, taken, is_closed);
                 }
             }
-            // Programs that embed a job are told of them.
+            // The user gets no report of them; programs that embed a job do.
             Control::Checkpoint(report) => {
                 self.record(|recording| recording.note_checkpoint(&report));
             }
@@ -293,7 +291,7 @@ impl Reader {
         self.origin.node == NodeId(0)
     }
 
-    /// The event for the supervisor that a control is; `None` for a control that no node sends.
+    /// The event for the supervisor that a control means; `None` for a control that no node sends.
     fn event_of(&self, control: Control) -> Option<Event> {
         let node = self.origin.node;
         Some(match control {
@@ -324,7 +322,7 @@ impl Reader {
         if self.is_saved {
             let (waiting, handled) = Waiting::new();
             let _ = self.outlets.events.send(Event::Read(waiting));
-            // The channel only ends.
+            // Nothing is sent; the channel ends when the event is handled.
             let _ = handled.recv();
         }
     }

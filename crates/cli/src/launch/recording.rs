@@ -112,7 +112,6 @@ impl Recording {
         }))
     }
 
-    /// Its folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -382,7 +381,7 @@ impl State {
         }
     }
 
-    /// Writes something. After an error nothing more is written.
+    /// Writes to the files. After an error, writes nothing more.
     fn write(&mut self, write: impl FnOnce(&mut RecordingFolder) -> Result<(), RecordError>) {
         if let Some(files) = &mut self.files
             && let Err(error) = write(files)
@@ -401,7 +400,7 @@ fn nanos(time: Duration) -> u64 {
 fn header(launch: &Launch<'_>, plan: &RecordPlan) -> Header {
     let (spec, layout) = (launch.spec, launch.spec.layout());
     let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    // Processes of this machine have one clock, also if the grid names several hosts.
+    // Processes of this machine have one clock, even if the grid names several hosts.
     let is_elsewhere = |node: NodeId| match &launch.processes {
         Processes::Nodes { tasks: Some(_), .. } => true,
         Processes::Nodes { hosts, .. } => hosts.remote(node).is_some(),

@@ -45,7 +45,7 @@ impl Runs {
         Self { roster, runs: vec![(0, members)], again: 0 }
     }
 
-    /// The runs of which another launcher has saved this.
+    /// The runs that another launcher has saved.
     pub(super) fn resume(roster: impl Into<Roster>, saved: &Saved) -> Self {
         Self { roster: roster.into(), runs: saved.runs.clone(), again: saved.again }
     }
@@ -70,8 +70,8 @@ impl Runs {
         self.runs.last().map_or(&[], |(_, members)| members)
     }
 
-    /// Begins another run with these members, in the order of the roster, which have parts of
-    /// checkpoints in `holdings`.
+    /// Begins another run with these members, in the order of the roster. `holdings`: the parts of
+    /// checkpoints that each has.
     ///
     /// # Errors
     ///

@@ -78,8 +78,8 @@ pub(super) enum Report {
     Stopping,
     /// The job has been simulated.
     Simulated(Summary),
-    /// The recording is complete, but for these nodes: some are missing, and of some, which were
-    /// started again, there is only a part.
+    /// The recording is complete, except that the records of some nodes are missing, and those of
+    /// nodes that were started again are partial.
     Recorded { folder: String, missing: Vec<NodeId>, partial: Vec<NodeId> },
     /// What happened during the job, for people.
     Summary { text: String },
@@ -225,7 +225,7 @@ impl LinkNumbers {
         self.differing(after, part).contains(&true)
     }
 
-    /// Describes the change of a link, such as `10.0 ms → 40.2 ms`. Only what differs is named:
+    /// Describes the change of a link, such as `10.0 ms → 40.2 ms`. It names only what differs:
     /// latency and bandwidth by more than a tenth, latency and loss by more than noise.
     pub(super) fn change(&self, after: &Self) -> String {
         let texts = self.rounded().into_iter().zip(after.rounded());

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Largest number of requests that are read or wait for an answer.
+/// Largest number of requests that are being read or wait for an answer.
 const OPEN_MAX: usize = 64;
 
 /// The socket of a job. Dropping it removes the socket.

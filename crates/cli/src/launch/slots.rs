@@ -1,4 +1,4 @@
-//! How many bridges connect at the same time, as many as nodes start (see `pacing`).
+//! Limits the bridges that connect at the same time, as `pacing` limits the nodes that start.
 
 use super::pacing::{STARTS_IN_ALL_MAX, STARTS_MAX};
 use std::collections::BTreeMap;

@@ -32,12 +32,12 @@ use std::sync::Arc;
 pub(super) struct Starter<'a> {
     launch: Launch<'a>,
     outlets: Outlets,
-    /// First line written to each process, if any; those of tasks are elsewhere.
+    /// First line written to each process, if any. `tasks` has those of tasks.
     bundles: Vec<Option<String>>,
     sharing: Sharing,
-    /// How many bridges connect at the same time.
+    /// Limits the bridges that connect at the same time.
     slots: Arc<Slots>,
-    /// The tasks of Slurm, if nodes are such.
+    /// The tasks of Slurm, if nodes run as tasks.
     tasks: Option<Tasks>,
     /// Number of runs whose bundles were issued.
     runs: u32,
@@ -190,7 +190,7 @@ impl<'a> Starter<'a> {
         std::mem::take(&mut self.guests)
     }
 
-    /// Records that a run of these members begins, in what other processes can read.
+    /// Records for other processes that a run of these members begins.
     fn begin_run(&self, members: &[NodeId]) {
         if let Some(spec) = self.launch.roster.part(members) {
             self.outlets.known.begin_run(spec);
@@ -213,7 +213,7 @@ impl<'a> Starter<'a> {
                 return Ok(None);
             }
             let files = self.files(node).ok_or_else(nothing).map_err(&failed)?;
-            // After a change of runs, what nodes have said before is obsolete.
+            // After a change of runs, earlier control lines of nodes are obsolete.
             let is_old = kept.is_copy && saved.recovers;
             let mirror = Mirror::open(&files, is_old).map_err(&failed)?;
             let from = (!kept.is_copy).then(|| mirror.positions());

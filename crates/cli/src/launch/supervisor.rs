@@ -12,10 +12,10 @@
 //! When a node fails, the others have a second to notice and end by themselves; then they are asked
 //! to end, and five seconds later they are killed. Lost nodes are killed instead of asked, since
 //! waiting for a stopped or stuck node is useless. All nodes report the failure of a job, and some
-//! of them have only lost their connection to the node that failed. Therefore the first report or
-//! end of a process that is not such a loss is blamed. At the user's first request to end the job,
-//! the nodes are asked to end at once; at the second, they are killed. Nodes of a recorded job have
-//! half a minute instead of one and of five seconds, since they tell what they recorded.
+//! of them have only lost their connection to the node that failed. Therefore the supervisor blames
+//! the first report or end of a process that is not such a loss. At the user's first request to end
+//! the job, the nodes are asked to end at once; at the second, they are killed. Nodes of a recorded
+//! job have half a minute each time, since they then send their records.
 //!
 //! # Recovery
 //!
@@ -62,13 +62,14 @@ pub(super) use way::Way;
 
 /// Time that a node has to report where it listens: enough for a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// Time that `srun` has to start the first task: it may wait for another step of the allocation, for
-/// scripts that the site runs before tasks, and for hosts that do not answer.
+/// Time that `srun` has to start the first task: it may wait for another step of the allocation,
+/// for scripts that the site runs before tasks, and for hosts that do not answer.
 const SRUN_PATIENCE: Duration = Duration::from_secs(300);
-/// Time that nodes have to stop when others are lost: a handler of half a minute is rare.
+/// Time that nodes have to stop when others are lost: far longer than a handler, since one of half
+/// a minute is rare.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 /// Time that nodes have to end by themselves after one has failed. News of the failure crosses the
-/// widest link in a tenth of this time.
+/// longest link in a tenth of this time.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Time that nodes have to end after they were asked to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -113,7 +114,7 @@ pub(super) struct Supervisor {
     pauses: u64,
     /// Number of nodes that were lost so far.
     losses: u64,
-    /// Those of them that were not taken yet.
+    /// The lost nodes that were not taken yet.
     lost: Vec<NodeId>,
     sampling: Sampling,
     /// Numbers of the requests that wait for the end of the job.
@@ -180,7 +181,7 @@ struct Node {
     was_asked: bool,
     /// Whether the job goes on without it.
     is_left: bool,
-    /// Whether it is not started again after its loss: it could not join, or had to leave.
+    /// Whether it stays away after its loss, since it could not join, or had to leave.
     is_given_up: bool,
     /// Whether it has never been a member, and can take the place of a lost one.
     is_spare: bool,
@@ -271,8 +272,8 @@ impl Supervisor {
         (self.has_folder, self.is_fixed) = (has_folder, is_fixed);
     }
 
-    /// Sets the number of nodes that share a core, which extends timeouts that begin later: those
-    /// of the start and of output.
+    /// Sets the number of nodes that share a core, which extends the timeouts of the start and of
+    /// output.
     pub(super) fn set_crowding(&mut self, nodes_per_core: u32) {
         let factor = crowding_factor(nodes_per_core);
         let (start, drain) = (START_PATIENCE * factor, DRAIN * factor);
@@ -295,7 +296,7 @@ impl Supervisor {
         self.nodes[node.index()].way = Some(way);
     }
 
-    /// Sets the time that processes have to start, if they take longer than those of a machine.
+    /// Sets the time that processes have to start, if it is longer than the present one.
     pub(super) fn set_start_patience(&mut self, patience: Duration) {
         if let Phase::Starting { until } = &mut self.phase {
             *until += patience.saturating_sub(self.patience.start);
@@ -550,8 +551,7 @@ impl Supervisor {
         node.exit = Some((exit, now));
         node.was_asked = node.is_asked;
         let was_asked = node.was_asked;
-        // The output of a process that has ended by itself may say more.
-        // The output of a process whose end says nothing may say more.
+        // Other ends are judged once the output is read, which may say more.
         if matches!(exit, Exit::Signal(_)) && !was_asked && self.may_recover() && !self.is_new(id) {
             self.lose(id, &ended(exit), now);
         }

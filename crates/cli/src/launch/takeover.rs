@@ -30,7 +30,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const SILENCE_PATIENCE: Duration = Duration::from_secs(16);
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What keepers have said, and the newest state of the job among theirs and that of this launcher.
+/// The answers of keepers, and the newest of their states of the job and that of this launcher.
 struct Survey<'a, 'g> {
     launch: &'a mut Launch<'g>,
     found: BTreeMap<NodeId, KeptNode>,
@@ -143,7 +143,7 @@ impl Survey<'_, '_> {
                 Ok(Err(BridgeRefusal::Other(other))) => {
                     return Err(CliError::Attended { job: self.launch.id.clone(), by: other.name });
                 }
-                Ok(Err(refusal)) => tracing::info!(%node, ?refusal, "this keeper does not help"),
+                Ok(Err(refusal)) => tracing::info!(%node, ?refusal, "this keeper refuses"),
                 Err(error) => tracing::info!(%node, %error, "this keeper cannot be reached"),
             }
         }
@@ -169,9 +169,9 @@ impl Survey<'_, '_> {
         }
     }
 
-    /// Returns whether enough members can be reached; an error if they are needed. A job is ended
-    /// without them if it had not begun or was ending, as the newest state that was found says.
-    /// `settles`: whether they have accepted this launcher, so that the witness may settle on them.
+    /// Returns whether enough members can be reached. If not, fails, unless the job had not begun
+    /// or was ending by the newest state: then this launcher ends it without them. `settles`:
+    /// whether they have accepted this launcher, so that the witness may settle on them.
     fn has_quorum(&self, settles: bool) -> Result<bool, CliError> {
         let first = self.newest.agreed;
         let runs = self.newest.runs.get(first..).unwrap_or_default();
@@ -205,8 +205,8 @@ impl Survey<'_, '_> {
         }
     }
 
-    /// The half of the members of a run on which the witness has settled, or would settle if it
-    /// were asked: this one, unless there is another.
+    /// Returns the half of the members of a run on which the witness has settled. If it has settled
+    /// on none, that is `half`, on which it settles now if `settles`.
     fn ask_witness(
         &self,
         run: usize,

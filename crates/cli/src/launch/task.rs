@@ -1,7 +1,7 @@
 //! The launcher's side of a task of Slurm that runs a node: its connection, once there is one.
 //!
-//! A task is awaited from the start of its `srun` until its agent has enrolled. What is written to
-//! it before is kept. Its output goes through two pipes, so that it is read as that of a process
+//! A task is awaited from the start of its `srun` until its agent has enrolled. Until then, what is
+//! written to it waits. Its output goes through two pipes, so that it is read as that of a process
 //! of this machine.
 
 use super::event::{Event, Exit};
@@ -28,7 +28,7 @@ enum State {
     Awaited {
         /// What is to be sent to the agent.
         orders: Receiver<Frame>,
-        /// For its standard output and standard error.
+        /// Pipes for its standard output and standard error.
         streams: [PipeWriter; 2],
     },
     Connected {
@@ -142,7 +142,7 @@ impl Task {
         }
     }
 
-    /// Ends an awaited task, whose `srun` has ended like this.
+    /// Ends an awaited task with this exit, since its `srun` has ended.
     pub(super) fn end_awaited(&self, exit: Exit) {
         let mut state = self.lock();
         if matches!(*state, State::Awaited { .. }) {
@@ -159,7 +159,7 @@ impl Task {
     }
 
     /// Sends a signal to the node. SIGKILL ends the connection, and with it agent and node. A task
-    /// that is asked to end before it has enrolled has ended.
+    /// that is asked to end before it has enrolled counts as ended.
     pub(super) fn signal(&self, signal: Signal) {
         let ends = signal == Signal::KILL || signal == Signal::TERM;
         let mut state = self.lock();

@@ -51,8 +51,8 @@ struct StartedStep {
 }
 
 impl Tasks {
-    /// Opens the port at which the tasks of a job enrol. If a loss of nodes ends the job, `srun`
-    /// ends all tasks then.
+    /// Opens the port at which the tasks of a job enrol. `is_loss_fatal`: whether `srun` ends all
+    /// tasks after a loss, since the job ends then.
     pub(super) fn new(
         is_loss_fatal: bool,
         authority: Arc<Authority>,
@@ -90,7 +90,7 @@ impl Tasks {
         let (task, streams) = Task::new(node, outlets.events.clone()).map_err(&failed)?;
         let origin = Origin { node, address: None };
         let child = Child::of_task(origin, task.clone(), streams, outlets).map_err(&failed)?;
-        // Another life of the node had another key.
+        // A previous process of the node had another key.
         self.keys.remove(&node);
         self.enrolment.await_task(node, task.clone(), program);
         self.due.insert(node, task);
@@ -139,7 +139,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Ends the tasks of each `srun` that has ended before they have enrolled.
+    /// Ends the tasks that had not enrolled when their `srun` ended.
     pub(super) fn notice_exits(&mut self) {
         self.steps.retain_mut(|started| {
             if started.step.take_exit().is_none() {
@@ -189,7 +189,8 @@ impl Tasks {
         line.map(Some).map_err(|error| failed(error.into()))
     }
 
-    /// Waits until each `srun` has ended, whose tasks have. One that has started none is cancelled.
+    /// Waits until each `srun` has ended. Its tasks must have ended. Cancels those that have started
+    /// none.
     pub(super) fn end(&mut self) {
         for StartedStep { step, tasks, .. } in &mut self.steps {
             if tasks.iter().all(|task| task.is_awaited() || task.is_given_up()) {
@@ -206,8 +207,8 @@ fn agent(port: &str) -> Result<[OsString; 4], CliError> {
     Ok([own.into(), "__task".into(), port.into(), machine().into()])
 }
 
-/// Lets `srun` use another allocation than the one in which this launcher runs, whose variables
-/// would be options of the same meaning.
+/// Lets `srun` use another allocation than that of this launcher: removes the variables of the
+/// latter, which `srun` would read as options.
 fn forget_own_job(command: &mut Command) {
     let is_of_job = |name: &OsString| {
         let name = name.to_string_lossy();

@@ -18,8 +18,7 @@ pub(super) struct AllUnenrolled(Mutex<Connections>);
 
 #[derive(Default)]
 struct Connections {
-    /// The time at which each was accepted and the closer of each, in the order in which they were
-    /// accepted.
+    /// The time of acceptance and the closer of each, in the order of acceptance.
     open: BTreeMap<u64, (Instant, EnrolmentCloser)>,
     accepted: u64,
 }

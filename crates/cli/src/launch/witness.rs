@@ -24,8 +24,8 @@ pub(crate) enum JobWitness {
 }
 
 impl JobWitness {
-    /// The witness at a location of a job under a name that no other has. `ssh` is the command to
-    /// run in place of `ssh`, with its first arguments.
+    /// The witness of a job at a location. `job`: a name that no other job has. `ssh` is the
+    /// command to run in place of `ssh`, with its first arguments.
     pub(crate) fn new(
         location: WitnessLocation,
         ssh: Vec<OsString>,
@@ -65,11 +65,11 @@ impl JobWitness {
     }
 
     /// Settles on this half of the members of the run at a position, unless it has settled on
-    /// another. Returns that on which it has settled.
+    /// another. Returns the half on which it has settled.
     ///
     /// # Errors
     ///
-    /// Why it is not known on which.
+    /// The reason why that half is not known.
     pub(super) fn settle(
         &self,
         run: usize,
@@ -84,9 +84,9 @@ impl JobWitness {
         read(&settled?, members)
     }
 
-    /// Lets it settle on a majority that goes on without it, so that it does not settle on others
-    /// later. Tries for some minutes while it does not answer. Returns the nodes on which it has
-    /// settled before, if none of them is in the majority.
+    /// Lets the witness settle on a majority that goes on without it, so that it settles on no
+    /// others later. Tries for some minutes while it does not answer. Returns the nodes on which it
+    /// has settled before, if none of them is in the majority.
     pub(super) fn tell(
         &self,
         run: usize,
@@ -109,7 +109,7 @@ impl JobWitness {
     ///
     /// # Errors
     ///
-    /// Why that is not known.
+    /// The reason why that half is not known.
     pub(super) fn settled(
         &self,
         run: usize,

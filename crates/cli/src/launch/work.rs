@@ -55,13 +55,13 @@ pub(super) struct Work<'a> {
     pub(super) folder: Option<JobFolder>,
     /// The state that was saved there last.
     pub(super) last_saved: Option<Saved>,
-    /// Whether the last attempt to save it has failed.
+    /// Whether the last attempt to save the state has failed.
     pub(super) is_unsaved: bool,
     /// The keepers of the nodes of a job on several hosts.
     pub(super) keepers: Option<Keepers>,
-    /// The place that decides between two halves of them, if there is one.
+    /// The place that decides between two halves of the nodes, if there is one.
     pub(super) witness: Option<JobWitness>,
-    /// The sender of its answers.
+    /// Sends the answers of the witness.
     pub(super) answers: Sender<Event>,
     /// This launcher, if there are keepers.
     pub(super) launcher: LauncherId,
@@ -102,7 +102,7 @@ impl Work<'_> {
         self.supervisor.handle(Event::Failed { node, failure }, now);
     }
 
-    /// Treats a node without a process as one that has ended like this.
+    /// Treats a node without a process as one that has ended with this exit.
     pub(super) fn end_processless(&mut self, node: NodeId, exit: Exit) {
         let now = self.now();
         let exited = Event::Exited { node, exit };

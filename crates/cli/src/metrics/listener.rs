@@ -27,7 +27,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// Those of the system. At a port, also if the system does not report the users of clients.
+    /// If the system cannot open the socket, or does not report the users of the clients of a port.
     pub(super) fn open(address: &MetricsAddress) -> io::Result<Self> {
         match address {
             MetricsAddress::Tcp(address) => {
@@ -49,7 +49,7 @@ impl Listener {
         }
     }
 
-    /// Returns the address for clients. `address`: that at which the socket was opened.
+    /// Returns the address for clients. `address`: where the socket was opened.
     pub(super) fn place(&self, address: &MetricsAddress) -> io::Result<String> {
         match self {
             // The system may have chosen the port.
@@ -100,7 +100,7 @@ fn bind(path: &Path) -> io::Result<StdUnixListener> {
     }
 }
 
-/// Whether there is a socket of this user to which no process listens.
+/// Whether there is a socket of this user at which no process listens.
 fn is_left(path: &Path) -> io::Result<bool> {
     let file = fs::symlink_metadata(path)?;
     let is_own = file.file_type().is_socket() && file.uid() == getuid().as_raw();

@@ -65,7 +65,7 @@ pub(super) async fn serve(listener: Listener, scraper: Arc<Scraper>) {
     }
 }
 
-/// Answers the request of a client. The slot is kept until the scrape has ended, also if the client
+/// Answers the request of a client. The slot is kept until the scrape has ended, even if the client
 /// does not wait.
 async fn attend(
     connection: Box<dyn Connection>,

@@ -72,7 +72,7 @@ impl Comparison {
                 }
                 continue;
             };
-            // Of the links that it would have, nothing is known.
+            // Nothing is known about the links of the new site.
             let is_guess = variation == Variation::OneMoreSite && grid.layout().site_count() == 1;
             let latency = is_guess.then(|| other.link_between(SiteId(0), SiteId(1)).latency);
             let guess = latency.map(|latency| {
@@ -81,7 +81,7 @@ impl Comparison {
                 )
             });
             match changed(name, model, &other, placement, args.times) {
-                // Tasks of one site: what another one would change is not known.
+                // The recording has tasks at one site, and does not show the effect of another one.
                 Err(ForecastError::OneSite) if args.what_if.is_empty() => {}
                 change => {
                     changes.push(change?);

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, CliError> {
     output::print(&text, PRINT)
 }
 
-/// Returns the grid for which is predicted.
+/// Returns the grid to predict for.
 fn place(args: &PlanArgs) -> Result<GridSpec, CliError> {
     if let Some(pes) = args.pes {
         return Ok(GridSpec::single(pes.get()));
@@ -69,7 +69,7 @@ fn compared(args: &PlanArgs, grid: &GridSpec) -> Result<Comparison, CliError> {
     Ok(comparison)
 }
 
-/// Returns the recordings that are named, or else a simulated one.
+/// Returns the recordings that the arguments name, or else a simulated one.
 fn recordings(args: &PlanArgs, grid: &GridSpec) -> Result<Vec<Recording>, CliError> {
     match (&args.program, args.recordings.is_empty()) {
         (Some(_), false) => Err(CliError::PlanOfTwo),

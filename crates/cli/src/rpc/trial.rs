@@ -30,7 +30,6 @@ pub(super) struct Trial {
     /// Whether servers fetch data from the nearest server that has it, and once for each site;
     /// otherwise they fetch it from its first holder.
     pub(super) nearest: bool,
-    /// The execution.
     pub(super) execution: Execution,
     /// Bytes that crossed between sites.
     pub(super) between_sites: u64,

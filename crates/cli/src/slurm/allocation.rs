@@ -1,4 +1,4 @@
-//! Reads the allocation of Slurm inside which this process runs from its variables.
+//! Reads the allocation of Slurm in which this process runs, from environment variables.
 //!
 //! If the user has asked for tasks (`--ntasks`, `--ntasks-per-node` or `--cpus-per-task`), each
 //! task is one node. Otherwise each host has one node, with a PE for each of its CPUs.
@@ -36,7 +36,7 @@ const COMPONENTS: &str = "SLURM_HET_SIZE";
 pub(crate) struct Allocation {
     /// Name of Slurm's cluster.
     cluster: String,
-    /// Its number in Slurm, unless it is the one in which the launcher runs.
+    /// Number of the allocation in Slurm, unless the launcher runs in it.
     job: Option<String>,
     /// One, or several if the allocation is heterogeneous.
     components: Vec<Component>,
@@ -64,16 +64,16 @@ pub(super) struct AllocatedHost {
 /// Nodes that one `srun` starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StepPlan<'a> {
-    /// The number of the allocation in Slurm, unless it is the one in which the launcher runs.
+    /// Number of the allocation in Slurm, unless the launcher runs in it.
     pub(super) job: Option<&'a str>,
-    /// The component that has all of them.
+    /// The component to which all these nodes belong.
     pub(super) component: &'a Component,
     /// The nodes and their hosts; those of one host follow each other.
     pub(crate) nodes: Vec<(NodeId, &'a str)>,
 }
 
 impl StepPlan<'_> {
-    /// Whether the launcher runs in the same allocation, so that its variables are about it.
+    /// Whether the launcher runs in this allocation, so that its variables describe it.
     pub(crate) fn is_of_own_job(&self) -> bool {
         self.job.is_none()
     }
@@ -180,7 +180,7 @@ impl Allocation {
         GridSpec::new(vec![site])
     }
 
-    /// The allocation, for a launcher that runs elsewhere: it has this number in Slurm.
+    /// Returns the allocation for a launcher that runs elsewhere, with its number in Slurm.
     pub(crate) fn of_job(self, job: String) -> Self {
         Self { job: Some(job), ..self }
     }
@@ -202,9 +202,9 @@ impl Allocation {
         all.flat_map(nodes)
     }
 
-    /// Returns how these nodes are started, where the first one of the allocation has the number
-    /// `first`: by one `srun`, or by one for each component. Several components of one `srun` would
-    /// share its standard input, of which each reads a part.
+    /// Returns how to start these nodes: by one `srun`, or by one for each component. `first` is
+    /// the number of the first node of the allocation. Several components of one `srun` would share
+    /// its standard input, and each would read a part of it.
     pub(super) fn steps(&self, first: NodeId, nodes: &BTreeSet<NodeId>) -> Vec<StepPlan<'_>> {
         let mut number = first.0;
         let mut steps = Vec::new();
@@ -249,7 +249,8 @@ impl Component {
         let tasks_of_node = number(variables, &named(TASKS_OF_NODE))?;
         let wants_tasks =
             cpus_per_task.is_some() || tasks_of_node.is_some() || value(TASKS_IN_ALL).is_some();
-        // A step of the allocation, such as an interactive one, has the numbers of the step.
+        // In a step of the allocation, such as an interactive one, this variable has the counts of
+        // the step.
         let is_whole = |counts: &Vec<u32>| counts.len() == names.len();
         let tasks = match counts(TASKS)?.filter(|_| wants_tasks).filter(is_whole) {
             Some(tasks) => tasks,

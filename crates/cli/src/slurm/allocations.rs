@@ -1,5 +1,5 @@
-//! The allocations of Slurm whose tasks are the nodes of a job: the one in which it runs, and those
-//! that were added while it ran.
+//! The allocations of Slurm whose tasks are the nodes of a job: the one in which the job began, and
+//! those that were added later.
 
 use super::allocation::{Allocation, StepPlan};
 use gridspan_topology::NodeId;
@@ -22,7 +22,7 @@ impl Allocations {
         self.0.push((first, allocation));
     }
 
-    /// Returns how these nodes are started: by one `srun` for each allocation, or for each of its
+    /// Returns how to start these nodes: by one `srun` for each allocation, or for each of its
     /// components.
     pub(crate) fn steps(&self, nodes: &BTreeSet<NodeId>) -> Vec<StepPlan<'_>> {
         self.0.iter().flat_map(|(first, allocation)| allocation.steps(*first, nodes)).collect()

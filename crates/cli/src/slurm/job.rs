@@ -1,4 +1,4 @@
-//! Reads which hosts and CPUs an allocation has from what `scontrol --details show job` says.
+//! Reads the hosts and CPUs of an allocation from the output of `scontrol --details show job`.
 //!
 //! The format is one line of words. The hosts are in groups of equal CPUs: `Nodes=n[1-2]
 //! CPU_IDs=0-3 Mem=0 GRES=`.
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 /// The program that describes an allocation.
 pub(crate) const SCONTROL: &str = "scontrol";
-/// Number of bytes that are shown of what it has said.
+/// Largest number of characters of its output in an error.
 const SHOWN_BYTES: usize = 200;
 /// Largest number of CPUs of a host.
 const CPUS_MAX: u64 = 1 << 20;
@@ -26,13 +26,13 @@ pub(crate) enum DescriptionError {
     /// The text has another form.
     #[error("scontrol says nothing about hosts and CPUs: {0:?}")]
     Form(String),
-    /// The number means several allocations.
+    /// The number stands for several allocations.
     #[error(
         "it has several parts, such as the tasks of an array; name one as `squeue` shows it, or run \
          `gridctl add --here` inside it"
     )]
     Several,
-    /// It has no hosts now.
+    /// The allocation has no hosts now.
     #[error("the allocation does not run; its state is {0}")]
     State(String),
     /// A node list cannot be read.

@@ -5,8 +5,8 @@
 //! | `node_list` | expands `n[01-03,7],gpu-a[1-2]b` |
 //! | `task_counts` | expands `2(x3),1` |
 //! | `allocation` | reads the variables of an allocation |
-//! | `allocations` | those of a job |
-//! | `job` | reads what `scontrol` says about an allocation |
+//! | `allocations` | the allocations of a job |
+//! | `job` | reads what `scontrol` prints about an allocation |
 //! | `srun` | the command line of `srun` |
 //!
 //! Everything here is a function of its arguments. One node of Gridspan is one task of Slurm.

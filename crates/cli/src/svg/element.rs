@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Point of a text that lies at its position.
+/// Which point of a text lies at the position of the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Anchor {
     Start,

@@ -16,9 +16,7 @@ const SUBTITLE_SIZE: f64 = 12.0;
 
 /// The title of a picture and the lines below it.
 pub(crate) struct Heading {
-    /// The title.
     pub(crate) title: String,
-    /// The lines below it.
     pub(crate) subtitles: Vec<String>,
 }
 

@@ -25,17 +25,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time to try to reach the launcher, and pause between two rounds: the network of a host that has
-/// just started may come up late.
+/// Time to try to reach the launcher, and pause between two attempts: the network of a host that
+/// has just started may come up late.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);
-/// Time that one address may take.
+/// Time limit of an attempt at one address.
 const ADDRESS_MAX: Duration = Duration::from_secs(5);
 /// Time for the launcher to answer: it may have many tasks.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// Longest line with a token in bytes.
+/// Longest line with a token, in bytes.
 const TOKEN_BYTES_MAX: u64 = 1 << 10;
-/// Time that the launcher may take to read all.
+/// Time that the launcher may take to read the last frames.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// Time between two signals that must not become one.
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
@@ -98,7 +98,7 @@ fn token() -> Result<EnrolmentToken, CliError> {
     EnrolmentToken::from_line(&line).ok_or(CliError::NoTask)
 }
 
-/// Describes this task by the variables that Slurm sets for each.
+/// Describes this task by the variables that Slurm sets for each task.
 fn hello(token: &EnrolmentToken, key: &NodeKey) -> Option<Hello> {
     let number = |name| std::env::var(name).ok()?.parse().ok();
     let task = (number("SLURM_PROCID")?, number("SLURM_LOCALID")?);
@@ -147,8 +147,8 @@ fn enrol(stream: &SecureStream, hello: &Hello) -> Result<NodeProgram, CliError> 
     }
 }
 
-/// Starts the node in a separate group of processes. Must be called from a thread that lives as
-/// long as this process, with which the node ends.
+/// Starts the node in a separate group of processes. The calling thread must live as long as this
+/// process, because the node ends with that thread.
 fn start(program: &NodeProgram) -> Result<(Child, File), CliError> {
     let mut command = program.command();
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -164,7 +164,7 @@ fn start(program: &NodeProgram) -> Result<(Child, File), CliError> {
 #[derive(Default)]
 struct Node {
     /// Its number; `None` before it has started and after its end, when another process may have
-    /// the number.
+    /// the same number.
     pid: Mutex<Option<Pid>>,
     /// Whether this agent has said that the node leaves.
     is_leaving: AtomicBool,
@@ -184,8 +184,8 @@ impl Node {
         }
     }
 
-    /// Ends the node at the request of the launcher. The first SIGTERM makes some nodes only say
-    /// that they leave, which this agent has said already.
+    /// Ends the node at the request of the launcher. At the first SIGTERM, some nodes only say that
+    /// they leave, as this agent has already done.
     fn end(&self) {
         if self.is_leaving.load(Ordering::SeqCst) {
             self.signal(SIGTERM);
@@ -230,7 +230,7 @@ fn attend(
 }
 
 /// Starts a thread that carries out the orders of the launcher, until the launcher ends the
-/// connection or is silent. Then the channel of the result closes; nothing is sent over it.
+/// connection or is silent. Then the returned channel closes, over which nothing is ever sent.
 fn listen(
     stream: &Arc<SecureStream>,
     node: &Arc<Node>,
@@ -251,13 +251,14 @@ fn listen(
             }
         }
         node.signal(SIGKILL);
-        // Other threads may wait for a silent launcher to read.
+        // Other threads may block in a write to a silent launcher.
         stream.shutdown();
     })?;
     Ok(ended)
 }
 
-/// Starts a thread for signs of life: other threads may wait for a launcher that reads slowly.
+/// Starts a thread for signs of life, since other threads may block while the launcher reads
+/// slowly.
 fn beat(stream: &Arc<SecureStream>) -> Result<(), CliError> {
     let stream = stream.clone();
     spawn("beats", move || {
@@ -287,7 +288,7 @@ fn pass_on(
     Output::start(from, write).map_err(CliError::system("start a thread"))
 }
 
-/// Sends a frame. If that fails, the end of the connection is noticed elsewhere.
+/// Sends a frame. If that fails, the connection has ended, which the thread of [`listen`] notices.
 fn say(stream: &SecureStream, frame: &Frame) {
     let _ = stream.write_all(&frame.to_bytes());
 }
@@ -308,7 +309,8 @@ mod tests {
         let (launcher, agent) = connection();
         let agent = Arc::new(agent);
         let output = pass_on(&agent, io::repeat(b'x'), Frame::Stdout).unwrap();
-        // No frame, so that the orders end. The launcher keeps the connection, and reads nothing.
+        // These bytes are no frame, so the orders end. The launcher keeps the connection, and reads
+        // nothing.
         launcher.write_all(&[u8::MAX; 64]).unwrap();
 
         let ended = listen(&agent, &Arc::default(), channel().0).unwrap();

@@ -4,8 +4,8 @@ use gridspan_runtime::net::NodeKey;
 use gridspan_runtime::net::bootstrap::NodeBundle;
 use std::net::IpAddr;
 
-/// Adds the key of the node, and the address at which it receives packets, to a line of the
-/// launcher if that is a bundle. Other lines stay as they are.
+/// If a line of the launcher is a bundle, adds the key of the node and the address at which it
+/// receives packets. Other lines stay as they are.
 pub(super) fn completed(line: Vec<u8>, key: &NodeKey, own: IpAddr) -> Vec<u8> {
     // No other line of the launcher is an object.
     if !line.starts_with(b"{") {

@@ -3,9 +3,9 @@
 
 use std::io::{self, Read};
 
-/// Longest content for an agent in bytes: the longest line of a launcher, and more.
+/// Longest content for an agent, in bytes: more than the longest line of a launcher.
 pub(crate) const TO_AGENT_BYTES_MAX: usize = 65 << 20;
-/// Longest content for the launcher in bytes: what an agent reads at once, and more.
+/// Longest content for the launcher, in bytes: more than an agent reads at once.
 pub(crate) const TO_LAUNCHER_BYTES_MAX: usize = 64 << 10;
 
 const HEAD_BYTES: usize = 5;
@@ -60,7 +60,7 @@ impl Frame {
     }
 
     /// Reads a frame with a content of at most `bytes_max`; `None` if the stream ends before it.
-    /// Fails if the stream ends within a frame, or has something else.
+    /// Fails if the stream ends within a frame, or has anything but frames.
     pub(crate) fn read(from: &mut impl Read, bytes_max: usize) -> io::Result<Option<Self>> {
         let mut kind = [0];
         loop {
@@ -77,7 +77,7 @@ impl Frame {
         if length > bytes_max {
             return Err(invalid("a message is too long"));
         }
-        // Memory is used for what has come, not for what was announced.
+        // The buffer grows with the bytes that have come, whatever length was announced.
         let mut content = Vec::new();
         from.take(length as u64).read_to_end(&mut content)?;
         if content.len() < length {

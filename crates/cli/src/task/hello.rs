@@ -3,7 +3,7 @@
 use gridspan_runtime::net::{EnrolmentSecret, NodePublicKey};
 use serde::{Deserialize, Serialize};
 
-/// Longest such message in bytes, which is sent before the launcher knows the sender.
+/// Longest such message, in bytes: the launcher reads it before it knows the sender.
 pub(crate) const HELLO_BYTES_MAX: usize = 4 << 10;
 
 /// The version of the frames; agent and launcher must agree.

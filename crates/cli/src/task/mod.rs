@@ -1,4 +1,4 @@
-//! Tasks of Slurm that run nodes: what their agents and the launcher say to each other.
+//! Tasks of Slurm that run nodes, and the protocol between their agents and the launcher.
 //!
 //! One `srun` starts all tasks, and mixes what they print. So a task does not run the node itself,
 //! but an agent: `gridctl __task`, which starts the node, and passes on its input and its output
@@ -13,7 +13,7 @@
 //! 3. The launcher answers with the program of the node, or refuses: a secret is good for
 //!    one enrolment of each task.
 //! 4. The agent starts the program. The bundle of the node is the first line of its input. It
-//!    contains a certificate, and the agent adds the key and the address at which it was reached.
+//!    contains a certificate, and the agent adds the key and the address of this host.
 //!
 //! # Steady state
 //!
@@ -23,10 +23,10 @@
 //!
 //! # Failure
 //!
-//! The end of the connection means the end of the other side. An agent kills its node then; the
+//! The end of the connection counts as the end of the other side. An agent kills its node then; the
 //! launcher considers the node lost. Both send signs of life, and end a connection that is
 //! [silent](Watched) for two minutes: TCP itself may take a quarter of an hour to notice that a
-//! host has gone, if something was on its way to it.
+//! host has gone, if data was on its way there.
 
 mod agent;
 mod bundle;

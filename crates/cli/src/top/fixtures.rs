@@ -113,7 +113,7 @@ fn sample(seconds: u64) -> TelemetrySample {
     }
 }
 
-/// Links of which only that from the first site to the second is measured.
+/// Links between the sites. Only that from the first to the second is measured.
 fn links(grid: &GridSpec) -> LinkReport {
     let hierarchy = Hierarchy::from_grid(grid);
     let ends = hierarchy.ends(NodeId(0), NodeId(2)).unwrap();

@@ -16,7 +16,7 @@ const VERSION: u32 = 1;
 struct Document<'a> {
     version: u32,
     job: &'a str,
-    /// Number of the sample since the job is watched.
+    /// Number of the sample, since the watch of the job began.
     tick: u64,
     /// Time since the start of the run, in seconds.
     at_s: f64,
@@ -43,7 +43,7 @@ struct Document<'a> {
 /// The cost of the samples.
 #[derive(Serialize)]
 struct Telemetry {
-    /// Microseconds a node and sample, in the mean and at most.
+    /// Microseconds for each node and sample: the mean and the largest.
     telemetry_micros: f64,
     telemetry_micros_max: f64,
     /// Levels of the tree of nodes.

@@ -88,7 +88,8 @@ fn print_once(mut watcher: Watcher) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Prints an object for each sample, from the second one on, until the job has ended, or `once`.
+/// Prints an object for each sample, from the second one on, until the job has ended; if `once`,
+/// prints only one.
 fn print_objects(mut watcher: Watcher, once: bool) -> Result<ExitCode, CliError> {
     const WHAT: &str = "print the samples";
     let failed = |error: serde_json::Error| CliError::System { what: WHAT, error: error.into() };
@@ -122,7 +123,7 @@ fn write(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Waits for the next moment, or for the end of the job, and returns its exit code then.
+/// Waits for the next moment. At the end of the job, returns its exit code as the inner error.
 fn next(watcher: &mut Watcher) -> Result<Result<Moment, Option<u8>>, CliError> {
     loop {
         match watcher.next(|| None)? {

@@ -15,7 +15,7 @@ pub(crate) struct Moment {
     pub(crate) program: String,
     /// Start of the job, in milliseconds of Unix time.
     pub(crate) began_ms: u64,
-    /// The places of the present run's nodes.
+    /// The places of the nodes of the present run.
     pub(crate) grid: GridSpec,
     /// The links, once they are measured.
     pub(crate) links: Option<LinkReport>,
@@ -36,7 +36,7 @@ impl Moment {
         self.sample.at_us > before.sample.at_us && self.grid == before.grid
     }
 
-    /// Whether the sample has all nodes of the job. The first ones lack those that are far away.
+    /// Whether the sample has all nodes of the job. The first samples lack nodes that are far away.
     pub(crate) fn is_whole(&self) -> bool {
         self.sample.node_count() >= self.grid.layout().node_count()
     }
@@ -47,7 +47,7 @@ impl Moment {
         match site {
             SEVERAL_SITES => "others".to_owned(),
             site if site.0 < layout.site_count() => layout.site_name(site).to_owned(),
-            // The job has just gone on with other nodes.
+            // The job has just gone on with other nodes, which the grid lacks.
             site => site.to_string(),
         }
     }

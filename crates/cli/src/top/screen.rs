@@ -50,7 +50,7 @@ struct Shown(Terminal<CrosstermBackend<Stdout>>);
 impl Shown {
     fn new() -> io::Result<Self> {
         enable_raw_mode()?;
-        // From here on, dropping it undoes what was done.
+        // From here on, a failure restores the terminal.
         let begin = || {
             execute!(io::stdout(), EnterAlternateScreen)?;
             Terminal::new(CrosstermBackend::new(io::stdout()))
@@ -81,7 +81,7 @@ fn restore_at_panic() {
     }));
 }
 
-/// Shows the job until the user, a signal or its end ends the screen.
+/// Shows the job until the user, a signal or the end of the job ends the screen.
 pub(super) fn run(watcher: Watcher) -> Result<End, CliError> {
     let failed = CliError::system("use the terminal");
     let signal = Arc::new(AtomicUsize::new(0));
@@ -160,7 +160,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Takes the news that have arrived. Returns the end of the job, if it has ended.
+    /// Takes the news that has arrived. Returns the end of the job, if it has ended.
     fn take(&mut self, news: &Receiver<Result<News, CliError>>) -> Result<Option<End>, CliError> {
         loop {
             let news = match news.try_recv() {

@@ -7,11 +7,8 @@ use std::cmp::Ordering;
 /// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RowKey {
-    /// A site.
     Site(SiteId),
-    /// A node.
     Node(NodeId),
-    /// A PE.
     Pe(PeId),
     /// An actor type.
     Type(u16),
@@ -24,9 +21,8 @@ pub(super) enum RowKey {
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Column {
-    /// Its title.
     pub(super) title: &'static str,
-    /// Width in characters; that of the first column is the least one.
+    /// Width in characters; the first column may be wider.
     pub(super) width: usize,
     /// Whether a narrow screen does not show it.
     pub(super) is_extra: bool,
@@ -44,9 +40,7 @@ pub(super) enum Value {
 /// A cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cell {
-    /// Its text.
     pub(super) text: String,
-    /// Its value.
     pub(super) value: Value,
 }
 

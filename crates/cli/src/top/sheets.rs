@@ -165,7 +165,7 @@ mod tests {
     use super::super::fixtures::moment;
     use super::*;
 
-    /// The cells of each row, with the marks between them.
+    /// The cells of each row, with bars between them.
     fn texts(sheet: &Sheet) -> Vec<String> {
         assert!(sheet.rows.iter().all(|row| row.cells.len() == sheet.columns.len()));
         let line = |row: &Row| {

@@ -163,7 +163,7 @@ impl State {
         }
     }
 
-    /// Leaves a page, with the row selected that led there.
+    /// Leaves a page, and selects the row that led there.
     fn go_back(&mut self) {
         if self.path.len() > 1 {
             self.selected = match self.path.pop() {

@@ -2,7 +2,7 @@
 
 use crate::quantity::{UNKNOWN, digits};
 
-/// Units of thousands.
+/// Prefixes for powers of a thousand.
 const UNITS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
 
 /// Formats a count: up to four digits, or three with a unit, such as `9999` or `12.3k`.

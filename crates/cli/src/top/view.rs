@@ -19,7 +19,7 @@ const EVENTS: usize = 2;
 /// Smallest number of columns and rows on which the screen is drawn.
 const SIZE_MIN: (u16, u16) = (40, 12);
 
-/// The keys, for people.
+/// The line that explains the keys.
 const KEYS: &str = "arrows select  enter in  esc back  tab next  < > sort  r reverse  q quit";
 
 /// What is drawn.
@@ -165,7 +165,7 @@ fn table(sheet: &Sheet, state: &State, width: usize, height: usize) -> Vec<Line<
     let (sorted_by, is_reversed) = state.order();
     let titles = shown.iter().map(|&column| {
         let title = sheet.columns[column].title;
-        // The names are in their order unless another column is sorted.
+        // Rows are in the order of their names unless another column sorts them.
         let is_sorted = sorted_by == Some(title) || sorted_by.is_none() && column == 0;
         let mark = if is_reversed { "^" } else { "v" };
         if is_sorted { format!("{title}{mark}") } else { title.to_owned() }
@@ -184,13 +184,13 @@ fn table(sheet: &Sheet, state: &State, width: usize, height: usize) -> Vec<Line<
         all.push(Line::styled(text, style));
     }
     if sheet.rows.is_empty() {
-        all.push(Line::raw("no such part is listed: the job has too many, or has changed"));
+        all.push(Line::raw("nothing to list: the job has too many such parts, or has changed"));
     }
     all
 }
 
-/// Positions of the columns that a width has room for: the first one, of the others as many as fit,
-/// and then of the extra ones.
+/// Positions of the columns that fit a width: the first one always, then the others, and last the
+/// extra ones.
 fn fitting(columns: &[Column], width: usize) -> Vec<usize> {
     let mut left = width.saturating_sub(columns.first().map_or(0, |column| column.width));
     let mut shown = vec![0];

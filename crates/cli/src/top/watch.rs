@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for the launcher to answer. It answers at once unless its process, or that of the node of
-/// main, is stopped.
+/// Time for the launcher to answer. It answers at once unless its process, or that of node 0, is
+/// stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause before another request if there is no newer sample yet.
 const SOON: Duration = Duration::from_millis(100);
@@ -114,8 +114,8 @@ impl Watcher {
     }
 }
 
-/// Asks the launcher of a job for its latest sample, and to take more of them. `None`: there is
-/// none yet.
+/// Asks the launcher of a job for the latest sample, and to go on sampling. `None`: there is no
+/// sample yet.
 ///
 /// # Errors
 ///
@@ -148,8 +148,8 @@ pub(crate) fn observe(job: &str, lease: TelemetryLease) -> Result<Option<Moment>
     Ok(sample.map(moment))
 }
 
-/// Waits for the end of a job, and sends its exit code, if it becomes known. If the launcher ends
-/// before, asks the next one.
+/// Waits for the end of a job, and sends its exit code, if that becomes known. If the launcher ends
+/// before the job, asks the next launcher.
 fn await_end(job: &str, tell: &Sender<Option<u8>>) {
     let mut attended = Instant::now();
     while attended.elapsed() < HANDOVER {

@@ -97,7 +97,7 @@ fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
         RttUnitName::Us => RttUnit::Microseconds,
     };
     let names = column_names(&text);
-    // A line that starts with a name has comma-separated values in files of any ending.
+    // If the first line has names, the values are comma-separated, whatever the ending of the file.
     let is_csv = names.is_some() || has_ending(path, &["csv"]);
     let matrix =
         if is_csv { RttMatrix::from_csv(&text, unit) } else { RttMatrix::from_rows(&text, unit) };

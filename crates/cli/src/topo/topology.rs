@@ -23,7 +23,6 @@ pub(crate) enum Source {
 
 /// Places and the links between them.
 pub(crate) struct Topology {
-    /// Its source.
     pub(crate) source: Source,
     /// The hierarchy of nodes by distance.
     pub(crate) hierarchy: Hierarchy,
@@ -35,7 +34,7 @@ pub(crate) struct Topology {
     numbers: Numbers,
 }
 
-/// Source of the numbers of links.
+/// Where the numbers of links come from.
 enum Numbers {
     Described,
     Matrix(RttMatrix),
@@ -51,7 +50,6 @@ enum Numbers {
 pub(crate) struct LinkView {
     /// Latency in one direction.
     pub(crate) latency: Option<Duration>,
-    /// Bandwidth.
     pub(crate) bandwidth: Option<Bandwidth>,
     /// Share of packets lost, from 0 to 1.
     pub(crate) loss: Option<f64>,

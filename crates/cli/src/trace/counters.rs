@@ -5,14 +5,14 @@ use gridspan_record::{Bin, OTHER, PeRecord, Recording};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND_NS: f64 = 1e9;
 
 /// A counter of a PE.
 struct Counter {
     name: &'static str,
     unit: &'static str,
-    /// Its value in a bin of this width in nanoseconds.
+    /// Its value in a bin, whose width in nanoseconds is the second argument.
     value: fn(&Bin, f64) -> f64,
 }
 

@@ -10,7 +10,7 @@ use gridspan_record::Recording;
 pub(super) struct Flows<'a> {
     recording: &'a Recording,
     end_ns: u64,
-    /// For each PE of the recording, the number of spans of those before it.
+    /// For each PE of the recording, the number of spans of all PEs before it.
     before: Vec<u64>,
     /// Number of the sending span, and number of its flow.
     sent: Vec<(u64, u64)>,
@@ -40,12 +40,12 @@ impl<'a> Flows<'a> {
         flows
     }
 
-    /// Returns the flow that leads to a span, given by the positions of its PE and its own.
+    /// Returns the flow that leads to the span at position `span` of the PE at position `pe`.
     pub(super) fn received(&self, pe: usize, span: usize) -> Option<u64> {
         self.sender(pe, span).map(|_| self.number(pe, span))
     }
 
-    /// Returns the flows from a span, given by the positions of its PE and its own.
+    /// Returns the flows from the span at position `span` of the PE at position `pe`.
     pub(super) fn sent(&self, pe: usize, span: usize) -> Vec<u64> {
         let sender = self.before[pe] + span as u64;
         let begin = self.sent.partition_point(|(number, _)| *number < sender);

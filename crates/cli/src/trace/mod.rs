@@ -10,8 +10,8 @@
 //! | bytes between two sites | counter |
 //! | event of the job | instant on the track of the job |
 //!
-//! Recordings have the idle time and the network time of PEs per bin, not as intervals, so that
-//! these are counters in the trace. Times are nanoseconds since the start of the job.
+//! Recordings have the idle time and the network time of PEs per bin, not as intervals, so these
+//! are counters in the trace. Times are nanoseconds since the start of the job.
 //!
 //! - `schema`: the messages of Perfetto. `writer`: writes them to a file.
 //! - `slices`, `flows`, `counters`, `events`: the parts of a trace.

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 /// Category and name of the time whose spans were dropped.
 const DROPPED: (&str, &str) = ("not recorded", "dropped");
-/// Number of low bits of a span's number; the run of its PE is above them.
+/// Number of low bits of a span's number; the higher bits are the run of its PE.
 const RUN_BITS: u32 = 40;
 /// Sender of a message that no span has sent.
 const NO_SPAN: &str = "main or the runtime";
@@ -58,7 +58,7 @@ fn first_number(record: &PeRecord) -> u64 {
     record.spans.first().map_or(0, |span| span.number >> RUN_BITS << RUN_BITS)
 }
 
-/// Ends the slices that end until a time.
+/// Ends the slices whose ends are not after a time.
 fn close<W: Write>(
     open: &mut Vec<u64>,
     until_ns: u64,

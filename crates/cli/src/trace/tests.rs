@@ -17,7 +17,7 @@ struct Trace {
     packets: Vec<TracePacket>,
 }
 
-/// What is on a track at a time.
+/// The time of an event on a track, and the event.
 type Placed = (u64, TrackEvent);
 
 /// A job of 1000 ns on two sites with a node and a PE each.

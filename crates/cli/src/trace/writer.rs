@@ -4,12 +4,12 @@ use super::schema::{CounterDescriptor, EventType, TracePacket, TrackDescriptor, 
 use prost::Message;
 use std::io::{self, Write};
 
-/// The key before each packet: field 1 of `Trace`, of which the length follows.
+/// The key before each packet: field 1 of `Trace`, followed by its length.
 const PACKET: u8 = (1 << 3) | 2;
 /// All packets are of one sequence.
 const SEQUENCE: u32 = 1;
 
-/// The content of a trace.
+/// Counts of the content of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Slices.
@@ -61,7 +61,7 @@ impl<W: Write> PacketWriter<W> {
         })
     }
 
-    /// Writes an event. If clocks have put it behind the end of the job, it happens at the end.
+    /// Writes an event. If its clock puts it after the end of the job, it is written at the end.
     pub(super) fn event(&mut self, at_ns: u64, event: TrackEvent) -> io::Result<()> {
         let is = |kind: EventType| u64::from(event.event_type == kind as i32);
         self.counts.slices += is(EventType::SliceBegin);

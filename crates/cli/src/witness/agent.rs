@@ -5,7 +5,7 @@ use super::protocol::{Answer, MARK, Order, Question, read_line};
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 
-/// Answers a request. `own_folder` is for those that name no folder.
+/// Answers a request. `own_folder` is the folder for requests that name none.
 pub(super) fn serve(
     input: impl BufRead,
     mut output: impl Write,

@@ -39,7 +39,7 @@ pub(crate) enum WitnessAddressError {
         /// The text.
         text: String,
     },
-    /// Its port is none.
+    /// Its port is not a number from 1 to 65535.
     #[error("`{port}` is no port of the witness `{text}`")]
     Port {
         /// The text.
@@ -66,7 +66,7 @@ impl WitnessLocation {
     ///
     /// # Errors
     ///
-    /// If it begins as the address of a host, and is none.
+    /// If the value begins like the address of a host, and is none.
     pub(crate) fn parse(place: &Path) -> Result<Self, WitnessAddressError> {
         match place.to_str().and_then(|text| text.strip_prefix(SCHEME)) {
             Some(rest) => parse_host(rest).map(Self::Host),
@@ -149,7 +149,7 @@ fn parse_host(rest: &str) -> Result<WitnessHost, WitnessAddressError> {
     // `ssh` may pass the name of a user to a shell (`ProxyCommand`, `Match exec`).
     let of_user =
         |c: char| !c.is_whitespace() && !c.is_control() && !"'`\"\\;&<>|(){}$".contains(c);
-    // What begins with `-` would be an option of `ssh`.
+    // A word that begins with `-` would be an option of `ssh`.
     let is_word = |word: &str, of_word: &dyn Fn(char) -> bool| {
         !word.is_empty() && !word.starts_with('-') && word.chars().all(of_word)
     };

@@ -1,8 +1,9 @@
 //! The rule of a witness at one place: the mark of a job, and the halves of its runs that are
 //! settled there.
 //!
-//! The first launcher of a job leaves the mark. A launcher that does not find it looks at another
-//! place, such as a folder that is not mounted on its machine, and gets no answer from there.
+//! The first launcher of a job leaves the mark. A launcher that does not find the mark has opened
+//! another place, such as the mount point of a folder that is not mounted on its machine. That
+//! place gives it no answer.
 
 use gridspan_runtime::driver::Witness;
 use std::io;
@@ -15,7 +16,7 @@ const MARK: &str = "job";
 #[derive(Clone, Debug)]
 pub(crate) struct MarkedPlace {
     location: PathBuf,
-    /// The job, under a name that no other has.
+    /// A name of the job that no other job has.
     job: String,
 }
 
@@ -29,41 +30,41 @@ impl MarkedPlace {
     ///
     /// # Errors
     ///
-    /// That of the system, if the place cannot be used, or replaces what it has settled.
+    /// If the place cannot be used, or if it replaces a settled value.
     pub(crate) fn begin(&self) -> io::Result<()> {
         let (place, mark) = (Witness::create(&self.location)?, self.name(MARK));
         place.settle(&mark, self.job.as_bytes())?;
         place.check(&mark)
     }
 
-    /// Settles on this half of the run at a position, unless another is settled. Returns that which
-    /// is.
+    /// Settles on this half of run number `run`, unless another half is settled. Returns the
+    /// settled half.
     ///
     /// # Errors
     ///
-    /// Why it is not known which.
+    /// The reason why the settled half is unknown.
     pub(crate) fn settle(&self, run: usize, half: &str) -> io::Result<String> {
         let place = self.open()?;
         text(&place.settle(&self.name_of(run), half.as_bytes())?)
     }
 
-    /// The half of the run at a position that is settled, if one is.
+    /// Returns the settled half of run number `run`, if there is one.
     ///
     /// # Errors
     ///
-    /// Why that is not known.
+    /// The reason why that is unknown.
     pub(crate) fn settled(&self, run: usize) -> io::Result<Option<String>> {
         let settled = self.open()?.settled(&self.name_of(run))?;
         settled.map(|half| text(&half)).transpose()
     }
 
-    /// Opens the place, which may have lost its mark, or its way to keep it, since it was left.
+    /// Opens the place. Fails if it has lost the mark, or replaces settled values now.
     fn open(&self) -> io::Result<Witness> {
         let (place, mark) = (Witness::open(&self.location)?, self.name(MARK));
         match place.settled(&mark)? {
             Some(_) => match place.check(&mark) {
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => Err(error),
-                // What is settled can be read where nothing more can be written.
+                // Settled halves can be read even where nothing can be written any more.
                 _ => Ok(place),
             },
             None => Err(io::Error::other(format!(

@@ -1,10 +1,10 @@
-//! Where the witness of a job is, and how a folder on another host is one.
+//! Where the witness of a job is, and how a folder on another host serves as one.
 //!
 //! | module | purpose |
 //! | --- | --- |
 //! | `location` | what `--witness` names: a folder, a place in an object store, or another host |
 //! | `marked_place` | the rule: the mark of a job at a place, and what is settled there |
-//! | `protocol` | what a launcher and gridctl on the other host say to each other |
+//! | `protocol` | messages between a launcher and gridctl on the other host |
 //! | `agent` | gridctl on the other host |
 //! | `remote` | the launcher's end |
 //!
@@ -32,7 +32,7 @@ pub(crate) use remote::RemoteWitness;
 /// Name of the folder of witnesses in the state folder of the user.
 const FOLDER: &str = "witness";
 
-/// Answers the launcher of a job, of which this host is the witness.
+/// Answers the launcher of a job whose witness is a folder on this host.
 pub(crate) fn serve() -> Result<ExitCode, CliError> {
     limit_life().map_err(CliError::system("start a thread"))?;
     agent::serve(io::stdin().lock(), io::stdout().lock(), own_folder)

@@ -1,5 +1,5 @@
-//! What a launcher and gridctl on the host of a witness say to each other: one request and one
-//! answer, as JSON objects, each on a line.
+//! Messages between a launcher and gridctl on the host of a witness: one request and one answer, as
+//! JSON objects, each on a line.
 //!
 //! The line of the answer begins with [`MARK`], because the shell of a host may print other text.
 
@@ -15,9 +15,9 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const MARK: &str = "gridctl-witness ";
 /// Longest line: a half of 100,000 nodes.
 pub(super) const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Largest number of bytes that a shell may print before the answer, with it.
+/// Largest output in bytes: what a shell prints before the answer, and the answer.
 const OUTPUT_BYTES_MAX: u64 = LINE_BYTES_MAX + (64 << 10);
-/// Longest name of a job, whose folder must have a name that file systems accept.
+/// Longest name of a job, in bytes: it is a part of the name of a folder.
 const JOB_BYTES_MAX: usize = 240;
 
 /// A request to the witness of a job.
@@ -26,32 +26,32 @@ pub(super) struct Order {
     pub(super) version: u32,
     /// The folder; `None` for one in the state folder of the user.
     pub(super) folder: Option<PathBuf>,
-    /// The job, under a name that no other has.
+    /// A name of the job that no other job has.
     pub(super) job: String,
     pub(super) question: Question,
 }
 
-/// What the witness is to do.
+/// What a request asks of the witness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase")]
 pub(super) enum Question {
     /// Leave the mark of the job.
     Begin,
-    /// Settle on this half of the run at a position, unless another is settled.
+    /// Settle on this half of run number `run`, unless another half is settled.
     Settle { run: usize, half: String },
-    /// Say which half is settled.
+    /// Return the settled half.
     Settled { run: usize },
 }
 
-/// What the witness says.
+/// An answer of the witness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "lowercase")]
 pub(super) enum Answer {
     /// The mark is left.
     Begun,
-    /// This half is settled, or none.
+    /// This half is settled; `None`: no half is.
     Settled { half: Option<String> },
-    /// It is not known which, or the place cannot be used.
+    /// The settled half is unknown, or the place cannot be used.
     Refused { reason: String },
     /// This gridctl has another version of the messages.
     Version,
@@ -64,7 +64,7 @@ struct Versioned {
 }
 
 impl Order {
-    /// Reads a request. If it cannot be carried out, returns what the agent answers.
+    /// Reads a request. If the request is invalid, returns the answer of the agent.
     pub(super) fn parse(line: &[u8]) -> Result<Self, Answer> {
         let refused = |reason: String| Answer::Refused { reason };
         let unreadable = |error: serde_json::Error| refused(error.to_string());
@@ -75,10 +75,10 @@ impl Order {
         let order: Self = serde_json::from_slice(line).map_err(unreadable)?;
         let is_name = |c: char| !c.is_control() && c != '/';
         if order.job.len() > JOB_BYTES_MAX || !order.job.chars().all(is_name) {
-            return Err(refused("the name of the job is none of a folder".to_owned()));
+            return Err(refused("the name of the job cannot name a folder".to_owned()));
         }
         if order.folder.as_ref().is_some_and(|folder| !folder.is_absolute()) {
-            return Err(refused("the folder does not begin at the root".to_owned()));
+            return Err(refused("the path of the folder is not absolute".to_owned()));
         }
         Ok(order)
     }

@@ -1,12 +1,12 @@
 //! The launcher's end of a witness on another host: each request runs gridctl there, over `ssh`.
 //!
 //! Threads use the pipes, so that a host that does not answer, or an `ssh` that is stuck, costs no
-//! more than [`TIME_MAX`]. What a host answers later is not read; the launcher then asks again, and
-//! gets what is settled.
+//! more than [`TIME_MAX`]. The launcher does not read a later answer. It asks again, and gets the
+//! settled half.
 
 use super::location::WitnessHost;
 use super::protocol::{Answer, LINE_BYTES_MAX, Order, Question, VERB, VERSION, read_answer};
-use crate::check::{Failure, keep_end};
+use crate::check::{Failure, keep_end, plain};
 use crate::hosts::on_host;
 use crate::small_thread::spawn;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -25,16 +25,14 @@ use std::time::{Duration, Instant};
 const TIME_MAX: Duration = Duration::from_secs(8);
 /// Time for `ssh` to end after its output, and for its last messages to arrive.
 const END_MAX: Duration = Duration::from_secs(1);
-/// Interval between looks at whether it has ended.
+/// Interval between checks whether `ssh` has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Largest number of characters of a text of the host.
-const TEXT_CHARS_MAX: usize = 200;
 
 /// A folder on another host as the witness of one job.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteWitness {
     host: WitnessHost,
-    /// The job, under a name that no other has.
+    /// A name of the job that no other job has.
     job: String,
     /// The command to run in place of `ssh`, with its first arguments.
     ssh: Vec<OsString>,
@@ -49,7 +47,7 @@ impl RemoteWitness {
     ///
     /// # Errors
     ///
-    /// That of the system, if it does not say where gridctl is.
+    /// If the system does not give the path of gridctl.
     pub(crate) fn new(host: WitnessHost, ssh: Vec<OsString>, job: String) -> io::Result<Self> {
         let gridctl = std::env::current_exe()?;
         Ok(Self { host, job, ssh, gridctl, time_max: TIME_MAX })
@@ -72,12 +70,12 @@ impl RemoteWitness {
         }
     }
 
-    /// Settles on this half of the run at a position, unless another is settled. Returns that which
-    /// is.
+    /// Settles on this half of run number `run`, unless another half is settled. Returns the
+    /// settled half.
     ///
     /// # Errors
     ///
-    /// Why it is not known which.
+    /// The reason why the settled half is unknown.
     pub(crate) fn settle(&self, run: usize, half: &str) -> Result<String, String> {
         match self.ask(Question::Settle { run, half: half.to_owned() })? {
             Answer::Settled { half: Some(half) } => Ok(half),
@@ -85,11 +83,11 @@ impl RemoteWitness {
         }
     }
 
-    /// The half of the run at a position that is settled, if one is.
+    /// Returns the settled half of run number `run`, if there is one.
     ///
     /// # Errors
     ///
-    /// Why that is not known.
+    /// The reason why that is unknown.
     pub(crate) fn settled(&self, run: usize) -> Result<Option<String>, String> {
         match self.ask(Question::Settled { run })? {
             Answer::Settled { half } => Ok(half),
@@ -141,7 +139,7 @@ impl RemoteWitness {
             Failure::Missing { .. } => format!("{gridctl} is not there"),
             Failure::NotExecutable => format!("{gridctl} cannot be executed there"),
             Failure::OtherVersion => {
-                format!("{gridctl} is another version there, which is no witness for this one")
+                format!("{gridctl} is another version there, which cannot answer this one")
             }
             Failure::NoSsh { reason } => format!("ssh cannot be started here: {reason}"),
             Failure::Unreadable { reason } => format!("its answer cannot be read: {reason}"),
@@ -151,7 +149,7 @@ impl RemoteWitness {
     }
 }
 
-/// Whether a failure is one of gridctl on the host, about which a shell says less.
+/// Whether gridctl on the host is the cause of a failure; a shell explains that worse than `about`.
 fn is_of_program(failure: &Failure) -> bool {
     matches!(failure, Failure::Missing { .. } | Failure::NotExecutable | Failure::OtherVersion)
 }
@@ -174,7 +172,7 @@ impl Silence {
 fn converse(mut command: Command, order: Vec<u8>, limit: Duration) -> Result<Answer, Silence> {
     let no_ssh = |error: io::Error| Silence::new(Failure::NoSsh { reason: error.to_string() });
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // What `ssh` starts, such as one that reaches a gateway, ends with it.
+    // Processes that `ssh` starts, such as another `ssh` to a gateway, end with it.
     command.process_group(0);
     let until = Instant::now() + limit;
     let mut ssh = Ssh(command.spawn().map_err(no_ssh)?);
@@ -215,7 +213,7 @@ fn ask(
 ) -> io::Result<Receiver<Option<Result<Answer, String>>>> {
     let (send, answers) = channel();
     spawn("witness", move || {
-        // That it is not read shows when the answer is missing.
+        // If the host does not read the request, there is no answer.
         let _ = stdin.write_all(&order);
         drop(stdin);
         // The launcher may not wait any longer.
@@ -228,7 +226,7 @@ fn ask(
 struct Ssh(Child);
 
 impl Ssh {
-    /// Waits for its end after its output.
+    /// Waits for its end, once its output has ended.
     fn ending(&mut self) -> Option<ExitStatus> {
         let until = Instant::now() + END_MAX;
         loop {
@@ -249,12 +247,6 @@ impl Drop for Ssh {
             let _ = self.0.wait();
         }
     }
-}
-
-/// The first characters of a text from outside, without those that terminals interpret.
-fn plain(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
-    text.trim().chars().take(TEXT_CHARS_MAX).map(plain).collect()
 }
 
 #[cfg(test)]

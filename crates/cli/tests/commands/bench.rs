@@ -1,4 +1,4 @@
-//! `gridctl bench`.
+//! `gridctl bench`: measurements of broadcasts, and of messages and collective operations of ranks.
 
 use crate::common::run;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! A user's program, with a group and a collection, that loses a node, and whose nodes leave.
+//! A user's program with a group and a collection: it loses a node, and nodes leave and join.
 #![cfg(target_os = "linux")]
 
 use crate::common::{LIMIT, Running, finish, gridctl};
@@ -43,7 +43,7 @@ impl Actor for Tally {
     }
 }
 
-/// Notes each of its steps where it is.
+/// Reports each of its steps to the tally of its PE.
 #[derive(Serialize, Deserialize)]
 struct Walker(CollectionRef<Tally>);
 
@@ -62,7 +62,7 @@ impl Actor for Walker {
     }
 }
 
-/// What main remembers.
+/// The state of main at a progress point.
 #[derive(Serialize, Deserialize)]
 struct AtStep {
     step: u64,

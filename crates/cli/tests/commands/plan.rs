@@ -82,7 +82,7 @@ fn two_sizes_predict_a_third_one() {
         let document = planned(&[&recordings[..], &["--size", size]].concat());
         document["forecast"]["step_ns"].as_f64().unwrap()
     };
-    // The points of a square.
+    // A square with twice the side has four times as many points.
     let ratio = step("2048") / step("1024");
     assert!((3.0..5.0).contains(&ratio), "{ratio}");
     let equal = format!("{}=512", large.trim_end_matches("=1024"));

@@ -1,4 +1,4 @@
-//! What gridctl says of itself: `programs`, `help`, `completions` and `man`.
+//! Commands about gridctl itself: `programs`, `help`, `completions` and `man`.
 
 use crate::common::run;
 use std::fs;

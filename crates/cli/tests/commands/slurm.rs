@@ -1,7 +1,7 @@
 //! Nodes as tasks of Slurm, and the hosts of other batch systems.
 //!
 //! A script replaces `srun`: it records its arguments, copies its standard input to all tasks, and
-//! sets the variables of each, on this machine. The test `slurm` has a real one.
+//! sets the variables of each, on this machine. The test `slurm` uses a real one.
 #![cfg(target_os = "linux")]
 
 use crate::common::{LIMIT, Output, Running, finish, gridctl, is_alive, proc_words, until};
@@ -56,7 +56,8 @@ wait
 const JOB: [&str; 7] =
     ["leanmd", "--atoms", "4000", "--report-every", "5", "--check-serial", "--steps"];
 
-/// Nodes that share a core are silent at times, and Slurm says that they do not.
+/// The nodes share few cores and are silent at times, but Slurm's variables give each a separate
+/// core.
 const LOST_AFTER: &str = "--lost-after=20s";
 
 /// An allocation of one CPU on each of four hosts.
@@ -352,7 +353,7 @@ fn sigterm_of_all_tasks_stops_a_job_with_a_checkpoint() {
     let mut running = fake.start(&FOUR, &[&flags[..], &JOB, &["300"]].concat());
     running.await_line("      20 ");
 
-    // As at the end of an allocation's time.
+    // Slurm does this when the time of an allocation is over.
     agents(&running, 4).into_iter().for_each(|pid| kill(pid, Signal::TERM));
 
     running.await_line("stopped after checkpoint");

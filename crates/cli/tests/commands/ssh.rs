@@ -398,7 +398,7 @@ fn nodes_of_a_detached_job_on_other_hosts_outlive_its_launcher() {
 
     attached.await_line("this one attends to it now");
     attached.await_line("      30 ");
-    // As if the connection to its host broke. The node goes on.
+    // To the launcher, the connection to the host breaks. The node goes on.
     let shells = until(|| Some(children_of(launcher_of(id))).filter(|found| found.len() == 3));
     let group = Pid::from_raw(shells[2] as i32).unwrap();
     kill_process_group(group, Signal::KILL).unwrap();
@@ -409,8 +409,8 @@ fn nodes_of_a_detached_job_on_other_hosts_outlive_its_launcher() {
     assert!(said.contains("GRIDSPAN_DETACHED=bridge") && !said.contains("GRIDSPAN_LAUNCHER"));
     assert_no_secret(&said);
     assert_no_secret(&fake.said("environment"));
-    // The keepers share a home with the launcher, whose folder of the job stays.
-    // The exit code is noted before they forget it.
+    // The keepers remove their folders some time after the exit code is written. The folder of the
+    // launcher, in the same home, stays.
     until(|| {
         let folders = fs::read_dir(fake.path("gridspan")).unwrap();
         let mut names = folders.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

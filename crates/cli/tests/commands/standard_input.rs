@@ -11,9 +11,9 @@ use std::{fs, thread};
 
 /// Variable that makes this test program a user's program.
 const IS_PROGRAM: &str = "GRIDCTL_TEST_READER";
-/// The value with which it reads before it becomes a node.
+/// The value with which the program reads before it becomes a node.
 const EARLY: &str = "early";
-/// The value with which it holds the lock of standard output while it reads.
+/// The value with which the program holds the lock of standard output while it reads.
 const LOCKED: &str = "locked";
 /// More than a pipe holds, and more than a launcher sends ahead.
 const LINES: usize = 30_000;
@@ -40,7 +40,7 @@ fn a_process_of_another_test() {
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
 }
 
-/// The arguments that run the program, which reads at this time, with these flags.
+/// The arguments that run the program with these flags. `when` states when it reads.
 fn reading(when: &str, flags: &[&str]) -> Vec<String> {
     let own = std::env::current_exe().unwrap();
     let variable = format!("{IS_PROGRAM}={when}");
@@ -65,7 +65,7 @@ fn with_input(mut command: Command, text: String) -> (Output, bool) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // The pipe is closed when all is written, or when nobody reads it.
+    // The pipe is closed when all is written, or when no process reads it.
     let writing = thread::spawn(move || input.write_all(text.as_bytes()));
     let output = child.wait_with_output().unwrap();
     (output, writing.join().unwrap().is_ok())
@@ -112,7 +112,7 @@ fn no_node_reads_a_file_if_the_user_does_not_want_it() {
 /// Two hosts, neither of which is this machine.
 const ELSEWHERE: &str = "[site.far]\nhosts = [\"127.0.0.2\", \"127.0.0.3\"]\n";
 
-/// Checks what the processes of the main of a job have read, of which there is one.
+/// Checks that one process has run main, and what it has read.
 fn assert_read_in_main(output: &Output, expected: &str) {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -126,7 +126,7 @@ fn node_0_reads_to_the_end_where_ssh_has_started_it() {
     let (ssh, grid) = (fake.command(), fake.grid(ELSEWHERE));
     let words = reading("in main", &["--ssh", &ssh, "--grid", &grid]);
 
-    // More than is sent before the node has read something.
+    // The text is longer than what the launcher sends before the node has read something.
     let (output, is_read) = with_input(command(&words), text());
 
     assert_read_in_main(&output, "30000 lines, 330000 bytes");
@@ -136,7 +136,7 @@ fn node_0_reads_to_the_end_where_ssh_has_started_it() {
     let words = reading("in main", &["--ssh", &ssh, "--grid", &grid, "--stdin", "none"]);
     let (output, is_read) = with_input(command(&words), text());
     assert_read_in_main(&output, "0 lines, 0 bytes");
-    assert!(!is_read, "nobody has read it");
+    assert!(!is_read, "no process has read it");
 }
 
 #[test]
@@ -166,7 +166,8 @@ fn a_job_that_does_not_read_its_input_ends() {
 #[test]
 fn node_0_reads_to_the_end_as_a_task_of_slurm() {
     let fake = FakeSrun::new();
-    // The nodes share few cores, and Slurm says that they do not.
+    // The nodes share few cores and are silent at times, but Slurm's variables give each a separate
+    // core.
     let mut command = command(&reading("in main", &["--lost-after=20s"]));
     command.envs(fake.variables(&FOUR));
 

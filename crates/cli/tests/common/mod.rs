@@ -140,7 +140,8 @@ impl Running {
             // Process ids begin again when the largest was used, so their order says nothing.
             found.sort_by_key(|&pid| number_of_node(pid));
             let numbered = found.iter().filter(|&&pid| number_of_node(pid).is_some()).count();
-            // The last one may not have begun its program. Processes that are no nodes have none.
+            // The last process may not have begun its program. Processes that are no nodes have no
+            // number.
             let have_begun = numbered == 0 || numbered == found.len();
             (found.len() == count && have_begun).then_some(found)
         })

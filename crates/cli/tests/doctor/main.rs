@@ -68,7 +68,7 @@ impl Patient {
         self.lines_once_with(texts, "")
     }
 
-    /// As [`lines_once`](Self::lines_once), with a line that begins like this.
+    /// As [`lines_once`](Self::lines_once), and until a line begins with `begin`.
     fn lines_once_with(&self, texts: &[&str], begin: &str) -> Vec<String> {
         let is_wanted = |answer: &str| {
             let first = answer.lines().next().unwrap_or_default();

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// The variable with which labs must work.
+/// If this variable is set, labs must work.
 const NEED: &str = "GRIDSPAN_NEED_LAB";
 /// Where labs look for commands.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -65,8 +65,8 @@ impl Drop for Other {
     }
 }
 
-/// Sends back all datagrams but large ones, of which it sends back when they came, in microseconds
-/// since the first one, with their number at that time.
+/// Sends small datagrams back. To a large one, it answers with the time in microseconds since the
+/// first large one, and with the number of large ones so far.
 fn answer() {
     let socket = UdpSocket::bind(("0.0.0.0", PORT)).unwrap();
     println!("ready");

@@ -1,4 +1,4 @@
-//! `gridctl run --metrics`: what Prometheus gets, and what others do not.
+//! `gridctl run --metrics`: the text for Prometheus, and requests that get none.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -70,7 +70,7 @@ fn a_scrape_describes_all_parts_of_a_job_and_its_counters_never_fall() {
             && others.iter().all(|name| families.contains_key(*name))
     };
     let before = until(|| Some(scrape(port)).filter(is_working));
-    // A text holds for a second.
+    // For a second, scrapes get the same text.
     let steps =
         |families: &BTreeMap<String, Family>| families["gridspan_job_newest_step"].value(&[]);
     let handled = "gridspan_site_messages_handled_total";

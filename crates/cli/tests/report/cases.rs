@@ -16,9 +16,9 @@ pub struct Case {
     pub job: &'static [&'static str],
     /// Kind of the first limit.
     pub kind: &'static str,
-    /// What the first sentence has.
+    /// Text in the first sentence.
     pub says: &'static str,
-    /// Bounds of its share of the time.
+    /// Bounds of the share of the time of that limit.
     pub share: [f64; 2],
 }
 

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 enum Shape {
     /// Actors exchange messages with their neighbours in a ring, step by step.
     Ring,
-    /// The same with three partners far away, by many short handlers.
+    /// As `Ring`, with three distant partners and many short handlers.
     Grains,
     /// Main begins each step when all actors have finished the one before.
     Driven,
-    /// The same; in each step one actor sends many messages to another one.
+    /// As `Driven`; in each step one actor sends many messages to another one.
     Flood,
     /// One actor after the other works.
     Chain,
@@ -96,7 +96,7 @@ impl Plan {
         Duration::from_micros(self.work_us * if is_heavy { factor } else { 1 })
     }
 
-    /// The partners of an actor, each of which also has it as a partner.
+    /// The partners of an actor, which is also a partner of each of them.
     fn partners(&self, actor: i32) -> Vec<i32> {
         let count = self.actors as i32;
         let far = count / 4;
@@ -123,7 +123,7 @@ struct Worker {
 #[derive(Clone, Serialize, Deserialize)]
 enum Message {
     Start,
-    /// Begin a step, as main says.
+    /// Main begins a step.
     Step,
     /// The state of a partner after a step.
     Edge {
@@ -132,9 +132,9 @@ enum Message {
     },
     /// Go on with the next step.
     GoOn,
-    /// The token of a chain, which was passed so often.
+    /// The token of a chain, and the number of times that it was passed.
     Token(u64),
-    /// One of many.
+    /// One of the many messages of a flood.
     Drop,
 }
 
@@ -207,7 +207,7 @@ impl Worker {
         }
     }
 
-    /// Computes a step as main says.
+    /// Computes a step that main begins.
     fn driven_step(&mut self, cx: &mut Context<'_, Self>) {
         let me = cx.index().0;
         cx.charge(self.plan.work(me));
@@ -226,7 +226,7 @@ impl Worker {
         }
     }
 
-    /// Ends a step of the receiver of a flood, once all messages are here, and main's as well.
+    /// Ends a step of the receiver of a flood, once all messages and that of main have come.
     fn end_of_flood(&mut self, cx: &mut Context<'_, Self>) {
         if self.awaited == 0 && self.step > 0 {
             self.awaited = self.plan.flood.2;
@@ -235,7 +235,7 @@ impl Worker {
         }
     }
 
-    /// Works, and passes the token on. In the last round each actor is done then.
+    /// Works, and passes the token on. In the last round, each actor then reports its end.
     fn pass(&mut self, passed: u64, cx: &mut Context<'_, Self>) {
         let (me, actors) = (cx.index().0, u64::from(self.plan.actors));
         cx.charge(self.plan.work(me));

@@ -34,7 +34,8 @@ fn declared_type(line: &str) -> Option<&str> {
     rest.strip_suffix(" {")
 }
 
-/// The message to which fields of a type belong: those of a `oneof` to the one around it.
+/// The message to which the fields of a type belong. Those of a `oneof` belong to the message
+/// around it.
 fn message_of(name: &str) -> String {
     if name == "Value" { "DebugAnnotation" } else { name }.to_owned()
 }
@@ -54,7 +55,7 @@ fn field(attribute: &str, line: &str) -> (u64, Field) {
         None => (line.split_once('(').unwrap().0, ""),
     };
     let name = match name {
-        // A word of Rust, which no field may have as its name.
+        // A keyword of Rust, which cannot name a field.
         "event_type" => "type",
         "Unsigned" => "uint_value",
         "Number" => "double_value",

@@ -19,7 +19,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names the program with which traces are read, too.
+/// Names Perfetto's trace processor, which reads the traces, too.
 const TRACE_PROCESSOR: &str = "GRIDSPAN_TRACE_PROCESSOR";
 /// Names the file of the published schema, a `FileDescriptorProto`; `.ci/perfetto` gets it.
 const DESCRIPTOR: &str = "GRIDSPAN_PERFETTO_DESCRIPTOR";
@@ -293,7 +293,7 @@ fn the_trace_processor_of_perfetto_reads_the_same() {
     let row = output.stdout.lines().rfind(|line| !line.trim().is_empty()).unwrap();
     let found: Vec<usize> = row.split(',').map(|cell| cell.trim().parse().unwrap()).collect();
     let count = |kind| trace.events.iter().filter(|event| event.kind == kind).count();
-    // To it an instant is a slice without duration.
+    // For this program, an instant is a slice without duration.
     let slices = trace.slices().count() + count(INSTANT);
     assert_eq!(found, [slices, 0, trace.flows.len(), count(COUNTER), 4, 0], "{output:?}");
 }

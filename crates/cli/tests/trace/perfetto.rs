@@ -26,7 +26,7 @@ pub struct Event {
     pub value: Option<f64>,
     pub flows: Vec<u64>,
     pub ending_flows: Vec<u64>,
-    /// Numbers are as text, too.
+    /// Values as text, also numbers.
     pub arguments: BTreeMap<String, String>,
 }
 
@@ -77,7 +77,7 @@ fn event(message: &Message) -> Event {
     }
 }
 
-/// The name and the value of a `DebugAnnotation`, which has one.
+/// The name and the only value of a `DebugAnnotation`.
 fn annotation(message: &Message) -> (String, String) {
     let values = message.others("name");
     let [value] = values.as_slice() else { panic!("{message:?}") };
@@ -118,8 +118,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads a trace, whose events are until a time. Panics if it breaks the schema, or if slices,
-    /// flows or tracks do not fit together.
+    /// Reads a trace. Panics if an event is later than `end_ns`, if it breaks the schema, or if
+    /// slices, flows or tracks do not fit together.
     pub fn read(bytes: &[u8], end_ns: u64) -> Self {
         let mut trace = Self::default();
         for packet in Message::decode("Trace", bytes).messages("packet").into_iter().map(packet) {

@@ -245,7 +245,7 @@ fn value(field: &Field, wire: Wire<'_>) -> Value {
     match (field.kind.as_str(), wire) {
         ("uint64" | "int64", Wire::Varint(number)) => Value::Number(number),
         ("uint32", Wire::Varint(number)) if u32::try_from(number).is_ok() => Value::Number(number),
-        // Negative ones have ten bytes; a job has none.
+        // Negative numbers have ten bytes; the trace of a job has none.
         ("int32", Wire::Varint(number)) if i32::try_from(number).is_ok() => Value::Number(number),
         ("fixed64", Wire::Fixed64(number)) => Value::Number(number),
         ("double", Wire::Fixed64(number)) => Value::Real(f64::from_bits(number)),

@@ -1,14 +1,14 @@
 //! The first rank makes the mesh, cuts it, and sends each rank its part.
 //!
-//! If each rank made the whole mesh, no message were necessary, but each would need memory and time
-//! for all of it, and the PEs would do the same work as often as they have ranks.
+//! If each rank made the whole mesh, no messages would be necessary, but each rank would need
+//! memory and time for all of it, and a PE would repeat the work for each of its ranks.
 
 use gridspan_kernels::fem::mesh::Mesh;
 use gridspan_kernels::fem::part::{MeshPart, cut};
 use gridspan_ranks::{Comm, RankError, wait_all};
 use serde::{Deserialize, Serialize};
 
-/// What the first rank knows of the mesh and its parts.
+/// Facts about the mesh and its parts, at the first rank.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct MeshFacts {
     pub(super) nodes: u64,

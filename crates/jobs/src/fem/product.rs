@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How a rank gets the values of its ghosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(super) enum Exchange {
-    /// Each from its owner, while the rank computes the rows that need none.
+    /// From their owners, while the rank computes the rows that need no ghosts.
     Neighbours,
     /// Every rank gathers the whole vector first.
     Gather,

@@ -1,4 +1,4 @@
-//! A rank: its part of the system, which it solves step by step, and between steps it may move.
+//! A rank, which solves its part of the system step by step, and may move between steps.
 
 use super::distribution::{MeshFacts, distribute};
 use super::product::{Coupling, Exchange, Matrix};
@@ -9,7 +9,7 @@ use gridspan_ranks::{Comm, Continuation, Rank, RankError, ops};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What all ranks do.
+/// The parameters that all ranks share.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) equation: Equation,
@@ -25,7 +25,7 @@ pub(super) struct Plan {
     pub(super) entry_cost: Duration,
     /// Steps between two migration points; 0 for none.
     pub(super) migrate_every: u32,
-    /// How often the system is solved, one time after the other.
+    /// Number of times that the system is solved, one after the other.
     pub(super) repeat: u32,
 }
 
@@ -35,7 +35,7 @@ impl Plan {
     }
 }
 
-/// What the first rank tells main at the end.
+/// The summary that the first rank sends to main at the end.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Summary {
     pub(super) facts: MeshFacts,
@@ -56,17 +56,17 @@ pub(super) struct FemRank {
     work: Option<Work>,
 }
 
-/// What a rank has of the system.
+/// A rank's part of the system.
 #[derive(Serialize, Deserialize)]
 struct Work {
-    /// At the first rank.
+    /// `None` except at the first rank.
     facts: Option<MeshFacts>,
     matrix: Matrix,
-    /// The present solution; `None` between two.
+    /// The solution in progress; `None` between solutions.
     solver: Option<Solver>,
-    /// When it began, in seconds.
+    /// Time at which this solution began, in seconds.
     begin: f64,
-    /// Number of solutions before, and their time in seconds.
+    /// Number of completed solutions, and their total time in seconds.
     solutions: u32,
     seconds: f64,
     /// Number of steps of all solutions.
@@ -81,7 +81,7 @@ impl Work {
         Ok(Self { facts, matrix, solver, begin, solutions, seconds, steps })
     }
 
-    /// Takes up the present solution, or begins one.
+    /// Resumes the solution in progress, or begins one.
     async fn solver(&mut self, world: &Comm) -> Result<Solver, RankError> {
         match self.solver.take() {
             Some(solver) => Ok(solver),

@@ -1,8 +1,8 @@
 //! Conjugate gradients with the diagonal as preconditioner (Saad, "Iterative Methods for Sparse
 //! Linear Systems", 2nd edition, 2003, algorithm 9.1).
 //!
-//! A step has one product with the matrix and two reductions, the second of which is also for the
-//! norm of the residual. The solver is all that lives from one step to the next, so that its rank
+//! A step has one product with the matrix and two reductions, the second of which also sums up the
+//! norm of the residual. A rank keeps nothing but the solver from one step to the next, so that it
 //! may move in between.
 
 use super::product::{Coupling, Matrix};
@@ -75,8 +75,8 @@ impl Solver {
         Ok(())
     }
 
-    /// The norm of the residual of the solution, divided by that of the right side. The residual of
-    /// the recurrence has lost digits. A collective operation.
+    /// The norm of the residual, computed from the solution, divided by that of the right side. The
+    /// residual of the recurrence has lost digits. A collective operation.
     pub(super) async fn residual(
         &mut self,
         coupling: &Coupling<'_>,
@@ -100,7 +100,7 @@ impl Solver {
     }
 }
 
-/// Scalar products. A vector that is longer has ghosts at its end.
+/// Scalar products. The longer vector of a pair has ghosts at its end, which do not count.
 async fn dots<const N: usize>(
     world: &Comm,
     pairs: [(&[f64], &[f64]); N],

@@ -105,7 +105,7 @@ fn ranks_that_gather_the_whole_vector_have_the_same_bits() {
     }
 }
 
-/// The job, and what main will get.
+/// The job, and the receiver of its outcome.
 fn job(arguments: &str) -> (Job, mpsc::Receiver<FemOutcome>) {
     let words = ["fem"].into_iter().chain(arguments.split_whitespace());
     let options = FemOptions::try_parse_from(words).unwrap();
@@ -177,7 +177,7 @@ fn neighbours_hide_the_latency_that_a_gathered_vector_waits_for() {
 
     assert_eq!(neighbours.steps, gathered.steps);
     assert!(4 * neighbours.received < gathered.received);
-    // Two reductions, and as long for the vector in one of the two.
+    // A step waits for two reductions in both cases, and with `gather` also for the vector.
     let saved = (gathered.time - neighbours.time) / neighbours.steps;
     assert!(saved > Duration::from_millis(2), "{saved:?}");
 }
@@ -199,7 +199,7 @@ fn a_step_charges_each_entry_of_the_matrix_once() {
     assert!((elasticity / poisson - 4.0).abs() < 1e-3, "{elasticity}");
 }
 
-/// The outcome, of which each bit of the solution changes a bit.
+/// Numbers that change if any bit of the solution changes.
 fn bits(outcome: &FemOutcome) -> [u64; 3] {
     [outcome.error.to_bits(), outcome.residual.to_bits(), outcome.steps.into()]
 }
@@ -229,7 +229,7 @@ fn ranks_that_move_after_each_step_have_the_same_bits() {
         for told in [on_threads, over_quic, in_virtual_time] {
             assert_eq!(bits(&told.recv().unwrap()), expected, "{problem}");
         }
-        // All of them, after nearly all of the steps.
+        // All five ranks have moved after nearly every step.
         let steps = expected[2];
         assert!(report.statistics.migrations > 4 * steps, "{}", report.statistics.migrations);
     }

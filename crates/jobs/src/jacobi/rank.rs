@@ -5,7 +5,7 @@ use gridspan_ranks::{Comm, Continuation, Rank, RankError, ops};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the first rank tells main at the end.
+/// The summary that the first rank sends to main at the end.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Summary {
     /// Time of all steps, and of a step in the later half.

@@ -3,8 +3,8 @@
 //! Step `s + 1` of a subdomain needs the faces of its neighbours after step `s`, and nothing else.
 //! With the blocking exchange a rank waits for each neighbour in turn, and then computes all
 //! points. With the overlapped one it begins all sends and receives, computes the points that need
-//! no ghosts, waits for the ghosts, and computes the others. In both, a PE with several ranks runs
-//! those whose messages are there while others wait.
+//! no ghosts, waits for the ghosts, and computes the others. With both, a PE with several ranks
+//! runs those whose messages have arrived while others wait.
 //!
 //! The solver has everything that a rank keeps from one step to the next, so that the rank may move
 //! in between.
@@ -31,7 +31,7 @@ pub(super) enum Exchange {
     Overlap,
 }
 
-/// What all ranks do.
+/// The parameters that all ranks share.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) problem: Problem,
@@ -77,7 +77,7 @@ impl Neighbourhood {
         let grid = ordered.cartesian(&dims, &vec![false; axes]).await?;
         let grid = grid.ok_or("a rank has no subdomain")?;
         let coordinates = grid.coords(grid.rank())?;
-        // The axis that two dimensions do not use has one place.
+        // In two dimensions, the axis that is not used has one place.
         let first_axis = plan.problem.first_axis();
         let mut places = [1..2, 1..2, 1..2];
         let mut neighbours = Vec::new();
@@ -109,7 +109,7 @@ pub(super) struct Solver {
 }
 
 impl Solver {
-    /// Before the first step. A collective operation.
+    /// The state before the first step. A collective operation.
     pub(super) async fn begin(
         world: &Comm,
         plan: Plan,

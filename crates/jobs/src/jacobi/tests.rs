@@ -49,7 +49,7 @@ fn plan(problem: Problem, exchange: Exchange, per_tile: u32) -> Plan {
     Plan { problem, steps, check, exchange, point_cost, waits, per_tile, migrate_every }
 }
 
-/// Ranks whose values must be those of the serial run.
+/// A job that compares the values of its ranks with those of the serial run.
 fn compared(plan: Plan, ranks: u32, expected: &Arc<Values>) -> Job {
     let expected = expected.clone();
     let function = move |world: Comm| async move {
@@ -99,7 +99,7 @@ fn ranks_in_three_dimensions_have_the_bits_of_a_serial_run() {
     equals_the_serial_run(Problem { equation: Equation::Poisson, axes: 3, size: 11 });
 }
 
-/// The job, and what main will get.
+/// The job, and the receiver of its outcome.
 fn job(arguments: &str) -> (Job, mpsc::Receiver<JacobiOutcome>) {
     let words = ["jacobi"].into_iter().chain(arguments.split_whitespace());
     let options = JacobiOptions::try_parse_from(words).unwrap();

@@ -1,8 +1,9 @@
 //! Which rank has which subdomain.
 //!
-//! The runtime places as many consecutive ranks on each PE. A Cartesian communicator numbers its
-//! ranks row by row, so consecutive ranks would be a strip of subdomains, of which all are at the
-//! border between sites if one is. The PEs are a grid instead, and the ranks of each PE a tile.
+//! The runtime places consecutive ranks on each PE, the same number on all. A Cartesian
+//! communicator numbers its ranks row by row, so the ranks of a PE would be a strip of subdomains,
+//! and all of a strip would be at the border between sites if one were. Therefore the PEs form a
+//! grid, and the ranks of each PE a tile.
 
 use gridspan_ranks::{RankError, dims_create};
 
@@ -16,7 +17,7 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    /// Arranges `ranks` subdomains in tiles of `per_tile`, which divides their number.
+    /// Arranges `ranks` subdomains in tiles of `per_tile`, which must divide `ranks`.
     pub(super) fn new(axes: usize, ranks: u32, per_tile: u32) -> Result<Self, RankError> {
         let unknown = vec![0; axes];
         let outer = dims_create(ranks / per_tile.max(1), &unknown)?;

@@ -59,7 +59,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(Schedule, MdOutcome), Jo
     Ok((schedule, outcome))
 }
 
-/// What main remembers at a progress point.
+/// The state of main at a progress point.
 #[derive(Clone, Serialize, Deserialize)]
 struct Progress {
     schedule: Schedule,

@@ -5,10 +5,10 @@
 //! within their columns and rows of the grid.
 //!
 //! A step needs the direction of search along the columns, and two sums over all ranks. The
-//! direction is a combination of the residual and the last direction. So ranks keep the directions
-//! of their columns, gather the new residual while its square is summed up, and combine both with
-//! the operations that its owners use. Over a wide area a step takes two crossings in place of
-//! three, and all numbers have the same bits.
+//! direction is a combination of the residual and the last direction. So each rank keeps the
+//! direction of its columns, gathers the new residual while its square is summed up, and combines
+//! the two by the same operations as the owners of the elements. A step then crosses the wide area
+//! twice instead of three times, and all numbers have the same bits.
 
 use super::class::{Check, ProblemClass};
 use super::exchange;
@@ -69,8 +69,8 @@ impl Cg {
         exchange::add(&self.grid, world, &products).await
     }
 
-    /// Solves `A z = x`, approximately. Returns the part of this rank of the square of the
-    /// residual, too.
+    /// Solves `A z = x`, approximately. Also returns this rank's part of the square of the
+    /// residual.
     async fn solve(&self, world: &Comm) -> Result<(Vec<f64>, f64), RankError> {
         let mut z = vec![0.0; self.x.len()];
         let (mut r, mut p) = (self.x.clone(), self.x.clone());

@@ -32,11 +32,8 @@ impl ProblemClass {
 /// A computed value beside the published one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Check {
-    /// What it is.
     pub(super) name: String,
-    /// The computed value.
     pub(super) found: f64,
-    /// The published value.
     pub(super) published: f64,
     /// The largest relative difference.
     pub(super) tolerance: f64,

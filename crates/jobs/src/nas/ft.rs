@@ -107,7 +107,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Charges the time of transforms along one axis. Called where a transform ends, so that the
-    /// exchange between two of them begins at its time.
+    /// exchange that follows begins at that time.
     fn charge(&self, points: usize) {
         self.world.charge(POINT_COST * points as u32);
     }

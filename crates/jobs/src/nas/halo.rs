@@ -33,7 +33,8 @@ pub(super) async fn fetch(
             wanted.entry(owner).or_default().push(plane);
         }
     }
-    // All begin to arrive at once: long ones are sent when they are asked for.
+    // All receives begin at once, because a long message is sent only when its receiver asks for
+    // it.
     let arriving = wanted.keys().map(|owner| world.irecv::<f64>(*owner, 0));
     let arriving = arriving.collect::<Result<Vec<_>, _>>()?;
     let arrived = wait_all(arriving).await?;

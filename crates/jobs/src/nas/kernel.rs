@@ -1,4 +1,4 @@
-//! What the kernels have in common: timed iterations, between which their ranks may move.
+//! The common parts of the kernels: timed iterations, between which their ranks may move.
 
 use super::class::{Check, ProblemClass};
 use crate::rank_clock::clock;
@@ -11,19 +11,18 @@ use std::collections::BTreeSet;
 pub(super) trait Kernel: Serialize + DeserializeOwned + Send + 'static {
     const NAME: &'static str;
 
-    /// Number of iterations.
     fn iterations(class: ProblemClass) -> u32;
 
     /// Operations of the timed part, as NPB counts them, in millions.
     fn mega_operations(class: ProblemClass) -> f64;
 
-    /// Makes what is not timed.
+    /// Does the work before the timed part.
     fn prepare(
         world: &Comm,
         class: ProblemClass,
     ) -> impl Future<Output = Result<Self, RankError>> + Send;
 
-    /// Does what is timed before the first iteration.
+    /// Does the timed work before the first iteration.
     fn start(&mut self, _world: &Comm) -> impl Future<Output = Result<(), RankError>> + Send {
         async { Ok(()) }
     }
@@ -35,7 +34,7 @@ pub(super) trait Kernel: Serialize + DeserializeOwned + Send + 'static {
         iteration: u32,
     ) -> impl Future<Output = Result<(), RankError>> + Send;
 
-    /// Does what is timed after the last iteration.
+    /// Does the timed work after the last iteration.
     fn end(&mut self, _world: &Comm) -> impl Future<Output = Result<(), RankError>> + Send {
         async { Ok(()) }
     }
@@ -46,20 +45,20 @@ pub(super) trait Kernel: Serialize + DeserializeOwned + Send + 'static {
         world: &Comm,
     ) -> impl Future<Output = Result<Vec<Check>, RankError>> + Send;
 
-    /// Goes back to where the kernel was after [`prepare`](Self::prepare).
+    /// Restores the state after [`prepare`](Self::prepare).
     fn reset(&mut self, world: &Comm);
 
-    /// Drops what the next iteration computes again, so that less moves.
+    /// Drops values that the next iteration computes again, so that a move transfers less.
     fn shrink(&mut self) {}
 }
 
-/// What all ranks do.
+/// The parameters that all ranks share.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) class: ProblemClass,
     /// Iterations between two migration points; 0 for none.
     pub(super) migrate_every: u32,
-    /// How often the kernel is run, one time after the other.
+    /// Number of times that the kernel is run, one after the other.
     pub(super) repeat: u32,
 }
 
@@ -71,9 +70,10 @@ pub(super) struct KernelRank<K: Kernel> {
     kernel: Option<K>,
     /// Number of times that the kernel has been run.
     repetition: u32,
-    /// Number of iterations that are done this time.
+    /// Number of completed iterations of this run.
     iteration: u32,
-    /// When the time began, in seconds. Between runs it goes on, since ranks may move there, too.
+    /// Time at which the first run began, in seconds. The time between runs counts too, since ranks
+    /// may move then.
     begin: f64,
 }
 
@@ -141,7 +141,7 @@ impl<K: Kernel> KernelRank<K> {
         Ok(false)
     }
 
-    /// Whether ranks may move after as many iterations.
+    /// Whether ranks may move after the iterations so far.
     fn is_due(&self) -> bool {
         let Plan { class, migrate_every, .. } = self.plan;
         let before = u64::from(self.repetition) * u64::from(K::iterations(class));
@@ -149,7 +149,7 @@ impl<K: Kernel> KernelRank<K> {
         migrate_every > 0 && done.is_multiple_of(u64::from(migrate_every))
     }
 
-    /// Comes to a migration point.
+    /// Returns the rank to be moved, without values that it can compute again.
     fn moves(mut self, mut kernel: K) -> Continuation<Self> {
         kernel.shrink();
         self.kernel = Some(kernel);
@@ -173,7 +173,7 @@ impl<K: Kernel> KernelRank<K> {
     }
 }
 
-/// Fails if a value is wrong, or there is none.
+/// Fails if a value is wrong, or if there are no values.
 fn check(checks: &[Check]) -> Result<(), RankError> {
     let wrong = checks.iter().filter(|check| !check.is_right());
     let wrong: Vec<&str> = wrong.map(|check| check.name.as_str()).collect();

@@ -65,7 +65,7 @@ impl Mg {
         let mut field = mg::random_field(first, points);
         let mut sign = 1.0;
         for _ in 0..2 {
-            // The largest of each rank, and of them the largest of all.
+            // The largest values of each rank, and then the largest of these.
             mg::sort_largest_first(&mut field);
             let mine = &field[..CHARGES.min(field.len())];
             let mut all = world.allgatherv(mine).await?.concat();
@@ -124,7 +124,7 @@ impl Mg {
         Ok(())
     }
 
-    /// Adds the solution of the next coarser level, between its points by their means.
+    /// Adds the solution of the next coarser level, interpolated by means between its points.
     async fn interpolate(&mut self, world: &Comm, level: usize) -> Result<(), RankError> {
         let fine = Shares { count: 1 << level, ranks: world.size() };
         let (lower, upper) = self.solution.split_at_mut(level);

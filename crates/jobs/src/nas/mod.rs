@@ -11,7 +11,7 @@
 //! - `mg`: a multigrid solver. Halos of neighbours, on all levels.
 //! - `ft`: a spectral solver. Transposes.
 //!
-//! What a rank computes between its messages is in [`gridspan_kernels::nas`].
+//! The computation of a rank between its messages is in [`gridspan_kernels::nas`].
 
 mod cg;
 mod class;

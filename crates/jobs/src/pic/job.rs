@@ -20,7 +20,7 @@ pub fn job(options: Options) -> Job {
         .restartable_main(async move |grid: Grid| run(&grid, &options).await)
 }
 
-/// What main remembers at a progress point.
+/// The state of main at a progress point.
 #[derive(Serialize, Deserialize)]
 struct Progress {
     plan: CloudPlan,

@@ -1,10 +1,10 @@
-//! What each rank gets of the mesh.
+//! The part of the mesh that each rank gets.
 //!
 //! The unknowns are at the nodes inside the square; those on the boundary have given values. The
-//! graph of the inner nodes and the edges between them is cut so that all parts have about as many
-//! entries of the matrix, and few edges are cut. An inner node belongs to one part. A part also has
-//! the triangles that touch its nodes, and copies of their other nodes: inner nodes of other parts,
-//! which are its ghosts, and nodes of the boundary.
+//! graph of the inner nodes and the edges between them is cut so that all parts have about the same
+//! number of entries of the matrix, and few edges are cut. An inner node belongs to one part. A
+//! part also has the triangles that touch its nodes, and copies of their other nodes: inner nodes
+//! of other parts, which are its ghosts, and nodes of the boundary.
 //!
 //! Inner nodes get new numbers, part by part, so that the nodes of a part have consecutive
 //! numbers. Those without a neighbour in another part come first: a rank computes their rows while
@@ -96,7 +96,7 @@ fn graph(mesh: &Mesh, inner: &[u32]) -> Result<Graph, String> {
     Graph::new(&loads, &edges).map_err(|error| error.to_string())
 }
 
-/// Where the nodes of a mesh are.
+/// The parts and the numbers of the nodes of a mesh.
 struct Numbering<'a> {
     mesh: &'a Mesh,
     /// The part of each node of the mesh; none for those on the boundary.

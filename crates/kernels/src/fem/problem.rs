@@ -39,7 +39,7 @@ pub enum Solution {
     Linear,
 }
 
-/// An equation with its solution. Of two components, Poisson's equation has the first.
+/// An equation with its solution. Poisson's equation uses the first of the two components.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem {
     /// The equation.

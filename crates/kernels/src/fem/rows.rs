@@ -25,7 +25,7 @@ pub struct MatrixRows {
     pub masses: Vec<f64>,
 }
 
-/// A triangle with what its shape functions have.
+/// A triangle with its area and the gradients on it.
 struct Element {
     area: f64,
     /// The gradients of the shape functions of the corners.

@@ -65,7 +65,7 @@ fn check_parts(mesh: &Mesh, parts: &[MeshPart]) {
         let expected: Vec<_> = part.ghosts.iter().map(|&ghost| owned[ghost as usize]).collect();
         assert_eq!(part.positions[ghosts], expected);
         assert!(part.positions[part.inner()..].iter().all(|&node| is_on_boundary(node)));
-        // What the neighbours send are the ghosts, in order.
+        // The neighbours send the ghosts, in order.
         let sent = part.neighbours.keys().flat_map(|&from| {
             let from = &parts[from as usize];
             from.neighbours[&rank].iter().map(|&own| from.first + own)

@@ -12,7 +12,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum MatterError {
     /// The numbers of positions and velocities differ.
-    #[error("{positions} coordinates and {velocities} parts of velocities make no particles")]
+    #[error("there are {positions} positions and {velocities} velocities; pass equal numbers")]
     Count {
         /// Number of positions.
         positions: usize,

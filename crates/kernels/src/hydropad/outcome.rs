@@ -29,8 +29,8 @@ pub struct End {
     pub digests: [u64; 2],
 }
 
-/// Largest deviation of particles from their exact positions, in cells, for a wave of at least some
-/// eight cells that has not broken yet.
+/// Largest deviation of particles from their exact positions, in cells, for a wave of at least
+/// about eight cells that has not broken yet.
 const ERROR_MAX: f64 = 0.25;
 
 impl HydroOutcome {

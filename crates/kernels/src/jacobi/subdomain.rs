@@ -65,8 +65,8 @@ impl Subdomain {
         new
     }
 
-    /// Makes again what has not moved with the rank: the sources, and the values of the boundary
-    /// among the next ones, which no sweep writes.
+    /// Computes again what has not moved with the rank: the sources, and the boundary among the
+    /// next values, which no sweep writes.
     pub fn settle(&mut self) {
         if self.next.len() != self.here.len() {
             let all = 0..self.here.len();

@@ -11,8 +11,8 @@ const BLOCK: &str = "gridspan block";
 /// Bytes of a number.
 const NUMBER_BYTES: usize = size_of::<f64>();
 
-/// Numbers that are serialised like `Numbers` of the runtime, of which messages consist otherwise.
-/// The name and the parameter are the same, too, because they are in the structure of a message.
+/// Numbers that are serialised like `Numbers` of the runtime, which other messages contain. This
+/// type has the same name and parameter, because both are in the structure of a message.
 pub(super) struct Numbers<T>(pub(super) Vec<T>);
 
 struct NumbersVisitor;

@@ -22,7 +22,7 @@ pub struct Keys {
     value_bits: u32,
 }
 
-/// What a rank knows after an iteration.
+/// The result of an iteration at one rank.
 #[derive(Clone, Debug)]
 pub struct Ranked {
     /// The values of which this rank has all keys.
@@ -156,7 +156,7 @@ impl Ranked {
         self.keys.len() as u32
     }
 
-    /// Number of keys smaller than this one, if this rank counts it.
+    /// Number of keys smaller than this one; `None` unless this rank counts the value before it.
     pub fn smaller(&self, key: u32) -> Option<u32> {
         let below = key.checked_sub(1)?;
         let at = below.checked_sub(self.values.start)? as usize;

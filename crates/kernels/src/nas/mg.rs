@@ -7,11 +7,11 @@ use crate::random::NasRandom;
 
 const SEED: u64 = 314_159_265;
 
-/// Weights of the shells around a point: of the operator.
+/// Weights of the operator, for each shell around a point.
 const OPERATOR: [f64; 4] = [-8.0 / 3.0, 0.0, 1.0 / 6.0, 1.0 / 12.0];
-/// Weights of the shells around a point: of the smoother of the smaller problems.
+/// Weights of the smoother of the smaller problems, for each shell around a point.
 pub const SMALL_SMOOTHER: [f64; 4] = [-3.0 / 8.0, 1.0 / 32.0, -1.0 / 64.0, 0.0];
-/// Weights of the shells around a point: of the smoother of the larger problems.
+/// Weights of the smoother of the larger problems, for each shell around a point.
 pub const LARGE_SMOOTHER: [f64; 4] = [-3.0 / 17.0, 1.0 / 33.0, -1.0 / 61.0, 0.0];
 /// Weights of the shells in a coarser point.
 const PROJECTION: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
@@ -38,7 +38,7 @@ pub fn negate(field: &mut [[f64; 2]]) {
     field.iter_mut().for_each(|point| point[0] = -point[0]);
 }
 
-/// `residual -= A solution`, which has copies of the planes next to its own.
+/// `residual -= A solution`. The solution has copies of the planes next to its own.
 pub fn subtract_operator(residual: &mut Planes, solution: &Planes) {
     let (extent, mut sums) = (solution.extent, Around::new(solution.extent));
     let rows = residual.values.chunks_exact_mut(extent).enumerate();
@@ -51,7 +51,7 @@ pub fn subtract_operator(residual: &mut Planes, solution: &Planes) {
     }
 }
 
-/// `solution += S residual`, which has copies of the planes next to its own.
+/// `solution += S residual`. The residual has copies of the planes next to its own.
 pub fn smooth(solution: &mut Planes, residual: &Planes, smoother: &[f64; 4]) {
     let (extent, mut sums) = (residual.extent, Around::new(residual.extent));
     for (at, row) in solution.values.chunks_exact_mut(extent).enumerate() {
@@ -76,8 +76,8 @@ pub fn project(coarse: &mut Planes, fine: &Planes) {
     }
 }
 
-/// Adds a level to the next finer one, between its points by their means. For fine planes `p`, the
-/// coarser level needs the planes around them.
+/// Adds a level to the next finer one, interpolated by means between its points. For fine planes
+/// `p`, the coarser level needs the planes around them.
 pub fn interpolate(fine: &mut Planes, coarse: &Planes) {
     let (extent, narrow) = (fine.extent, coarse.extent);
     let mut sums = vec![0.0; narrow];

@@ -64,7 +64,8 @@ impl RankGrid {
         self.elements_at(self.row, self.column)
     }
 
-    /// The number of a column of the matrix in the block of this rank, if it has it.
+    /// Returns a function that gives the number of a column of the matrix in the block of this
+    /// rank, or `None` if the block does not have it.
     pub fn column_in_block(&self) -> impl Fn(u32) -> Option<u32> + use<> {
         let grid = *self;
         let mut begins = vec![0];

@@ -16,7 +16,7 @@ fn an_exchange_becomes_two_actors_that_fire_in_each_round() {
     assert!(!trace.has_steps);
     let work = trace.work_by_actor();
     assert_eq!(work, [10e6, 15e6]);
-    // The last message of each is answered by nothing.
+    // The last message to each is not answered.
     let sends: usize = trace.firings.iter().map(|firing| firing.sends.len()).sum();
     assert_eq!(sends, 8);
     // Main sends to both, and then waits for all.
@@ -74,6 +74,6 @@ fn causes_that_wait_for_each_other_are_refused() {
             cause.span = Some(span.number);
         }
     }
-    // All those on the first PE come before what they wait for.
+    // All spans on the first PE come before their causes.
     assert_eq!(build(&recording).err(), Some(ForecastError::Sampled { percent: 50 }));
 }

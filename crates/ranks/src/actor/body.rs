@@ -26,7 +26,7 @@ impl<P: RankProgram> Body<P> {
         Self { run: Some(run), wakeup: Wakeup::new(), tasks: Vec::new() }
     }
 
-    /// Polls what was woken. Returns whether anything was, and the end of the run.
+    /// Polls the futures that were woken. Returns whether any was, and the end of the run.
     pub(super) fn poll(&mut self) -> (bool, Option<End<P>>) {
         let (mut is_woken, mut end) = (false, None);
         if let Some(run) = &mut self.run

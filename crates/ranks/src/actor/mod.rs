@@ -1,15 +1,15 @@
 //! The actor that runs one rank: delivers messages to it, and polls its futures.
 //!
 //! A handler delivers its message to the rank's state, polls the futures that this has woken, and
-//! sends what they have left in the outbox, until nothing is woken. So a PE runs its other ranks
+//! sends what they have left in the outbox, until no future is woken. So a PE runs its other ranks
 //! while one waits.
 //!
-//! Futures cannot be encoded. So an actor of a job on several nodes is not movable during a run: a
-//! strategy would otherwise plan moves that bring nothing, and take the size of a rank for that of
-//! its place. In a job on one node a balancer may move it at any time. Then it leaves its futures
-//! in the [`Parking`] of the node, carries their number, and takes them up again on the other PE.
-//! If the job has got another node meanwhile and the actor was moved there, it keeps its messages
-//! and asks to go back.
+//! Futures cannot be encoded. So an actor of a job on several nodes is not movable during a run:
+//! otherwise a strategy would plan useless moves, and take the small reference to the futures for
+//! the size of the rank. In a job on one node a balancer may move it at any time. Then it leaves
+//! its futures in the [`Parking`] of the node, carries their number, and takes them up again on the
+//! other PE. If a node has joined the job since and the actor was moved there, it keeps its
+//! messages and asks to go back.
 
 mod body;
 mod image;
@@ -90,13 +90,13 @@ pub(crate) struct RankActor<P: RankProgram> {
     spare_outbox: Vec<(u32, RankMessage)>,
     /// At rank 0: what ranks wait for, if nothing happens any more.
     stuck: BTreeMap<u32, Option<String>>,
-    /// At rank 0, once it was asked.
+    /// At rank 0, from the first request on.
     server: Option<Box<NameServer>>,
     /// The waits for the end of this rank.
     wait_for_end: Vec<Asker>,
-    /// Once ranks were looked at, which those of large jobs are not.
+    /// From the first look for deadlocks on. In large jobs ranks do not look.
     watch: Option<Box<WaitWatch>>,
-    /// At rank 0, once ranks were looked at.
+    /// At rank 0, from the first look on.
     detector: Option<Box<Detector>>,
 }
 
@@ -166,8 +166,8 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// Whether the futures of a run that is under way are here. Takes them up or asks to go back
-    /// where they are.
+    /// Takes up the futures of a run that is under way if they are on this node, and otherwise asks
+    /// to go back to them. Returns whether the actor can handle messages.
     fn is_complete(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let (node, pe) = (cx.node(), cx.pe());
         self.has_one_node = cx.layout().node_count() == 1;
@@ -178,7 +178,7 @@ impl<P: RankProgram> RankActor<P> {
         if parked.node != node {
             cx.migrate_to(parked.pe);
             if !std::mem::replace(&mut self.is_returning, true) {
-                // The PE may refuse it for want of room.
+                // The PE may have no room for it and refuse.
                 cx.send_after(RETURN_AFTER, &cx.me(), RankMessage::Return);
             }
             return false;
@@ -282,7 +282,7 @@ impl<P: RankProgram> RankActor<P> {
         self.begin(places.clone(), cx);
     }
 
-    /// Begins a run; a rank that has ended has come to its next migration point at once.
+    /// Begins a run. A rank that has ended arrives at its next migration point at once.
     fn begin(&mut self, places: Arc<Places>, cx: &mut Context<'_, Self>) {
         let Some(program) = cx.resource::<P>() else {
             cx.fail("the job of these ranks lacks their program");
@@ -295,7 +295,7 @@ impl<P: RankProgram> RankActor<P> {
         let limit = cx.resource::<EagerLimit>();
         self.local.with(|state| {
             state.now = cx.now();
-            // What it told in an earlier run no longer holds.
+            // What it reported in an earlier run no longer holds.
             state.changes += 1;
             state.eager_bytes = limit.map_or(state.eager_bytes, |limit| limit.bytes);
         });
@@ -318,7 +318,7 @@ impl<P: RankProgram> RankActor<P> {
             self.flush(None, cx);
             return;
         };
-        // The messages that came may have left others to send.
+        // The messages that came may have left others in the outbox.
         let mut may_send = true;
         loop {
             let (is_woken, end) = body.poll();
@@ -384,7 +384,7 @@ impl<P: RankProgram> RankActor<P> {
                 }
             }
             self.spare_outbox = outbox;
-            // Only what is delivered here leaves more to send.
+            // Only messages that are delivered here leave more in the outbox.
             if !has_delivered {
                 return;
             }
@@ -442,7 +442,7 @@ impl<P: RankProgram> RankActor<P> {
         is_running.then(|| self.local.with(|state| state.waits()))
     }
 
-    /// Collects what ranks wait for, at rank 0, and ends the job once all have told.
+    /// Collects what ranks wait for, at rank 0, and ends the job once all have reported.
     fn collect(&mut self, rank: u32, waits: Option<String>, cx: &mut Context<'_, Self>) {
         self.stuck.insert(rank, waits);
         if self.stuck.len() as u32 == self.size {

@@ -1,5 +1,5 @@
 //! What an actor does for other ranks: that of rank 0 serves the names of the run and spawns ranks,
-//! and each tells its end.
+//! and each reports its end.
 
 use super::{Life, RankActor};
 use crate::error::CallSite;
@@ -12,7 +12,7 @@ use gridspan_runtime::{Context, Ix1, PeId};
 use std::any::type_name;
 use std::sync::Arc;
 
-/// For the error of a list of another type, whose text is not used.
+/// The call site of the error for a list of another type, whose text is not used.
 const AT: CallSite = CallSite { call: "spawn", peer: None, tag: None, communicator: 0 };
 
 impl<P: RankProgram> RankActor<P> {
@@ -33,7 +33,7 @@ impl<P: RankProgram> RankActor<P> {
         self.answer(answers, cx);
     }
 
-    /// Inserts ranks. Their parents are answered once all of them have begun.
+    /// Inserts ranks. The parents get the answer once all of these have begun.
     fn spawn(
         &mut self,
         asker: Asker,

@@ -15,7 +15,7 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// Looks at this rank, and tells rank 0 if it waits. At rank 0, looks for a deadlock.
+    /// Looks at this rank, and reports to rank 0 if it waits. At rank 0, looks for a deadlock.
     pub(super) fn look(&mut self, cx: &mut Context<'_, Self>) {
         let (epoch, local) = (self.epoch(), &self.local);
         let watch = self.watch.get_or_insert_default();
@@ -31,12 +31,12 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// At rank 0: a rank has told whether it waits.
+    /// At rank 0: a rank has reported whether it waits.
     pub(super) fn note_wait(&mut self, rank: u32, state: WaitState) {
         self.detector.get_or_insert_default().note(rank, state);
     }
 
-    /// Sends markers to others, unless something has changed since this rank told that it waits.
+    /// Sends markers to others, unless something has changed since this rank reported its wait.
     pub(super) fn begin_flush(&mut self, flush: Flush, cx: &mut Context<'_, Self>) {
         let (round, rank) = (flush.round, self.local.rank);
         let ranks = cx.collection();
@@ -56,7 +56,7 @@ impl<P: RankProgram> RankActor<P> {
         self.end_flush(cx);
     }
 
-    /// Once all markers have come, tells rank 0 whether this rank waits as before.
+    /// Once all markers have come, reports to rank 0 whether this rank waits as before.
     fn end_flush(&mut self, cx: &mut Context<'_, Self>) {
         let complete = self.watch.as_mut().and_then(|watch| watch.complete());
         let Some((round, epoch)) = complete else { return };

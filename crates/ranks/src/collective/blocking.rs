@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 /// # Collective operations
 ///
 /// All ranks of the communicator call the same operations in the same order, with the same root
-/// and operator, and with data of equal types and, unless it is said otherwise, equal lengths. They
+/// and operator, and with data of equal types and, unless stated otherwise, equal lengths. They
 /// fail with [`RankError::TypeMismatch`] or [`RankError::WrongLength`] where a rank notices that
 /// others have given something else, and with [`RankError::NoSuchRank`] for a root that does not
 /// exist.
@@ -120,9 +120,9 @@ impl Comm {
 
     /// Adds the numbers of all ranks, element by element, without rounding before the end. All get
     /// the result, whose bits depend neither on the number of ranks nor on the order of the
-    /// numbers, as long as each is the same number. A rank adds up its own numbers with
-    /// [`ExactSum`](gridspan_runtime::ExactSum) where these bits should not depend on their
-    /// division, either.
+    /// numbers. They depend on the division of the numbers if a rank gives a sum of several
+    /// numbers: this sum is rounded, also if [`ExactSum`](gridspan_runtime::ExactSum) has computed
+    /// it.
     ///
     /// A sum that is sent has nine bytes, and eight more for each 53 bits that its terms span,
     /// which is rarely more than three times. Adding two sums takes six additions for each pair of
@@ -147,10 +147,10 @@ impl Comm {
         operation.complete(operation.allreduce_exact(numbers)).await
     }
 
-    /// Combines the numbers of all ranks, and leaves the first `counts[0]` elements of the result
-    /// to rank 0, and so on. The operator must combine element by element, since blocks are
-    /// combined separately. A rank sends about as many elements as it gives, divided over all
-    /// others.
+    /// Combines the numbers of all ranks, and gives the first `counts[0]` elements of the result to
+    /// rank 0, the next `counts[1]` to rank 1, and so on. The operator must combine element by
+    /// element, since blocks are combined separately. A rank sends about as many elements as it
+    /// gives, divided over all others.
     ///
     /// # Errors
     ///

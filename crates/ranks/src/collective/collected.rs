@@ -73,7 +73,7 @@ impl<'a, T: Element, O: Operator<T>> Partial<'a, T, O> {
         Err(RankError::WrongLength { at: self.at, found, expected: length })
     }
 
-    /// All that was collected, of each value only what `select` returns.
+    /// All parts that were collected, with only what `select` returns of each value.
     pub(super) fn selected(&self, select: impl Fn(&[T]) -> Vec<T>) -> Vec<Part> {
         let part = |(key, value): (&SegmentKey, &Vec<T>)| Part {
             key: keys::of_segment(*key),
@@ -87,7 +87,7 @@ impl<'a, T: Element, O: Operator<T>> Partial<'a, T, O> {
         self.segments.iter().next().map_or(0, |(_, value)| value.len())
     }
 
-    /// The result.
+    /// The result; an error if ranks are missing in it.
     pub(super) fn total(self) -> Result<Vec<T>, RankError> {
         let at = self.at;
         let reason = || "ranks are missing in the result".to_owned();

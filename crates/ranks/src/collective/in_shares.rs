@@ -81,7 +81,7 @@ impl Shares<'_> {
     }
 }
 
-/// The elements of a share, of a value with all of them.
+/// The elements of a share, cut from a value with all of them.
 fn cut<T: Copy>(all: &[T], range: Range<usize>) -> Vec<T> {
     all.get(range).unwrap_or_default().to_vec()
 }

@@ -16,7 +16,6 @@ use crate::request::go_on;
 use crate::selector::TagSelector;
 use crate::tree::CommTree;
 
-/// A collective operation.
 pub(crate) struct Operation {
     pub(super) comm: Comm,
     number: u32,
@@ -41,8 +40,8 @@ impl Operation {
         self.comm.rank()
     }
 
-    /// Completes an operation that the rank waits for, and lets the PE send what it has left: what
-    /// the rank computes next would delay the ranks below it in the tree.
+    /// Completes an operation that the rank waits for. Lets the PE send the rank's messages before
+    /// the rank computes, since the ranks below it in the tree wait for them.
     pub(super) async fn complete<T>(
         &self,
         run: impl Future<Output = Result<T, RankError>>,

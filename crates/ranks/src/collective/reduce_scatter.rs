@@ -21,7 +21,7 @@ use crate::packet::Part;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Where the blocks of some ranks are in a vector that has no others.
+/// The places of the blocks of some ranks in a vector of these blocks alone.
 struct Blocks {
     ranges: BTreeMap<u32, Range<usize>>,
     length: usize,

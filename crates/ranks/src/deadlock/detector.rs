@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Largest number of pairs of ranks whose channels are flushed. Larger deadlocks are mostly of all
-/// ranks, which main notices.
+/// Largest number of pairs of ranks whose channels are flushed. A larger deadlock is mostly one of
+/// all ranks, which main notices.
 const PAIRS_MAX: usize = 20_000;
-/// Time after which the first round without all its answers is given up. It doubles each time: ranks
-/// that compute for long answer late.
+/// Time after which the detector gives up the first round that lacks answers. It doubles each time:
+/// ranks that compute for long answer late.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// Number of times that it doubles at most.
 const DOUBLINGS_MAX: u32 = 6;
 
-/// A request to a rank: to flush its channels to others, if it still waits as it has told.
+/// A request to a rank: to flush its channels to others, if it still waits as reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flush {
     pub(crate) round: u64,
-    /// The number of the rank's changes when it told that it waits; `None` if it has ended.
+    /// The number of the rank's changes when it reported its wait; `None` if it has ended.
     pub(crate) epoch: Option<u64>,
     /// The ranks with which it exchanges markers.
     pub(crate) peers: Vec<u32>,
@@ -40,7 +40,7 @@ struct Suspicion {
     since: Time,
 }
 
-/// What ranks have told about their waits.
+/// What ranks have reported about their waits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Detector {
     states: BTreeMap<u32, WaitState>,
@@ -64,13 +64,13 @@ pub(crate) enum Verdict {
 }
 
 impl Detector {
-    /// A detector for the next run. It goes on to number rounds, so that none takes late markers of
-    /// this run for its own.
+    /// A detector for the next run. It continues the numbers of the rounds, so that it takes no
+    /// late marker of this run for one of its rounds.
     pub(crate) fn of_next_run(&self) -> Self {
         Self { last_round: self.last_round, ..Self::default() }
     }
 
-    /// A rank has told whether it waits.
+    /// A rank has reported whether it waits.
     pub(crate) fn note(&mut self, rank: u32, state: WaitState) {
         self.is_changed = true;
         match state {
@@ -140,8 +140,8 @@ impl Detector {
         Verdict::Flush(flushes)
     }
 
-    /// A rank has flushed its channels, and waits as before, for what the text says; or it does not
-    /// wait as before.
+    /// A rank has flushed its channels. It waits as before, for what the text says; without a text
+    /// it does not wait as before.
     pub(crate) fn answered(
         &mut self,
         (round, rank): (u64, u32),
@@ -153,7 +153,7 @@ impl Detector {
             return Verdict::Open;
         }
         let Some(waits) = waits else {
-            // The others may be in a deadlock without this rank, which tells its next wait.
+            // The others may be in a deadlock without this rank, which reports its next wait.
             let told = suspicion.flushes.get(&rank).and_then(|flush| flush.epoch);
             if self.states.get(&rank).is_some_and(|state| state.epoch() == told) {
                 self.states.remove(&rank);

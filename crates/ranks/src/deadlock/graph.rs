@@ -1,8 +1,8 @@
 //! The graph of ranks that wait for each other, and the ranks in it that none can wake.
 //!
 //! A rank that waits has an edge to each rank that can end its wait. It may need only one of them,
-//! as a receive from any source does, so it goes on as long as one of its edges leads, over others,
-//! to a rank that runs. The ranks without such a way are in a deadlock: for waits with one edge
+//! as a receive from any source does. So it can go on as long as a path over its edges leads to a
+//! rank that runs. The ranks without such a path are in a deadlock: for waits with one edge
 //! each, those that lead to a cycle or to a rank that has ended; for others, those that lead to a
 //! knot only (Holt, "Some deadlock properties of computer systems", 1972; Chandy, Misra and Haas,
 //! "Distributed deadlock detection", 1983, on the communication model).
@@ -33,7 +33,7 @@ impl WaitState {
     }
 }
 
-/// The ranks of those that wait which no rank can wake, ever. A rank that is not listed runs.
+/// The waiting ranks that no rank can ever wake. A rank that is not listed runs.
 pub(crate) fn stuck(states: &BTreeMap<u32, WaitState>) -> BTreeSet<u32> {
     let known: Vec<u32> = states
         .iter()
@@ -70,16 +70,16 @@ pub(crate) fn stuck(states: &BTreeMap<u32, WaitState>) -> BTreeSet<u32> {
     left
 }
 
-/// The ranks that wait, by those for which they wait.
+/// The waiting ranks, by the ranks for which they wait.
 #[derive(Default)]
 struct Waiters<'a> {
     /// Those that wait for few ranks.
     of: BTreeMap<u32, Vec<u32>>,
-    /// Those that wait for many, of which each is taken once.
+    /// Those that wait for many, each with these ranks.
     wide: Vec<(u32, &'a [Run])>,
 }
 
-/// Largest number of ranks for which a rank is listed with each of them.
+/// Largest number of ranks that count as few.
 const FEW: u32 = 4;
 
 impl<'a> Waiters<'a> {
@@ -157,7 +157,7 @@ mod tests {
             ], 0..12),
         ) {
             let runs = |rank: u32| states.get(&rank).is_none_or(|state| *state == WaitState::Runs);
-            // A way of any length, found by as many steps as there are ranks.
+            // A path of any length, found by as many steps as there are ranks.
             let mut reach: BTreeSet<u32> = (0..20).filter(|rank| runs(*rank)).collect();
             for _ in 0..20 {
                 for (rank, state) in &states {

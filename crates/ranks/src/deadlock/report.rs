@@ -3,7 +3,7 @@
 /// Largest number of ranks that a deadlock names.
 const NAMED_MAX: usize = 32;
 
-/// Names the ranks of a deadlock, and what each waits for, after a clause that says which it is.
+/// Names the ranks of a deadlock and what each waits for, after the clause `deadlock`.
 pub(crate) fn text<'a>(
     deadlock: &str,
     waits: impl Iterator<Item = (&'a u32, &'a String)> + Clone,

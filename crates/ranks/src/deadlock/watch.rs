@@ -1,4 +1,4 @@
-//! The part of the detector at each rank, which tells when it waits, and flushes its channels.
+//! The part of the detector at each rank: reports when the rank waits, and flushes its channels.
 
 use super::detector::Flush;
 use super::graph::WaitState;
@@ -6,7 +6,7 @@ use crate::runs::Run;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Number of looks in a row at which a rank must not have changed before it tells that it waits.
+/// Number of looks in a row at which a rank must not have changed before it reports its wait.
 const UNCHANGED_LOOKS: u32 = 2;
 
 /// What a rank remembers about its waits.
@@ -16,7 +16,7 @@ pub(crate) struct WaitWatch {
     epoch: Option<u64>,
     /// Number of looks since then at which nothing had changed.
     unchanged: u32,
-    /// What it has told rank 0.
+    /// What it has reported to rank 0.
     told: WaitState,
     /// The flush under way, and the ranks whose markers are missing.
     flush: Option<(Flush, BTreeSet<u32>)>,
@@ -25,8 +25,8 @@ pub(crate) struct WaitWatch {
 }
 
 impl WaitWatch {
-    /// Looks at the rank, once in each period: at the number of its changes, which is `None` if it
-    /// does not run. Returns what rank 0 is to be told.
+    /// Looks at the rank, once in each period. `epoch` is the number of its changes; `None` if it
+    /// does not run. Returns its state if rank 0 does not know it.
     pub(crate) fn look(
         &mut self,
         epoch: Option<u64>,

@@ -8,8 +8,7 @@ use std::ops::Deref;
 
 /// A communicator whose ranks have neighbours: those they receive from, and those they send to.
 ///
-/// A rank's [`site`](Comm::site) tells which neighbours are at other sites. Exchanges send to those
-/// first.
+/// [`site`](Comm::site) says which neighbours are at other sites. Exchanges send to those first.
 ///
 /// ```
 /// use gridspan::ranks::{self, NeighbourGraph};

@@ -10,7 +10,7 @@ use crate::p2p::wait::outcome;
 use crate::ticket::Ticket;
 use std::sync::Arc;
 
-/// A request under way. If the rank stops waiting, the request is taken back.
+/// A request under way. If the rank stops waiting, it withdraws the request.
 struct Asked<'a> {
     local: &'a Local,
     ticket: Ticket,

@@ -1,9 +1,9 @@
 //! Inter-communicators: two groups of ranks that send to each other.
 //!
-//! Each side has two communicators below it. One is for messages between two ranks: its ranks are
-//! those of the other group, and the rank itself bears its number in its own group, so that a
-//! message names its sender as its receiver knows it. The other has the ranks of both groups, for
-//! operations of all; its number is the next one.
+//! An inter-communicator uses two communicators. One is for messages between two ranks: its ranks
+//! are those of the other group, but this rank keeps the number that it has in its own group, so
+//! that a message names its sender as the receiver knows it. The other has the ranks of both
+//! groups, for operations of all; its number is the next one.
 
 mod asking;
 mod connect;
@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicU32;
 /// A group of ranks, to which this rank belongs, and another one, the remote group. Ranks send to
 /// ranks of the remote group and receive from them.
 ///
-/// It comes about by [`spawn`](Comm::spawn), by [`accept`](Comm::accept) and
+/// [`spawn`](Comm::spawn) makes one, and so do [`accept`](Comm::accept) and
 /// [`connect`](Comm::connect). It ends at the next migration point of its ranks, except for that of
 /// parents and their children, which [`children`](Comm::children) and [`parent`](Comm::parent)
 /// return in later runs, too.
@@ -59,7 +59,7 @@ use std::sync::atomic::AtomicU32;
 /// ```
 #[derive(Clone, Debug)]
 pub struct InterComm {
-    /// The remote group, whose messages with the own one are apart from all others.
+    /// The ranks of the remote group, for messages between two ranks.
     remote: Comm,
     /// Both groups.
     both: Comm,
@@ -155,7 +155,7 @@ impl InterComm {
     }
 
     /// The number of the site where a rank of the remote group lives, as of the last migration
-    /// point or, if it began since, of its begin.
+    /// point or, if the rank began later, as of then.
     pub fn site(&self, remote_rank: u32) -> Option<u32> {
         self.remote.site(remote_rank)
     }

@@ -1,4 +1,4 @@
-//! What ranks find by its name: services, and groups that gather.
+//! Services, and groups that gather, which ranks find by name.
 
 use super::asking::ask;
 use crate::comm::Comm;
@@ -81,7 +81,7 @@ impl Comm {
 
     /// Waits until `ranks` ranks of the run have called this with the same name, and returns a
     /// communicator of these, in the order of their [numbers](Self::world_rank). It does not matter
-    /// on which communicator a rank calls it. Then the name can be used for another group.
+    /// on which communicator a rank calls it. Afterwards the name is free for another group.
     ///
     /// ```
     /// use gridspan::ranks::{self, ops};
@@ -112,7 +112,7 @@ impl Comm {
         };
         places.learn(number, &[&group]);
         let gathered = self.part(group.ranks, number).ok_or(RankError::Cancelled { at })?;
-        // A number that its ranks agree on.
+        // The copy has a number that its ranks agree on.
         gathered.dup().await
     }
 

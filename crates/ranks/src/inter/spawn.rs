@@ -15,16 +15,16 @@ const SPAWNED_MAX: usize = 1 << 24;
 
 /// # Spawning
 ///
-/// Spawned ranks, the children, run the function or the struct of the job, in a world that is
-/// theirs; what a rank does may depend on whether it has a [`parent`](Self::parent). They come to
-/// migration points with all other ranks of the job, and a job ends when they have ended, too.
+/// Spawned ranks, the children, run the function or the struct of the job, in a world of their own;
+/// what a rank does may depend on whether it has a [`parent`](Self::parent). They come to migration
+/// points with all other ranks of the job, and the job ends only when they, too, have ended.
 /// Their results are dropped.
 ///
 /// Rank 0 of the job serves the requests of this section and the next two while no rank of its PE
 /// computes.
 impl Comm {
-    /// Starts `ranks` more ranks, and waits until they have begun. A collective operation, where
-    /// the arguments of rank 0 count.
+    /// Starts `ranks` more ranks, and waits until they have begun. A collective operation, in which
+    /// only the arguments of rank 0 count.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Comm {
 
     /// Starts a rank for each of the values, which have the type
     /// [`Rank::Init`](crate::Rank::Init), and waits until they have begun. A collective operation,
-    /// where the arguments of rank 0 count; others may give no values.
+    /// in which only the arguments of rank 0 count; others may give no values.
     ///
     /// ```
     /// use gridspan::prelude::*;

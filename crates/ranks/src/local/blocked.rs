@@ -4,8 +4,8 @@ use super::LocalState;
 use super::slots::Wait;
 use crate::runs::Run;
 
-/// Largest number of runs of ranks of which one can let a rank go on. More are seldom waited for at
-/// a time, and cost memory at the rank that looks for deadlocks.
+/// Largest number of runs of ranks that a rank lists as those it waits for. A rank seldom waits for
+/// more, and long lists cost memory at the rank that looks for deadlocks.
 const RUNS_MAX: usize = 64;
 
 impl LocalState {

@@ -3,7 +3,7 @@
 use crate::error::{CallSite, RankError};
 use serde::{Deserialize, Serialize};
 
-/// The bytes of an attached buffer, and those that messages take until they are received.
+/// The bytes of an attached buffer, and those that messages take until their data leave.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SendBuffer {
     attached: Option<usize>,
@@ -11,7 +11,6 @@ pub(crate) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Attaches a buffer.
     pub(crate) fn attach(&mut self, bytes: usize) -> Result<(), RankError> {
         if self.attached.is_some() {
             return Err(RankError::BufferAttached);

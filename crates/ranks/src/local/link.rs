@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// The inter-communicator between the ranks that have spawned others and those others, as one of
-/// them keeps it.
+/// The inter-communicator between ranks and those that they have spawned, as one of them keeps it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Link {
     /// The number of the communicator; the next one is that of both groups together.

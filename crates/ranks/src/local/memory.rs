@@ -7,7 +7,7 @@ use crate::packet::{Access, Answer};
 use std::any::Any;
 use std::collections::VecDeque;
 
-/// For errors that cannot occur: ranks check their accesses before they send them.
+/// The call site of errors that cannot occur: ranks check their accesses before they send them.
 const AT: CallSite =
     CallSite { call: "access to a window", peer: None, tag: None, communicator: 0 };
 
@@ -68,7 +68,6 @@ impl Window {
         Self { memory: Box::new(memory), locks: Locks::default() }
     }
 
-    /// The elements.
     pub(crate) fn values<T: Element>(&mut self) -> Option<&mut Vec<T>> {
         Some(&mut self.memory.as_any().downcast_mut::<Memory<T>>()?.values)
     }

@@ -1,8 +1,8 @@
 //! The state that a rank's actor shares with the communicators that the rank's code uses.
 //!
-//! Operations leave here what is to be sent and what is to be received; the actor delivers what has
-//! arrived, and sends. Nothing here sends, waits or reads a clock. The lock is never contended,
-//! since a rank's code runs only inside its actor.
+//! Operations leave messages and receives here; the actor sends the messages, and delivers those
+//! that arrive. Nothing here sends, waits or reads a clock. The lock is never contended, since a
+//! rank's code runs only inside its actor.
 
 mod blocked;
 pub(crate) mod buffer;
@@ -55,7 +55,7 @@ pub(crate) struct Sent {
     /// The receiver's number in the job.
     to: u32,
     label: Label,
-    /// The data, for an offer; a synchronous send has sent it.
+    /// The data of an offer; `None` for a synchronous send, which has sent its data.
     content: Option<Content>,
     /// The operation that waits for the end of the send.
     ticket: Option<Ticket>,
@@ -69,7 +69,7 @@ pub(crate) enum Begun<T> {
     Later(Ticket),
 }
 
-/// The messages that a rank has sent since its PE has turned to it. They leave when the rank waits.
+/// The messages that a rank has sent in this turn of its PE. They leave when the rank waits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
     /// Number of those to ranks of the same PE.
@@ -108,7 +108,7 @@ impl Local {
 /// The state of one rank.
 pub(crate) struct LocalState {
     rank: u32,
-    /// Number of changes of what the rank waits for, at least.
+    /// A number that grows with each change of what the rank waits for, and may grow without one.
     pub(crate) changes: u64,
     pub(crate) matcher: Matcher<Payload>,
     pub(crate) slots: Slots,
@@ -122,7 +122,7 @@ pub(crate) struct LocalState {
     watchers: Vec<Watcher>,
     /// Tasks to poll once the PE has handled other messages.
     resumed: Vec<Waker>,
-    /// Sends that end then, because their data leaves first.
+    /// Sends that end after that, too, because their data leaves first.
     leaving: Vec<Ticket>,
     /// Delays to begin, with their numbers.
     pub(crate) delays: Vec<(Duration, u64)>,
@@ -142,7 +142,7 @@ pub(crate) struct LocalState {
     /// Operations that wait until the buffer is empty.
     detaching: Vec<Ticket>,
     /// The receives that get the data of messages whose first receives were dropped, by the
-    /// generations of those.
+    /// generations of the first receives.
     redirected: BTreeMap<u64, Ticket>,
     /// Such messages whose data have come while the program holds them as matched messages.
     matched_with_data: BTreeMap<u64, Arrived<Payload>>,
@@ -150,7 +150,7 @@ pub(crate) struct LocalState {
     pub(crate) windows: BTreeMap<u32, Window>,
     /// Accesses of this rank that are not complete.
     accesses: BTreeMap<u32, Ticket>,
-    /// The groups that this rank was spawned by, or has spawned.
+    /// The groups that have spawned this rank, and those that it has spawned.
     pub(crate) links: Vec<Link>,
     /// Requests that were dropped before they were complete.
     pub(crate) abandoned: Vec<CallSite>,
@@ -207,21 +207,21 @@ impl LocalState {
         *(if is_near { near } else { far }) += 1;
     }
 
-    /// Whether a send that is complete lets the PE go on. A message to another PE leaves then. One
-    /// to the same PE would let its receiver run before the sender, which often waits next anyway,
-    /// so only the second one does.
+    /// Whether the rank lets the PE go on after a send that is complete. After a send to another PE
+    /// it does, so that the message leaves. After one to the same PE the receiver would run before
+    /// the sender, which often waits next anyway, so the rank does so only from the second one on.
     pub(crate) fn gives_way_after_send(&self) -> bool {
         self.turn.far > 0 || self.turn.near > 1
     }
 
-    /// Whether a receive of a message that is there lets the PE go on, so that what was sent before
-    /// leaves.
+    /// Whether the rank lets the PE go on before a receive of a message that is there, so that what
+    /// it has sent before leaves.
     pub(crate) fn gives_way_after_recv(&self) -> bool {
         self.turn.far > 0 || self.turn.near > 0
     }
 
-    /// Whether a collective operation that is complete lets the PE go on: messages that it has sent
-    /// to other PEs would otherwise leave only after the rank's next computation.
+    /// Whether the rank lets the PE go on after a collective operation that is complete: messages
+    /// of the operation to other PEs would otherwise leave only after the rank's next computation.
     pub(crate) fn gives_way_after_collective(&self) -> bool {
         self.turn.far > 0
     }
@@ -276,7 +276,7 @@ impl LocalState {
         ticket
     }
 
-    /// Takes a request to the name server back that the rank no longer waits for.
+    /// Withdraws a request to the name server, because the rank no longer waits for the answer.
     pub(crate) fn withdraw_request(&mut self, ticket: Ticket) {
         let asker = Asker { rank: self.rank, ticket };
         let request = Box::new(ServerRequest::Withdraw);

@@ -1,8 +1,8 @@
 //! The receives of a rank: messages that they get, give back, and leave to others.
 //!
-//! A long message was offered, and its data come once its receive has accepted it. If that receive
-//! is dropped meanwhile, the message goes back to its place in the order without its data, so that
-//! no later message overtakes it. The next receive that gets it waits for the same data.
+//! The sender offers a long message, and its data come once a receive has accepted it. If that
+//! receive is dropped meanwhile, the message goes back to its place in the order without its data,
+//! so that no later message overtakes it. The next receive that gets it waits for the same data.
 
 use super::slots::{Outcome, Wait};
 use super::{Begun, LocalState};
@@ -91,8 +91,8 @@ impl LocalState {
         }
     }
 
-    /// Gives a message to its receive. If that was dropped meanwhile, the message goes where it has
-    /// left its place.
+    /// Gives a message to its receive. If that was dropped meanwhile, the message goes to the
+    /// receive that has got it since, or to its place in the order.
     pub(super) fn end_receive(&mut self, receive: Ticket, arrived: Arrived<Payload>) {
         let left = self.slots.end(receive, Outcome::Message(arrived));
         let Some(Outcome::Message(arrived)) = left else { return };
@@ -106,7 +106,7 @@ impl LocalState {
         }
     }
 
-    /// Gives a message back that was matched and not received.
+    /// Gives back a message that was matched and not received.
     pub(crate) fn give_back(&mut self, mut arrived: Arrived<Payload>) {
         if let Load::Coming { to, .. } = arrived.message.load
             && let Some(with_data) = self.matched_with_data.remove(&to.generation)
@@ -157,7 +157,8 @@ impl LocalState {
         }
     }
 
-    /// Leaves the place of a message to others whose data are on their way to a dropped receive.
+    /// Returns a message to its place for other receives. Its data are on their way to a dropped
+    /// one.
     fn leave(&mut self, receive: Ticket, mut arrived: Arrived<Payload>) {
         let load = &mut arrived.message.load;
         match *load {

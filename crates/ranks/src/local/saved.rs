@@ -46,12 +46,12 @@ impl SavedState {
         })
     }
 
-    /// No state, of a rank whose state stays where it is.
+    /// An empty state, for a rank whose state stays where it is.
     pub(crate) fn empty(rank: u32) -> Self {
         Self { rank, ..Self::default() }
     }
 
-    /// The state to go on with.
+    /// The state with which the rank goes on.
     pub(crate) fn restored(self) -> Local {
         let local = Local::new(self.rank);
         local.with(|state| {

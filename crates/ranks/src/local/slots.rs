@@ -56,7 +56,7 @@ struct Slot {
     state: State,
 }
 
-/// The operations.
+/// The operations and their places.
 #[derive(Default)]
 pub(crate) struct Slots {
     slots: Vec<Slot>,
@@ -66,7 +66,6 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Adds an operation.
     pub(crate) fn add(&mut self, at: CallSite, wait: Wait) -> Ticket {
         self.generation += 1;
         let generation = self.generation;
@@ -89,7 +88,7 @@ impl Slots {
         (slot.generation == ticket.generation).then_some(slot)
     }
 
-    /// The operation at a place, for a receive that the matching engine knows by it.
+    /// The ticket of the operation at a place: the matching engine knows receives by their places.
     pub(crate) fn ticket(&self, slot: u32) -> Option<Ticket> {
         let generation = self.slots.get(slot as usize)?.generation;
         Some(Ticket { slot, generation })
@@ -138,7 +137,7 @@ impl Slots {
                 }
                 Poll::Pending
             }
-            // Only an outcome that was taken before leaves no operation.
+            // An operation is missing only if its outcome was taken before.
             _ => Poll::Ready(Outcome::Cancelled),
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Spawn {
     /// What each is built from: an encoded list.
     pub(crate) inits: Content,
     pub(crate) parents: PlacedRanks,
-    /// The links as the parents know them in this run. Rank 0 may not have begun it yet.
+    /// The links as the parents know them in this run. Rank 0 may not have begun the run yet.
     pub(crate) links: SiteLinks,
 }
 
@@ -46,17 +46,17 @@ pub(crate) enum ServerRequest {
     Unpublish {
         service: String,
     },
-    /// For the port of a service: at once, or once there is one.
+    /// Asks for the port of a service: at once, or once there is one.
     Lookup {
         service: String,
         waits: bool,
     },
-    /// For a group that connects to a port.
+    /// Asks for a group that connects to a port.
     Accept(RankPort, PlacedRanks),
-    /// For a group that accepts at a port.
+    /// Asks for a group that accepts at a port.
     Connect(RankPort, PlacedRanks),
-    /// For the group of this name, once it has this number of ranks. The asker lives at this site
-    /// and PE.
+    /// Asks for the group of this name, once it has this number of ranks. The asker lives at this
+    /// site and PE.
     Join {
         group: String,
         ranks: u32,

@@ -1,7 +1,7 @@
 //! The name server of a run of ranks: brings together ranks that do not know each other.
 //!
 //! It is a pure state machine, in the actor of rank 0, with which it moves and is stored. Ranks ask
-//! it, and it answers each request once, at once or later:
+//! it, and it answers each request once, immediately or later:
 //!
 //! - **Ports and services.** A group that accepts at a port and one that connects to it are paired,
 //!   each in the order of asking. A service is a name under which a port is published.
@@ -9,7 +9,7 @@
 //! - **Spawning.** It numbers the new ranks and chooses their PEs. It answers once all have begun,
 //!   so that no rank can come to the next migration point before they exist.
 //!
-//! It also numbers the communicators that come about in these ways. So two groups without a common
+//! It also numbers the communicators that are made in these ways. So two groups without a common
 //! rank need not agree on a number first. The numbers begin with [`SERVED_FROM`], which those that
 //! ranks agree on do not reach.
 
@@ -76,9 +76,9 @@ pub(crate) struct NameServer {
     /// The operations that wait for a service.
     lookups: BTreeMap<String, Vec<Asker>>,
     groups: BTreeMap<String, Gathering>,
-    /// By the first rank.
+    /// Spawned ranks that have not all begun, by the first of them.
     beginning: BTreeMap<u32, Beginning>,
-    /// How often a communicator was numbered.
+    /// Number of calls of `number` so far.
     numbered: u32,
 }
 

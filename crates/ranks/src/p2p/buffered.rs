@@ -36,8 +36,8 @@ impl Comm {
         self.local.with(|state| state.buffer.attach(bytes))
     }
 
-    /// Waits until all messages in the attached buffer are on their way, ends the permission, and
-    /// returns the number of bytes that were attached, or 0.
+    /// Waits until all messages in the attached buffer are on their way, detaches it, and returns
+    /// its number of bytes, or 0 if there is none.
     pub async fn detach_buffer(&self) -> usize {
         let at = self.at("detach_buffer");
         loop {
@@ -48,8 +48,8 @@ impl Comm {
         }
     }
 
-    /// Sends numbers, and completes at once: long ones stay in the attached buffer until they are
-    /// asked for.
+    /// Sends numbers, and completes at once: a long message stays in the attached buffer until a
+    /// receive asks for its data.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Comm {
         self.complete(begun).await
     }
 
-    /// Begins a [`bsend`](Self::bsend), which has ended then.
+    /// Begins a [`bsend`](Self::bsend), which completes at once.
     ///
     /// # Errors
     ///

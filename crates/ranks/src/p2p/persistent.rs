@@ -47,8 +47,7 @@ impl PersistentSend {
     }
 }
 
-/// A receive that can be begun again and again; see [`Comm::recv_init`], and [`PersistentSend`] for
-/// an example.
+/// A receive that can be begun again and again; see [`Comm::recv_init`].
 ///
 /// ```
 /// use gridspan::ranks::{self, ANY_SOURCE, ANY_TAG, PersistentRecv};
@@ -92,8 +91,8 @@ impl PersistentRecv {
 
 /// # Persistent requests
 impl Comm {
-    /// Prepares a [`send`](Self::send). MPI fixes the buffer here, too; here it is given at each
-    /// start, so that the program may use it in between.
+    /// Prepares a [`send`](Self::send). In MPI this fixes the buffer, too; here each start gives
+    /// it, so that the program may use it in between.
     ///
     /// # Errors
     ///

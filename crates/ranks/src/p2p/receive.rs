@@ -13,7 +13,7 @@ use crate::scope::Peers;
 use crate::selector::{Destination, SourceSelector, Status, TagSelector};
 use serde::de::DeserializeOwned;
 
-/// A receive that has begun; `None` from no rank.
+/// A receive that has begun; `None` if it is from no rank.
 type BegunReceive = Option<Begun<Arrived<Payload>>>;
 
 /// # Receiving
@@ -125,7 +125,7 @@ impl Comm {
     }
 
     /// Sends numbers to one rank and receives from another, in whatever order they are ready. If
-    /// its future is dropped, the send completes by itself, and the message stays for the next
+    /// the future is dropped, the send completes by itself, and the message stays for the next
     /// receive.
     ///
     /// ```
@@ -204,7 +204,8 @@ impl Comm {
         Ok((begun, at))
     }
 
-    /// The messages that a receive or a probe accepts, and who can send them; `None` from no rank.
+    /// The messages that a receive or a probe accepts, and the ranks that can send them; `None` if
+    /// it is from no rank.
     pub(super) fn wanted(
         &self,
         source: SourceSelector,

@@ -187,8 +187,7 @@ impl Comm {
         self.immediate(SendMode::Standard, Content::copied(numbers), to.into(), tag, "irsend")
     }
 
-    /// Begins a send. Returns whether the rank lets the PE go on if the send is complete already,
-    /// too.
+    /// Begins a send. Also returns whether the rank lets the PE go on even if the send is complete.
     pub(super) fn begin(
         &self,
         mode: SendMode,

@@ -14,7 +14,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// An operation under way; if it is dropped before its outcome was taken, it is forgotten.
+/// An operation under way. Dropping it before its outcome was taken forgets the operation.
 struct Waiting<'a> {
     local: &'a Arc<Local>,
     /// `None` before it has begun, and once its outcome was taken.
@@ -36,7 +36,7 @@ impl Waiting<'_> {
     }
 }
 
-/// Takes the outcome of an operation, which is then over, or notes whom to wake.
+/// Takes the outcome of an operation, which is then over, or keeps the waker.
 fn poll_outcome(
     state: &mut LocalState,
     ticket: &mut Option<Ticket>,
@@ -56,7 +56,7 @@ pub(crate) async fn outcome(local: &Arc<Local>, ticket: Ticket) -> Outcome {
 }
 
 /// Receives a message of one of `peers`, and waits for it. If the message is there, and the rank
-/// has sent others, lets the PE go on before.
+/// has sent others, lets the PE go on first.
 pub(super) async fn receive(
     local: &Arc<Local>,
     pattern: Pattern,
@@ -68,7 +68,7 @@ pub(super) async fn receive(
     let ticket = &mut waiting.ticket;
     let received = poll_fn(|cx| {
         local.with(|state| {
-            // Begins, and notes whom to wake, under one lock: this is the path of each message.
+            // Begins and keeps the waker under one lock, since each message takes this path.
             if let Some(peers) = not_begun.take() {
                 match state.receive(pattern, peers, at) {
                     Begun::Later(later) => *ticket = Some(later),

@@ -136,7 +136,7 @@ fn a_rank_that_stops_waiting_for_others_holds_up_none() {
                 assert!(matches!(select(accepting, delay).await, Either::Right(_)));
             }
             if me == 1 {
-                // The name server has heard of it when it answers.
+                // The answer comes after the withdrawal has reached the name server.
                 assert_eq!(world.lookup_name("none").await?, None);
             }
             world.barrier().await?;

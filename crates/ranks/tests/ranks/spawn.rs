@@ -147,7 +147,7 @@ fn children_spawn_children() {
                         children.send(&[depth + 1], child, 0).await?;
                     }
                 }
-                // The first rank of each generation tells how many there are below it.
+                // The first rank of each generation reports how many there are below it.
                 if world.rank() == 0 {
                     below = 2 + children.recv::<u32>(0, 1).await?.0[0];
                 }

@@ -18,8 +18,8 @@ use tracing::Instrument;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Interval between attempts to find a lost registry.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Largest number of times that a handshake is repeated after the other side gave it up. Under a
-/// flood, the other side replaces a handshake by another.
+/// Largest number of times that a client repeats a handshake that the other side gave up. In a
+/// flood of handshakes, the other side evicts the oldest.
 const HANDSHAKES_AGAIN_MAX: u32 = 8;
 /// Largest number of times that a call is sent again.
 const AGAIN_MAX: u32 = 3;

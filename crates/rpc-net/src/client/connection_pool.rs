@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time after which a server that was not reached is tried again; no request waits for it then.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Time for which a server that is gone and not listed is remembered, because windows that were
-/// mapped with it refer to it. Few heuristics take longer.
+/// Time for which the pool remembers a server that is gone and not listed, because windows that
+/// were mapped with it refer to it. Few heuristics take longer.
 const MEMORY: Duration = Duration::from_secs(600);
 /// Number in the card of a server that the registry does not list at the moment.
 const UNLISTED: u32 = u32::MAX;
@@ -24,7 +24,8 @@ const UNLISTED: u32 = u32::MAX;
 /// State of the connection to a server.
 #[derive(Clone)]
 enum Reach {
-    /// The server is being reached: for the first time, since this time, or again if `None`.
+    /// An attempt to reach the server is running: the first one, since this time, or a later one if
+    /// `None`.
     Coming(Option<Instant>),
     /// The last attempt to reach the server failed, at this time.
     Away(Instant),
@@ -39,8 +40,8 @@ struct Member {
     gone: Option<Instant>,
 }
 
-/// Servers by their numbers in this client. These numbers are not reused, while the registry's
-/// numbers start again when it is restarted.
+/// Servers by their numbers in this client. The client never reuses a number; the registry numbers
+/// its servers again when it restarts.
 #[derive(Default)]
 pub(crate) struct ConnectionPool {
     members: BTreeMap<u32, Member>,
@@ -208,7 +209,6 @@ impl ConnectionPool {
         there.map(|(number, member)| (*number, &member.listed))
     }
 
-    /// Closes all connections.
     pub(crate) fn close(&self) {
         for member in self.members.values() {
             if let Reach::There(contact, _) = &member.reach {

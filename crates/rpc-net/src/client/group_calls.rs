@@ -82,7 +82,7 @@ impl<S: ServerPool> GroupEvents for Calls<'_, '_, '_, S> {
     fn relayed(&mut self, data: DataId, bytes: Vec<u8>) {
         match Encoded::new(bytes) {
             Ok(value) => self.kept.offer(self.window.group(), self.window.version(data), value),
-            // A server that requests the value is told that it is missing.
+            // A server that requests the value learns that it is missing.
             Err(error) => tracing::warn!(%error, "cannot pass on"),
         }
     }

@@ -52,7 +52,6 @@ const NEWS: Duration = Duration::from_secs(2);
 const FIRST_NEWS: Duration = Duration::from_secs(30);
 /// Interval at which a group looks for a missing server.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The known servers.
 #[derive(Default)]
 struct KnownServers {
     server_list: ServerList,
@@ -70,8 +69,8 @@ fn other(error: &RemoteError) -> RpcError {
     }
 }
 
-/// Returns the error for a window that was mapped so slowly that a server which had left was
-/// forgotten.
+/// Returns the error for a window whose mapping took so long that the client has forgotten a server
+/// which had left.
 fn forgotten() -> RpcError {
     let reason = "a server had left long before its group was mapped; run the group again";
     RpcError::Other { reason: reason.to_owned() }
@@ -97,9 +96,9 @@ impl Remote {
         Mapper::to(self.clone())
     }
 
-    /// Maps the calls that `body` makes with a heuristic, and executes them, as [`Mapper::map`]
-    /// does. Measurements of functions are dropped afterwards: programs that map several groups
-    /// keep a [`mapper`](Self::mapper).
+    /// Uses a heuristic to map the calls that `body` makes, and executes them, as [`Mapper::map`]
+    /// does. Drops the measurements of functions afterwards: programs that map several groups keep
+    /// a [`mapper`](Self::mapper).
     ///
     /// # Errors
     ///
@@ -153,8 +152,8 @@ impl Remote {
         let patience = if is_enough { NEWS } else { FIRST_NEWS };
         let until = tokio::time::Instant::now() + patience;
         loop {
-            // A registry that has just restarted makes a client without known versions wait for its
-            // servers.
+            // A registry that has just restarted answers a request without versions only when its
+            // servers are back.
             let known = match is_enough {
                 true => self.known().server_list.known(),
                 false => KnownVersions::default(),

@@ -4,7 +4,6 @@ use crate::wire::messages::{KnownVersions, ListedServer, ServerUpdate};
 use gridspan_topology::LinkEstimate;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The listed servers.
 #[derive(Debug, Default)]
 pub(crate) struct ServerList {
     known: KnownVersions,

@@ -40,8 +40,8 @@ pub(crate) struct Candidate {
     pub(crate) contact: Contact,
 }
 
-/// A call in execution. When it is dropped, its servers drop its data, and do not start it if it
-/// waits.
+/// A call in execution. If this value is dropped, the servers drop the data of the call, and do not
+/// start the call if it waits.
 struct PendingCall<'a, M> {
     remote: &'a Remote,
     wanted: &'a Wanted,

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
-/// Age of the known servers from which a call requests them again.
+/// Age of the list of servers from which a call requests a new one.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Number of the next client; each client of this process has a different one.
@@ -25,11 +25,12 @@ static CLIENTS: AtomicU32 = AtomicU32::new(0);
 
 /// A client of the servers of a registry, created by [`Remote::rpc`]. It has the verbs that
 /// [`GridRpc`](gridspan_rpc::calls::GridRpc) has inside of a job, with the same handles and
-/// sessions. Requires a tokio runtime. Dropping it cancels running calls. The outcome of a session
-/// is kept until it is taken, or until the end of the client.
+/// sessions. Requires a tokio runtime. Dropping it cancels running calls. The client keeps the
+/// outcome of a session until the program takes it or drops the client.
 ///
-/// A call goes to the server with the smallest load from this client relative to its speed, among
-/// equal ones to the nearest, and to the next if that is lost, refuses or does not answer in time.
+/// A call goes to the server with the smallest load from this client relative to the server's
+/// speed, and to the nearest of equal ones. If that server is lost, refuses or does not answer in
+/// time, the call goes to the next.
 pub struct RemoteRpc {
     inner: Arc<Inner>,
 }
@@ -308,7 +309,7 @@ impl Tried<'_> {
             let limit = read();
             match tokio::time::timeout_at(limit, &mut executed).await {
                 Ok(executed) => return Some(executed),
-                // Another server has the call now, with its own timeout.
+                // Another server has the call now, and its timeout has begun.
                 Err(_) if read() > limit => {}
                 Err(_) => return None,
             }
@@ -432,7 +433,7 @@ impl RemoteRpc {
         Ok(Wanted { function, signature, arguments, results: O::COUNT as u32 })
     }
 
-    /// Starts a call (`grpc_call_async`), which continues whether or not it is waited for.
+    /// Starts a call (`grpc_call_async`), which continues even if the program does not wait for it.
     ///
     /// # Errors
     ///
@@ -463,7 +464,7 @@ impl RemoteRpc {
             let mut session = session;
             session.outcome = Some(inner.perform(&wanted, bound).await);
         };
-        // The spans of its orders are below that of the caller.
+        // The spans of the call's orders are children of the caller's span.
         let running = runtime.spawn(performed.in_current_span());
         let mut state = self.inner.state();
         match state.sessions.is_running(id) {
@@ -550,15 +551,21 @@ impl RemoteRpc {
         waited.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Waits until all sessions that are running now have ended (`grpc_wait_all`). Returns the
-    /// error of the oldest of them that failed, if any.
+    /// Waits until all sessions that are running now have ended (`grpc_wait_all`).
+    ///
+    /// # Errors
+    ///
+    /// The error of the oldest of these sessions that failed, if any.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
         self.wait_until(Until::All, |state| state.sessions.running()).await.map(drop)
     }
 
     /// Waits until any session has ended, and returns it (`grpc_wait_any`). A session that an
-    /// earlier wait has returned does not count, unless that wait was dropped. If there is no other
-    /// session, the error is [`RpcError::NoneCompleted`].
+    /// earlier wait has returned does not count, unless that wait was dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NoneCompleted`] if no other session exists.
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
         let waited = self.wait_until(Until::One, |state| state.sessions.unnamed()).await?;
         waited.ok_or(RpcError::NoneCompleted)

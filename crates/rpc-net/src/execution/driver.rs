@@ -44,7 +44,8 @@ struct Driver<'a, E> {
     execution: Execution,
 }
 
-/// An order that a server has: its time, and the sources from which its task fetches arguments.
+/// An order that a server has: the time at which it was sent, and the sources of the task's
+/// arguments.
 struct Ordered {
     at_s: f64,
     sources: BTreeMap<DataId, Endpoint>,
@@ -133,7 +134,7 @@ impl<E: GroupEvents> Driver<'_, E> {
                 self.order(attempt, (task, server), inputs.into_iter().collect());
             }
             DispatchCommand::Withdraw(attempt) => self.take_back(attempt),
-            // Here, servers fetch data.
+            // Servers of a registry fetch data; the client does not send it.
             DispatchCommand::Send { .. } => {}
             DispatchCommand::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
             DispatchCommand::Drop(data) => self.events.spent(data),
@@ -222,7 +223,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         self.given.insert(attempt, Ordered { at_s: self.now_s(), sources, going });
     }
 
-    /// Withdraws an attempt that is no longer needed. Its server notices.
+    /// Withdraws an attempt that is no longer needed. The server notices the end of the request.
     fn take_back(&mut self, attempt: AttemptId) {
         let Some(Ordered { at_s: start_s, going, .. }) = self.given.remove(&attempt) else {
             return;
@@ -259,7 +260,7 @@ impl<E: GroupEvents> Driver<'_, E> {
                     let (took_s, sizes) = (Some(times.end_s - times.start_s), times.sizes);
                     DispatchEvent::Done { attempt, took_s, sizes, fetched }
                 }
-                // Another server may do better.
+                // Another server may report correctly.
                 Err(reason) => DispatchEvent::Refused(attempt, reason),
             },
             Ok(Err(TaskError::Missing(missing))) => {

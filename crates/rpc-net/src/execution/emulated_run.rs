@@ -91,10 +91,10 @@ impl EmulatedRun {
         &self.servers
     }
 
-    /// Returns the platform of the servers for a mapping. Links are as measured; unmeasured ones
-    /// are as is usual for local networks and wide areas. Servers that did not reach each other are
-    /// marked as apart. Request the platform again before each execution, so that these servers do
-    /// not try again to reach each other.
+    /// Returns the platform of the servers for a mapping. Links are as measured; unmeasured links
+    /// have the usual values of local networks and wide areas. Servers that did not reach each
+    /// other are marked as apart. Request the platform again before each execution, so that these
+    /// servers do not try again to reach each other.
     pub fn platform(&self) -> Platform {
         let assumed = AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
         let platform = platform(&self.servers, &self.samples, &assumed, &|_| 1.0);

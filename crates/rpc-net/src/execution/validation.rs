@@ -6,7 +6,7 @@ use crate::wire::transfer::BYTES_MAX;
 
 /// Share of the time by which the clock of a server may be ahead of that of the client.
 const CLOCK_DRIFT: f64 = 0.01;
-/// Number of seconds by which it may be ahead in addition.
+/// Seconds by which the server's clock may be ahead in addition.
 const CLOCK_STEP_S: f64 = 1.0;
 
 /// Checks whether a task with `outputs` results, ordered `elapsed_s` seconds ago, can have been
@@ -17,7 +17,7 @@ pub(crate) fn check(times: &Times, outputs: usize, elapsed_s: f64) -> Result<(),
         return Err(format!("its server reports {} results, not {outputs}", sizes.len()));
     }
     if let Some(bytes) = sizes.iter().find(|bytes| **bytes > BYTES_MAX) {
-        return Err(format!("its server reports a result of {bytes} bytes, of {BYTES_MAX}"));
+        return Err(format!("its server reports a result of {bytes} bytes, above {BYTES_MAX}"));
     }
     let latest_s = elapsed_s * (1.0 + CLOCK_DRIFT) + CLOCK_STEP_S;
     let can_be = |start_s: f64, end_s: f64| 0.0 <= start_s && start_s <= end_s && end_s <= latest_s;
@@ -26,7 +26,7 @@ pub(crate) fn check(times: &Times, outputs: usize, elapsed_s: f64) -> Result<(),
     match ranges.find(|&(start_s, end_s)| !can_be(start_s, end_s)) {
         None => Ok(()),
         Some((start_s, end_s)) => Err(format!(
-            "its server reports execution from {start_s} s to {end_s} s, of {elapsed_s} s"
+            "its server reports times from {start_s} s to {end_s} s, {elapsed_s} s after the order"
         )),
     }
 }

@@ -17,8 +17,8 @@ const SERVERS_PER_AGE: u32 = 8;
 pub(crate) const LINKS_MAX: usize = 512;
 /// Largest round trip that is accepted from a server.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(3600);
-/// Number of intervals between two measurements of a link after which its bandwidth is measured
-/// again, if no transfer has shown it.
+/// Number of measurement intervals after which the bandwidth of a link is measured again, unless a
+/// transfer has shown it meanwhile.
 const RATE_AGES: u32 = 10;
 
 /// A link and its estimate.

@@ -7,7 +7,6 @@ use quinn::Connection;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// A route to a server.
 pub(crate) enum Route<C: Catalogue> {
     /// The server is in this process.
     Here(Arc<Executor<C>>),

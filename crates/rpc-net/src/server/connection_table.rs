@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// 4291, section 2.5.1).
 const NETWORK_BITS: u32 = 64;
 
-/// Connections by number, each with a value `W` by which it is closed.
+/// Connections by number, each with a value `W` that closes it.
 #[derive(Debug)]
 pub(crate) struct Connections<W> {
     entries: BTreeMap<u64, Entry<W>>,

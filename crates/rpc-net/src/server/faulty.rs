@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 
 /// Longest time that a test waits.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Less than the time after which a client gives up to connect to a server.
+/// Less than the time after which a client gives up connecting to a server.
 const CONNECTING: Duration = Duration::from_secs(8);
 const PLAYED: Function<(u64,), (u64,)> = Function::new("played", |(value,), _| Ok((value,)));
 const OTHER: Function<(u64,), (u64,)> = Function::new("other", |(value,), _| Ok((value,)));

@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 const POUR_BYTES_MAX: u64 = 16 << 20;
 const POUR_SEGMENT: &[u8] = &[0; 64 << 10];
 
-/// Reads a request, and claims its part of a budget. A request of any kind beyond the budget is
-/// answered with a refusal, so that the caller does not consider the server and its data lost.
+/// Reads a request, and claims its part of a budget. Refuses a request beyond the budget with an
+/// answer, whatever its kind, so that the caller does not consider the server and its data lost.
 pub(crate) async fn heard(
     (send, receive): (&mut SendStream, &mut RecvStream),
     budget: &Budget,

@@ -21,7 +21,6 @@ impl InFlight {
         Open(self.clone())
     }
 
-    /// Returns the number of open requests.
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }

@@ -24,15 +24,16 @@ const POUR_BYTES_MAX: u64 = 16 << 20;
 const POUR_GROWTH: u64 = 4;
 /// Time that a transfer must take to show a link's bandwidth.
 const TELLING: Duration = Duration::from_millis(50);
-/// Number of round trips that a transfer must take as well, because the connection does not know
-/// the bandwidth before.
+/// Number of round trips that a transfer must take as well, because a connection needs some of them
+/// to find out how much it may send.
 const ROUND_TRIPS_TO_TELL: u32 = 5;
 /// Number of bytes below which a transfer of data is not evaluated.
 const FLOW_BYTES_MIN: u64 = 256 << 10;
 /// Number of transfers of one size that must all take long enough; the fastest counts. A single one
 /// can be slow because one of the processes waited for a processor.
 const SLOW_TRANSFERS: u32 = 3;
-/// Time of a transfer from which it is not repeated, because no process waits that long.
+/// A transfer that takes longer is not repeated, because no process waits that long for a
+/// processor.
 const CERTAIN: Duration = Duration::from_secs(1);
 /// Time limit for the measurement of a link.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -12,7 +12,6 @@ use tokio::sync::OnceCell;
 /// the first.
 pub(crate) type Place = Arc<OnceCell<Claim>>;
 
-/// Data of groups.
 #[derive(Debug)]
 pub(crate) struct ObjectCache {
     groups: BTreeMap<u64, Group>,
@@ -43,7 +42,7 @@ impl ObjectCache {
         self.objects.may_use_disk(more)
     }
 
-    /// Starts a group. Nothing is kept of groups that have not started, or have ended.
+    /// Starts a group. The cache keeps nothing of groups that have not started, or have ended.
     pub(crate) fn begin(&mut self, group: u64) {
         self.groups.entry(group).or_insert_with(|| {
             self.count = self.count.wrapping_add(1);
@@ -88,7 +87,6 @@ impl ObjectCache {
         }
     }
 
-    /// Whether data exists.
     pub(crate) fn has(&self, group: u64, data: u32) -> bool {
         let place = self.groups.get(&group).and_then(|group| group.places.get(&data));
         place.is_some_and(|place| place.initialized())

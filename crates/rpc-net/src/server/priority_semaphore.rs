@@ -80,8 +80,8 @@ impl Drop for Permit {
             let Some(sender) = next else { return };
             match sender.send(Permit { semaphore: Some(semaphore.clone()) }) {
                 Ok(()) => return,
-                // The receiver no longer waits. Its permit must not look for the next one by
-                // recursion, because thousands of waits may be abandoned.
+                // The receiver no longer waits. The drop of its permit must not serve the next one
+                // by recursion, because thousands of waits may be abandoned.
                 Err(mut unused) => drop(unused.semaphore.take()),
             }
         }

@@ -46,8 +46,8 @@ pub struct ServeOptions {
 }
 
 /// Serves the functions of a catalogue until `end` receives a message, or its sender is dropped.
-/// `told` is called with the address of the registry: once it is open or, for a member, each time
-/// the process has joined it.
+/// Calls `told` with the address of the registry: once it is open or, for a member, each time the
+/// process has joined it.
 ///
 /// # Errors
 ///

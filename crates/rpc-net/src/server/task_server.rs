@@ -265,7 +265,7 @@ impl<C: Catalogue> TaskServer<C> {
         }
     }
 
-    /// Returns the arguments of a task, one after the other.
+    /// Returns the arguments of a task, concatenated.
     fn arguments(&self, order: &Order) -> Result<Vec<u8>, TaskError> {
         let mut arguments = Vec::new();
         for input in &order.inputs {

@@ -23,7 +23,6 @@ pub(crate) const WAITING_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 /// Number of bytes of a text that are taken from the network at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// A request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// List the servers.
@@ -49,15 +48,9 @@ pub(crate) enum Request {
     Task(Order),
     /// Send data of a group. The answer is a byte that states whether the data is here, and then
     /// the data, without JSON.
-    Give {
-        /// The group.
-        group: u64,
-        /// The data.
-        data: u32,
-    },
+    Give { group: u64, data: u32 },
     /// Free data of a group that is no longer needed.
     Free {
-        /// The group.
         group: u64,
         /// The data, as ranges of the first number and the number after the last.
         data: Vec<(u32, u32)>,
@@ -94,7 +87,6 @@ pub(crate) struct Order {
     pub(crate) group: u64,
     /// Priority: of the tasks that could start, the one with the lowest place starts first.
     pub(crate) place: u32,
-    /// The work.
     pub(crate) work: Work,
     /// The arguments, in order.
     #[serde(deserialize_with = "crate::wire::lists::bounded")]
@@ -129,7 +121,6 @@ pub(crate) struct Input {
     pub(crate) data: u32,
     /// Its size, in bytes.
     pub(crate) bytes: u64,
-    /// Its source.
     pub(crate) from: Source,
 }
 
@@ -140,7 +131,6 @@ pub(crate) enum Source {
     Client,
     /// A server.
     Server {
-        /// Its address.
         address: SocketAddr,
         /// Whether it is a daemon, and not a server that has joined one.
         is_registry: bool,
@@ -252,7 +242,6 @@ pub(crate) struct ServerUpdate {
     pub(crate) links: Vec<((u32, u32), LinkEstimate)>,
 }
 
-/// A response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Response {
     Servers(Vec<ListedServer>),
@@ -260,7 +249,7 @@ pub(crate) enum Response {
     /// The results in JSON, or the error.
     Called(Result<String, RpcError>),
     Joined,
-    /// The server may not join, for this reason.
+    /// The registry does not let the server join, for this reason.
     Refused(String),
     /// The call is cancelled, or the request is noted.
     Noted,
@@ -327,7 +316,6 @@ pub(crate) async fn read_message_after<T: DeserializeOwned>(
     Ok((read(&text)?, claim))
 }
 
-/// Parses a text.
 pub(crate) fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, RemoteError> {
     serde_json::from_slice(text).map_err(|error| RemoteError::Malformed(error.to_string()))
 }

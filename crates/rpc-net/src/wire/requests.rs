@@ -11,7 +11,6 @@ pub(crate) const OPEN_FIRST: u32 = 32;
 /// Number that may be open once more than half of [`OPEN_FIRST`] are; further requests wait.
 const OPEN_MAX: u32 = 1000;
 
-/// The requests of a connection.
 pub(crate) struct Requests<'a> {
     connection: &'a Connection,
     open: InFlight,

@@ -37,8 +37,8 @@ const INCOMING_MAX: usize = 1024;
 const INCOMING_BYTES: u64 = 16 << 10;
 /// Largest number of bytes of early packets that are kept for all of them.
 const INCOMING_BYTES_TOTAL: u64 = 1 << 20;
-/// Codes of QUIC with which one side refuses the other's certificate, among others of TLS (RFC
-/// 9001, section 4.8).
+/// Error codes of QUIC for TLS alerts (RFC 9001, section 4.8), such as those that refuse a
+/// certificate.
 const TLS_CODES: std::ops::Range<u64> = 0x100..0x200;
 
 /// Reason why a registry cannot be opened or reached.

@@ -92,7 +92,7 @@ pub(crate) async fn fetch(
     match first {
         [HERE] => take(&mut receive, bytes, true).await,
         [NOT_HERE] => Err(FetchError::Missing),
-        // This answers a request that exceeds the budget.
+        // The refusal of a request that exceeds the budget starts with another byte.
         _ => Err(FetchError::Broken),
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Two seconds until a silent server is lost, and some time to repeat its work.
 const COST_MAX: Duration = Duration::from_millis(2500);
-/// Number of attempts, of which one must keep to that: a busy machine delays some.
+/// Number of attempts, of which one must take at most [`COST_MAX`]: a busy machine delays some.
 const ATTEMPTS: u32 = 3;
 
 /// Maps tasks `fill` to the server `one`, and all others to another server.

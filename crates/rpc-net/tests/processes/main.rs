@@ -381,7 +381,7 @@ async fn a_waiting_caller_finds_the_next_registry() {
         grid.listed(|listed| listed[0].calls == 1).await;
         grid.registry = None;
         grid.registry = Some(Process::start("registry", &grid.token()));
-        // The server has found the registry, and the call has come to it once more.
+        // The server has found the registry, and has received the call again.
         grid.listed(|listed| listed.first().is_some_and(|server| server.calls == 1)).await;
         fs::write(&go, "").unwrap();
     };

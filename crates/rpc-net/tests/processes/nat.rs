@@ -13,8 +13,8 @@ use tokio::net::UdpSocket;
 /// Delay of packets from and to an address; `None` drops them.
 pub(crate) type Rule = Arc<dyn Fn(SocketAddr) -> Option<Duration> + Send + Sync>;
 
-/// The router of one server. Packets that the server sends to others, without a packet from them
-/// before, do not pass through it.
+/// The router of one server. Packets with which the server contacts another process first bypass
+/// the router.
 #[derive(Clone)]
 pub(crate) struct Nat {
     outside: Arc<UdpSocket>,

@@ -142,7 +142,7 @@ async fn a_dropped_wait_takes_no_session() {
     let grid = Grid::new(&["one"]);
     let rpc = grid.remote().rpc(&Config::default()).unwrap();
     within_limit(async {
-        // The wait is dropped before the session has ended, and after that.
+        // Drops the wait before the session has ended, and then after.
         for is_over in [false, true] {
             let (go, session) = held(&rpc, &grid, &format!("go-{is_over}"), 1).await;
             let mut any = Box::pin(rpc.wait_any());

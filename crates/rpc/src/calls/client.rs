@@ -13,8 +13,8 @@ use super::signature::Signature;
 use crate::block::{CALL_SEGMENT_BYTES, EncodedBlock};
 use crate::trace::{TraceContext, Waits, calling, client_span, context_of, within};
 use gridspan_runtime::{Member, Numbers, Reply};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::pin;
@@ -112,7 +112,8 @@ impl<I, O> Handle<I, O> {
 /// # });
 /// # driver::embedded::run(job, 2).unwrap();
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound = "")]
 pub struct CallSession<O> {
     owner: u32,
     id: SessionId,
@@ -147,6 +148,58 @@ impl<O> CallSession<O> {
 struct Open<C: Catalogue> {
     owner: u32,
     session_manager: Member<SessionManager<C>>,
+}
+
+/// A [`GridRpc`] in what main gives to [`Grid::progress`](gridspan_runtime::Grid::progress), beside
+/// its [services](crate::calls::ServicesRef).
+///
+/// ```
+/// # use gridspan_rpc::calls::*;
+/// # use gridspan_runtime::{CheckpointEvery, Checkpoints, Grid, Job, driver};
+/// # use serde::{Deserialize, Serialize};
+/// # const SQUARE: Function<u64, u64> = Function::new("square", |n, _| Ok(n * n));
+/// # struct Numbers;
+/// # impl Catalogue for Numbers {
+/// #     fn functions() -> Functions { Functions::new().with(&SQUARE) }
+/// # }
+/// #[derive(Serialize, Deserialize)]
+/// struct At {
+///     services: ServicesRef<Numbers>,
+///     client: ClientRef,
+///     /// The calls that are under way.
+///     calls: Vec<CallSession<u64>>,
+/// }
+///
+/// # async fn example(grid: &Grid) -> Result<(), RpcError> {
+/// let (client, calls) = match grid.restored::<At>().await? {
+///     Some(At { services, client, calls }) => {
+///         let services = Services::restored(grid, &services);
+///         (GridRpc::restored(&services, &client)?, calls)
+///     }
+///     None => {
+///         let services: Services<Numbers> = Services::on_all_pes(grid).await?;
+///         let mut client = GridRpc::new(&services);
+///         client.initialize(&Config::default())?;
+///         let square = client.handle(&SQUARE).await?;
+///         let calls = vec![client.call_async(&square, &3).await?];
+///         let (services, reference) = (services.reference(), client.reference()?);
+///         let at = At { services, client: reference, calls };
+///         grid.progress(&at).await?;
+///         (client, at.calls)
+///     }
+/// };
+/// assert_eq!(client.wait(&calls[0]).await?, 9);
+/// # Ok(())
+/// # }
+/// # let job = with_rpc::<Numbers>(Job::new("numbers")).main(async |grid: Grid| {
+/// #     example(&grid).await.map_err(|error| error.to_string().into())
+/// # });
+/// # let job = job.checkpoints(Checkpoints::every(CheckpointEvery::Points(1)));
+/// # driver::embedded::run(job, 2).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientRef {
+    owner: u32,
 }
 
 /// A client of servers. Dropping it [finalises](Self::finalize) it. The results of a session are
@@ -210,8 +263,42 @@ impl<C: Catalogue> GridRpc<C> {
     /// is ending.
     pub async fn finalize(&mut self) -> Result<(), RpcError> {
         self.ask(|reply| SessionMessage::Close(Some(reply))).await?;
-        self.open = None;
+        if let Some(open) = self.open.take() {
+            self.services.end_client(open.owner);
+        }
         Ok(())
+    }
+
+    /// A reference for [`Grid::progress`](gridspan_runtime::Grid::progress), with which a main that
+    /// begins again from the checkpoint [goes on](Self::restored) with this client and its calls.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotInitialized`] if the client is not initialised.
+    pub fn reference(&self) -> Result<ClientRef, RpcError> {
+        let owner = self.open()?.owner;
+        self.services.remember_client(owner);
+        Ok(ClientRef { owner })
+    }
+
+    /// The client of a checkpoint, in a main that begins again from there, with the
+    /// [services](Services::restored) of that checkpoint. Its calls go on, and each session gives
+    /// its result once; main remembers the [`CallSession`]s. Create handles again.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::Other`] if the client is not of these services, had ended by then, or was
+    /// restored before.
+    pub fn restored(services: &Services<C>, reference: &ClientRef) -> Result<Self, RpcError> {
+        let owner = reference.owner;
+        let session_manager = services.claim_client(owner).ok_or_else(|| {
+            let reason = format!(
+                "client {owner} is not one of the services' checkpoint, or was restored before; \
+                 remember the services and the client at the same progress point"
+            );
+            RpcError::Other { reason }
+        })?;
+        Ok(Self { services: services.clone(), open: Some(Open { owner, session_manager }) })
     }
 
     fn open(&self) -> Result<&Open<C>, RpcError> {
@@ -619,6 +706,7 @@ impl<C: Catalogue> Drop for GridRpc<C> {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
             open.session_manager.send(SessionMessage::Close(None));
+            self.services.end_client(open.owner);
         }
     }
 }

@@ -114,6 +114,13 @@ impl ServerDirectory {
         self.servers.remove(&number).map(|listed| listed.card)
     }
 
+    /// Records the present site of a server.
+    pub fn moved(&mut self, number: u32, site: u32) {
+        if let Some(listed) = self.servers.get_mut(&number) {
+            listed.card.site = site;
+        }
+    }
+
     /// The successor of a server that has left: a server that offers all of its functions, at the
     /// same site if possible. Both must send data to other servers; otherwise there is no
     /// successor. Successors are chosen one by one, each from the servers that are still listed, so
@@ -281,6 +288,23 @@ mod tests {
         directory.leave(0);
         let error = directory.find("f", 8, None, None).unwrap_err();
         assert_eq!(error, RpcError::NoServers);
+    }
+
+    #[test]
+    fn the_successor_of_a_server_is_at_its_site_as_the_sites_are_now() {
+        let mut directory = directory();
+        let left = directory.leave(0).unwrap();
+        let other = ServerCard { number: 2, name: "s2".to_owned(), site: 1, ..left.clone() };
+        directory.join(other);
+        assert_eq!(directory.successor(&left), Some(1));
+
+        directory.moved(1, 1);
+        directory.moved(2, 0);
+        // One that is not listed stays unlisted.
+        directory.moved(0, 0);
+
+        assert_eq!(directory.successor(&left), Some(2));
+        assert_eq!(directory.cards().len(), 2);
     }
 
     #[test]

@@ -16,6 +16,9 @@ impl<C: Catalogue> Server<C> {
     pub(super) fn group(&mut self, message: GroupMessage, cx: &mut Context<'_, Self>) {
         let Some(message) = self.pass_by(message.received(), cx) else { return };
         match message {
+            GroupMessage::Order(order) if self.is_outdated(order.attempt) => {
+                give_up(&order, "its job has gone on from a checkpoint since", cx);
+            }
             GroupMessage::Order(order) if self.store.is_over(order.group) => {
                 give_up(&order, "its group has ended", cx);
             }
@@ -55,6 +58,11 @@ impl<C: Catalogue> Server<C> {
                 }
             }
             GroupMessage::Handed(reply) => cx.reply(reply, ()),
+            GroupMessage::Resume(group, reply) => cx.reply(reply, self.store.resume(group)),
+            GroupMessage::TakeBack { group, data, reply } => {
+                self.store.take_back(group, &data);
+                cx.reply(reply, ());
+            }
             GroupMessage::Kept(reply) => cx.reply(reply, self.kept_bytes()),
         }
     }

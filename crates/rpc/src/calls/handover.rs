@@ -50,7 +50,7 @@ impl<C: Catalogue> Server<C> {
         }
         let has_come = |reply| ServerMessage::Group(GroupMessage::Handed(reply));
         // If the successor is lost meanwhile, the rest is lost with it.
-        cx.ask(&to, FOREVER, has_come, |_: Result<(), _>| ServerMessage::HandOn);
+        cx.ask_tagged::<Self, ()>(&to, FOREVER, 0, has_come);
     }
 
     /// Passes a message on to the successor, if there is one. Returns the message if this server
@@ -73,6 +73,7 @@ impl<C: Catalogue> Server<C> {
                 return None;
             }
             GroupMessage::Free { group, data } => self.store.free(*group, data),
+            GroupMessage::TakeBack { group, data, .. } => self.store.take_back(*group, data),
             // The successor has the orders.
             GroupMessage::End { group, floor } => drop(self.store.end(*group, *floor)),
             _ => {}

@@ -1,33 +1,102 @@
-//! The client-side record of the servers that were started and that left, and of running groups.
+//! The client-side record of the servers that were started and that left, of clients, and of
+//! running groups. A main that begins again from a checkpoint gets it back with its services.
 
 use gridspan_runtime::PeId;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 
+/// Number of restorations that attempts of orders tell apart; they are counted modulo this.
+const RESTORATIONS: u32 = 1 << 11;
+/// Number of attempts of orders between two restorations, as far as they are told apart.
+const ATTEMPTS: u32 = 1 << 20;
+
+/// The number before the first attempt of an order after this many restorations. It is below those
+/// of shared data. Servers drop orders from before the last restoration, for nobody waits for their
+/// outcome.
+pub(super) fn attempts_after(restorations: u32) -> u32 {
+    restorations % RESTORATIONS * ATTEMPTS
+}
+
 /// Servers, clients and groups of one set of services.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Membership {
-    started: BTreeMap<PeId, u32>,
+    /// Number of servers that were created with their group. Each is closed until it is started.
+    created: u32,
+    /// Servers below this number may be on another PE than that of their number.
+    placed: u32,
+    started: BTreeSet<u32>,
     /// Names of the servers that the registry has accepted.
     names: BTreeMap<u32, String>,
     /// Successor of each server that left; `None` if its data is lost.
     left: BTreeMap<u32, Option<u32>>,
+    /// Number of the next client.
     clients: u32,
+    /// Number of the next group.
     groups: u32,
-    going_on: BTreeSet<u32>,
+    /// Clients that have not ended, and whether main goes on with them if it begins again.
+    open_clients: BTreeMap<u32, bool>,
+    /// The same for groups.
+    going_on: BTreeMap<u32, bool>,
+    /// Number of times that main got this back.
+    restorations: u32,
+    /// Whether this is the record of the present run, and not that of a checkpoint.
+    #[serde(skip)]
+    is_present: bool,
+    /// Clients and groups from before the restoration with which main has not gone on yet.
+    #[serde(skip)]
+    unclaimed: [BTreeSet<u32>; 2],
     /// Number of servers that are handing over.
     handing_over: u32,
     /// Number of servers that have ever started to hand over.
     handed_over: u64,
+    #[serde(skip)]
     waiting: Vec<Waker>,
 }
 
 impl Membership {
-    /// Counts a server that starts on a PE; returns the number of earlier ones there.
-    pub(super) fn start(&mut self, pe: PeId) -> u32 {
-        let count = self.started.entry(pe).or_default();
-        *count += 1;
-        *count - 1
+    /// The record of services whose group of servers has this many members.
+    pub(super) fn new(created: u32) -> Self {
+        Self { created, is_present: true, ..Self::default() }
+    }
+
+    /// Makes the record of a checkpoint that of a main that begins again from there. Returns the
+    /// clients and the groups that main does not go on with. The record of the present run stays as
+    /// it is.
+    pub(super) fn restore(&mut self) -> [Vec<u32>; 2] {
+        if std::mem::replace(&mut self.is_present, true) {
+            return [Vec::new(), Vec::new()];
+        }
+        self.restorations = self.restorations.wrapping_add(1);
+        // The servers may have other PEs now.
+        self.placed = self.created;
+        self.handing_over = 0;
+        self.waiting.clear();
+        let both = [&self.open_clients, &self.going_on];
+        let those = |all: &BTreeMap<u32, bool>, goes_on: bool| -> Vec<u32> {
+            let those = all.iter().filter(|(_, is_remembered)| **is_remembered == goes_on);
+            those.map(|(number, _)| *number).collect()
+        };
+        let forgotten = both.map(|all| those(all, false));
+        self.unclaimed = both.map(|all| those(all, true).into_iter().collect());
+        forgotten
+    }
+
+    /// The number before the first attempt of an order.
+    pub(super) fn first_attempt(&self) -> u32 {
+        attempts_after(self.restorations)
+    }
+
+    /// Starts a server on a PE; returns its number, and whether it has to be inserted. In a job
+    /// with `pe_count` PEs, its home is this PE as well, so that messages to it pass through no
+    /// other PE.
+    pub(super) fn start(&mut self, pe: PeId, pe_count: u32) -> (u32, bool) {
+        let mut number = pe.0;
+        while number < self.placed || self.started.contains(&number) {
+            number += pe_count;
+        }
+        self.started.insert(number);
+        (number, number >= self.created)
     }
 
     /// Records the name of a server that joins.
@@ -46,23 +115,19 @@ impl Membership {
         named.map(|(number, _)| *number).find(|number| !self.left.contains_key(number))
     }
 
-    /// The numbers of all servers that were started, in a job with `pe_count` PEs.
-    pub(super) fn ever_started(&self, pe_count: u32) -> Vec<u32> {
-        let of_pe = |(pe, count): (&PeId, &u32)| {
-            let first = pe.0;
-            (0..*count).map(move |round| first + round * pe_count)
-        };
-        self.started.iter().flat_map(of_pe).collect()
+    /// The numbers of all servers that were started.
+    pub(super) fn ever_started(&self) -> Vec<u32> {
+        self.started.iter().copied().collect()
     }
 
-    /// The names of the servers that have not left, by number, in a job with `pe_count` PEs.
-    pub(super) fn standing_servers(&self, pe_count: u32) -> BTreeMap<u32, String> {
+    /// The names of the servers that have not left, by number.
+    pub(super) fn standing_servers(&self) -> BTreeMap<u32, String> {
         // A server that has not joined yet has no name.
         let name = |number: u32| {
             let name = self.names.get(&number).cloned();
             (number, name.unwrap_or_else(|| format!("server {number}")))
         };
-        let started = self.ever_started(pe_count).into_iter();
+        let started = self.started.iter().copied();
         started.filter(|number| !self.left.contains_key(number)).map(name).collect()
     }
 
@@ -114,22 +179,49 @@ impl Membership {
 
     /// Returns a new client number.
     pub(super) fn client(&mut self) -> u32 {
+        let client = self.clients;
         self.clients += 1;
-        self.clients - 1
+        self.open_clients.insert(client, false);
+        client
+    }
+
+    /// Main goes on with this client if it begins again.
+    pub(super) fn remember_client(&mut self, client: u32) {
+        self.open_clients.entry(client).and_modify(|is_remembered| *is_remembered = true);
+    }
+
+    /// Whether this client is from before the restoration, and main goes on with it now.
+    pub(super) fn claim_client(&mut self, client: u32) -> bool {
+        self.unclaimed[0].remove(&client)
+    }
+
+    /// Ends a client.
+    pub(super) fn end_client(&mut self, client: u32) {
+        self.open_clients.remove(&client);
     }
 
     /// Starts a group and returns its number.
     pub(super) fn begin(&mut self) -> u32 {
         let group = self.groups;
         self.groups += 1;
-        self.going_on.insert(group);
+        self.going_on.insert(group, false);
         group
+    }
+
+    /// Main goes on with this group if it begins again.
+    pub(super) fn remember_group(&mut self, group: u32) {
+        self.going_on.entry(group).and_modify(|is_remembered| *is_remembered = true);
+    }
+
+    /// Whether this group is from before the restoration, and main goes on with it now.
+    pub(super) fn claim_group(&mut self, group: u32) -> bool {
+        self.unclaimed[1].remove(&group)
     }
 
     /// Ends a group; returns the number below which all groups have ended.
     pub(super) fn end(&mut self, group: u32) -> u32 {
         self.going_on.remove(&group);
-        self.going_on.first().copied().unwrap_or(self.groups)
+        self.going_on.first_key_value().map_or(self.groups, |(first, _)| *first)
     }
 }
 
@@ -171,11 +263,66 @@ mod tests {
         assert_eq!((membership.named("same"), membership.named("other")), (Some(2), None));
     }
 
+    /// A record as a checkpoint has it.
+    fn stored(membership: &Membership) -> Membership {
+        postcard::from_bytes(&postcard::to_stdvec(membership).unwrap()).unwrap()
+    }
+
     #[test]
     fn servers_are_numbered_by_pe_and_round() {
-        let mut membership = Membership::default();
-        assert_eq!([PeId(1), PeId(1), PeId(3)].map(|pe| membership.start(pe)), [0, 1, 0]);
+        let mut membership = Membership::new(4);
+        let started = [PeId(1), PeId(1), PeId(3)].map(|pe| membership.start(pe, 4));
 
-        assert_eq!(membership.ever_started(4), [1, 5, 3]);
+        assert_eq!(started, [(1, false), (5, true), (3, false)]);
+        assert_eq!(membership.ever_started(), [1, 3, 5]);
+    }
+
+    #[test]
+    fn a_restored_main_starts_servers_under_new_numbers() {
+        let mut membership = Membership::new(4);
+        for pe in [PeId(1), PeId(1)] {
+            membership.start(pe, 4);
+        }
+
+        // Three PEs are left. Server 5, and all that were created, may be on any of them.
+        let mut membership = stored(&membership);
+        assert_eq!(membership.restore(), [Vec::<u32>::new(), Vec::new()]);
+
+        assert_eq!(
+            [2, 2, 1].map(|pe| membership.start(PeId(pe), 3)),
+            [(8, true), (11, true), (4, true)]
+        );
+        assert_eq!(membership.first_attempt(), ATTEMPTS);
+    }
+
+    #[test]
+    fn what_main_does_not_remember_is_given_up_at_a_restoration() {
+        let mut membership = Membership::default();
+        let clients = [(); 3].map(|()| membership.client());
+        let groups = [(); 3].map(|()| membership.begin());
+        membership.remember_client(clients[2]);
+        membership.remember_group(groups[0]);
+        membership.end_client(clients[0]);
+        membership.end(groups[1]);
+        // An ended one does not come back.
+        membership.remember_group(groups[1]);
+
+        let mut membership = stored(&membership);
+        let forgotten = membership.restore();
+
+        assert_eq!(forgotten, [vec![clients[1]], vec![groups[2]]]);
+        assert!(membership.claim_client(clients[2]) && membership.claim_group(groups[0]));
+        assert!(!membership.claim_client(clients[1]) && !membership.claim_group(groups[2]));
+        assert!(!membership.claim_group(groups[0]), "once");
+        // A checkpoint of the same run is restored once only.
+        assert_eq!(membership.restore(), [Vec::<u32>::new(), Vec::new()]);
+        assert_eq!(membership.first_attempt(), ATTEMPTS);
+        assert_eq!((membership.client(), membership.begin()), (3, 3));
+    }
+
+    #[test]
+    fn attempts_stay_below_those_of_shared_data() {
+        assert!((0..RESTORATIONS).all(|times| attempts_after(times) < (1 << 31) - ATTEMPTS + 1));
+        assert_eq!(attempts_after(RESTORATIONS), 0);
     }
 }

@@ -30,6 +30,11 @@
 //! segment of the arguments, after all others. The answer brings the first segment of the results,
 //! and the session manager requests the others.
 //!
+//! **Checkpoints.** All of these actors, their questions and the calls in their queues are part of
+//! a checkpoint. Main has no actor, so it remembers references of its services, its clients and its
+//! sessions. Servers keep their numbers on another number of PEs, and tell the registry their site.
+//! Clients and groups that main does not remember end.
+//!
 //! **End.** A client that is finalised or dropped cancels its calls. A server that leaves returns
 //! the calls in its queue, and hands its data for groups to another server.
 
@@ -52,7 +57,7 @@ mod sessions;
 mod signature;
 
 pub use catalogue::{CallForm, Catalogue, Functions};
-pub use client::{CallSession, GridRpc, Handle};
+pub use client::{CallSession, ClientRef, GridRpc, Handle};
 pub use config::Config;
 pub use directory::{Offer, ServerCard, ServerDirectory, not_offered};
 pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
@@ -61,18 +66,18 @@ pub use function::{CostError, Function, Work};
 pub use registry::Registry;
 pub use server::Server;
 pub(crate) use server::ServerMessage;
-pub use services::{ServerPlan, Services};
+pub use services::{ServerPlan, Services, ServicesRef};
 pub use session_manager::SessionManager;
 pub use sessions::{Over, SessionId, Sessions, Until, Waited};
 pub use signature::{SIGNATURE_BYTES_MAX, Signature};
 
 use gridspan_runtime::Job;
 
-/// Adds the actor types and the placement map that calls need to a job. Checkpoints leave these
-/// actors out: a main that begins again starts its [`Services`] again, and repeats the calls and
-/// groups since the progress point. While calls are under way, checkpoints are postponed.
+/// Adds the actor types and the placement map that calls need to a job. They are part of
+/// checkpoints, with the calls that are under way and the data of groups: a main that begins again
+/// goes on with the [`Services`], clients and groups whose references it remembers, and repeats the
+/// calls that it has made since the progress point.
 pub fn with_rpc<C: Catalogue>(job: Job) -> Job {
-    let job = job.transient::<Registry>().transient::<Server<C>>();
-    let job = job.transient::<SessionManager<C>>();
+    let job = job.actor::<Registry>().kept_group::<Server<C>>().actor::<SessionManager<C>>();
     job.placement(services::BESIDE_MAIN)
 }

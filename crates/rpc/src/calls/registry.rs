@@ -100,6 +100,13 @@ pub enum RegistryMessage {
         /// The time in seconds.
         took_s: f64,
     },
+    /// A server is at another site now: the job has gone on from a checkpoint.
+    Moved {
+        /// The server.
+        number: u32,
+        /// Its present site.
+        site: u32,
+    },
 }
 
 impl Actor for Registry {
@@ -168,6 +175,7 @@ impl Actor for Registry {
             RegistryMessage::Took { function, number, bytes, took_s } => {
                 self.directory.observe(&function, number, bytes, took_s);
             }
+            RegistryMessage::Moved { number, site } => self.directory.moved(number, site),
         }
     }
 }

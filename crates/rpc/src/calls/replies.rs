@@ -3,7 +3,7 @@
 use super::catalogue::Catalogue;
 use super::error::RpcError;
 use super::registry::RegistryMessage;
-use super::request::SessionMessage;
+use super::request::Asked;
 use super::server::{Answer, ServerMessage};
 use super::session_manager::{PendingCall, SessionManager};
 use super::sessions::SessionId;
@@ -12,7 +12,7 @@ use gridspan_runtime::{Context, Ix1, Numbers};
 
 impl<C: Catalogue> SessionManager<C> {
     /// Handles a server's answer to an attempt, or its timeout.
-    pub(super) fn answered(
+    pub(super) fn has_answered(
         &mut self,
         id: SessionId,
         attempt: u32,
@@ -79,20 +79,17 @@ impl<C: Catalogue> SessionManager<C> {
             let server = self.servers.at(Ix1(number as i32));
             for index in 1..count {
                 let take = move |reply| ServerMessage::Take(ticket, index, reply);
-                let taken = move |segment: Result<Option<_>, _>| {
-                    SessionMessage::Segment(id, attempt, index, segment.ok().flatten())
-                };
-                cx.ask(&server, self.timeout, take, taken);
+                let tag = self.question(Asked::Segment(id, attempt, index));
+                cx.ask_tagged(&server, self.timeout, tag, take);
             }
         }
-        self.arrived(id, attempt, 0, Some(first), cx);
+        self.take_segment((id, attempt), 0, Some(first), cx);
     }
 
     /// Handles a segment of the results, or its absence.
-    pub(super) fn arrived(
+    pub(super) fn take_segment(
         &mut self,
-        id: SessionId,
-        attempt: u32,
+        (id, attempt): (SessionId, u32),
         index: u32,
         segment: Option<Numbers<u8>>,
         cx: &mut Context<'_, Self>,

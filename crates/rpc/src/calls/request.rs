@@ -9,7 +9,7 @@ use super::sessions::{SessionId, Until, Waited};
 use super::signature::Signature;
 use crate::block::EncodedBlock;
 use crate::trace::TraceContext;
-use gridspan_runtime::{Numbers, Reply};
+use gridspan_runtime::{Numbers, Reply, TaggedAnswer};
 use serde::{Deserialize, Serialize};
 
 /// A call to make.
@@ -56,12 +56,12 @@ pub enum Caller {
 pub enum SessionMessage {
     /// Make a call.
     Begin(CallTarget, Caller),
-    /// The registry's answer; `None` if it did not answer.
-    Found(SessionId, Option<Result<Vec<Offer>, RpcError>>),
+    /// The registry's answer to the question of this number; `None` if it did not answer.
+    Found(u64, Option<Result<Vec<Offer>, RpcError>>),
     /// A server's answer to an attempt; `None` if it did not answer.
-    Answered(SessionId, u32, Option<Answer>),
+    Answered(u64, Option<Answer>),
     /// A further segment of the results of an attempt; `None` if it did not arrive.
-    Segment(SessionId, u32, u32, Option<Numbers<u8>>),
+    Segment(u64, Option<Numbers<u8>>),
     /// Asks whether a session has ended.
     Probe(SessionId, Reply<Result<(), RpcError>>),
     /// Asks for one of these sessions that has ended.
@@ -85,9 +85,52 @@ pub enum SessionMessage {
     /// Cancel a session and drop its results; answered once no server holds the call.
     GiveUp(SessionId, Reply<()>),
     /// A server no longer holds an attempt that it did not answer.
-    Released(SessionId, u32, Offer),
+    Released(u64),
     /// The client is finalised, or was dropped.
     Close(Option<Reply<()>>),
     /// Make a call of a client whose span has this context.
     BeginTraced(TraceContext, CallTarget, Caller),
+}
+
+/// What a session manager has asked a registry or a server. The question has a tag, so that it is
+/// part of checkpoints, and each answer comes once.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Asked {
+    /// The registry, for servers for the call of a session.
+    Servers(SessionId),
+    /// A server, for the results of an attempt.
+    Results(SessionId, u32),
+    /// A server, for a further segment of the results of an attempt.
+    Segment(SessionId, u32, u32),
+    /// A server, to no longer hold an attempt.
+    Release(SessionId, u32, Offer),
+}
+
+/// Number of kinds of questions; a tag is a multiple of it and the kind.
+const KINDS: u64 = 4;
+
+impl Asked {
+    /// The tag of the question of this number.
+    pub(super) fn tag(&self, number: u64) -> u64 {
+        let kind = match self {
+            Self::Servers(_) => 0,
+            Self::Results(..) => 1,
+            Self::Segment(..) => 2,
+            Self::Release(..) => 3,
+        };
+        number * KINDS + kind
+    }
+}
+
+impl SessionMessage {
+    /// The message of the answer to a question of an [`Asked`].
+    pub(super) fn of_answer(answer: TaggedAnswer) -> Self {
+        let number = answer.tag / KINDS;
+        match answer.tag % KINDS {
+            0 => Self::Found(number, answer.get().ok()),
+            1 => Self::Answered(number, answer.get().ok()),
+            2 => Self::Segment(number, answer.get::<Option<_>>().ok().flatten()),
+            _ => Self::Released(number),
+        }
+    }
 }

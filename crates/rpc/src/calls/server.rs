@@ -3,6 +3,7 @@
 use super::catalogue::{CallForm, Catalogue, Functions};
 use super::directory::ServerCard;
 use super::function::Work;
+use super::membership::attempts_after;
 use super::registry::{Registry, RegistryMessage};
 use super::signature::Signature;
 use crate::block::EncodedBlock;
@@ -10,7 +11,7 @@ use crate::group::Room;
 use crate::group::order::{Done, GroupMessage, Piece};
 use crate::group::store::Store;
 use crate::trace::{self, TraceContext};
-use gridspan_runtime::{Actor, ActorRef, Context, Ix1, Numbers, Reply, Time};
+use gridspan_runtime::{Actor, ActorRef, Context, Ix1, Numbers, Reply, TaggedAnswer, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
@@ -39,6 +40,10 @@ pub struct Server<C> {
     pub(super) pending: Option<Pending>,
     /// Whether a `Next` or `Report` message is under way.
     is_going: bool,
+    /// The registry that lists the server, once it has been opened.
+    registry: Option<ActorRef<Registry>>,
+    /// Number of checkpoints from which the job has gone on since the server exists.
+    restorations: u32,
     #[serde(skip)]
     functions: Option<Functions>,
     #[serde(skip)]
@@ -74,6 +79,8 @@ pub struct Opening {
     pub offers: Vec<String>,
     /// Space for the data of groups.
     pub room: Room,
+    /// The registry that will list the server.
+    pub registry: ActorRef<Registry>,
 }
 
 /// One attempt at one call of one client.
@@ -180,6 +187,8 @@ impl<C: Catalogue> Actor for Server<C> {
             handover: None,
             pending: None,
             is_going: false,
+            registry: None,
+            restorations: 0,
             functions: None,
             catalogue: PhantomData,
         }
@@ -189,6 +198,7 @@ impl<C: Catalogue> Actor for Server<C> {
         match message {
             ServerMessage::Open(opening, reply) => self.open(opening, reply, cx),
             ServerMessage::Register(registry) => {
+                self.registry = Some(registry);
                 let number = cx.index().0.unsigned_abs();
                 cx.send(&registry, RegistryMessage::Register(number, self.card.clone()));
             }
@@ -227,6 +237,25 @@ impl<C: Catalogue> Actor for Server<C> {
         }
     }
 
+    fn answered(_: TaggedAnswer) -> Option<ServerMessage> {
+        // The one question of servers: whether the successor has the last window of data.
+        Some(ServerMessage::HandOn)
+    }
+
+    /// The job has gone on from a checkpoint, for groups never move otherwise. Nobody waits for the
+    /// outcome of the orders of groups; main sends those again that it needs.
+    fn arrived(&mut self, cx: &mut Context<'_, Self>) {
+        self.restorations = self.restorations.wrapping_add(1);
+        drop(self.store.take_orders());
+        let (number, site) = (cx.index().0.unsigned_abs(), cx.site().0);
+        if let (Some(card), Some(registry)) = (&mut self.card, &self.registry)
+            && card.site != site
+        {
+            card.site = site;
+            cx.send(registry, RegistryMessage::Moved { number, site });
+        }
+    }
+
     fn heap_bytes(message: &ServerMessage) -> usize {
         match message {
             ServerMessage::Call(call) | ServerMessage::TracedCall(_, call) => {
@@ -241,8 +270,9 @@ impl<C: Catalogue> Actor for Server<C> {
 
 impl<C: Catalogue> Server<C> {
     fn open(&mut self, opening: Opening, reply: Reply<ServerCard>, cx: &mut Context<'_, Self>) {
-        let Opening { name, speed, is_direct, offers, room } = opening;
+        let Opening { name, speed, is_direct, offers, room, registry } = opening;
         self.store.furnish(room);
+        self.registry = Some(registry);
         let is_offered = |name: &String, _: &mut _| offers.is_empty() || offers.contains(name);
         let of_program = C::functions();
         let mut functions = of_program.signatures();
@@ -367,6 +397,11 @@ impl<C: Catalogue> Server<C> {
         let waiting = self.waiting.iter().map(|call| call.arguments.len());
         let results = self.results.values().map(|segment| segment.len());
         arriving.chain(waiting).chain(results).sum::<usize>() as u64 + self.store.bytes()
+    }
+
+    /// Whether an attempt of an order is from before the last restoration.
+    pub(super) fn is_outdated(&self, attempt: u32) -> bool {
+        attempt < attempts_after(self.restorations)
     }
 
     pub(super) fn is_open(&self) -> bool {

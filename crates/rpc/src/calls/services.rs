@@ -6,15 +6,17 @@ use super::directory::ServerCard;
 use super::error::RpcError;
 use super::membership::Membership;
 use super::registry::{Registry, RegistryMessage};
+use super::request::SessionMessage;
 use super::server::{Opening, Server, ServerMessage};
 use super::session_manager::{SessionManager, SessionManagerInit};
 use crate::group::Room;
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{
-    Collection, Grid, GridError, Ix1, Layout, Links, Member, PeId, Per, Placement, PlacementMap,
-    Reply, Time,
+    Collection, CollectionRef, Grid, GridError, Ix1, Layout, Links, Member, PeId, Per, Placement,
+    PlacementMap, Reply, Time,
 };
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
@@ -134,6 +136,82 @@ impl<C: Catalogue> Clone for Services<C> {
     }
 }
 
+/// [`Services`] in what main gives to [`Grid::progress`]. It is encoded as the services are at that
+/// time, also if the reference was taken before.
+///
+/// ```
+/// # use gridspan_rpc::calls::*;
+/// # use gridspan_runtime::{CheckpointEvery, Checkpoints, Grid, Job, driver};
+/// # const SQUARE: Function<u64, u64> = Function::new("square", |n, _| Ok(n * n));
+/// # struct Numbers;
+/// # impl Catalogue for Numbers {
+/// #     fn functions() -> Functions { Functions::new().with(&SQUARE) }
+/// # }
+/// # async fn example(grid: &Grid) -> Result<(), RpcError> {
+/// let restored = grid.restored::<(u64, ServicesRef<Numbers>)>().await?;
+/// let (first, services) = match restored {
+///     Some((first, reference)) => (first, Services::restored(grid, &reference)),
+///     None => (0, Services::on_all_pes(grid).await?),
+/// };
+/// let mut client = GridRpc::new(&services);
+/// client.initialize(&Config::default())?;
+/// let square = client.handle(&SQUARE).await?;
+/// for n in first..5 {
+///     grid.progress(&(n, services.reference())).await?;
+///     assert_eq!(client.call(&square, &n).await?, n * n);
+/// }
+/// # Ok(())
+/// # }
+/// # let job = with_rpc::<Numbers>(Job::new("numbers")).main(async |grid: Grid| {
+/// #     example(&grid).await.map_err(|error| error.to_string().into())
+/// # });
+/// # let job = job.checkpoints(Checkpoints::every(CheckpointEvery::Points(1)));
+/// # driver::embedded::run(job, 2).unwrap();
+/// ```
+pub struct ServicesRef<C: Catalogue> {
+    registries: CollectionRef<Registry>,
+    servers: CollectionRef<Server<C>>,
+    session_managers: CollectionRef<SessionManager<C>>,
+    membership: Arc<Mutex<Membership>>,
+}
+
+impl<C: Catalogue> Clone for ServicesRef<C> {
+    fn clone(&self) -> Self {
+        Self { membership: self.membership.clone(), ..*self }
+    }
+}
+
+/// A [`ServicesRef`] as it is encoded.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+struct StoredServices<C: Catalogue> {
+    registries: CollectionRef<Registry>,
+    servers: CollectionRef<Server<C>>,
+    session_managers: CollectionRef<SessionManager<C>>,
+    membership: Membership,
+}
+
+impl<C: Catalogue> Serialize for ServicesRef<C> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { registries, servers, session_managers, .. } = *self;
+        let membership = locked(&self.membership).clone();
+        StoredServices { registries, servers, session_managers, membership }.serialize(to)
+    }
+}
+
+impl<'de, C: Catalogue> Deserialize<'de> for ServicesRef<C> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let StoredServices { registries, servers, session_managers, membership } =
+            StoredServices::deserialize(from)?;
+        let membership = Arc::new(Mutex::new(membership));
+        Ok(Self { registries, servers, session_managers, membership })
+    }
+}
+
+fn locked(membership: &Mutex<Membership>) -> MutexGuard<'_, Membership> {
+    membership.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Converts an error of the grid; a timeout becomes [`RpcError::CommunicationFailed`].
 pub(super) fn from_grid(error: &GridError) -> RpcError {
     match error {
@@ -168,8 +246,42 @@ impl<C: Catalogue> Services<C> {
             registries,
             servers,
             session_managers,
-            membership: Arc::default(),
+            membership: Arc::new(Mutex::new(Membership::new(grid.layout().pe_count()))),
         })
+    }
+
+    /// A reference for [`Grid::progress`], with which a main that begins again from the checkpoint
+    /// [gets the services back](Self::restored).
+    pub fn reference(&self) -> ServicesRef<C> {
+        ServicesRef {
+            registries: self.registries.reference(),
+            servers: self.servers.reference(),
+            session_managers: self.session_managers.reference(),
+            membership: self.membership.clone(),
+        }
+    }
+
+    /// The services of a checkpoint, in a main that begins again from there, on any number of PEs.
+    /// Servers go with their PEs, and calls go on. Clients and groups that had no reference end
+    /// here. The reference stays one to these services.
+    pub fn restored(grid: &Grid, reference: &ServicesRef<C>) -> Self {
+        let [clients, groups] = locked(&reference.membership).restore();
+        let services = Self {
+            grid: grid.clone(),
+            registries: grid.collection(reference.registries),
+            servers: grid.collection(reference.servers),
+            session_managers: grid.collection(reference.session_managers),
+            membership: reference.membership.clone(),
+        };
+        for client in clients {
+            services.session_manager_of(client).send(SessionMessage::Close(None));
+            services.end_client(client);
+        }
+        let started = services.membership().ever_started();
+        for group in groups {
+            services.forget_group(group, started.iter().copied());
+        }
+        services
     }
 
     /// Starts a registry, and a server on every PE except that of `main` (which gets one if it is
@@ -194,7 +306,47 @@ impl<C: Catalogue> Services<C> {
     }
 
     fn membership(&self) -> MutexGuard<'_, Membership> {
-        self.membership.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.membership)
+    }
+
+    /// Main goes on with this client if it begins again.
+    pub(super) fn remember_client(&self, client: u32) {
+        self.membership().remember_client(client);
+    }
+
+    /// The session manager of a client from before the restoration, if main has not gone on with
+    /// the client yet.
+    pub(super) fn claim_client(&self, client: u32) -> Option<Member<SessionManager<C>>> {
+        self.membership().claim_client(client).then(|| self.session_manager_of(client))
+    }
+
+    /// Notes that a client has ended.
+    pub(super) fn end_client(&self, client: u32) {
+        self.membership().end_client(client);
+    }
+
+    fn session_manager_of(&self, client: u32) -> Member<SessionManager<C>> {
+        self.session_managers.member(Ix1(client as i32))
+    }
+
+    /// Main goes on with this group if it begins again.
+    pub(crate) fn remember_group(&self, group: u32) {
+        self.membership().remember_group(group);
+    }
+
+    /// Whether this group is from before the restoration, and main goes on with it now.
+    pub(crate) fn claim_group(&self, group: u32) -> bool {
+        self.membership().claim_group(group)
+    }
+
+    /// The number before the first attempt of an order.
+    pub(crate) fn first_attempt(&self) -> u32 {
+        self.membership().first_attempt()
+    }
+
+    /// The numbers of the servers that have not left.
+    pub(crate) fn standing_servers(&self) -> Vec<u32> {
+        self.membership().standing_servers().into_keys().collect()
     }
 
     /// Starts a group and returns its number.
@@ -242,14 +394,14 @@ impl<C: Catalogue> Services<C> {
         let _ = self.grid.sleep(pause).await;
     }
 
-    /// Asks the server of this number.
+    /// Asks the server of this number. Main asks again if it begins again from a checkpoint.
     pub(crate) async fn ask_server<T: DeserializeOwned + Send + 'static>(
         &self,
         number: u32,
         question: impl FnOnce(Reply<T>) -> ServerMessage + Send + 'static,
     ) -> Result<T, RpcError> {
         let server = self.servers.member(Ix1(number as i32));
-        server.ask(FOREVER, question).await.map_err(|error| from_grid(&error))
+        server.ask_repeatable(FOREVER, question).await.map_err(|error| from_grid(&error))
     }
 
     /// Sends a message to the server of this number.
@@ -263,7 +415,7 @@ impl<C: Catalogue> Services<C> {
         let registry = self.registry().reference();
         let start = SessionManagerInit::new(registry, self.servers.reference(), config);
         self.session_managers.insert_on(Ix1(number as i32), start, PeId(0));
-        (number, self.session_managers.member(Ix1(number as i32)))
+        (number, self.session_manager_of(number))
     }
 
     /// Starts a server. Once this resolves, clients can call it.
@@ -296,7 +448,8 @@ impl<C: Catalogue> Services<C> {
         }
         let ServerPlan { name, pe, speed, is_direct, offers, room } = plan;
         let server = self.server_on(pe);
-        let opening = Opening { name, speed, is_direct, offers, room };
+        let registry = self.registry().reference();
+        let opening = Opening { name, speed, is_direct, offers, room, registry };
         let card = server.ask(FOREVER, move |reply| ServerMessage::Open(opening, reply)).await;
         let card = card.map_err(|error| from_grid(&error))?;
         let (number, registry) = (card.number, self.registry());
@@ -311,11 +464,11 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// A server on a PE that has not been open yet: first the member of the group, then new members
-    /// at indices whose home is that PE as well, so that messages to them pass through no other PE.
+    /// at indices whose home is that PE as well.
     fn server_on(&self, pe: PeId) -> Member<Server<C>> {
-        let round = self.membership().start(pe);
-        let index = Ix1((pe.0 + round * self.grid.layout().pe_count()) as i32);
-        if round > 0 {
+        let (number, is_new) = self.membership().start(pe, self.grid.layout().pe_count());
+        let index = Ix1(number as i32);
+        if is_new {
             self.servers.insert_on(index, (), pe);
         }
         self.servers.member(index)
@@ -327,8 +480,12 @@ impl<C: Catalogue> Services<C> {
     ///
     /// [`RpcError::Grid`] if the job is ending.
     pub async fn list(&self) -> Result<Vec<ServerCard>, RpcError> {
-        let listed = self.registry().ask(FOREVER, RegistryMessage::List).await;
-        listed.map_err(|error| from_grid(&error))
+        let listed = self.registry().ask_repeatable(FOREVER, RegistryMessage::List).await;
+        let mut cards: Vec<ServerCard> = listed.map_err(|error| from_grid(&error))?;
+        // A server whose site has gone may not have reported the present one yet.
+        let sites = self.grid.layout().site_count();
+        cards.iter_mut().filter(|card| card.site >= sites).for_each(|card| card.site = 0);
+        Ok(cards)
     }
 
     /// The registry's estimate of the time of all single calls that servers still have to do, in
@@ -351,7 +508,7 @@ impl<C: Catalogue> Services<C> {
     ///
     /// [`RpcError::Grid`] if the job is ending.
     pub async fn restart_registry(&self) -> Result<(), RpcError> {
-        let standing = self.membership().standing_servers(self.grid.layout().pe_count());
+        let standing = self.membership().standing_servers();
         let (awaited, registry) = (standing.clone(), self.registry());
         let restarted = registry.ask(FOREVER, |reply| RegistryMessage::Restart(awaited, reply));
         restarted.await.map_err(|error| from_grid(&error))?;
@@ -368,7 +525,7 @@ impl<C: Catalogue> Services<C> {
     ///
     /// [`RpcError::Grid`] if the job is ending.
     pub async fn kept_bytes(&self) -> Result<u64, RpcError> {
-        let servers = self.membership().ever_started(self.grid.layout().pe_count());
+        let servers = self.membership().ever_started();
         let mut bytes = 0;
         for number in servers {
             let question = |reply| ServerMessage::Group(GroupMessage::Kept(reply));
@@ -395,8 +552,8 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// Makes a server leave without a successor: data of groups that only this server has is lost,
-    /// and windows are mapped without it at once. For servers that have failed, and for those whose
-    /// [`leave`](Self::leave) has failed.
+    /// and windows are mapped without it at once. Use it for servers that have failed, and for
+    /// those whose [`leave`](Self::leave) has failed.
     ///
     /// # Errors
     ///
@@ -426,10 +583,11 @@ impl<C: Catalogue> Services<C> {
             // Mapping must not wait for its answer, because it may be stuck.
             drop(leaving);
         }
-        let left =
-            self.ask_server(number, move |reply| ServerMessage::Leave(successor, reply)).await;
+        // No checkpoint is made meanwhile, for main does not remember a part of this.
+        let server = self.servers.member(Ix1(number as i32));
+        let left = server.ask(FOREVER, move |reply| ServerMessage::Leave(successor, reply)).await;
         self.registry().send(RegistryMessage::Left(number));
-        left
+        left.map_err(|error| from_grid(&error))
     }
 
     /// The servers that take calls, at a time when none of them is handing over.

@@ -5,11 +5,11 @@ use super::config::{Config, FOREVER};
 use super::directory::Offer;
 use super::error::RpcError;
 use super::registry::{Registry, RegistryMessage};
-use super::request::{CallTarget, Caller, SessionMessage};
+use super::request::{Asked, CallTarget, Caller, SessionMessage};
 use super::server::{Answer, Call, Server, ServerMessage, Ticket};
 use super::sessions::{Over, SessionId, Sessions, Until, Waited};
 use crate::block::{Arriving, EncodedBlock};
-use gridspan_runtime::{Actor, ActorRef, CollectionRef, Context, Ix1, Reply, Time};
+use gridspan_runtime::{Actor, ActorRef, CollectionRef, Context, Ix1, Reply, TaggedAnswer, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,6 +24,10 @@ pub struct SessionManager<C: Catalogue> {
     attempts: u32,
     sessions: Sessions<EncodedBlock, Reply<Waited>>,
     pub(super) calls: BTreeMap<SessionId, PendingCall>,
+    /// Questions without an answer, by number.
+    asked: BTreeMap<u64, Asked>,
+    /// Number of the next question.
+    next_question: u64,
     /// Callers that wait until the server of an attempt no longer holds it.
     given_up: BTreeMap<(SessionId, u32), Reply<()>>,
     /// Number of calls of this client that each server holds.
@@ -88,6 +92,8 @@ impl<C: Catalogue> Actor for SessionManager<C> {
             attempts: start.attempts,
             sessions: Sessions::new(cx.index().0 as u32),
             calls: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            next_question: 0,
             given_up: BTreeMap::new(),
             at_servers: BTreeMap::new(),
             is_closing: false,
@@ -100,10 +106,20 @@ impl<C: Catalogue> Actor for SessionManager<C> {
             SessionMessage::BeginTraced(context, wanted, caller) => {
                 self.begin(CallTarget { trace: Some(context), ..wanted }, caller, cx);
             }
-            SessionMessage::Found(id, found) => self.found(id, found, cx),
-            SessionMessage::Answered(id, attempt, answer) => self.answered(id, attempt, answer, cx),
-            SessionMessage::Segment(id, attempt, index, segment) => {
-                self.arrived(id, attempt, index, segment, cx);
+            SessionMessage::Found(number, found) => {
+                if let Some(Asked::Servers(id)) = self.asked.remove(&number) {
+                    self.found(id, found, cx);
+                }
+            }
+            SessionMessage::Answered(number, answer) => {
+                if let Some(Asked::Results(id, attempt)) = self.asked.remove(&number) {
+                    self.has_answered(id, attempt, answer, cx);
+                }
+            }
+            SessionMessage::Segment(number, segment) => {
+                if let Some(Asked::Segment(id, attempt, index)) = self.asked.remove(&number) {
+                    self.take_segment((id, attempt), index, segment, cx);
+                }
             }
             SessionMessage::Probe(id, reply) => cx.reply(reply, self.sessions.probe(id)),
             SessionMessage::ProbeOr(ids, reply) => cx.reply(reply, self.sessions.probe_or(&ids)),
@@ -134,11 +150,13 @@ impl<C: Catalogue> Actor for SessionManager<C> {
             SessionMessage::Error(id, reply) => cx.reply(reply, self.sessions.error(id)),
             SessionMessage::Failed(reply) => cx.reply(reply, self.sessions.pop_failed()),
             SessionMessage::GiveUp(id, reply) => self.give_up(id, reply, cx),
-            SessionMessage::Released(id, attempt, offer) => {
-                if let Some(reply) = self.given_up.remove(&(id, attempt)) {
-                    cx.reply(reply, ());
+            SessionMessage::Released(number) => {
+                if let Some(Asked::Release(id, attempt, offer)) = self.asked.remove(&number) {
+                    if let Some(reply) = self.given_up.remove(&(id, attempt)) {
+                        cx.reply(reply, ());
+                    }
+                    self.released(offer, cx);
                 }
-                self.released(offer, cx);
             }
             SessionMessage::Close(reply) => {
                 let calls: Vec<SessionId> = self.calls.keys().copied().collect();
@@ -152,13 +170,17 @@ impl<C: Catalogue> Actor for SessionManager<C> {
         }
     }
 
+    fn answered(answer: TaggedAnswer) -> Option<SessionMessage> {
+        Some(SessionMessage::of_answer(answer))
+    }
+
     fn heap_bytes(message: &SessionMessage) -> usize {
         match message {
             SessionMessage::Begin(wanted, _) | SessionMessage::BeginTraced(_, wanted, _) => {
                 wanted.arguments.len()
             }
-            SessionMessage::Answered(_, _, Some(Answer::Results { first, .. })) => first.len(),
-            SessionMessage::Segment(_, _, _, Some(segment)) => segment.len(),
+            SessionMessage::Answered(_, Some(Answer::Results { first, .. })) => first.len(),
+            SessionMessage::Segment(_, Some(segment)) => segment.len(),
             _ => 0,
         }
     }
@@ -193,8 +215,16 @@ impl<C: Catalogue> SessionManager<C> {
         let (function, only) = (ongoing.wanted.function.clone(), ongoing.wanted.bound);
         let (bytes, work_s) = (ongoing.wanted.arguments.len() as u64, ongoing.wanted.work_s);
         let find = |reply| RegistryMessage::Find { function, bytes, work_s, only, reply };
-        let found = move |answer: Result<_, _>| SessionMessage::Found(id, answer.ok());
-        cx.ask(&self.registry, self.timeout, find, found);
+        let tag = self.question(Asked::Servers(id));
+        cx.ask_tagged(&self.registry, self.timeout, tag, find);
+    }
+
+    /// Notes a question; returns its tag.
+    pub(super) fn question(&mut self, asked: Asked) -> u64 {
+        let number = self.next_question;
+        self.next_question += 1;
+        self.asked.insert(number, asked);
+        asked.tag(number)
     }
 
     fn found(
@@ -249,9 +279,8 @@ impl<C: Catalogue> SessionManager<C> {
             let arguments = EncodedBlock::of(vec![last]);
             Call { ticket, function, arguments, form, signature, reply, trace }.into_message()
         };
-        let answered =
-            move |answer: Result<Answer, _>| SessionMessage::Answered(id, attempt, answer.ok());
-        cx.ask(&server, self.timeout, call, answered);
+        let tag = self.question(Asked::Results(id, attempt));
+        cx.ask_tagged(&server, self.timeout, tag, call);
     }
 
     pub(super) fn ticket(&self, id: SessionId, attempt: u32, cx: &Context<'_, Self>) -> Ticket {
@@ -293,8 +322,8 @@ impl<C: Catalogue> SessionManager<C> {
             let ticket = self.ticket(id, attempt, cx);
             let server = self.servers.at(Ix1(offer.number as i32));
             let cancel = |reply| ServerMessage::Cancel(ticket, reply);
-            let released = move |_: Result<(), _>| SessionMessage::Released(id, attempt, offer);
-            cx.ask(&server, FOREVER, cancel, released);
+            let tag = self.question(Asked::Release(id, attempt, offer));
+            cx.ask_tagged(&server, FOREVER, tag, cancel);
         }
     }
 

@@ -198,8 +198,8 @@ impl<R, W: Clone> Sessions<R, W> {
         }
     }
 
-    /// The sessions for which waiting for any waits: those that no wait has returned, running or
-    /// ended.
+    /// The sessions for one of which a wait for any session waits: those that no wait has returned,
+    /// running or ended.
     pub fn unnamed(&self) -> Vec<SessionId> {
         let unnamed = self.entries.iter().filter(|(_, entry)| entry.named == 0);
         unnamed.map(|(id, _)| *id).collect()

@@ -3,7 +3,7 @@
 use super::given_graph::GivenGraph;
 use super::keyed_mutex::KeyedMutex;
 use super::lazy::Lazy;
-use super::map::{CallGroup, LockKey, Mapper, failed, nowhere, other};
+use super::map::{CallGroup, Draft, LockKey, Mapper, failed, nowhere, other};
 use super::windows::Execute;
 use crate::block::EncodedBlock;
 use crate::calls::RpcError;
@@ -11,6 +11,15 @@ use gridspan_workflow::TaskGraph;
 use gridspan_workflow::heuristics::Heuristic;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
+
+/// A group whose calls have not been gathered yet.
+pub(super) struct Begun<'a> {
+    pub(super) number: u32,
+    pub(super) draft: Draft,
+    pub(super) heuristic: &'a dyn Heuristic,
+    /// The graph along which it is mapped, if there is one.
+    pub(super) along: Option<GivenGraph>,
+}
 
 impl<S: Execute> Mapper<S> {
     /// Maps the calls that `body` makes by a heuristic, window by window, and executes them. Ends
@@ -30,9 +39,9 @@ impl<S: Execute> Mapper<S> {
 
     /// Like [`map`](Self::map), but maps the group along a given graph that resembles it: each call
     /// goes to the server to which the heuristic has mapped the next task with the function's name.
-    /// For groups whose calls depend on results, which otherwise form many small windows (Brady et
-    /// al. (2010), section 4). The graph's data is at the client or on servers, which the graph
-    /// identifies by their positions in the list of servers.
+    /// Use it for groups whose calls depend on results: these otherwise form many small windows
+    /// (Brady et al. (2010), section 4). The graph's data is at the client or on servers, which the
+    /// graph identifies by their positions in the list of servers.
     ///
     /// # Errors
     ///
@@ -61,8 +70,18 @@ impl<S: Execute> Mapper<S> {
         body: impl AsyncFnOnce(&CallGroup<'_, S>) -> Result<R, RpcError>,
     ) -> Result<R, RpcError> {
         let number = self.services.begin_group();
+        self.run_group(Begun { number, draft: Draft::default(), heuristic, along }, body).await
+    }
+
+    /// Executes a group to its end.
+    pub(super) async fn run_group<R>(
+        &self,
+        begun: Begun<'_>,
+        body: impl AsyncFnOnce(&CallGroup<'_, S>) -> Result<R, RpcError>,
+    ) -> Result<R, RpcError> {
+        let Begun { number, draft, heuristic, along } = begun;
         let (draft, locks, along) =
-            (RefCell::default(), KeyedMutex::default(), RefCell::new(along));
+            (RefCell::new(draft), KeyedMutex::default(), RefCell::new(along));
         let group = CallGroup { mapper: self, heuristic, number, draft, locks, along };
         let given = body(&group).await;
         if given.is_ok() {
@@ -87,7 +106,7 @@ impl<S: Execute> CallGroup<'_, S> {
             return Err(RpcError::Other { reason: "the data belongs to another group".to_owned() });
         }
         let data = lazy.token.1;
-        if let Err(error) = self.run().await {
+        if let Err(error) = self.run_for(Some(data)).await {
             let failure = self.draft.borrow().known.get(&data).map(|known| known.failure.clone());
             match failure {
                 Some(None) => tracing::info!(%error, "another call of the group failed"),
@@ -101,6 +120,7 @@ impl<S: Execute> CallGroup<'_, S> {
             Some(block) => block,
             None => self.fetch(data).await?,
         };
+        self.draft.borrow_mut().remember(data, &block);
         postcard::from_bytes(&block.contiguous()).map_err(|error| failed(error.to_string()))
     }
 

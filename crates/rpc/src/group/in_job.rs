@@ -1,7 +1,7 @@
 //! Groups on the servers of a job.
 
 use super::map::failed;
-use super::order::{DataKey, GroupMessage, Piece};
+use super::order::{DataKey, GroupData, GroupMessage, Piece};
 use super::platforms::{Declared, platform};
 use super::server_pool::{AssumedLinks, Encoded, Freed, ServerPool};
 use crate::block::{Arriving, SEGMENTS_MAX};
@@ -52,6 +52,20 @@ impl<C: Catalogue> ServerPool for Services<C> {
         }
     }
 
+    async fn take_back(
+        &self,
+        group: u32,
+        data: &Freed,
+        servers: &BTreeSet<u32>,
+    ) -> Result<(), RpcError> {
+        let told = servers.iter().map(|&server| {
+            let data = data.0.clone();
+            let message = move |reply| GroupMessage::TakeBack { group, data, reply };
+            self.ask_server(server, move |reply| ServerMessage::Group(message(reply)))
+        });
+        join_all(told).await.into_iter().collect()
+    }
+
     fn end_group(&self, group: u32, servers: BTreeSet<u32>) {
         // Servers that have left pass the message on to their successors.
         self.forget_group(group, servers);
@@ -72,6 +86,19 @@ impl<C: Catalogue> ServerPool for Services<C> {
         }
         whole.map(Encoded).ok_or_else(|| failed("the data is not complete".to_owned()))
     }
+}
+
+/// What each server that has not left has of a group that goes on after a restoration.
+pub(super) async fn group_data<C: Catalogue>(
+    services: &Services<C>,
+    group: u32,
+) -> Result<Vec<(u32, GroupData)>, RpcError> {
+    let ask = |server| async move {
+        let question = move |reply| ServerMessage::Group(GroupMessage::Resume(group, reply));
+        let data = services.ask_server(server, question).await;
+        data.map(|data: GroupData| (server, data))
+    };
+    join_all(services.standing_servers().into_iter().map(ask)).await.into_iter().collect()
 }
 
 async fn fetch_piece<C: Catalogue>(

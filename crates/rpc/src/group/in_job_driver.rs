@@ -226,7 +226,8 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         let call = &window.calls[task.index()];
         let inputs = call.inputs.iter().map(|&input| window.group.key(input)).collect();
         let (group, place) = (window.group(), window.mapping.places[task.index()]);
-        let (function, number) = (call.function.to_owned(), attempt as u32 + 1);
+        let function = call.function.to_owned();
+        let number = self.services.first_attempt() + attempt as u32 + 1;
         let signature = Some(call.signature.clone());
         let span = client_span(call.function, None);
         let trace = context_of(&span);

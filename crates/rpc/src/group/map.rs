@@ -7,6 +7,7 @@ use super::lazy::Lazy;
 use super::observed_speed::ObservedSpeed;
 use super::order::DataKey;
 use super::parts::{Arguments, Parts};
+use super::ranges::Ranges;
 use super::server_pool::{AssumedLinks, Encoded, ServerPool};
 use crate::block::{DATA_SEGMENT_BYTES, EncodedBlock};
 use crate::calls::{Catalogue, Function, RpcError, ServerCard, Services};
@@ -123,6 +124,41 @@ pub(super) struct Draft {
     pub(super) unfreed: usize,
     /// Servers that may have data or orders of the group.
     pub(super) touched: BTreeSet<u32>,
+    /// Results that the program has fetched, as far as they are small.
+    pub(super) fetched: BTreeMap<u32, EncodedBlock>,
+    /// Whether the group goes on after a restoration.
+    pub(super) is_resumed: bool,
+    /// Data that servers dropped before the restoration, after its calls were executed.
+    pub(super) dropped: Ranges,
+    /// Calls that are executed again only if something needs their results.
+    pub(super) aside: Vec<Gathered>,
+}
+
+/// Bytes of fetched results that a group remembers: a part of what main may remember.
+const FETCHED_BYTES_MAX: usize = 1 << 20;
+
+impl Draft {
+    /// The draft of a group that goes on after a restoration, with the results that main has.
+    pub(super) fn resumed(fetched: &BTreeMap<u32, EncodedBlock>) -> Self {
+        let known = fetched.iter().map(|(&data, block)| {
+            (data, Known { bytes: block.len() as u64, at_client: true, ..Known::default() })
+        });
+        Self {
+            known: known.collect(),
+            values: fetched.clone(),
+            fetched: fetched.clone(),
+            is_resumed: true,
+            ..Self::default()
+        }
+    }
+
+    /// Remembers a result that the program has fetched, if it is small enough.
+    pub(super) fn remember(&mut self, data: u32, block: &EncodedBlock) {
+        let bytes: usize = self.fetched.values().map(EncodedBlock::len).sum();
+        if bytes + block.len() <= FETCHED_BYTES_MAX {
+            self.fetched.entry(data).or_insert_with(|| block.clone());
+        }
+    }
 }
 
 /// The operations for which futures of a group exclude each other.
@@ -199,9 +235,10 @@ impl<S: ServerPool> CallGroup<'_, S> {
         let block = EncodedBlock::encode("the value", value, DATA_SEGMENT_BYTES);
         let block = block.map_err(|reason| RpcError::RpcRefused { reason })?;
         let token = self.token();
-        let known = Known { bytes: block.len() as u64, at_client: true, ..Known::default() };
         let mut draft = self.draft.borrow_mut();
-        draft.known.insert(token.1, known);
+        // After a restoration, servers may have it already.
+        let known = draft.known.entry(token.1).or_default();
+        (known.bytes, known.at_client) = (block.len() as u64, true);
         draft.values.insert(token.1, block);
         Ok(Lazy::new(token))
     }

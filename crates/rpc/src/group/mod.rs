@@ -3,6 +3,7 @@
 //!
 //! | part | is |
 //! | --- | --- |
+//! | `resumed`, `repeated` | groups that go on after a restoration, and the calls executed again |
 //! | `map`, `begin`, `windows` | the API for `main`: [`CallGroup`] gathers calls and executes them as windows |
 //! | `server_pool` | the interface to servers of any kind; `in_job`: those of a job |
 //! | `lazy`, `parts` | results that do not exist yet, and functions of several arguments |
@@ -33,6 +34,11 @@
 //! data to another. Data that is lost with a server is made again within its window, if the inputs
 //! still exist; otherwise the window fails. Tasks of servers that turn out to be slow may move to
 //! others, if the mapper [has a policy for it](Mapper::with_rescue).
+//!
+//! **Checkpoints.** A checkpoint has the data that servers have in memory. A main that begins again
+//! [goes on](Mapper::resume) with a group: it gathers the calls again, and executes those whose
+//! results are not there. The questions of a window are main's, which repeats them, so a window
+//! postpones no checkpoint.
 //!
 //! **End.** All servers that may hold data or orders of a group are notified when data is freed,
 //! and when the group ends or is dropped. They then refuse late messages of failed attempts.
@@ -88,6 +94,8 @@ pub(crate) mod order;
 pub(crate) mod parts;
 mod platforms;
 pub(crate) mod ranges;
+mod repeated;
+mod resumed;
 mod routes;
 mod server_pool;
 pub(crate) mod store;
@@ -100,5 +108,6 @@ pub use map::{CallGroup, Mapper};
 pub use object_store::ObjectStore;
 pub use order::{DataKey, Done, Fault};
 pub use parts::{Arguments, Parts};
+pub use resumed::GroupRef;
 pub use server_pool::{AssumedLinks, DataSegment, Encoded, Freed, ServerPool};
 pub use windows::{CallWindow, Execute, error_of};

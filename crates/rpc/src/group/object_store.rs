@@ -5,7 +5,7 @@ use super::order::{DataKey, Held, Piece, pieces};
 use super::server_pool::{DataSegment, Encoded};
 use crate::block::{Arriving, DATA_SEGMENT_BYTES, EncodedBlock, SEGMENTS_MAX};
 use gridspan_runtime::Numbers;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The reason for a segment beyond the end of data.
@@ -25,6 +25,7 @@ enum Kept {
 /// Data by key, for the servers of a job and for server processes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ObjectStore {
+    #[serde(serialize_with = "without_disk")]
     kept: BTreeMap<DataKey, Kept>,
     /// Incomplete data, by key and by the attempt that makes it.
     arriving: BTreeMap<(DataKey, u32), Arriving>,
@@ -37,6 +38,15 @@ pub struct ObjectStore {
     given: Option<(DataKey, u32)>,
     #[serde(skip)]
     disk: Disk,
+}
+
+/// Encodes what is not on disk. A checkpoint leaves the rest out: there may be more of it than
+/// memory can hold, and it can be made again.
+fn without_disk<S: Serializer>(kept: &BTreeMap<DataKey, Kept>, to: S) -> Result<S::Ok, S::Error> {
+    let is_here = |(_, kept): &(&DataKey, &Kept)| !matches!(kept, Kept::There(_));
+    // The number of entries comes first.
+    let here: BTreeMap<&DataKey, &Kept> = kept.iter().filter(is_here).collect();
+    here.serialize(to)
 }
 
 impl ObjectStore {
@@ -213,6 +223,23 @@ impl ObjectStore {
         self.arriving.retain(|(key, _), _| key.group != group || is_wanted(key.data));
     }
 
+    /// The data of a group, with its sizes. Forgets what will never exist, and what has not arrived
+    /// as a whole.
+    pub(crate) fn resume(&mut self, group: u32) -> Vec<(u32, u64)> {
+        self.arriving.retain(|(key, _), _| key.group != group);
+        let (mut held, mut failed) = (Vec::new(), Vec::new());
+        let all = DataKey { group, data: 0 }..=DataKey { group, data: u32::MAX };
+        for (key, kept) in self.kept.range(all) {
+            match kept {
+                Kept::Here(block, _) => held.push((key.data, block.len() as u64)),
+                Kept::There(bytes) => held.push((key.data, *bytes)),
+                Kept::Failed(_) => failed.push(*key),
+            }
+        }
+        failed.into_iter().for_each(|key| self.remove(key));
+        held
+    }
+
     /// Number of bytes that are kept, in memory and on disk.
     pub(crate) fn bytes(&self) -> u64 {
         let on_disk = self.kept.values().map(|kept| match kept {
@@ -350,6 +377,27 @@ mod tests {
         assert_eq!(other.get(key(0)), Ok(block(0, 2 * DATA_SEGMENT_BYTES + 1)));
         assert!(other.has(key(2)) && !other.has(key(1)));
         assert_eq!(objects.bytes(), 0);
+    }
+
+    #[test]
+    fn a_checkpoint_has_the_data_in_memory_and_a_resumed_group_learns_which() {
+        let (mut objects, _folder) = objects(&Room { memory_bytes: 250, ..Room::default() });
+        (0..3).for_each(|data| objects.put(key(data), Ok(block(data as u8, 100))));
+        objects.put(key(3), Err("it failed".to_owned()));
+        let half = pieces(key(4), 1, &Ok(block(4, DATA_SEGMENT_BYTES + 1))).next().unwrap();
+        objects.arrive(half);
+
+        let bytes = postcard::to_stdvec(&objects).unwrap();
+        let mut restored: ObjectStore = postcard::from_bytes(&bytes).unwrap();
+
+        assert_eq!(restored.resume(1), [(1, 100), (2, 100)]);
+        assert_eq!(restored.resume(2), []);
+        assert_eq!((restored.bytes(), restored.here_bytes), (200, 200));
+        assert!(!restored.has(key(3)), "it may be made again");
+        assert_eq!(restored.get(key(2)), Ok(block(2, 100)));
+        // The store itself still has the rest on disk.
+        assert_eq!(objects.resume(1), [(0, 100), (1, 100), (2, 100)]);
+        assert_eq!(objects.get(key(0)), Ok(block(0, 100)));
     }
 
     #[test]

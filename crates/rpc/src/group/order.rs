@@ -120,7 +120,7 @@ pub struct TaskOrder {
     pub group: u32,
     /// Number of the attempt.
     pub attempt: u32,
-    /// Priority: of the orders that can begin, the one with the lowest place does.
+    /// Priority: of the orders that can begin, the one with the lowest place begins first.
     pub place: u32,
     /// The function.
     pub function: String,
@@ -160,6 +160,15 @@ pub enum Fault {
     Lost(String),
 }
 
+/// What a server has of a group that goes on after a restoration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupData {
+    /// The data that it has, by number, with its size in bytes.
+    pub(crate) held: Vec<(u32, u64)>,
+    /// The data that it was told to drop.
+    pub(crate) dropped: Ranges,
+}
+
 /// Messages of groups to servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum GroupMessage {
@@ -180,7 +189,7 @@ pub enum GroupMessage {
         /// Numbers of the data in the group.
         data: Ranges,
     },
-    /// Answered once all data that another server has handed over has arrived.
+    /// Answer once all data that another server has handed over has arrived.
     Handed(Reply<()>),
     /// A group has ended, and so have all below `floor`: drop their data and orders, and accept no
     /// more.
@@ -194,6 +203,18 @@ pub enum GroupMessage {
     Kept(Reply<u64>),
     /// Execute a task of a client whose span has this context, when its arguments have arrived.
     TracedOrder(TraceContext, TaskOrder),
+    /// A group goes on after a restoration: forget what has not arrived as a whole. Asks for what
+    /// the server has.
+    Resume(u32, Reply<GroupData>),
+    /// Accept data again that was freed, since it is made again.
+    TakeBack {
+        /// The group.
+        group: u32,
+        /// Numbers of the data in the group.
+        data: Ranges,
+        /// Where the answer goes.
+        reply: Reply<()>,
+    },
 }
 
 impl GroupMessage {

@@ -33,6 +33,20 @@ impl Ranges {
         other.ranges().for_each(|range| self.insert(range));
     }
 
+    /// Removes a number.
+    pub(crate) fn remove(&mut self, number: u32) {
+        let Some((&first, &end)) = self.ends.range(..=number).next_back() else { return };
+        if number < end {
+            self.ends.remove(&first);
+            self.insert(first..number);
+            self.insert(number + 1..end);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
     pub(crate) fn contains(&self, number: u32) -> bool {
         self.ends.range(..=number).next_back().is_some_and(|(_, &end)| number < end)
     }
@@ -70,13 +84,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_hold_the_same_numbers_as_a_set(inserted in prop::collection::vec((0_u32..60, 0_u32..9), 0..40)) {
+        fn ranges_hold_the_same_numbers_as_a_set(
+            inserted in prop::collection::vec((0_u32..60, 0_u32..9), 0..40),
+            removed in prop::collection::vec(0_u32..80, 0..40),
+        ) {
             let (mut ranges, mut plain) = (Ranges::default(), BTreeSet::new());
             for (first, length) in inserted {
                 ranges.insert(first..first + length);
                 plain.extend(first..first + length);
             }
             prop_assert!((0..80).all(|number| ranges.contains(number) == plain.contains(&number)));
+            for number in removed {
+                ranges.remove(number);
+                plain.remove(&number);
+            }
+            prop_assert!((0..80).all(|number| ranges.contains(number) == plain.contains(&number)));
+            prop_assert_eq!(ranges.is_empty(), plain.is_empty());
             let ranges: Vec<_> = ranges.ranges().collect();
             prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
         }

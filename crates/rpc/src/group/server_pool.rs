@@ -59,6 +59,21 @@ pub trait ServerPool {
     /// Frees data of a group, on the servers that may have it.
     fn free(&self, group: u32, data: &Freed, servers: &BTreeSet<u32>);
 
+    /// Makes servers accept data again that was freed, since it is made again. This happens only in
+    /// groups that go on after a restoration of their job.
+    ///
+    /// # Errors
+    ///
+    /// If the servers cannot be told. The window that needs the data ends with this error.
+    fn take_back(
+        &self,
+        _group: u32,
+        _data: &Freed,
+        _servers: &BTreeSet<u32>,
+    ) -> impl Future<Output = Result<(), RpcError>> {
+        async { Ok(()) }
+    }
+
     /// Ends a group, and notifies the servers that may have data of it.
     fn end_group(&self, group: u32, servers: BTreeSet<u32>);
 

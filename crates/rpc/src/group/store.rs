@@ -2,7 +2,7 @@
 
 use super::disk::Room;
 use super::object_store::ObjectStore;
-use super::order::{DataKey, DataPacket, Held, Piece, TaskOrder};
+use super::order::{DataKey, DataPacket, GroupData, Held, Piece, TaskOrder};
 use super::ranges::Ranges;
 use crate::block::EncodedBlock;
 use gridspan_workflow::execution::TaskQueue;
@@ -119,6 +119,20 @@ impl Store {
         if !self.is_over(group) {
             self.freed.entry(group).or_default().merge(data);
             self.objects.retain_of(group, |version| !data.contains(version));
+        }
+    }
+
+    /// What is here of a group that goes on after a restoration. Data that has not arrived as a
+    /// whole, or was not made, is forgotten.
+    pub(crate) fn resume(&mut self, group: u32) -> GroupData {
+        let dropped = self.freed.get(&group).cloned().unwrap_or_default();
+        GroupData { held: self.objects.resume(group), dropped }
+    }
+
+    /// Accepts data again that was freed.
+    pub(crate) fn take_back(&mut self, group: u32, data: &Ranges) {
+        if let Some(freed) = self.freed.get_mut(&group) {
+            data.ranges().flatten().for_each(|number| freed.remove(number));
         }
     }
 

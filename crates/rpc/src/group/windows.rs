@@ -5,6 +5,7 @@ use super::executable::executable;
 use super::map::{CallGroup, LockKey, failed, nowhere, other};
 use super::order::{DataKey, Done};
 use super::ranges::Ranges;
+use super::repeated::{Division, Results, divide};
 use super::server_pool::{Encoded, Freed, ServerPool};
 use crate::block::EncodedBlock;
 use crate::calls::{RpcError, ServerCard, Signature, not_offered};
@@ -60,31 +61,79 @@ impl<S: Execute> CallGroup<'_, S> {
     ///
     /// The error of one of the calls that failed: [`RpcError::NoServers`] if there is no server;
     /// [`RpcError::FunctionNotFound`] or [`RpcError::FunctionDiffers`] if no server offers its
-    /// function with its signature;
-    /// [`RpcError::SessionFailed`] if the function fails, or if servers or data that it needs are
-    /// lost; [`RpcError::RpcRefused`] if the last server that was tried refused it;
-    /// [`RpcError::Other`] if an argument was lost before, or is of another group.
+    /// function with its signature; [`RpcError::SessionFailed`] if the function fails, or if
+    /// servers or data that it needs are lost; [`RpcError::RpcRefused`] if the last server that was
+    /// tried refused it; [`RpcError::Other`] if an argument was lost before, or is of another
+    /// group.
     ///
     /// [`RpcError::Other`] for all calls if the heuristic cannot map them, if they form no valid
     /// [`TaskGraph`], or if servers with arguments are not listed for an hour. The errors of
     /// [`ServerPool::cards`] and [`ServerPool::platform`] if the servers are not known.
     pub async fn run(&self) -> Result<(), RpcError> {
+        self.run_for(None).await
+    }
+
+    /// Executes the gathered calls. `wanted` is the result for which the program asks.
+    pub(super) async fn run_for(&self, wanted: Option<u32>) -> Result<(), RpcError> {
         let _turn = self.locks.take(LockKey::Window).await;
-        let calls = std::mem::take(&mut self.draft.borrow_mut().calls);
+        let calls = self.take_calls(wanted);
         let is_window = !calls.is_empty();
         if is_window {
             let outputs: Vec<u32> = calls.iter().flat_map(|call| call.outputs.clone()).collect();
+            let inputs = calls.iter().flat_map(|call| call.inputs.clone());
+            let data: Vec<u32> = inputs.chain(outputs.iter().copied()).collect();
             // If this future is dropped, the state of the results is unknown.
             let reason = "the execution of its call was given up".to_owned();
             let given_up = RpcError::Other { reason };
             self.fail(&outputs, &given_up);
-            let outcome = self.run_window(calls).await;
+            let outcome = match self.take_back(&data).await {
+                Ok(()) => self.run_window(calls).await,
+                Err(error) => Err(error),
+            };
             outcome.inspect_err(|error| self.fail_rest(&outputs, &given_up, error))?;
         }
         if is_window || self.is_due() {
             self.free_dropped();
         }
         Ok(())
+    }
+
+    /// Takes the gathered calls that have to be executed.
+    fn take_calls(&self, wanted: Option<u32>) -> Vec<Gathered> {
+        let (mut calls, gathered, is_resumed) = {
+            let mut draft = self.draft.borrow_mut();
+            let aside = std::mem::take(&mut draft.aside);
+            (aside, std::mem::take(&mut draft.calls), draft.is_resumed)
+        };
+        if !is_resumed {
+            return gathered;
+        }
+        calls.extend(gathered);
+        let results = Results {
+            is_there: &|data| self.lost(data).is_none(),
+            is_dropped: &|data| self.draft.borrow().dropped.contains(data),
+            is_named: &|data| self.is_named(data),
+            wanted,
+        };
+        let Division { now, aside } = divide(calls, &results);
+        self.draft.borrow_mut().aside = aside;
+        now
+    }
+
+    /// Makes servers accept data again that they have dropped: results that are made again, and
+    /// values of the client for these.
+    async fn take_back(&self, data: &[u32]) -> Result<(), RpcError> {
+        let (dropped, servers) = {
+            let mut draft = self.draft.borrow_mut();
+            let is_dropped = |data: &u32| draft.dropped.contains(*data);
+            let dropped: Ranges = data.iter().copied().filter(is_dropped).collect();
+            data.iter().for_each(|&number| draft.dropped.remove(number));
+            (dropped, draft.touched.clone())
+        };
+        match dropped.is_empty() {
+            true => Ok(()),
+            false => self.mapper.services.take_back(self.number, &Freed(dropped), &servers).await,
+        }
     }
 
     /// Whether to search for dropped handles although no window was executed. With few handles the
@@ -189,9 +238,11 @@ impl<S: Execute> CallGroup<'_, S> {
     /// Makes servers drop data that no handle names.
     fn free_dropped(&self) {
         let mut draft = self.draft.borrow_mut();
-        // Inputs and outputs of the calls of the next window may have no handle, but are needed.
+        // Inputs and outputs of the calls of the next window may have no handle, but are needed,
+        // and those of calls that are set aside may be.
         let of_calls = |call: &Gathered| call.inputs.iter().chain(&call.outputs).copied().collect();
-        let needed: BTreeSet<u32> = draft.calls.iter().flat_map::<Vec<u32>, _>(of_calls).collect();
+        let calls = draft.calls.iter().chain(&draft.aside);
+        let needed: BTreeSet<u32> = calls.flat_map::<Vec<u32>, _>(of_calls).collect();
         let is_dropped = |(data, token): &(&u32, &Arc<_>)| {
             Arc::strong_count(token) == 1 && !needed.contains(data)
         };

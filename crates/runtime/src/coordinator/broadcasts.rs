@@ -8,7 +8,7 @@
 //! gets the next number.
 
 use super::machine::Coordinator;
-use super::state::broadcasts::{BroadcastRequest, WaitsForNumber};
+use super::state::broadcasts::{BroadcastRequest, WaitingInsertion, WaitsForNumber};
 use crate::address::id::{ActorId, CollectionId};
 use crate::message::payload::Payload;
 use crate::message::{
@@ -68,8 +68,10 @@ impl Coordinator {
     fn accept_ready(&mut self, collection: CollectionId, source: ActorId) -> bool {
         let order = self.requests.order((collection, source), &self.budget);
         let mut ready = Vec::new();
-        while let Some(request) = order.early.remove(&(order.come + 1)) {
-            order.come += 1;
+        while let Some(next) = order.come.checked_add(1)
+            && let Some(request) = order.early.remove(&next)
+        {
+            order.come = next;
             ready.push(request);
         }
         let is_last = order.early.is_empty();
@@ -154,7 +156,9 @@ impl Coordinator {
         // The insertion waits behind the broadcasts that wait, because the new member must not take
         // them.
         if is_away || !state.waiting.is_empty() {
-            return state.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
+            let bytes = size_of::<WaitingInsertion>() + init.wire_len();
+            let insertion = self.budget.keep(WaitingInsertion { id, init, at }, bytes);
+            return state.waiting.push_back(WaitsForNumber::Insertion(insertion));
         }
         state.inserting += 1;
         let record = MemberRecord {
@@ -203,7 +207,8 @@ impl Coordinator {
                 WaitsForNumber::Broadcast(request) => {
                     self.accept_broadcast(collection, request.into_inner());
                 }
-                WaitsForNumber::Insertion { id, init, at } => {
+                WaitsForNumber::Insertion(insertion) => {
+                    let WaitingInsertion { id, init, at } = insertion.into_inner();
                     self.handle_insert_request(id, init, at);
                 }
             }

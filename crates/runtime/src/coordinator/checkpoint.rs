@@ -41,6 +41,10 @@
 //! and continues at once. No other checkpoint, and no rebalance, begins before all late PEs have
 //! answered.
 //!
+//! A folder or an object store may not answer either. Once all parts are encoded, a checkpoint is
+//! given up if no further part is kept for [`STEP_MAX`]. The one before stays valid, and another
+//! one may begin.
+//!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
 //! places. When all can be reached, all PEs continue.
@@ -61,6 +65,7 @@ use crate::address::collection::CollectionInfo;
 use crate::address::id::MAIN_PE;
 use crate::error::JobError;
 use crate::message::codec;
+use crate::message::pending_work::NAMED_MAX;
 use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
 use crate::pe::{CheckpointReport, PlantedFault, Resizing};
 use bytes::Bytes;
@@ -74,7 +79,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// or the encoding of a PE, take.
 const STEP_MAX: Duration = Duration::from_secs(300);
 /// Maximum number of times that [`STEP_MAX`] is doubled: once for each checkpoint given up since
-/// the last complete one. So a job whose handlers take up to 80 minutes makes checkpoints, too.
+/// the last complete or stored one. So a job whose handlers take up to 80 minutes makes
+/// checkpoints, too, and so does one with a store that takes as long for a part.
 const DOUBLINGS_MAX: u32 = 4;
 /// Largest manifest: it travels in one packet, and to the launcher in one line.
 const MANIFEST_BYTES_MAX: usize = 6 << 20;
@@ -214,7 +220,9 @@ impl Coordinator {
     /// Gives up the checkpoint that is being made if its present step takes too long.
     pub(super) fn look_at_checkpoint(&mut self) {
         self.checkpoints.is_watched = false;
-        let Some((number, since, late)) = self.present_step() else { return };
+        let Some((number, since, late)) = self.present_step() else {
+            return self.look_at_storing();
+        };
         let (waited, step_max) = (self.now.since(since), self.step_max());
         if waited < step_max {
             return self.look_at_checkpoint_after(step_max - waited);
@@ -230,6 +238,36 @@ impl Coordinator {
         self.give_up(late, reason);
     }
 
+    /// Gives up a checkpoint whose parts are all encoded if none of them was kept for too long.
+    fn look_at_storing(&mut self) {
+        let Some(keeping) = &self.checkpoints.keeping else { return };
+        let waited = self.now.since(keeping.heard);
+        let storing_max = STEP_MAX * 2_u32.pow(self.checkpoints.unstored);
+        if waited < storing_max {
+            return self.look_at_checkpoint_after(storing_max - waited);
+        }
+        let pes: BTreeSet<PeId> = keeping.missing.iter().map(|&(pe, _)| pe).collect();
+        let named: Vec<String> = pes.iter().take(NAMED_MAX).map(PeId::to_string).collect();
+        let more = match pes.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (number, seconds) = (keeping.number, waited.as_secs());
+        let reason = format!(
+            "no part was stored or copied for {seconds} s, and those of {}{more} are missing; look \
+             at the folder or object store, and at the links between nodes",
+            named.join(", ")
+        );
+        self.warn(&format!(
+            "checkpoint {number} is given up, and the one before stays the last: {reason}"
+        ));
+        self.checkpoints.keeping = None;
+        self.checkpoints.unstored = (self.checkpoints.unstored + 1).min(DOUBLINGS_MAX);
+        if self.checkpoints.is_paused() {
+            self.end_making(Err(reason));
+        }
+    }
+
     /// The number of the checkpoint that is being made, the time at which its present step began,
     /// and the PEs that have not finished the step; `None` if no checkpoint is being made, or if it
     /// waits for the launcher.
@@ -238,11 +276,9 @@ impl Coordinator {
         let (since, late) = match &making.stage {
             Stage::Waiting => (making.asked, BTreeSet::new()),
             Stage::Draining { began, missing, .. } => (*began, missing.clone()),
-            Stage::Encoding { parts } => {
-                // `keeping` is gone if a part could not be kept while PEs still encode the others.
-                let since = self.checkpoints.keeping.as_ref().map_or(making.asked, |it| it.since);
+            Stage::Encoding { began, parts } => {
                 let is_missing = |pe: &PeId| !parts.contains_key(pe);
-                (since, self.common.layout.pes().filter(is_missing).collect())
+                (*began, self.common.layout.pes().filter(is_missing).collect())
             }
             Stage::Paused => return None,
         };
@@ -271,7 +307,7 @@ impl Coordinator {
         let checkpoints = &mut self.checkpoints;
         let is_late = checkpoints.late.remove(&from);
         if is_late && checkpoints.is_late_with_replicas {
-            checkpoints.rebuilding += replicas;
+            checkpoints.rebuilding = checkpoints.rebuilding.saturating_add(replicas);
         }
         is_late
     }
@@ -309,12 +345,12 @@ impl Coordinator {
         // PEs answer the first round after the handler under way, and later ones at once.
         let first = *making.first_answers.get_or_insert(*answers);
         making.computed = first.saturating_sub(*answers) / self.common.layout.pe_count();
-        sum.created += own[0];
-        sum.processed += own[1];
+        sum.created = sum.created.saturating_add(own[0]);
+        sum.processed = sum.processed.saturating_add(own[1]);
         let (sum, is_repeated) = (*sum, *previous == Some(*sum));
         making.replicas = sum.replicas;
         let since = making.since.unwrap_or(self.now);
-        let left = sum.created.saturating_sub(sum.processed + sum.waiting);
+        let left = sum.created.saturating_sub(sum.processed).saturating_sub(sum.waiting);
         let waited = self.now.since(since);
         let reason = if sum.questions > 0 {
             Some(format!("{} questions of actors wait for an answer", sum.questions))
@@ -324,7 +360,7 @@ impl Coordinator {
             Some(format!("{} actors wait within an async method", sum.unmovable))
         } else if let Some(actor) = contributing {
             Some(format!("an operation over the group of `{actor}` is under way"))
-        } else if left > 0 && left == sum.stranded + sum.insertions {
+        } else if left > 0 && left == sum.stranded.saturating_add(sum.insertions) {
             Some(format!("{left} messages or insertions wait for members that do not exist yet"))
         } else if left > 0 && waited >= DRAIN_MAX {
             Some(format!("{left} messages were in flight for {DRAIN_MAX:?}"))
@@ -358,7 +394,7 @@ impl Coordinator {
 
     fn begin_encoding(&mut self) {
         let Some(making) = &mut self.checkpoints.making else { return };
-        making.stage = Stage::Encoding { parts: BTreeMap::new() };
+        making.stage = Stage::Encoding { began: self.now, parts: BTreeMap::new() };
         let checkpoint = making.number;
         let leaving = making.pause.clone().unwrap_or_default();
         let (layout, settings) = (&self.common.layout, &self.common.run.checkpoints);
@@ -377,6 +413,7 @@ impl Coordinator {
             bytes: 0,
             stopped: Duration::ZERO,
             since: self.now,
+            heard: self.now,
         });
         let encode = || CheckpointMessage::Encode { checkpoint, leaving: leaving.clone() };
         self.post_checkpoint_to_all(encode);
@@ -388,7 +425,7 @@ impl Coordinator {
         }
         let pes = self.common.layout.pe_count() as usize;
         let Some(making) = &mut self.checkpoints.making else { return };
-        let Stage::Encoding { parts } = &mut making.stage else { return };
+        let Stage::Encoding { parts, .. } = &mut making.stage else { return };
         if making.number != checkpoint {
             return;
         }
@@ -400,7 +437,7 @@ impl Coordinator {
         if let Some(reason) = making.given_up.take() {
             return self.end_making(Err(reason));
         }
-        let bytes = parts.iter().flat_map(|part| &part.segments).sum();
+        let bytes = parts.iter().map(PartSummary::bytes).fold(0, u64::saturating_add);
         let begun = making.since.unwrap_or(self.now);
         let stopped = self.now.since(begun).saturating_sub(making.computed);
         let manifest: Bytes = codec::encode(&self.manifest(parts)).into();
@@ -416,6 +453,7 @@ impl Coordinator {
             Some(keeping) => {
                 keeping.manifest = Some(manifest);
                 (keeping.bytes, keeping.stopped, keeping.since) = (bytes, stopped, self.now);
+                keeping.heard = self.now;
             }
             // Then `making.given_up` has the reason, and the function has returned above.
             None => return self.end_making(Err("a part could not be kept".to_owned())),
@@ -474,7 +512,7 @@ impl Coordinator {
         }
         // If this checkpoint was given up at once, some replicas of the one before may not have
         // begun again yet.
-        self.checkpoints.rebuilding += making.replicas;
+        self.checkpoints.rebuilding = self.checkpoints.rebuilding.saturating_add(making.replicas);
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         self.answer(making.asker, result.map(|number| (number, making.computed)));
     }
@@ -484,6 +522,7 @@ impl Coordinator {
         if keeping.number != checkpoint || !keeping.missing.remove(&part) {
             return;
         }
+        keeping.heard = self.now;
         self.complete_checkpoint();
     }
 
@@ -491,6 +530,7 @@ impl Coordinator {
     fn complete_checkpoint(&mut self) {
         let is_kept = |it: &mut Keeping| it.missing.is_empty() && it.manifest.is_some();
         let Some(keeping) = self.checkpoints.keeping.take_if(is_kept) else { return };
+        self.checkpoints.unstored = 0;
         let Keeping { number, bytes, stopped, .. } = keeping;
         let stored = self.now.since(keeping.since);
         let report = CheckpointReport { at: self.now, number, bytes, stopped, stored };
@@ -533,8 +573,12 @@ impl Coordinator {
         self.checkpoints.last = manifest.number;
         (self.now, self.clock_ahead_ns) = (manifest.at, i128::from(manifest.at.0));
         let pes = u64::from(self.common.layout.pe_count());
-        let items = |part: &PartSummary| part.members + part.others + part.published * pes;
-        self.checkpoints.restoring = Some(manifest.parts.iter().map(items).sum());
+        let items = |part: &PartSummary| {
+            let published = part.published.saturating_mul(pes);
+            part.members.saturating_add(part.others).saturating_add(published)
+        };
+        let all = manifest.parts.iter().map(items).fold(0, u64::saturating_add);
+        self.checkpoints.restoring = Some(all);
     }
 
     /// Counts restored members. When none is missing, all PEs continue.

@@ -46,7 +46,7 @@ pub struct Coordinator {
     pub(super) follow_ups: VecDeque<FollowUp>,
     pub(super) timers: Timers,
     pub(super) pieces: Pieces,
-    /// Counts the bytes of the requests that wait here.
+    /// Counts the bytes of the requests that wait here, and of numbers by actor.
     pub(super) budget: Budget,
     /// Number of controls sent that may lead to messages, for quiescence.
     pub(super) created: u64,

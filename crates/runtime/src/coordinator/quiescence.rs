@@ -78,12 +78,12 @@ impl Coordinator {
             return;
         }
         rounds.missing -= 1;
-        rounds.sum.created += created;
-        rounds.sum.processed += processed;
-        rounds.sum.stranded += stranded;
+        rounds.sum.created = rounds.sum.created.saturating_add(created);
+        rounds.sum.processed = rounds.sum.processed.saturating_add(processed);
+        rounds.sum.stranded = rounds.sum.stranded.saturating_add(stranded);
         if rounds.missing == 0 {
-            rounds.sum.created += self.created;
-            rounds.sum.processed += self.processed;
+            rounds.sum.created = rounds.sum.created.saturating_add(self.created);
+            rounds.sum.processed = rounds.sum.processed.saturating_add(self.processed);
             self.end_quiescence_round();
         }
     }
@@ -129,6 +129,6 @@ impl Coordinator {
     /// Prevents the present round from finding quiescence. Call this when an operation starts that
     /// leads to messages.
     pub(super) fn unsettle(&mut self) {
-        self.quiescence.sum.created += 1;
+        self.quiescence.sum.created = self.quiescence.sum.created.saturating_add(1);
     }
 }

@@ -14,6 +14,10 @@ use crate::error::Misuse;
 use crate::message::{Contribution, Control, ReductionGroup, Wanted};
 use crate::reduce::{Op, Reduction, Target, Value};
 
+/// Bytes of memory for each member that has received a result, in a table that is at least half
+/// full. They count towards the memory budget, since an entry is never removed.
+pub(super) const RESULT_NUMBER_BYTES: usize = 2 * size_of::<(ActorId, u64)>();
+
 impl Coordinator {
     /// Merges a contribution that PEs have combined.
     pub(super) fn merge(&mut self, contribution: Contribution) {
@@ -54,10 +58,14 @@ impl Coordinator {
         let group = ReductionGroup::Sync(collection);
         let Some(state) = self.collections.get_mut(&collection) else { return };
         let accumulators = &self.accumulators.0;
-        let has_later =
-            |next: u64| accumulators.range((group, next + 1)..=(group, u64::MAX)).next().is_some();
-        while state.syncs.expected(state.syncs.next) == 0 && has_later(state.syncs.next) {
-            state.syncs.complete();
+        let later = |next: u64| {
+            let first = (group, next.checked_add(1)?);
+            accumulators.range(first..=(group, u64::MAX)).next().map(|(key, _)| key.1)
+        };
+        while state.syncs.expected(state.syncs.next) == 0
+            && let Some(later) = later(state.syncs.next)
+        {
+            state.syncs.skip_until(later);
         }
     }
 
@@ -117,7 +125,11 @@ impl Coordinator {
             }
             Some(to) => {
                 let Some(home) = self.home(to) else { return };
-                let next = self.result_numbers.entry(to).or_default();
+                let budget = &self.budget;
+                let next = self.result_numbers.entry(to).or_insert_with(|| {
+                    budget.keep_forever(RESULT_NUMBER_BYTES);
+                    0
+                });
                 let number = *next;
                 *next += 1;
                 self.post(home, Control::Result { kind, to, number, message });

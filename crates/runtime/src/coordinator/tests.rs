@@ -14,8 +14,10 @@ use crate::message::codec;
 use crate::message::payload::Payload;
 use crate::message::{Asked, Earlier, Wanted};
 use crate::message::{
-    Content, Control, CoordinatorPlace, Loads, MainRequest, Packet, Piece, TransferMessage,
+    Content, Contribution, Control, CoordinatorPlace, Loads, MainRequest, Packet, Piece,
+    ReductionGroup, TransferMessage,
 };
+use crate::reduce::{Op, Partial, Reduction, Target, Value};
 use crate::schema::definition::Definition;
 use crate::{Actor, Context, Job};
 use gridspan_balance::{PeLoad, Refine, Rotate};
@@ -85,6 +87,19 @@ fn request(collection: CollectionId, count: u64) -> Control {
     let message = Payload::Bytes(codec::encode(&(count as u8)).into());
     let (wanted, priority, is_alone) = (Wanted::Message(message), 0, false);
     Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone }
+}
+
+/// The contribution of `count` members to a sum.
+fn contribution(collection: CollectionId, sequence: u64, count: u64) -> Contribution {
+    Contribution {
+        group: ReductionGroup::Collection(collection),
+        sequence,
+        count,
+        expected: 0,
+        op: Op::Sum,
+        target: Target::Main,
+        partial: Partial::new(&Op::Sum, Ix1(0).key(), Value::U64(1)),
+    }
 }
 
 fn numbers(told: &[(PeId, Control)]) -> Vec<(PeId, u64, u64)> {
@@ -191,6 +206,76 @@ fn a_broadcast_waits_for_an_insertion_in_progress() {
     assert_eq!(numbers(&told), [(PeId(0), 0, 1), (PeId(1), 0, 1)]);
 }
 
+fn held_bytes(coordinator: &CoordinatorHost) -> usize {
+    coordinator.coordinator().unwrap().budget.bytes()
+}
+
+#[test]
+fn an_insertion_that_waits_counts_in_the_budget() {
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
+    let collection = create(&mut coordinator);
+    let ids = [5, 6].map(|index| ActorId { collection, key: Ix1(index).key() });
+    let insert = |id| {
+        let init = Payload::Bytes(vec![7; 1000].into());
+        Control::InsertRequest { id, init, at: PeId(1) }
+    };
+    tell(&mut coordinator, PeId(0), insert(ids[0]));
+    let first = request(collection, 1);
+    tell(&mut coordinator, PeId(0), first);
+    let before = held_bytes(&coordinator);
+
+    assert!(tell(&mut coordinator, PeId(0), insert(ids[1])).is_empty());
+    assert!(held_bytes(&coordinator) >= before + 1000);
+
+    let told = tell(&mut coordinator, PeId(1), Control::Inserted { id: ids[0] });
+    assert!(matches!(told.last(), Some((_, Control::Insert(_)))), "{told:?}");
+    assert!(held_bytes(&coordinator) <= before);
+}
+
+/// Takes results of reductions.
+#[derive(Serialize, Deserialize)]
+struct Receiving;
+
+impl Actor for Receiving {
+    type Index = Ix1;
+    type Init = ();
+    type Message = u8;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, _message: u8, _cx: &mut Context<'_, Self>) {}
+
+    fn reduced(_reduction: Reduction) -> Option<u8> {
+        Some(0)
+    }
+}
+
+#[test]
+fn numbers_of_results_count_in_the_budget_once_for_each_member() {
+    let layout = Layout::new(vec![("a".to_owned(), vec![2])]);
+    let job = Job::new("results").actor::<Receiving>().main(async |_| Ok::<(), JobError>(()));
+    let mut coordinator = Program::new(job, layout).unwrap().coordinator_host(NodeId(0));
+    let collection = create(&mut coordinator);
+    let to = ActorId { collection, key: Ix1(0).key() };
+    let mut held = Vec::new();
+
+    for sequence in 0..3 {
+        let target = Target::Member { to, tag: 0 };
+        let contribution = Contribution { target, ..contribution(collection, sequence, 1) };
+        let told = tell(&mut coordinator, PeId(0), Control::Contribution(contribution));
+        assert!(
+            matches!(told[..], [(_, Control::Result { number, .. })] if number == sequence),
+            "{told:?}"
+        );
+        held.push(held_bytes(&coordinator));
+    }
+
+    assert!(held[0] > 0);
+    assert_eq!(held[1..], [held[0]; 2]);
+}
+
 #[test]
 fn quiescence_takes_two_equal_rounds_in_which_all_messages_are_handled() {
     let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
@@ -259,6 +344,40 @@ fn invalid_controls_end_the_job_with_an_error() {
         let outcome = coordinator.coordinator().and_then(Coordinator::outcome);
         assert!(matches!(outcome, Some(Err(JobError::Protocol(_)))), "{outcome:?}");
     }
+}
+
+#[test]
+fn counts_of_faulty_pes_are_added_without_overflow() {
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
+    let collection = create(&mut coordinator);
+    let ask = Control::MainRequest { slot: 3, request: MainRequest::Quiescence };
+    tell(&mut coordinator, MAIN_PE, ask);
+    let most = u64::MAX;
+
+    for pe in [PeId(0), PeId(1)] {
+        let counts =
+            Control::QuiescenceReply { round: 1, created: most, processed: most, stranded: most };
+        tell(&mut coordinator, pe, counts);
+        // Not the next reduction, so that two contributions are combined.
+        let contribution = contribution(collection, 1, most);
+        tell(&mut coordinator, pe, Control::Contribution(contribution));
+    }
+
+    assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
+}
+
+#[test]
+fn a_sync_point_of_any_number_is_settled_at_once_where_no_member_is_left() {
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
+    let collection = create(&mut coordinator);
+    let id = ActorId { collection, key: Ix1(0).key() };
+    tell(&mut coordinator, PeId(0), Control::Destroyed { id, reductions: 0, syncs: 0 });
+
+    let group = ReductionGroup::Sync(collection);
+    let late = Contribution { group, ..contribution(collection, u64::MAX, 1) };
+    tell(&mut coordinator, PeId(0), Control::Contribution(late));
+
+    assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
 }
 
 /// Hosts on nodes of one PE each, and the packets in flight between them.

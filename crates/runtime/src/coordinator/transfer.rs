@@ -18,6 +18,7 @@
 
 use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;
+use super::reductions::RESULT_NUMBER_BYTES;
 use super::state::advice::{Advice, TransferredAdvice};
 use super::state::balance::Balances;
 use super::state::broadcasts::{RequestOrders, WaitsForNumber};
@@ -195,16 +196,17 @@ impl Coordinator {
         (coordinator, state.asker)
     }
 
-    /// Charges the transferred requests to the budget of this node.
+    /// Charges the transferred requests, and the numbers of results, to the budget of this node.
     fn charge(&mut self) {
-        let Self { budget, requests, collections, .. } = self;
+        let Self { budget, requests, collections, result_numbers, .. } = self;
         requests.charge_to(budget);
+        budget.keep_forever(result_numbers.len() * RESULT_NUMBER_BYTES);
         for waiting in collections.values_mut().flat_map(|state| &mut state.waiting) {
             match waiting {
                 WaitsForNumber::Request(request) | WaitsForNumber::Broadcast(request) => {
                     request.charge_to(budget);
                 }
-                WaitsForNumber::Insertion { .. } => {}
+                WaitsForNumber::Insertion(insertion) => insertion.charge_to(budget),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Keeps the checkpoints of a node: in memory, and in a folder or object store if the job has one.
 //!
 //! A [`CheckpointKeeper`] outlives the run of a job, so that another run in the same process can
-//! continue from what it keeps. A separate thread writes files, since that may take long.
+//! continue from what it keeps.
 
 mod archive;
 mod folder;
@@ -9,6 +9,7 @@ mod folder;
 mod object_storage;
 mod storage;
 mod witness;
+mod writer;
 
 use super::memory::Memory;
 use crate::Job;
@@ -20,9 +21,8 @@ use crate::pe::{Action, Core};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::path::PathBuf;
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use writer::{Done, MANIFEST_MAX, Order, Writer, within};
 
 pub use archive::CheckpointArchive;
 pub use witness::Witness;
@@ -39,25 +39,6 @@ pub struct CheckpointKeeper {
 /// Called with the number of the checkpoint after which the job stays stopped, and with the error
 /// if it could not be stored.
 type OnPause = Arc<dyn Fn(u64, Option<String>) + Send + Sync>;
-
-/// The thread that writes files.
-#[derive(Clone)]
-struct Writer {
-    /// Whether this node writes the manifests in the present run, and the number of the run.
-    run: Arc<Mutex<(bool, u64)>>,
-    orders: Arc<Mutex<Sender<Order>>>,
-}
-
-/// An order to the thread that writes files.
-enum Order {
-    /// Write the part of a PE.
-    Part { run: u64, checkpoint: u64, part: PeId, segments: Vec<Bytes>, done: Done },
-    /// Write the manifest of a complete checkpoint, and remove earlier checkpoints.
-    Manifest(Bytes, Option<Done>),
-}
-
-/// Called with the error if a part or manifest could not be written.
-type Done = Box<dyn FnOnce(Option<String>) + Send>;
 
 impl CheckpointKeeper {
     /// Keeps the checkpoints of a job in memory, and in its folder or object store, where each node
@@ -86,8 +67,7 @@ impl CheckpointKeeper {
     /// last checkpoint in the folder.
     pub(super) fn begin(&self, node: NodeId, run: u64) -> Result<u64, StartError> {
         if let Some(writer) = &self.writer {
-            let mut present = writer.run.lock().unwrap_or_else(PoisonError::into_inner);
-            *present = (node == NodeId(0), run);
+            writer.begin(node == NodeId(0), run);
         }
         let last = self.archive.as_ref().map_or(Ok(None), CheckpointArchive::highest)?;
         Ok(last.unwrap_or(0))
@@ -177,52 +157,12 @@ impl CheckpointKeeper {
             }
         }
         match self.writer.as_ref().filter(|writer| writer.present().0) {
-            Some(writer) => writer.order(Order::Manifest(manifest, stored)),
+            Some(writer) => {
+                let stored = stored.map(|stored| within(MANIFEST_MAX, stored));
+                writer.order(Order::Manifest(manifest, stored));
+            }
             None => stored.into_iter().for_each(|stored| stored(None)),
         }
-    }
-}
-
-impl Writer {
-    fn start(archive: CheckpointArchive) -> Result<Self, StartError> {
-        let (orders, taken) = channel();
-        let write = move || {
-            for order in taken {
-                match order {
-                    Order::Part { run, checkpoint, part, segments, done } => {
-                        let result = archive.write_part(run, checkpoint, part, &segments);
-                        done(result.err().map(|error| error.to_string()));
-                    }
-                    Order::Manifest(manifest, stored) => {
-                        let error = archive.write_manifest(&manifest).err();
-                        if let Some(error) = &error {
-                            tracing::error!(%error, "a checkpoint is not stored");
-                        }
-                        let error = error.map(|error| error.to_string());
-                        if let Some(stored) = stored {
-                            stored(error);
-                        }
-                    }
-                }
-            }
-        };
-        let named = thread::Builder::new().name("checkpoints".to_owned());
-        named.spawn(write).map_err(|error| StartError::Thread {
-            thread: "the checkpoints".to_owned(),
-            reason: error.to_string(),
-        })?;
-        Ok(Self { run: Arc::default(), orders: Arc::new(Mutex::new(orders)) })
-    }
-
-    /// Whether this node writes the manifests, and the number of the run.
-    fn present(&self) -> (bool, u64) {
-        *self.run.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn order(&self, order: Order) {
-        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        // The thread ends with the last sender only.
-        let _ = orders.send(order);
     }
 }
 

@@ -42,7 +42,8 @@ fn compute(rounds: u64) -> f64 {
     for _ in 0..rounds {
         for number in &mut numbers {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            *number = number.mul_add(0.5, (state >> 40) as f64);
+            // Not `mul_add`, which calls the C library where the target has no such instruction.
+            *number = *number * 0.5 + (state >> 40) as f64;
         }
     }
     numbers.iter().sum()

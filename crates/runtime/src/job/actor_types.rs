@@ -176,12 +176,62 @@ impl Job {
         self
     }
 
+    /// Adds an actor type whose groups keep their members if the job goes on from a checkpoint with
+    /// another number of PEs or nodes, after a loss or a restart. Each member keeps its index and
+    /// goes with its PE; after a restart, the member of index *i* goes to PE *i* modulo the number
+    /// of PEs. Members of lost PEs go to other PEs of the site. Several may then be on one PE, and
+    /// none on another. Use it where others know the members by their indices, as clients know
+    /// servers.
+    ///
+    /// ```
+    /// use gridspan::prelude::*;
+    /// use gridspan::{CheckpointEvery, Checkpoints};
+    ///
+    /// /// Counts what it was asked.
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Server { answers: u64 }
+    ///
+    /// impl Actor for Server {
+    ///     type Index = Ix1;
+    ///     type Init = ();
+    ///     type Message = Reply<u64>;
+    ///
+    ///     fn create((): (), _cx: &mut Context<Self>) -> Self { Server { answers: 0 } }
+    ///
+    ///     fn handle(&mut self, reply: Reply<u64>, cx: &mut Context<Self>) {
+    ///         self.answers += 1;
+    ///         cx.reply(reply, self.answers);
+    ///     }
+    /// }
+    ///
+    /// let job = Job::new("servers")
+    ///     .kept_group::<Server>()
+    ///     .checkpoints(Checkpoints::every(CheckpointEvery::Points(1)))
+    ///     .restartable_main(async |grid: Grid| {
+    ///         let (first, servers) = match grid.restored().await? {
+    ///             Some((first, reference)) => (first, grid.collection(reference)),
+    ///             None => (0, grid.create_group::<Server>(Per::Pe, |_| ()).await?),
+    ///         };
+    ///         for n in first..5_u64 {
+    ///             grid.progress(&(n, servers.reference())).await?;
+    ///             let answers = servers.member(Ix1(1)).ask(Duration::MAX, |reply| reply).await?;
+    ///             assert_eq!(answers, n + 1);
+    ///         }
+    ///         Ok(())
+    ///     });
+    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    pub fn kept_group<A: Actor<Index = Ix1>>(mut self) -> Self {
+        self.registry.add_kept::<A>();
+        self
+    }
+
     /// Adds an actor type that checkpoints leave out, with the messages and timers for its members.
     /// A main that begins again creates collections of this type again, on any number of PEs. Use
-    /// it for actors whose work main repeats, as servers of calls are: after a restoration,
-    /// messages to the former members are dropped, and a question that another actor has [asked
-    /// them with a tag](Context::ask_tagged) has no answer. No checkpoint is made while one of them
-    /// waits for an answer that goes to a [closure](Context::ask).
+    /// it for actors whose work main repeats: after a restoration, messages to the former members
+    /// are dropped, and a question that another actor has [asked them with a
+    /// tag](Context::ask_tagged) has no answer. No checkpoint is made while one of them waits for
+    /// an answer that goes to a [closure](Context::ask).
     ///
     /// ```
     /// use gridspan::prelude::*;

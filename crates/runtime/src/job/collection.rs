@@ -219,13 +219,37 @@ impl<A: Actor> Member<A> {
         timeout: Duration,
         question: impl FnOnce(Reply<T>) -> A::Message + Send + 'static,
     ) -> Result<T, GridError> {
+        self.ask_for_main(timeout, false, question).await
+    }
+
+    /// Asks a question as [`ask`](Self::ask) does, but one that postpones no checkpoint: a main
+    /// that begins again from there asks it again if it still needs the answer. The actor may then
+    /// get the question twice, and only the second answer arrives.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ask`](Self::ask).
+    pub async fn ask_repeatable<T: DeserializeOwned + Send + 'static>(
+        &self,
+        timeout: Duration,
+        question: impl FnOnce(Reply<T>) -> A::Message + Send + 'static,
+    ) -> Result<T, GridError> {
+        self.ask_for_main(timeout, true, question).await
+    }
+
+    async fn ask_for_main<T: DeserializeOwned + Send + 'static>(
+        &self,
+        timeout: Duration,
+        is_repeated: bool,
+        question: impl FnOnce(Reply<T>) -> A::Message + Send + 'static,
+    ) -> Result<T, GridError> {
         let (resolve, answer) = self.main.promise();
         let to = self.reference.id;
         self.main.run(move |core| {
             let answered = move |_: &mut Core, answer: Result<T, AskError>| {
                 resolve.with(answer.map_err(GridError::from));
             };
-            let reply = core.expect_reply_for_main(to, timeout, answered);
+            let reply = core.expect_reply_for_main((to, is_repeated), timeout, answered);
             core.send::<A>(Sender::Pe, to, 0, question(reply));
         });
         wait(answer).await

@@ -24,7 +24,8 @@ impl Job {
     pub fn fingerprint(&self) -> u64 {
         let names = self.registry.kinds().map(|kind| kind.name());
         let maps = self.maps.iter().map(|map| -> &str { map.name() });
-        let reducers = self.reducers.iter().map(|(name, _)| name.as_str());
+        // Maps may have the same names.
+        let reducers = self.reducers.iter().flat_map(|(name, _)| ["reducer", name.as_str()]);
         let deterministic =
             self.registry.deterministic_names().flat_map(|name| ["deterministic", name]);
         let all = std::iter::once(self.name.as_str()).chain(names).chain(maps).chain(reducers);
@@ -34,7 +35,9 @@ impl Job {
         });
         let resizable = self.registry.resizable_names().flat_map(|name| ["resizable", name]);
         let transient = self.registry.transient_names().flat_map(|name| ["transient", name]);
-        let all = all.chain(deterministic).chain(on_demand).chain(resizable).chain(transient);
+        let kept = self.registry.kept_names().flat_map(|name| ["kept", name]);
+        let groups = resizable.chain(transient).chain(kept);
+        let all = all.chain(deterministic).chain(on_demand).chain(groups);
         let all = all.flat_map(|name| name.bytes().chain([0xff]));
         let parts = self.registry.kinds().flat_map(|kind| kind.parts());
         let structures = parts.flat_map(|part| part.structure.to_le_bytes());
@@ -150,5 +153,19 @@ impl Job {
             self.coordinator = NodeId(0);
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_topology::PeId;
+
+    #[test]
+    fn jobs_with_a_map_and_with_a_reducer_of_the_same_name_differ() {
+        let map = Job::new("job").placement(PlacementMap::new("first", |_, _| PeId(0)));
+        let (reducer, _) = Job::new("job").reducer("first", |value, _| value);
+        assert_ne!(map.fingerprint(), reducer.fingerprint());
+        assert_ne!(map.fingerprint(), Job::new("job").fingerprint());
     }
 }

@@ -160,8 +160,12 @@ struct Changing<'a> {
 }
 
 impl Changing<'_> {
-    /// The former and the present number of PEs or nodes if it is a group and they differ.
+    /// The former and the present number of PEs or nodes if it is a group, they differ, and the
+    /// group does not keep its members.
     fn sizes(&self, before: &Layout) -> Option<[String; 2]> {
+        if matches!(self.common.resizing.get(&self.kind), Some(Resizing::Keep)) {
+            return None;
+        }
         let layout = &self.common.layout;
         let (was, is, what) = match self.info.map {
             Map::PerPe => (before.pe_count(), layout.pe_count(), "PEs"),

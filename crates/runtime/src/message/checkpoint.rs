@@ -89,16 +89,17 @@ pub(crate) struct DrainCounts {
 }
 
 impl AddAssign for DrainCounts {
+    /// Saturates: counts may come from a faulty node.
     fn add_assign(&mut self, other: Self) {
-        self.created += other.created;
-        self.processed += other.processed;
-        self.waiting += other.waiting;
-        self.stranded += other.stranded;
-        self.insertions += other.insertions;
-        self.questions += other.questions;
-        self.replicas += other.replicas;
-        self.tasks += other.tasks;
-        self.unmovable += other.unmovable;
+        self.created = self.created.saturating_add(other.created);
+        self.processed = self.processed.saturating_add(other.processed);
+        self.waiting = self.waiting.saturating_add(other.waiting);
+        self.stranded = self.stranded.saturating_add(other.stranded);
+        self.insertions = self.insertions.saturating_add(other.insertions);
+        self.questions = self.questions.saturating_add(other.questions);
+        self.replicas = self.replicas.saturating_add(other.replicas);
+        self.tasks = self.tasks.saturating_add(other.tasks);
+        self.unmovable = self.unmovable.saturating_add(other.unmovable);
     }
 }
 
@@ -167,6 +168,13 @@ pub(crate) struct PartSummary {
     pub(crate) published: u64,
     /// Size of each segment in bytes.
     pub(crate) segments: Vec<u64>,
+}
+
+impl PartSummary {
+    /// Its size in bytes. Saturates: the summary may come from a faulty node.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments.iter().copied().fold(0, u64::saturating_add)
+    }
 }
 
 /// One segment of the part of a PE.

@@ -128,7 +128,8 @@ impl Contribution {
                 .map(|(op, target)| (format!("{op:?}"), format!("{target:?}")));
             return Err(Misuse::DifferentReductions { collection, one, other }.into());
         }
-        let count = self.count + other.count;
+        // Saturates: a count may come from a faulty node.
+        let count = self.count.saturating_add(other.count);
         let op = self.op;
         let partial = self.partial.combine(&op, other.partial, reducers);
         let partial = partial.ok_or_else(|| {
@@ -529,6 +530,9 @@ impl Control {
             }
             Self::OfferPartners(migrants) => migrants.iter().map(Migrant::bytes).sum(),
             Self::Checkpoint(message) => message.bytes(),
+            Self::Piece(Piece { bytes, .. }) | Self::Publish { value: bytes, .. } => bytes.len(),
+            Self::Reply { answer, .. } | Self::RestoredReply { answer, .. } => answer.wire_len(),
+            Self::Tombstone(tombstone) => tombstone.held.iter().map(Bytes::len).sum(),
             _ => 0,
         }
     }
@@ -580,5 +584,28 @@ impl Control {
                 | Self::Follow(_)
                 | Self::CancelTimer(_)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controls_with_content_count_in_the_budget() {
+        let bytes = Bytes::from_static(b"content");
+        let (id, kind) = (ActorId::system(PeId(0)), KindId(0));
+        let held = vec![bytes.clone(), Bytes::new()];
+        let tombstone = Tombstone { id, kind, epoch: 0, record: MemberRecord::default(), held };
+        for control in [
+            Control::Piece(Piece { number: 0, total: 9, offset: 2, bytes: bytes.clone() }),
+            Control::Publish { id: 0, value: bytes.clone() },
+            Control::Reply { slot: 0, answer: Payload::Bytes(bytes.clone()) },
+            Control::RestoredReply { asked: (PeId(0), 0), answer: Payload::Bytes(bytes.clone()) },
+            Control::Tombstone(Box::new(tombstone)),
+        ] {
+            assert_eq!(control.bytes(), bytes.len(), "{control:?}");
+        }
+        assert_eq!(Control::UsesSteps.bytes(), 0);
     }
 }

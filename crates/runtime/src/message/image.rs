@@ -13,6 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// not overflow.
 const LOAD_MAX: u64 = 1 << 40;
 
+/// Maximum number of a checkpoint. After a restoration, timers and slots of questions have the next
+/// number in their upper 32 bits.
+pub(crate) const CHECKPOINT_MAX: u64 = (1 << 32) - 2;
+
 /// Minimum mean time of the members of a PE since the last rebalance, in microseconds. Below it,
 /// times do not show which PEs have more work.
 const MEASURED_US_MIN: u64 = 100_000;
@@ -44,6 +48,10 @@ impl Image {
         let decoded: Manifest = codec::decode("a manifest", &manifest).map_err(unreadable)?;
         if decoded.parts.len() != decoded.layout.pe_count() as usize {
             return Err(unreadable("it does not have a part for each PE"));
+        }
+        let number = decoded.number;
+        if number > CHECKPOINT_MAX {
+            return Err(unreadable(format_args!("no checkpoint has the number {number}")));
         }
         Ok(Self { manifest: decoded, encoded: manifest, segments: BTreeMap::new() })
     }
@@ -97,7 +105,7 @@ impl Image {
 
     /// Number of actors.
     pub fn members(&self) -> u64 {
-        self.manifest.parts.iter().map(|part| part.members).sum()
+        self.manifest.parts.iter().map(|part| part.members).fold(0, u64::saturating_add)
     }
 
     /// Number of collections.
@@ -107,13 +115,13 @@ impl Image {
 
     /// Number of bytes in the parts.
     pub fn bytes(&self) -> u64 {
-        self.manifest.parts.iter().flat_map(|part| &part.segments).sum()
+        self.manifest.parts.iter().map(PartSummary::bytes).fold(0, u64::saturating_add)
     }
 
     /// Number of actors and of bytes in the part of a PE.
     pub fn part(&self, part: PeId) -> (u64, u64) {
         let part = self.manifest.parts.get(part.index());
-        part.map_or((0, 0), |part| (part.members, part.segments.iter().sum()))
+        part.map_or((0, 0), |part| (part.members, part.bytes()))
     }
 
     /// The load of each PE, for the placement of other PEs' members: the time that its members have
@@ -448,6 +456,14 @@ mod tests {
         }
         assert_eq!(image.parts(), BTreeSet::new());
         assert!(Image::new(Bytes::from_static(b"nonsense")).is_err());
+    }
+
+    #[test]
+    fn a_manifest_with_a_number_that_no_checkpoint_has_is_refused() {
+        assert!(Image::new(manifest(CHECKPOINT_MAX)).is_ok());
+        for number in [CHECKPOINT_MAX + 1, 1 << 32, u64::MAX] {
+            assert!(Image::new(manifest(number)).is_err(), "{number}");
+        }
     }
 
     #[test]

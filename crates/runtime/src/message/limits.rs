@@ -19,8 +19,9 @@ pub struct Limits {
     /// before it has handled some; the node stops reading from the network, and QUIC stalls the
     /// senders. While a checkpoint is made, it takes what is under way. Default 256 MiB.
     pub soft_bytes: usize,
-    /// Number of bytes of messages, ready or held for earlier ones, above which the job ends with
-    /// an error that names the fullest mailboxes. Default 2 GiB.
+    /// Number of bytes of messages, ready or held for earlier ones, and of initial values whose
+    /// collection is not complete, above which the job ends with an error that names the fullest
+    /// mailboxes. Default 2 GiB.
     pub hard_bytes: usize,
     /// Size of the largest message that crosses to another node, and of the largest actor that
     /// moves, in bytes once encoded, up to 1 GiB. Default 60 MiB: it travels in one piece, which

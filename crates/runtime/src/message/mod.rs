@@ -50,6 +50,7 @@ pub(crate) use control::{
 pub use diagnosis::{Diagnosis, Wait, WaitKind, Waits};
 pub(crate) use diagnosis::{Findings, Rounds};
 pub(crate) use earlier::Earlier;
+pub(crate) use image::CHECKPOINT_MAX;
 pub use image::{CheckpointStore, EncodedManifest, Holding, Image};
 pub use list::List;
 pub(crate) use look::Looked;

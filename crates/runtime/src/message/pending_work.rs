@@ -59,22 +59,23 @@ impl PendingWork {
 }
 
 impl std::ops::AddAssign for PendingWork {
+    /// Saturates: counts may come from a faulty node.
     fn add_assign(&mut self, mut other: Self) {
-        self.members += other.members;
-        self.created += other.created;
-        self.processed += other.processed;
-        self.busy += other.busy;
-        self.held += other.held;
-        self.awaiting += other.awaiting;
-        self.early += other.early;
-        self.departing += other.departing;
-        self.arriving += other.arriving;
-        self.early_broadcasts += other.early_broadcasts;
-        self.reductions += other.reductions;
-        self.questions += other.questions;
-        self.rebalances += other.rebalances;
-        self.synced += other.synced;
-        self.dead_letters += other.dead_letters;
+        self.members = self.members.saturating_add(other.members);
+        self.created = self.created.saturating_add(other.created);
+        self.processed = self.processed.saturating_add(other.processed);
+        self.busy = self.busy.saturating_add(other.busy);
+        self.held = self.held.saturating_add(other.held);
+        self.awaiting = self.awaiting.saturating_add(other.awaiting);
+        self.early = self.early.saturating_add(other.early);
+        self.departing = self.departing.saturating_add(other.departing);
+        self.arriving = self.arriving.saturating_add(other.arriving);
+        self.early_broadcasts = self.early_broadcasts.saturating_add(other.early_broadcasts);
+        self.reductions = self.reductions.saturating_add(other.reductions);
+        self.questions = self.questions.saturating_add(other.questions);
+        self.rebalances = self.rebalances.saturating_add(other.rebalances);
+        self.synced = self.synced.saturating_add(other.synced);
+        self.dead_letters = self.dead_letters.saturating_add(other.dead_letters);
         self.absent_members.append(&mut other.absent_members);
         self.absent_members.truncate(NAMED_MAX);
         self.main_waits.append(&mut other.main_waits);
@@ -182,5 +183,13 @@ mod tests {
             assert!(one.starts_with("1 ") && !has_plural(one), "{one}");
             assert!(two.starts_with("2 ") && has_plural(two), "{two}");
         }
+    }
+
+    #[test]
+    fn counts_of_a_faulty_node_are_added_without_overflow() {
+        let most = || PendingWork { created: u64::MAX, held: u64::MAX, ..PendingWork::default() };
+        let mut sum = most();
+        sum += most();
+        assert_eq!(sum, most());
     }
 }

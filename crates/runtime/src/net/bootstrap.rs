@@ -192,10 +192,13 @@ impl NodeBundle {
         if self.version != BUNDLE_VERSION {
             return Err(BootstrapError::Version(self.version));
         }
-        if self.spec.layout().is_guest(self.identity.node) != self.guest.is_some() {
-            return Err(BootstrapError::Inconsistent("its node is not in its grid"));
+        match (self.spec.layout().is_guest(self.identity.node), self.guest.is_some()) {
+            (true, false) => Err(BootstrapError::Inconsistent("its node is not in its grid")),
+            (false, true) => {
+                Err(BootstrapError::Inconsistent("it is for a guest, but its node is in its grid"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -397,7 +400,14 @@ mod tests {
         bundle.identity.node = NodeId(2);
         let line = bundle.to_line().unwrap();
         let refused = join(&mut Cursor::new(line), &mut vec![]);
-        assert!(matches!(refused, Err(BootstrapError::Inconsistent(_))));
+        let Err(BootstrapError::Inconsistent(foreign)) = refused else { panic!("it joined") };
+        bundle.identity.node = NodeId(1);
+        bundle.guest = Some(1);
+        let line = bundle.to_line().unwrap();
+        let refused = join(&mut Cursor::new(line), &mut vec![]);
+        let Err(BootstrapError::Inconsistent(no_guest)) = refused else { panic!("it joined") };
+        assert_eq!(foreign, "its node is not in its grid");
+        assert!(no_guest.contains("guest"), "{no_guest}");
     }
 
     #[test]

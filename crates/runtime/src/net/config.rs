@@ -3,8 +3,8 @@
 
 use super::congestion::LossTolerantConfig;
 use super::identity::{Identity, IdentityError};
+use super::observed_controller::ObservedControllers;
 use super::seeded::{SeededIdentifiers, StandingClock};
-use super::stopwatch::Stopwatches;
 use crate::message::limits::Limits;
 use crate::session::{DetectorSettings, PlantedFault};
 use gridspan_topology::{Layout, NodeId};
@@ -266,10 +266,10 @@ pub(super) fn quic_config(
     {
         let mut cubic = CubicConfig::default();
         cubic.initial_window(initial_window);
-        config.congestion_controller_factory(Arc::new(Stopwatches(Arc::new(cubic))));
+        config.congestion_controller_factory(Arc::new(ObservedControllers(Arc::new(cubic))));
     } else {
         let tolerant = LossTolerantConfig { initial_window, window_max: limits.send_window_max };
-        config.congestion_controller_factory(Arc::new(Stopwatches(Arc::new(tolerant))));
+        config.congestion_controller_factory(Arc::new(ObservedControllers(Arc::new(tolerant))));
     }
     config
 }

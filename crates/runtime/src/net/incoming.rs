@@ -22,11 +22,13 @@ const BULK_HEAD_BYTES: usize = 32;
 pub(super) struct Assembly {
     used: u64,
     bytes_max: u64,
+    /// Whether bytes were released since the last call of [`take_released`](Self::take_released).
+    has_released: bool,
 }
 
 impl Assembly {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Self { used: 0, bytes_max }
+        Self { used: 0, bytes_max, has_released: false }
     }
 
     fn reserve(&mut self, bytes: u64) -> bool {
@@ -39,6 +41,12 @@ impl Assembly {
 
     fn release(&mut self, bytes: u64) {
         self.used -= bytes;
+        self.has_released |= bytes > 0;
+    }
+
+    /// Whether there may be more room than at the last call.
+    pub(super) fn take_released(&mut self) -> bool {
+        std::mem::take(&mut self.has_released)
     }
 }
 
@@ -105,8 +113,8 @@ impl Incoming {
         self.readable.clear();
     }
 
-    /// Reads all available bytes and delivers the frames that are complete and new. Returns whether
-    /// flow-control updates have to be sent to the other side.
+    /// Reads all available bytes and delivers the frames that are complete and new. Afterwards
+    /// flow-control updates may have to be sent to the other side.
     pub(super) fn read(
         &mut self,
         connection: &mut Connection,
@@ -114,13 +122,12 @@ impl Incoming {
         limits: FrameLimits,
         assembly: &mut Assembly,
         deliver: &mut dyn FnMut(Bytes),
-    ) -> Result<bool, WireError> {
-        let mut news = false;
+    ) -> Result<(), WireError> {
         for stream in std::mem::take(&mut self.readable) {
             let Some(inflow) = self.streams.get_mut(&stream) else { continue };
             inflow.is_readable = false;
             let mut reading = Reading { receiver, limits, assembly, deliver };
-            match inflow.read(stream, connection, &mut reading, &mut news)? {
+            match inflow.read(stream, connection, &mut reading)? {
                 Progress::Blocked => {}
                 Progress::Starved => self.starved = true,
                 Progress::Ended => {
@@ -128,7 +135,7 @@ impl Incoming {
                 }
             }
         }
-        Ok(news)
+        Ok(())
     }
 }
 
@@ -152,7 +159,6 @@ impl Inflow {
         stream: StreamId,
         connection: &mut Connection,
         reading: &mut Reading<'_>,
-        news: &mut bool,
     ) -> Result<Progress, WireError> {
         let mut recv = connection.recv_stream(stream);
         let Ok(mut chunks) = recv.read(true) else { return Ok(Progress::Ended) };
@@ -182,7 +188,8 @@ impl Inflow {
                 Err(ReadError::Reset(_)) => return Err(WireError::Truncated),
             }
         };
-        *news |= chunks.finalize().should_transmit();
+        // The caller polls the connection for packets in any case.
+        let _ = chunks.finalize();
         Ok(progress)
     }
 
@@ -323,6 +330,16 @@ mod tests {
         assert!(!assembly.reserve(1));
         assembly.release(1000);
         assert!(assembly.reserve(60) && assembly.reserve(40) && !assembly.reserve(1));
+    }
+
+    #[test]
+    fn there_is_more_room_only_after_bytes_were_released() {
+        let mut assembly = Assembly::new(100);
+        assert!(assembly.reserve(60) && !assembly.reserve(50));
+        assembly.release(0);
+        assert!(!assembly.take_released());
+        assembly.release(60);
+        assert!(assembly.take_released() && !assembly.take_released());
     }
 
     proptest! {

@@ -202,7 +202,7 @@ impl Prober {
         } else if has_room {
             self.trains.insert(key, Arriving { first: now, last: now, bytes: 0 });
         }
-        if packet.index + 1 == packet.count
+        if packet.count.checked_sub(1) == Some(packet.index)
             && let Some(train) = self.trains.remove(&key)
         {
             let span = train.last.duration_since(train.first).as_nanos() as u64;

@@ -31,15 +31,15 @@ mod upkeep;
 
 use self::refusals::Refusals;
 use super::config::{PathKind, TransportConfig, quic_config, server_config};
+use super::connections::Connections;
 use super::event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};
 use super::hello::{CODE_CLOSED, CODE_REPLACED, HelloRefusal};
 use super::identity::{self, IdentityError, check_job_name};
 use super::incoming::Assembly;
 use super::link::{LinkEvent, Stage};
-use super::links::Links;
+use super::observed_controller::take_least;
 use super::peer::{Peer, Phase};
 use super::peers::Peers;
-use super::stopwatch::take_least;
 use super::wire::write_beat;
 use crate::message::frame::Frame;
 use crate::session::{Class, Detector, Health, LocalHealth};
@@ -78,7 +78,7 @@ pub struct Transport {
     config: TransportConfig,
     client: Arc<QuicClientConfig>,
     server: ServerConfig,
-    links: Links,
+    links: Connections,
     peers: Peers,
     nodes_by_address: BTreeMap<SocketAddr, NodeId>,
     events: VecDeque<TransportEvent>,
@@ -116,7 +116,7 @@ impl Transport {
         let mut dice_seed = [0; 16];
         dice_seed.copy_from_slice(&config.seed[..16]);
         Ok(Self {
-            links: Links::new(server.clone(), &config),
+            links: Connections::new(server.clone(), &config),
             client,
             server,
             peers,
@@ -146,7 +146,10 @@ impl Transport {
         let (retained, fault) = (self.config.limits.retained_bytes_max, self.config.fault);
         self.peers.meet(node, || Peer::new(retained, fault));
         let Some(peer) = self.peers.get_mut(node) else { return };
-        if let Some(old) = peer.address.replace(address) {
+        // Another node may have taken the old address meanwhile.
+        if let Some(old) = peer.address.replace(address)
+            && self.nodes_by_address.get(&old) == Some(&node)
+        {
             self.nodes_by_address.remove(&old);
         }
         self.nodes_by_address.insert(address, node);
@@ -417,3 +420,6 @@ impl Transport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! How a PE handles each kind of control packet. It ignores packets for the coordinator.
 
-use super::delivery::{Early, Place};
+use super::delivery::{Accounted, Early, Place};
 use super::insertion::{create_inserted, create_members};
 use super::replicas::Then;
 use super::{Pe, migrate, partners, replicas};
@@ -35,11 +35,12 @@ impl Pe {
         let core = &mut self.core;
         match control {
             Control::CreatePart { collection, inits } => {
+                let inits = core.keep_inits(inits);
                 core.parts.entry(collection).or_default().parts.push(inits);
                 self.create_if_complete(collection);
             }
             Control::Create { info, inits, more } => {
-                let collection = info.id;
+                let (collection, inits) = (info.id, core.keep_inits(inits));
                 let incomplete = core.parts.entry(collection).or_default();
                 incomplete.info = Some((info, more));
                 incomplete.parts.push(inits);
@@ -175,7 +176,7 @@ impl Pe {
             return;
         }
         let (core, stores) = (&mut self.core, &mut self.stores);
-        for inits in parts {
+        for inits in parts.into_iter().map(Accounted::into_inner) {
             match core.is_bound(collection) {
                 false => create_members(core, stores, kind, NewMembers::first(collection), inits),
                 true => partners::create_first(core, stores, (kind, collection), inits),
@@ -271,6 +272,60 @@ impl Pe {
             if let Some((kind, slot)) = self.core.resident(id) {
                 self.migrate((kind, slot), to);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::collection::{CollectionInfo, Map};
+    use crate::address::index::{ActorIndex, Key};
+    use crate::job::program::Program;
+    use crate::message::payload::Payload;
+    use crate::message::{Packet, codec};
+    use crate::{Actor, Context, Ix1, Job};
+    use gridspan_topology::Layout;
+    use serde::{Deserialize, Serialize};
+    use std::any::TypeId;
+
+    #[derive(Serialize, Deserialize)]
+    struct Keeper(Vec<u8>);
+
+    impl Actor for Keeper {
+        type Index = Ix1;
+        type Init = Vec<u8>;
+        type Message = u8;
+
+        fn create(init: Vec<u8>, _cx: &mut Context<'_, Self>) -> Self {
+            Self(init)
+        }
+
+        fn handle(&mut self, _message: u8, _cx: &mut Context<'_, Self>) {}
+    }
+
+    #[test]
+    fn initial_values_count_in_the_budget_until_their_collection_is_complete() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+        let job = Job::new("parts").actor::<Keeper>().main(async |_| Ok::<(), JobError>(()));
+        let mut pe = Program::new(job, layout).unwrap().pe(PeId(1));
+        let kind = pe.core.common.kind_of(TypeId::of::<Keeper>()).unwrap();
+        let id = CollectionId(0);
+        let part = |index| {
+            let inits: Vec<(Key, Vec<u8>)> = vec![(Ix1(index).key(), vec![0; 1000])];
+            Payload::Bytes(codec::encode(&inits).into())
+        };
+
+        let control = Control::CreatePart { collection: id, inits: part(0) };
+        pe.handle(PeId(0), Packet::control(control));
+        assert!(pe.core.delivery.budget.bytes() > 1000, "{}", pe.core.delivery.budget.bytes());
+
+        let info = CollectionInfo { id, kind, map: Map::Block, shape: None, members: 2 };
+        let control = Control::Create { info, inits: part(1), more: 1 };
+        pe.handle(PeId(0), Packet::control(control));
+        assert_eq!(pe.core.delivery.budget.bytes(), 0);
+        for index in [0, 1] {
+            assert!(pe.core.resident(ActorId { collection: id, key: Ix1(index).key() }).is_some());
         }
     }
 }

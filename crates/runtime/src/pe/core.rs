@@ -261,6 +261,11 @@ impl Common {
         matches!(self.resizing.get(&kind), Some(Resizing::End))
     }
 
+    /// Whether the members of groups of a type continue as they are on another number of PEs.
+    pub(crate) fn keeps_members(&self, kind: KindId) -> bool {
+        matches!(self.resizing.get(&kind), Some(Resizing::Keep))
+    }
+
     /// The actor types, as checkpoints describe them.
     pub(crate) fn actor_types(&self) -> Vec<ActorType> {
         let actor_type = |kind: &&'static dyn Kind| {

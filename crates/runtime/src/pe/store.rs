@@ -161,7 +161,9 @@ impl<A: Actor> Store for TypedStore<A> {
         let inits: Vec<(Key, A::Init)> =
             init.open().map_err(|error| JobError::Protocol(error.to_string()))?;
         for (_, init) in inits {
+            core.begin_actor_span(Slot { kind: self.kind, index: slot });
             let actor = A::create(init, &mut Context::new(core, self.kind, slot));
+            core.end_actor_span(self.kind);
             self.put(slot, actor);
         }
         Ok(())
@@ -175,13 +177,18 @@ impl<A: Actor> Store for TypedStore<A> {
         merge: &Merge<Core>,
     ) {
         if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
-            merge(actor, state, core, Slot { kind: self.kind, index: slot });
+            let slot = Slot { kind: self.kind, index: slot };
+            core.begin_actor_span(slot);
+            merge(actor, state, core, slot);
+            core.end_actor_span(self.kind);
         }
     }
 
     fn arrived(&mut self, core: &mut Core, slot: u32) {
         if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
+            core.begin_actor_span(Slot { kind: self.kind, index: slot });
             actor.arrived(&mut Context::new(core, self.kind, slot));
+            core.end_actor_span(self.kind);
         }
     }
 

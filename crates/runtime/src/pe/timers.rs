@@ -39,7 +39,7 @@ impl<C> Due<C> {
 pub(crate) struct Timers<C> {
     due: BTreeMap<TimerId, Due<C>>,
     set: u64,
-    /// Restored timers, by the timers that actors got before the restoration.
+    /// Pending restored timers, by the timers that actors got before the restoration.
     restored: BTreeMap<(PeId, TimerId), TimerId>,
 }
 
@@ -90,7 +90,9 @@ impl<C> Timers<C> {
 
     /// Cancels a timer. Returns whether it was still pending.
     pub(crate) fn cancel(&mut self, id: TimerId) -> bool {
-        self.due.remove(&id).is_some()
+        let due = self.due.remove(&id);
+        due.iter().for_each(|due| self.forget_restored(due));
+        due.is_some()
     }
 
     pub(crate) fn next(&self) -> Option<Time> {
@@ -100,6 +102,58 @@ impl<C> Timers<C> {
 
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Due<C>> {
         let entry = self.due.first_entry()?;
-        (entry.key().0 <= now).then(|| entry.remove())
+        let due = (entry.key().0 <= now).then(|| entry.remove())?;
+        self.forget_restored(&due);
+        Some(due)
+    }
+
+    fn forget_restored(&mut self, due: &Due<C>) {
+        if let Due::Message(message) = due
+            && let Some(Timer { pe, at, number }) = message.timer()
+        {
+            self.restored.remove(&(pe, TimerId(at, number)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message whose sender got this timer before a restoration.
+    struct Restored(Timer);
+
+    impl Delayed<()> for Restored {
+        fn send(self: Box<Self>, _core: &mut ()) {}
+
+        fn receiver(&self) -> ActorId {
+            ActorId::system(self.0.pe)
+        }
+
+        fn image(&self) -> (ActorId, KindId, Bytes) {
+            (self.receiver(), KindId(0), Bytes::new())
+        }
+
+        fn timer(&self) -> Option<Timer> {
+            Some(self.0)
+        }
+    }
+
+    #[test]
+    fn restored_timers_are_found_until_they_fire_or_are_cancelled() {
+        let mut timers = Timers::<()>::default();
+        timers.number_from(100);
+        let [fires, cancelled] = [1, 2].map(|number| Timer { pe: PeId(3), at: Time(50), number });
+        timers.delay(Time(10), Box::new(Restored(fires)));
+        let id = timers.delay(Time(20), Box::new(Restored(cancelled)));
+        assert_eq!(timers.restored(cancelled), Some(id));
+        assert!(timers.restored(fires).is_some());
+
+        assert!(timers.take_due(Time(9)).is_none());
+        assert!(timers.take_due(Time(10)).is_some());
+        assert!(timers.cancel(id));
+
+        assert_eq!((timers.restored(fires), timers.restored(cancelled)), (None, None));
+        assert!(timers.restored.is_empty());
     }
 }

@@ -163,7 +163,8 @@ impl StealAgents {
         for command in commands {
             post.out.push(match command {
                 StealCommand::ToAgent { to, message } => {
-                    let head = AgentMessageHead { pool, number: self.lines.next_number(to) };
+                    let Some(number) = self.lines.next_number(to) else { continue };
+                    let head = AgentMessageHead { pool, number };
                     let frame = SpreadFrame::agent_message(leader, &head, message.into());
                     RelayCommand::Send { to, frame, is_bulk: false }
                 }

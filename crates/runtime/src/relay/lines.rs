@@ -48,14 +48,19 @@ struct Line {
 }
 
 impl Lines {
-    /// Returns the number of the next message to a node.
-    pub(super) fn next_number(&mut self, to: NodeId) -> u64 {
+    /// Returns the number of the next message to a node; `None` for a guest that has left or is
+    /// lost.
+    pub(super) fn next_number(&mut self, to: NodeId) -> Option<u64> {
+        if self.is_gone(to) {
+            return None;
+        }
         let line = self.lines.entry(to).or_default();
         line.sent += 1;
-        line.sent - 1
+        Some(line.sent - 1)
     }
 
-    /// Whether a node is a guest that has left or is lost: its late messages are dropped.
+    /// Whether a node is a guest that has left or is lost: late messages from and to it are
+    /// dropped.
     pub(super) fn is_gone(&self, node: NodeId) -> bool {
         self.gone.contains(&node)
     }
@@ -185,4 +190,22 @@ fn alone(message: Bytes) -> Bytes {
 
 fn refusal(reason: impl std::fmt::Display) -> DecodeError {
     DecodeError::new("a message about tasks", reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_is_gone_takes_no_memory_and_gets_no_numbers() {
+        let (guest, other) = (NodeId(7), NodeId(1));
+        let mut lines = Lines::default();
+        assert_eq!([lines.next_number(guest), lines.next_number(guest)], [Some(0), Some(1)]);
+
+        lines.forget(guest);
+
+        assert_eq!(lines.next_number(guest), None);
+        assert!(lines.lines.is_empty());
+        assert_eq!(lines.next_number(other), Some(0));
+    }
 }

@@ -290,9 +290,11 @@ fn invalid_frames_are_refused() {
     assert!(refused(0, segment(0, SegmentHead { stripe: 1, ..good })).contains("bring it from"));
     let plan = PlanHead { plan: Some(striped(1)), retired: Vec::new() };
     assert!(refused(2, plan.into_frame(PeId(0))).contains("does not come from"));
-    let target = MulticastTarget { pe: PeId(99), members: Vec::new() };
-    let stranger = SpreadFrame::multicast(&multicast(), vec![target], Bytes::new());
-    assert!(refused(0, stranger).contains("does not exist"));
+    for pe in [PeId(99), COORDINATOR] {
+        let target = MulticastTarget { pe, members: Vec::new() };
+        let stranger = SpreadFrame::multicast(&multicast(), vec![target], Bytes::new());
+        assert!(refused(0, stranger).contains("does not exist"));
+    }
     let huge = SegmentHead { total: BYTES_MAX + 1, ..good };
     assert!(refused(0, segment(0, huge)).contains("exceed the limit"));
     assert!(

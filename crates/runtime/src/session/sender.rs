@@ -72,7 +72,7 @@ impl Sender {
         if self.has_next(class) { self.lane(class).next() } else { None }
     }
 
-    /// Whether [`next`](Self::next) may return a frame of `class`.
+    /// Whether [`next`](Self::next) returns a frame of `class`.
     pub fn has_next(&self, class: Class) -> bool {
         match class {
             Class::Small => self.small.unwritten() > 0,
@@ -112,8 +112,8 @@ impl Sender {
             return Ok(());
         }
         self.acknowledge(received)?;
-        self.small.written = self.small.first;
-        self.bulk.written = self.bulk.first;
+        self.small.write_from(self.small.first);
+        self.bulk.write_from(self.bulk.first);
         Ok(())
     }
 
@@ -152,7 +152,8 @@ struct Lane {
     /// The number of the first frame in `frames`.
     first: u64,
     frames: VecDeque<Option<Frame>>,
-    /// The number of the next frame to write. Never below `first`.
+    /// The number of the next frame to write. Never below `first`, and never that of an
+    /// acknowledged frame.
     written: u64,
     /// The highest `written` of all connections: a packet of an earlier connection may still
     /// arrive.
@@ -165,15 +166,20 @@ impl Lane {
     }
 
     fn next(&mut self) -> Option<(u64, Frame)> {
-        while self.unwritten() > 0 {
-            let number = self.written;
+        let number = self.written;
+        let frame = self.frames.get((number - self.first) as usize)?.clone()?;
+        self.ever_written = self.ever_written.max(number + 1);
+        self.write_from(number + 1);
+        Some((number, frame))
+    }
+
+    /// Makes the first unacknowledged frame from `number` on the next to write. The caller checks
+    /// its distance from `first`, so the acknowledged frames must be skipped before.
+    fn write_from(&mut self, number: u64) {
+        self.written = number.max(self.first);
+        while let Some(None) = self.frames.get((self.written - self.first) as usize) {
             self.written += 1;
-            self.ever_written = self.ever_written.max(self.written);
-            if let Some(frame) = &self.frames[(number - self.first) as usize] {
-                return Some((number, frame.clone()));
-            }
         }
-        None
     }
 
     /// Releases the frames below `end`, and the acknowledged ones that follow. Returns their bytes.
@@ -186,7 +192,7 @@ impl Lane {
             self.frames.pop_front();
             self.first += 1;
         }
-        self.written = self.written.max(self.first);
+        self.write_from(self.written);
         bytes
     }
 
@@ -203,7 +209,7 @@ impl Lane {
     /// Gives all frames new numbers.
     fn renumber(&mut self) {
         self.first += self.frames.len() as u64;
-        self.written = self.first;
+        self.write_from(self.first);
     }
 }
 
@@ -228,6 +234,37 @@ mod tests {
         assert_eq!(sender.next(Class::Bulk), Some((1, frame(1))));
         assert_eq!(sender.next(Class::Bulk), Some((4, frame(4))));
         assert_eq!(sender.next(Class::Bulk), None);
+    }
+
+    #[test]
+    fn frames_acknowledged_on_an_earlier_connection_do_not_extend_the_distance_ahead() {
+        let ahead = Received::BULK_AHEAD_MAX;
+        let mut sender = Sender::new(u64::MAX, PlantedFault::None);
+        for _ in 0..=ahead {
+            sender.push(Class::Bulk, frame(0)).unwrap();
+        }
+        while sender.next(Class::Bulk).is_some() {}
+        sender.resume(&Received { small: 0, bulk: 0, bulk_above: vec![(1, ahead)] }).unwrap();
+
+        assert_eq!(sender.next(Class::Bulk), Some((0, frame(0))));
+        assert!(!sender.has_next(Class::Bulk));
+        assert_eq!(sender.next(Class::Bulk), None);
+
+        sender.acknowledge(&Received { small: 0, bulk: ahead, bulk_above: vec![] }).unwrap();
+        assert_eq!(sender.next(Class::Bulk), Some((ahead, frame(0))));
+    }
+
+    #[test]
+    fn without_an_unacknowledged_frame_there_is_none_to_write() {
+        let mut sender = Sender::new(1000, PlantedFault::None);
+        for byte in 0..2 {
+            sender.push(Class::Bulk, frame(byte)).unwrap();
+        }
+        while sender.next(Class::Bulk).is_some() {}
+        sender.resume(&Received { small: 0, bulk: 0, bulk_above: vec![(1, 2)] }).unwrap();
+
+        assert_eq!(sender.next(Class::Bulk), Some((0, frame(0))));
+        assert!(!sender.has_next(Class::Bulk) && !sender.is_backed_up());
     }
 
     #[test]

@@ -384,8 +384,7 @@ impl<W: Work> Engine<W> {
 
     /// Counts the unfinished work of this PE, which includes `roots` roots.
     pub(super) fn open_tasks(&self, roots: u64) -> OpenTasks {
-        let ready = self.kept.len() + self.node.offered(self.slot);
-        OpenTasks { roots, frames: self.frames.len() as u64, ready: ready as u64 }
+        OpenTasks { roots, frames: self.frames.len() as u64, ready: self.waiting() }
     }
 
     /// Number of tasks that wait here.

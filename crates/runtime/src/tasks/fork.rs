@@ -322,6 +322,19 @@ fn settle<T: Task>(
     waits: Option<FrameId>,
     children: u32,
 ) -> Option<(FrameId, u32, T::Output)> {
+    // Without children to wait for, the task goes on at once.
+    settle_or(engine, up, step, (waits, children), go_on)
+}
+
+/// Settles a task. `go_on` continues one that returns `Step::Sync` without children.
+#[inline(always)]
+fn settle_or<T: Task>(
+    engine: &mut Engine<Joining<T>>,
+    up: Up,
+    step: Step<T>,
+    (waits, children): (Option<FrameId>, u32),
+    go_on: impl FnOnce(&mut Engine<Joining<T>>, Up, T::Join) -> Option<(FrameId, u32, T::Output)>,
+) -> Option<(FrameId, u32, T::Output)> {
     match (step, waits) {
         (Step::Sync(join), Some(id)) => {
             let (pending, lineage, state) = (children.into(), engine.lineage, Waiting(Some(join)));
@@ -329,7 +342,6 @@ fn settle<T: Task>(
             None
         }
         (Step::Done(output), None) => pass_up(engine, up, output),
-        // The task has no children to wait for and goes on at once.
         (Step::Sync(join), None) => go_on(engine, up, join),
         (Step::Done(_), Some(_)) => {
             fail_abandoned(engine, children);
@@ -348,25 +360,13 @@ fn go_on<T: Task>(
     let mut cx = TaskContext { engine, frame: None, children: 0 };
     let step = T::joined(join, &mut cx);
     let TaskContext { frame: waits, children, .. } = cx;
-    match (step, waits) {
-        (Step::Sync(join), Some(id)) => {
-            let (pending, lineage, state) = (children.into(), engine.lineage, Waiting(Some(join)));
-            engine.frames.fill(id, Frame { up, pending, lineage, state });
-            None
-        }
-        (Step::Done(output), None) => pass_up(engine, up, output),
-        (Step::Done(_), Some(_)) => {
-            fail_abandoned(engine, children);
-            None
-        }
-        (Step::Sync(_), None) => {
-            engine.fail(format!(
-                "a task of type {} returns Step::Sync twice without children; return Step::Done",
-                type_name::<T>()
-            ));
-            None
-        }
-    }
+    settle_or(engine, up, step, (waits, children), |engine, _, _| {
+        engine.fail(format!(
+            "a task of type {} returns Step::Sync twice without children; return Step::Done",
+            type_name::<T>()
+        ));
+        None
+    })
 }
 
 #[cold]

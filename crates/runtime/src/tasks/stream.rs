@@ -298,10 +298,13 @@ impl<W: Work> Stream<W> {
 
     async fn advance(&mut self) -> Option<Result<(u64, W::Output), GridError>> {
         loop {
-            if self.has_much_room()
-                && let Err(error) = self.feed()
-            {
-                return Some(Err(error));
+            if self.has_much_room() {
+                match self.feed() {
+                    // The error comes after the outputs that are here.
+                    Err(GridError::PoolClosed) if !self.ready.is_empty() => {}
+                    Err(error) => return Some(Err(error)),
+                    Ok(()) => {}
+                }
             }
             if let Some((number, output)) = self.ready.pop_front() {
                 self.note_given(number);
@@ -395,5 +398,55 @@ impl<W: Work> Drop for Stream<W> {
         if self.pool.check_open().is_ok() {
             self.send(WorkerMessage::EndStream { stream: self.id });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Step, TaskContext};
+    use super::*;
+    use crate::Job;
+    use crate::driver::embedded;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize)]
+    struct Number(u64);
+
+    impl Task for Number {
+        type Output = u64;
+        type Join = ();
+
+        fn run(self, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+            Step::Done(self.0)
+        }
+
+        fn collect((): &mut (), _child: u32, _output: u64) {}
+
+        fn joined((): (), _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+            Step::Done(0)
+        }
+    }
+
+    #[test]
+    fn outputs_that_are_here_come_before_the_error_of_a_closed_pool() {
+        let job = Job::new("closed").tasks::<Number>().main(async |grid| {
+            let pool = grid.task_pool::<Number>().await?;
+            let mut stream = pool.stream((1..100).map(Number));
+            // As if two tasks were done, and their outputs had come together.
+            for number in 0..2 {
+                stream.0.begun += 1;
+                stream.0.note_begun(number, 1);
+                stream.0.ready.push_back((number, codec::encode(&(40 + number)).into()));
+            }
+            pool.close();
+
+            for number in 0..2 {
+                assert_eq!(stream.next().await.unwrap()?, (number, 40 + number));
+            }
+            assert!(matches!(stream.next().await, Some(Err(GridError::PoolClosed))));
+            assert!(stream.next().await.is_none());
+            Ok(())
+        });
+        embedded::run(job, 1).unwrap();
     }
 }

@@ -436,3 +436,25 @@ fn a_small_frame_behind_bulk_that_fills_the_window_arrives() {
 
     check(&world, &Sent::from([((a, b), [1, 100])])).unwrap();
 }
+
+#[test]
+fn bulk_frames_of_two_nodes_that_do_not_fit_the_budget_at_once_all_arrive() {
+    let mut world = World::new(3, 6);
+    let (receiver, senders) = (NodeId(0), [NodeId(1), NodeId(2)]);
+    // One frame fits, and each takes more than one round trip.
+    world.limits.assembly_bytes_max = 2_500_000;
+    world.start(receiver, 1);
+    for from in senders {
+        world.send(from, receiver, FrameClass::Small, frame(SMALL, 0, 10));
+        for number in 0..3 {
+            world.send(from, receiver, FrameClass::Bulk, frame(BULK, number, 2_000_000));
+        }
+    }
+
+    let is_flushed = |world: &mut World| {
+        world.members.iter().flatten().all(|member| member.transport.is_flushed())
+    };
+    assert!(world.run_until(Duration::from_secs(20), is_flushed));
+
+    check(&world, &Sent::from(senders.map(|from| ((from, receiver), [1, 3])))).unwrap();
+}

@@ -17,7 +17,7 @@ const LOAD_MAX: u64 = 200_000;
 struct Member {
     log: Vec<u64>,
     /// Number of broadcasts to all collections that were requested before the member was created.
-    /// It must not miss later ones.
+    /// The member must not miss later ones.
     asked_before: u64,
     /// Whether it was created before the first broadcast.
     founder: bool,

@@ -47,7 +47,6 @@ struct Sent {
     due: bool,
 }
 
-/// The model.
 pub(super) struct Ledger {
     pub(super) dice: Dice,
     members: BTreeMap<ActorId, Life>,
@@ -120,7 +119,6 @@ impl Ledger {
         self.problem.get_or_insert(what);
     }
 
-    /// The first violation.
     pub(super) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
@@ -164,8 +162,8 @@ impl Ledger {
         matches!(self.members.get(&id), None | Some(Life::Gone))
     }
 
-    /// The indices of all members that the base has had at which it, or a collection bound to it,
-    /// has no living or expected member.
+    /// The indices that members of the base have had, and at which the base or a collection bound
+    /// to it has no living or expected member.
     pub(super) fn lacking(&self, base: CollectionId) -> Vec<Key> {
         let ids = self.members.keys().filter(|id| id.collection == base).copied();
         let lacks =

@@ -12,7 +12,6 @@ struct Way {
     read: u64,
 }
 
-/// All notes.
 #[derive(Default)]
 pub(super) struct Notes {
     /// By writer and forwarder.

@@ -3,7 +3,7 @@
 use gridspan_runtime::{ActorId, CollectionId, Op, Statistics};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a member contributes: a term of a sum, a number for statistics, a set and a list.
+/// The contribution of a member: a term of a sum, a number for statistics, a set and a list.
 pub(super) type Contribution = (u64, f64, BTreeSet<u64>, Vec<u64>);
 
 /// The result of a reduction.
@@ -19,7 +19,7 @@ const ELEMENTS: u64 = 32;
 /// The numbers for statistics are less than this.
 const NUMBERS: u64 = 1009;
 
-/// What a member contributes for its value.
+/// The contribution of a member with this value.
 pub(super) fn contribution(value: u64) -> Contribution {
     (value, (value % NUMBERS) as f64, BTreeSet::from([value % ELEMENTS]), vec![value])
 }

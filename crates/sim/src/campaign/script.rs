@@ -316,7 +316,7 @@ impl Main {
         Ok(())
     }
 
-    /// Sends the members of each collection to their sync point, or not, at random.
+    /// At random, sends the members of each collection to their sync point.
     fn synchronise(&self) {
         for of_old in [true, false] {
             if ledger::with(|ledger| ledger.dice.chance(0.7)) {

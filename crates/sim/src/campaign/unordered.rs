@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A member of a collection.
 #[derive(Default)]
 struct Member {
-    /// Number of broadcasts to all collections that were sent before the member was created. It
-    /// must not miss later ones.
+    /// Number of broadcasts to all collections that were sent before the member was created. The
+    /// member must not miss later ones.
     sent_before: u64,
     handled: BTreeSet<u64>,
     gone: bool,

@@ -92,7 +92,7 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Lets the nodes keep what they had of checkpoints before.
+    /// Gives the nodes the checkpoints that they kept in an earlier run.
     #[must_use]
     pub fn keeping(mut self, stores: Vec<CheckpointStore>) -> Self {
         self.kept = stores;

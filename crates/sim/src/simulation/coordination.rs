@@ -69,7 +69,7 @@ impl Simulation {
         self.obey_coordinator(node, commands, self.options.packet_cost);
     }
 
-    /// What the coordinator has detected so far, if it is on this node and there is a callback for
+    /// Numbers of detections so far, if the coordinator is on this node and there is a callback for
     /// detections.
     fn detected(&self, node: NodeId) -> Option<[(Detected, u64); 2]> {
         self.on_detection.as_ref()?;

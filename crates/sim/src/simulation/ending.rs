@@ -84,7 +84,7 @@ impl Simulation {
 
     pub(super) fn report(mut self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {
         for station in self.stations.iter_mut() {
-            // Since its last turn it had nothing to do.
+            // The PE has been idle since its last turn.
             station.machine.record_use(self.now, TimeUse::Idle);
         }
         let handovers = self.coordinator().map_or(0, Coordinator::handovers);
@@ -127,7 +127,8 @@ impl Simulation {
         }
     }
 
-    /// Stops the run, which returns what the nodes keep, and whether the job had stopped itself.
+    /// Stops the run. Also returns the checkpoints of each node, and whether the job had stopped
+    /// itself.
     pub(super) fn halt(mut self) -> (SimReport, Option<(Vec<CheckpointStore>, bool)>) {
         let stopped = (std::mem::take(&mut self.kept), self.is_paused);
         (self.report(Ending::Halted, Err(JobError::Cancelled)), Some(stopped))

@@ -33,9 +33,10 @@ enum Message {
     Later,
     /// Contribute to a reduction over the group.
     Contribute,
-    /// Contribute to one over the members with even indices; with the number of all members.
+    /// Contribute to a reduction over the members with even indices. The value is the number of all
+    /// members.
     InSection(u32),
-    /// Contribute if the index is this.
+    /// Contribute if this is the index of the member.
     Alone(i32),
     Report,
 }
@@ -106,14 +107,14 @@ impl Task for Double {
     }
 }
 
-/// What main remembers.
+/// State of main in a checkpoint.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Groups {
     per_pe: CollectionRef<Tally>,
     per_node: CollectionRef<Tally>,
 }
 
-/// What a job does besides its groups.
+/// Features of a job besides its groups.
 #[derive(Clone, Copy, Default)]
 struct Features {
     is_resizable: bool,
@@ -317,7 +318,7 @@ fn a_group_that_does_not_say_how_it_changes_is_refused() {
     assert_eq!((was.as_str(), is.as_str()), ("4 PEs", "3 PEs"));
     let text = error.to_string();
     assert!(text.contains("Tally") && text.contains("Job::resizable_group"), "{text}");
-    // A later version of the program says it.
+    // A later version of the program declares the group resizable.
     assert_eq!(restart(RESIZABLE, "1x1x3", &image).unwrap().sums, [expected(); 2]);
 }
 

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod groups;
+mod kept;
 mod pools;
 mod questions;
 mod reports;

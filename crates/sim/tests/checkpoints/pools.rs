@@ -103,7 +103,7 @@ fn an_open_pool_whose_tasks_are_done_does_not_postpone_checkpoints() {
 
 /// Makes a checkpoint, and returns the reason why it was postponed.
 async fn reason(grid: &Grid) -> Result<Option<String>, GridError> {
-    // A postponed one is tried again after some time.
+    // The job tries a postponed checkpoint again after some time.
     grid.sleep(Duration::from_secs(1)).await?;
     match grid.progress(&0_u32).await? {
         Progress::Postponed { reason } => Ok(Some(reason)),
@@ -131,7 +131,7 @@ fn tasks_that_are_not_done_postpone_checkpoints() {
         grid.quiescence().await?;
         assert_eq!(reason(&grid).await?, None, "all tasks are done");
 
-        // A call that main drops before its answer, and then the stream.
+        // Main drops a call before its answer, and then the stream.
         let mut stream = pool.stream([Tree(10)]);
         let mut next = Box::pin(stream.next());
         let is_pending = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending()));

@@ -1,5 +1,5 @@
-//! Questions that have no answer at a checkpoint: each is answered once, also if the actors and the
-//! PEs are others by then.
+//! Questions that have no answer at a checkpoint: each is answered once, even if actors have moved
+//! and the PEs have changed by then.
 
 use super::{every, gathered, grid, without};
 use gridspan_runtime::pe::PlantedFault;
@@ -147,7 +147,7 @@ impl Actor for Oracle {
     }
 }
 
-/// What main remembers.
+/// State of main in a checkpoint.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct At {
     step: u32,
@@ -155,7 +155,7 @@ struct At {
     oracles: CollectionRef<Oracle>,
 }
 
-/// What main noted.
+/// Notes of main for the test.
 #[derive(Default)]
 struct Notes {
     /// Number of open questions when main began again, added up.
@@ -205,7 +205,7 @@ async fn run(grid: Grid, notes: &Shared) -> Result<(), JobError> {
     Ok(())
 }
 
-/// What the askers report if each question is answered once, or times out.
+/// The reports of the askers if each question is answered once, or times out.
 fn expected() -> Vec<u64> {
     let late = (0..u64::from(STEPS)).filter(|&step| !is_answered(step)).count() as u64;
     let of = |asker| {
@@ -299,7 +299,7 @@ fn a_question_outlives_several_restarts() {
         let once = image(start(&notes, 1), Time(230_000_000), None);
         let at = once.at();
         let twice = again(&notes, PlantedFault::None, grid(first), once);
-        // Simulations count from the start of the run.
+        // Simulations count time from the start of the run.
         let twice = image(twice, until, None);
         assert!(twice.at() > at, "the second run has made a checkpoint");
         let report = again(&notes, PlantedFault::None, grid(second), twice).run();

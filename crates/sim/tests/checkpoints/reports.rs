@@ -1,4 +1,4 @@
-//! Complete checkpoints are reported, and a person learns that none has been made for long.
+//! Reports of complete checkpoints, and warnings when there has been none for long.
 
 use crate::{every, grid};
 use gridspan_runtime::{
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Asks a question that its neighbour keeps until it is to answer.
+/// Asks its neighbour a question. The neighbour keeps it until it receives `Answer`.
 #[derive(Serialize, Deserialize)]
 struct Asker {
     state: Vec<u8>,

@@ -17,7 +17,7 @@ trait Version: Actor<Index = Ix1, Init = (), Message: From<Doing>> {}
 
 impl<A: Actor<Index = Ix1, Init = (), Message: From<Doing>>> Version for A {}
 
-/// What main lets the actors do.
+/// A command of main to an actor.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Doing {
     Add(u64),
@@ -41,7 +41,7 @@ impl From<Doing> for (u64, String) {
     }
 }
 
-/// The number that [`Doing`] became, in all versions.
+/// The command with this number. All versions of the program use the same numbers.
 fn doing(number: u64) -> Doing {
     match number % 4 {
         0 => Doing::Add(number / 4),
@@ -81,7 +81,7 @@ impl Actor for Other {
     fn handle(&mut self, (): (), _: &mut Context<'_, Self>) {}
 }
 
-/// Main, which stays at its progress point until it is restored. The sum that it expects then.
+/// A job whose main stays at its progress point until it is restored, and then expects this sum.
 fn job<A: Version>(expected: u64) -> Job {
     Job::new("versions").checkpoints(every(1)).main(async move |grid: Grid| {
         let all = match grid.restored::<CollectionRef<A>>().await? {
@@ -130,9 +130,9 @@ struct Programs {
     careless: Job,
     /// With another field and version, and another order of types.
     second: Job,
-    /// With another version, and no function that takes the states over.
+    /// With another version, and no function that converts the states.
     without_upgrade: Job,
-    /// Takes the states for others than they are.
+    /// With an upgrade that decodes the old states as another type.
     mistaken: Job,
     /// With other messages.
     talkative: Job,
@@ -186,7 +186,7 @@ fn programs() -> Programs {
         fn upgrade(old: OldState<'_>) -> Result<Self, UpgradeError> {
             assert_eq!(old.version(), 0);
             let Counter0 { sum } = old.decode()?;
-            // All that is added once more.
+            // The difference shows in the sum.
             Ok(Self { sum: sum + 1000, more: 1 })
         });
         let sum = sum + u64::from(MEMBERS) * 1000;

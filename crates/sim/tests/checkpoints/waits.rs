@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Waits, asks, and answers when it is told to.
+/// Waits, asks, and answers at `AnswerAll`.
 #[derive(Default, Serialize, Deserialize)]
 struct Waiter {
     ticks: u64,
@@ -98,7 +98,7 @@ impl Case {
         grid.sleep(SECOND).await
     }
 
-    /// What main does after it, also if it begins again.
+    /// What main does after the checkpoint, even if it begins again there.
     async fn go_on(self, grid: &Grid, waiters: &Collection<Waiter>) -> Result<(), GridError> {
         if matches!(self, Self::LateAnswer) {
             waiters.member(Ix1(0)).send(Message::Ask(60 * SECOND));
@@ -135,7 +135,7 @@ impl Case {
         Job::new("waits").actor::<Waiter>().restartable_main(main).checkpoints(every(1))
     }
 
-    /// What the members report in a run without interruption, and in one that goes on from the
+    /// The reports of the members in a run without interruption, and in one that continues from the
     /// checkpoint on another grid.
     fn reports(self) -> Vec<Lists> {
         let reports = Arc::default();
@@ -158,7 +158,7 @@ impl Case {
 
 #[test]
 fn an_actor_that_waits_for_quiescence_gets_its_message_once() {
-    // After the tick.
+    // Quiescence comes after the first tick.
     let once = (vec![1], vec![]);
     assert_eq!(Case::Quiescence.reports(), [once.clone(), once]);
 }

@@ -1,4 +1,4 @@
-//! Actors that send to each other, move about, and are sent to later.
+//! Actors that move about, and send to each other at once and after a delay.
 
 use super::{every, gathered, grid, without};
 use gridspan_runtime::{
@@ -15,7 +15,7 @@ use std::time::Duration;
 const WALKERS: i32 = 60;
 const STEPS: u32 = 40;
 
-/// Sends numbers to others, later, by broadcasts and reductions, and moves about.
+/// Sends numbers to others, at once and by timers, broadcasts and reductions, and moves about.
 #[derive(Serialize, Deserialize)]
 struct Walker {
     sum: u64,

@@ -1,5 +1,5 @@
-//! The actors of the random job. Each keeps an account of what it has sent and received, and of the
-//! order in which it came.
+//! The actors of the random job. Each keeps an account of the messages that it has sent and
+//! received, and of their order.
 
 use crate::order::{Heard, Lane, Receiver, SECTIONS, Sender, Sent, Stamp};
 use crate::phases::ledger;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Time after which an alarm goes off: most are cancelled before.
 const ALARM: Duration = Duration::from_secs(5);
 
-/// What an actor, or main, has sent and received.
+/// Sums over the messages that an actor, or main, has sent and received.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Account {
     sent: u64,
@@ -408,7 +408,7 @@ impl Actor for Busy {
     }
 }
 
-/// What a member that only receives has received.
+/// State of a member that only receives.
 #[derive(Default, Serialize, Deserialize)]
 struct Inbox {
     account: Account,
@@ -416,7 +416,7 @@ struct Inbox {
 }
 
 impl Inbox {
-    /// Takes a message. None asks for a report.
+    /// Takes a message. `None` is the request for a report.
     fn handle<A: Actor>(&mut self, message: Option<(Stamp, u64)>, cx: &mut Context<'_, A>) {
         let Some((stamp, value)) = message else {
             return report(self.account.contribution(), &self.heard, cx);
@@ -427,7 +427,7 @@ impl Inbox {
     }
 }
 
-/// A member that lives with the member of [`Busy`] of its index.
+/// A member that is bound to the [`Busy`] member of the same index.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Bound(Inbox);
 
@@ -563,7 +563,7 @@ impl Actor for Tally {
                     self.heard.hear(&stamp);
                 }
                 self.account.get(value);
-                // It takes a while, so that messages wait.
+                // The handler takes a while, so that messages wait.
                 cx.charge(Duration::from_millis(self.dice.below(3_u64)));
                 if left > 0 && self.dice.chance(0.5) {
                     let value = self.dice.next_u64() >> 20;
@@ -582,8 +582,8 @@ impl Actor for Tally {
     }
 }
 
-/// What all members of a collection report: sums, a line for each member that got messages out of
-/// order, and the least and the greatest hashes over the orders of broadcasts.
+/// The combined reports of all members of a collection: sums, a line for each member that got
+/// messages out of order, and the least and the greatest hashes over the orders of broadcasts.
 pub(crate) type Report = (Vec<u64>, String, Vec<u64>, Vec<u64>);
 
 /// The operations by which reports are reduced.

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Number of rounds of the job.
 const ROUNDS: u32 = 30;
 
-/// What main remembers.
+/// State of main in a checkpoint.
 #[derive(Clone, Serialize, Deserialize)]
 struct State {
     round: u32,
@@ -30,12 +30,12 @@ struct State {
     reductions: u64,
 }
 
-/// What main noted, in all runs.
+/// Notes of main for the test, from all runs.
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) taken: u32,
     pub(crate) postponed: Vec<String>,
-    /// What was lost, repeated or out of order.
+    /// Description of messages that were lost, repeated or out of order.
     pub(crate) problem: Option<String>,
     pub(crate) is_complete: bool,
 }
@@ -166,7 +166,8 @@ async fn run(grid: Grid, seed: u64, notes: &Arc<Mutex<Notes>>) -> Result<(), Job
     check(&grid, state, notes).await
 }
 
-/// Adds up what all have sent and received, and compares the orders in which it came.
+/// Adds up the messages that all have sent and received, and compares the orders in which members
+/// handled broadcasts.
 async fn check(grid: &Grid, mut state: State, notes: &Arc<Mutex<Notes>>) -> Result<(), JobError> {
     let world = state.world;
     state.broadcast(grid, Message::Report);

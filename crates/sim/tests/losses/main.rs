@@ -23,7 +23,7 @@ const SEEDS: Range<u64> = 0..150;
 /// Number of seeds in which losses must have hit each phase and made the job repeat work.
 const SEEDS_PER_PHASE: u64 = 20;
 
-/// Smallest number of seeds from which so much is expected. Fewer repeat a failure.
+/// Smallest number of seeds for which the test checks the counts. A run of fewer repeats a failure.
 const SEEDS_JUDGED: u64 = 150;
 
 /// The seeds of a test: as many as `LOSSES_SEEDS` says, or those of a range such as `1000..2000`.
@@ -78,7 +78,7 @@ fn every_message_is_handled_once_and_in_order_whatever_nodes_are_lost() {
     }
 }
 
-/// Finds a planted bug within 100 seeds, by a problem that has a text.
+/// Asserts that one of 100 seeds finds a planted bug, by a problem that contains `text`.
 fn assert_found(fault: PlantedFault, text: &str) {
     let problem = |seed| story(seed, fault).problem.filter(|problem| problem.contains(text));
     let found = (0..100).find_map(|seed| Some((seed, problem(seed)?)));

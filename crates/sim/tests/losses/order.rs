@@ -101,17 +101,18 @@ impl From<Lane> for BroadcastOptions {
     }
 }
 
-/// What a message says about its place in the order.
+/// The place of a message in the order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     from: Sender,
     lane: Lane,
-    /// Number of messages of each channel that come before this one. The first channel is its own.
+    /// Number of messages of each channel that come before this one. The first channel is that of
+    /// the message.
     before: Vec<(Channel, u64)>,
 }
 
 impl Stamp {
-    /// The broadcast that this is the stamp of, if it is one.
+    /// The ordered broadcast with this stamp; `None` for another message.
     pub(crate) fn broadcast(&self) -> Option<Broadcast> {
         match self.before.first() {
             Some(&(own @ (Channel::AllBusy | Channel::AllBound), number)) => {
@@ -125,7 +126,7 @@ impl Stamp {
 /// An ordered broadcast: its sender, channel, lane and number.
 pub(crate) type Broadcast = (Sender, Channel, Lane, u64);
 
-/// What an actor, or main, has sent.
+/// Counts of the messages that an actor, or main, has sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sent {
     from: Sender,
@@ -181,7 +182,7 @@ impl Sent {
     }
 }
 
-/// What an actor has received.
+/// Counts of the messages that an actor has received.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Heard {
     counts: BTreeMap<(Sender, Channel, Lane), u64>,
@@ -215,7 +216,7 @@ impl Heard {
         }
     }
 
-    /// Takes in what another member has received, of a group that has become smaller.
+    /// Adds what another member of the group has received, after the group has become smaller.
     pub(crate) fn add(&mut self, other: Self) {
         for (channel, count) in other.counts {
             let known = self.counts.entry(channel).or_default();

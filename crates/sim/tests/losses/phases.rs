@@ -1,4 +1,4 @@
-//! What a job is doing when nodes are lost.
+//! The activities of a job when nodes are lost.
 //!
 //! Actors cross the network as bytes, so they cannot refer to a model of the job. The model is a
 //! thread-local instead: a simulation runs on one thread.
@@ -13,7 +13,7 @@ thread_local! {
     static LEDGER: RefCell<Ledger> = RefCell::default();
 }
 
-/// What may be under way when nodes are lost.
+/// An activity that may be under way when nodes are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LossPhase {
     /// No PE has a message ready, and nothing of the following is under way.
@@ -59,7 +59,7 @@ pub(crate) enum Begun {
     AfterChange,
 }
 
-/// What the job has done in the present run.
+/// The activities of the job in the present run.
 #[derive(Default)]
 pub(crate) struct Ledger {
     begun: Begun,
@@ -90,7 +90,7 @@ impl Ledger {
         self.is_restored = true;
     }
 
-    /// Notes a broadcast to that many members.
+    /// Notes a broadcast and the number of its receivers.
     pub(crate) fn broadcast_sent(&mut self, stamp: &Stamp, members: u32) {
         self.broadcasts.extend(stamp.broadcast().map(|broadcast| (broadcast, members)));
     }
@@ -115,12 +115,12 @@ impl Ledger {
         self.insertions.remove(&index);
     }
 
-    /// When the last message of this run was handled, in the time of the job.
+    /// Time of the job at which the last message of this run was handled.
     pub(crate) fn last_handled(&self) -> Time {
         self.last_handled
     }
 
-    /// What is under way in a run that was stopped, with its work and stores.
+    /// The activities under way in a stopped run with this unfinished work and these stores.
     pub(crate) fn under_way(
         &self,
         pending: &PendingWork,

@@ -1,5 +1,5 @@
-//! The processes of a job: what each of them keeps of checkpoints, and how the job goes on from
-//! that when some are lost, leave or join.
+//! The processes of a job: the parts of checkpoints that each of them keeps, and how the job
+//! continues from these when processes are lost, leave or join.
 
 use gridspan_runtime::{CheckpointStore, Image, NodeId, RestorePlan};
 use gridspan_topology::GridSpec;
@@ -9,7 +9,7 @@ use gridspan_topology::dice::Dice;
 #[derive(Clone)]
 pub(crate) struct Processes {
     spec: GridSpec,
-    /// What each process has of checkpoints; `None` for a lost one.
+    /// The parts of checkpoints that each process keeps; `None` for a lost process.
     pub(crate) stores: Vec<Option<CheckpointStore>>,
     /// For each run, the checkpoint with which it began, and its members.
     pub(crate) runs: Vec<(u64, Vec<usize>)>,
@@ -44,8 +44,8 @@ impl Processes {
         self.spec.without(&lost.map(NodeId::from).collect::<Vec<_>>()).unwrap()
     }
 
-    /// Loses some of the members, and returns the image to go on from, if there is any, and whether
-    /// parts are missing.
+    /// Loses some of the members. Returns the image and the plan to continue from, if there is an
+    /// image; an error if parts of it are missing.
     pub(crate) fn lose(&mut self, lost: &[usize]) -> Result<Option<(Image, RestorePlan)>, ()> {
         for &process in lost {
             self.stores[process] = None;

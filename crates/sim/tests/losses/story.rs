@@ -17,13 +17,13 @@ use std::time::Duration;
 /// Largest number of times that a job is stopped.
 const STOPS_MAX: u32 = 6;
 
-/// Number of sets of members of which one is lost.
+/// Number of random sets of members, one of which is lost.
 const LOSSES_DRAWN: u32 = 6;
 
 /// When a job must have ended.
 const END: Time = Time(600_000_000_000);
 
-/// What happened to a job.
+/// Summary of the events of a job.
 #[derive(Default)]
 pub(crate) struct Story {
     /// Number of times that it went on from a checkpoint.
@@ -34,9 +34,9 @@ pub(crate) struct Story {
     pub(crate) beginnings: u32,
     /// Number of times that the lost nodes had the only copies of a part.
     pub(crate) unprotected: u32,
-    /// Number of times that nothing was known since the last recovery.
+    /// Number of recoveries to the same checkpoint as the recovery before.
     pub(crate) again: u32,
-    /// What was under way when nodes were lost and work was repeated.
+    /// Activities that were under way when nodes were lost and work was repeated.
     pub(crate) phases: BTreeSet<LossPhase>,
     pub(crate) checkpoints: u32,
     pub(crate) postponed: BTreeSet<String>,
@@ -103,10 +103,11 @@ struct Telling {
     story: Story,
     processes: Processes,
     dice: Dice,
-    /// From what the next run continues, and why.
+    /// The image from which the next run continues, and the plan.
     from: Option<(Image, RestorePlan)>,
     begun: Begun,
-    /// When the last message was handled since the checkpoint from which the next run continues.
+    /// Time at which the last message was handled since the checkpoint from which the next run
+    /// continues.
     handled: Time,
 }
 
@@ -205,7 +206,7 @@ impl Telling {
     }
 }
 
-/// Some of the members, but not all. Mostly those without which every part has a copy.
+/// Some of the members, but not all. Prefers a set without which every part still has a copy.
 fn losses(processes: &Processes, dice: &mut Dice) -> Vec<usize> {
     let members = processes.members();
     let mut draw = || {

@@ -195,7 +195,7 @@ impl Actor for Hog {
     }
 }
 
-/// What main remembers.
+/// State of main in a checkpoint.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct At {
     rebalances: u32,

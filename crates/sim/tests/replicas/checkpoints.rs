@@ -1,5 +1,5 @@
-//! Actors with replicas in checkpoints: the replicas end before, and begin again after. A job that
-//! goes on from there repeats and loses no message.
+//! Actors with replicas in checkpoints: the replicas end before a checkpoint, and begin again after
+//! it. A job that goes on from there repeats and loses no message.
 
 use crate::cells::{Cells, PAIRS, Postponed};
 use crate::{Act, BUSY, SLOW, play};
@@ -63,7 +63,7 @@ fn replicas_postpone_no_checkpoint_and_begin_again_after_it() {
         let report = Simulation::new(job, grid("2x2,wan=15ms"), options(seed)).unwrap().run();
         assert_eq!(report.outcome, Ok(()), "seed {seed}: {:?}", report.ending);
         assert_eq!(*postponed.lock().unwrap(), Vec::<String>::new(), "seed {seed}");
-        // One rebalance has begun them, and each later checkpoint again.
+        // One rebalance started the replicas, and each later checkpoint started them again.
         let replicas = report.statistics.replicas;
         assert!(replicas >= 4 * u64::from(PAIRS), "seed {seed}: {replicas}");
     }

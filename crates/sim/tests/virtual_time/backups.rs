@@ -56,7 +56,7 @@ impl Case {
         // one to nodes that have stolen from it.
         let last = (ended + 2 * wan + MS + cost).0;
         let late = runs.iter().filter(|run| run.ns > last).count();
-        // Messages that were lost arrive later.
+        // Messages that were lost and sent again arrive later.
         assert!(
             late == 0 || self.loss > 0.0,
             "{self:?}: {late} nodes ran although no task waited for them"

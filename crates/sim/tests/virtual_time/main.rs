@@ -1,4 +1,4 @@
-//! Jobs in virtual time, a module for each thing that they show.
+//! Tests of jobs in virtual time, one module for each subject.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod backups;

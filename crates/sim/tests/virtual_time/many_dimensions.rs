@@ -78,7 +78,8 @@ const EXTENTS6: [i16; 6] = [2, 2, 3, 2, 2, 2];
 point!(Point5, Ix5, EXTENTS5, [i, j, k, l, m]);
 point!(Point6, Ix6, EXTENTS6, [i, j, k, l, m, n]);
 
-/// What all points hear: each number goes to two neighbours along each axis, in each round.
+/// The sum of all received numbers: each number goes to two neighbours along each axis, in each
+/// round.
 fn expected(extents: &[i16]) -> u64 {
     let mut all = vec![vec![]];
     for extent in extents {

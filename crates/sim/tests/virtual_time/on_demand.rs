@@ -12,7 +12,7 @@ const NOTE_BYTES: usize = 20_000;
 /// Indices without a member at first, beyond those of the speakers.
 const FRESH: std::ops::Range<i32> = 100..140;
 
-/// Receives notes, and sends notes if told to.
+/// Receives notes, and sends notes on command.
 #[derive(Serialize, Deserialize)]
 struct Speaker {
     /// Number of notes and words received.

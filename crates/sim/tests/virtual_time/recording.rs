@@ -166,8 +166,8 @@ fn handlers_of_all_kinds_of_messages_have_a_cause_with_a_span() {
     let laps = spans.iter().filter(|span| span.step.is_some());
     assert!(laps.clone().all(|span| span.cause.as_ref().is_some_and(|it| it.span.is_some())));
     assert_eq!(laps.count() as u64, u64::try_from(RUNNERS).unwrap() * LAPS);
-    // By messages without a step: a multicast to four, of which each asks, is answered, and gets
-    // the answer as a message; all from handlers.
+    // Handlers of messages without a step: a multicast to four members, a question of each of them,
+    // and the four answers as messages. All have the span of a handler as their cause.
     let others = spans.iter().filter(|span| span.step.is_none());
     let of_handlers = others.filter(|span| span.cause.as_ref().is_some_and(|it| it.span.is_some()));
     assert_eq!(of_handlers.count(), 4 + 4 + 4);
@@ -177,7 +177,7 @@ fn handlers_of_all_kinds_of_messages_have_a_cause_with_a_span() {
 fn times_of_handlers_and_tasks_add_up() {
     take_runs();
     let (report, records) = record(16 << 20, None);
-    // Idle PEs run a few tasks of others once more.
+    // Idle PEs run copies of a few tasks of others.
     let runs = take_runs();
     let (mut laps, mut tasks) = (0, (0, 0));
     for record in &records {
@@ -268,4 +268,55 @@ fn messages_of_timers_have_no_cause() {
         }
     }
     assert_eq!(records.iter().map(|record| record.timed.len()).sum::<usize>(), 4);
+}
+
+/// Moves to another PE, and greets member 1 of its collection when it arrives there.
+#[derive(Serialize, Deserialize)]
+struct Traveller;
+
+impl Actor for Traveller {
+    type Index = Ix1;
+    type Init = ();
+    /// The PE to move to, or none in a greeting.
+    type Message = Option<PeId>;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, to: Option<PeId>, cx: &mut Context<'_, Self>) {
+        if let Some(pe) = to {
+            cx.migrate_to(pe);
+        }
+    }
+
+    fn arrived(&mut self, cx: &mut Context<'_, Self>) {
+        let other = cx.collection().at(Ix1(1));
+        cx.send(&other, None);
+    }
+}
+
+#[test]
+fn a_message_sent_on_arrival_has_a_span_of_its_sender() {
+    let records = Records::new(RecordSettings::new(16 << 20));
+    let job = Job::new("travel").actor::<Traveller>().recording(&records).main(async move |grid| {
+        let travellers = grid.create::<Traveller>(Ix1::range(2), |_| ()).await?;
+        travellers.member(Ix1(0)).send(Some(PeId(3)));
+        grid.quiescence().await?;
+        Ok(())
+    });
+    let spec = GridSpec::from_emulate("2x2,wan=2ms").unwrap();
+    let report = Simulation::new(job, spec, SimOptions::with_seed(7)).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+
+    let records = records.take();
+
+    let traveller = number_of(&records[0], "Traveller");
+    let spans = records.iter().flat_map(|record| &record.spans);
+    let causes = spans.filter(|span| span.kind == traveller).filter_map(|span| span.cause.as_ref());
+    let greeting = causes.filter(|cause| cause.pe == 3).collect::<Vec<_>>();
+    let [greeting] = greeting[..] else { panic!("{greeting:?}") };
+    let number = greeting.span.unwrap();
+    let sender = records[3].spans.iter().find(|span| span.number == number).unwrap();
+    assert_eq!(sender.kind, traveller);
 }

@@ -173,7 +173,8 @@ impl Runner {
         self.left -= 1;
         cx.at_sync();
         if self.left == self.inserts_at {
-            // It may now be as many sync points ahead of the others as is possible.
+            // This runner may now be ahead of the others by the largest possible number of sync
+            // points.
             let successor = cx.collection().at(Ix1(index + 100));
             cx.insert(&successor, (self.left, u32::MAX, 0, self.count));
             cx.send(&successor, Run);

@@ -11,7 +11,6 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) objects: fn() -> ObjectGraph,
     pub(crate) parts: &'static [u32],
-    /// Number of seeds.
     pub(crate) seeds: u64,
     /// Number of runs with each seed, of which the least time counts.
     pub(crate) rounds: u32,

@@ -15,11 +15,8 @@ pub(crate) const MESSAGE_BYTES: usize = 4096;
 /// A parallel program, the load of other programs beside it, and the slowdowns in the paper.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Profile {
-    /// Its name.
     pub(crate) name: &'static str,
-    /// Number of tasks.
     pub(crate) tasks: u32,
-    /// Number of nodes.
     pub(crate) nodes: u32,
     /// Number of PEs on each node; processes, in the paper.
     pub(crate) pes: u32,

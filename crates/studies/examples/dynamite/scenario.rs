@@ -10,8 +10,8 @@ const PAUSE: f64 = 300.0;
 /// Time for which load is drawn, divided by the run time without load.
 const LONGEST: f64 = 3.5;
 
-/// Returns a program of two to six tasks on as many nodes or up to four more, and loads that begin
-/// and end on all nodes. The same seed gives the same result.
+/// Returns a program of two to six tasks, on the same number of nodes or up to four more, and loads
+/// that begin and end on all nodes. The same seed gives the same result.
 pub(crate) fn scenario(seed: u64) -> (Profile, Vec<Episode>) {
     let mut dice = Dice::new(seed);
     let tasks = 2 + dice.below(5_u32);

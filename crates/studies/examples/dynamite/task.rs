@@ -12,11 +12,9 @@ use std::time::Duration;
 /// The parameters that all tasks share.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// Number of tasks.
     pub(crate) tasks: u32,
     /// Computation of each task in a round.
     pub(crate) work: Duration,
-    /// Number of rounds.
     pub(crate) rounds: u64,
     /// Whether the tasks never communicate.
     pub(crate) is_silent: bool,

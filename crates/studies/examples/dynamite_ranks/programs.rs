@@ -21,7 +21,7 @@ pub(crate) struct Cluster {
     pub(crate) nodes: usize,
     /// PEs of a node, which share its processor: processes, in the paper.
     pub(crate) pes: usize,
-    /// The load goes over every node of this distance, from the first on.
+    /// Distance between nodes that the load visits, beginning with the first node.
     pub(crate) distance: usize,
     /// Share of the time alone for which the load stays on a node.
     pub(crate) stay: f64,

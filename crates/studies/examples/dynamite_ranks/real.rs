@@ -19,14 +19,14 @@ const NODES_MAX: usize = 8;
 const RANKS_PER_NODE: usize = 4;
 /// Maximum time to wait until the nodes have started.
 const BEGIN_MAX: Duration = Duration::from_secs(10);
-/// Interval at which the end of a program and of a stay are looked for.
+/// Interval between checks for the end of the program and of a stay.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The nodes of this machine.
 pub(crate) struct Nodes {
     pub(crate) nodes: usize,
     pub(crate) ranks: usize,
-    /// The load goes over every node of this distance, from the first on.
+    /// Distance between nodes that the load visits, beginning with the first node.
     distance: usize,
 }
 

@@ -12,9 +12,9 @@ use std::process::{self, Command};
 use std::sync::mpsc;
 use std::{env, fs};
 
-/// Speed of processors, of that for which the programs charge.
+/// Speed of processors, as a part of that for which the programs charge.
 const SPEED: &str = "1/100";
-/// The load goes on for this many times the time alone.
+/// Duration of the load, as a multiple of the time alone.
 const CYCLES: f64 = 4.0;
 
 /// A setting of the runs.

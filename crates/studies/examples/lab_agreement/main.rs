@@ -8,19 +8,19 @@
 //! below QUIC, and once with `gridctl run --grid` on two hosts of `gridctl lab`, which knows
 //! nothing of the job, in turns. For each delay and rate:
 //!
-//! - `round trip` is that of a message of 32 bytes between two actors, in the mean of a run;
+//! - `round trip` is that of a message of 32 bytes between two actors, as the mean over a run;
 //! - `stream` is the rate of 64 messages from one rank to another, before the receiver answers;
 //! - `step` is the median time of a step of molecular dynamics.
 //!
-//! Values are medians over the rounds; a ratio is the median of those of the rounds, with its
-//! interval of 95 %. A cell is marked if its median is outside of 5 %.
+//! Values are medians over the rounds; a ratio is the median of the ratios of the rounds, with its
+//! interval of 95 %. A cell is marked if its median differs by more than 5 %.
 //!
-//! Of each loss, datagrams are sent one way: over a host's socket in a lab, and through the
-//! emulator of `gridctl run` over a socket of this process. The number of lost ones is marked if it
-//! is outside of the interval of 99.9 % of the binomial distribution.
+//! For each probability of loss, datagrams are sent one way: over a host's socket in a lab, and
+//! through the emulator of `gridctl run` over a socket of this process. The number of lost
+//! datagrams is marked if it is outside of the interval of 99.9 % of the binomial distribution.
 //!
-//! Where the system gives no namespaces or TUN devices, it prints the reason and ends. Linux only.
-//! Nothing else should run on the machine.
+//! Where the system gives no namespaces or TUN devices, the study prints the reason and ends. Linux
+//! only. Nothing else should run on the machine.
 
 mod places;
 mod probes;

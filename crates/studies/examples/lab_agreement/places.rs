@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// Two sites with one host each, as a shorthand, and the grid file of these hosts for a job in the
-/// lab. It has no links: those that the job finds are emulated by the lab.
+/// lab. The file has no links, because the lab emulates them.
 const SHAPE: &str = "2x1";
 const HOSTS: &str = "[site.a]\nhosts = [\"a1\"]\n\n[site.b]\nhosts = [\"b1\"]\n";
 /// The host to which datagrams are sent.
@@ -22,7 +22,7 @@ pub(crate) enum Place {
     Lab,
 }
 
-/// The programs and files that both need. The file is removed at the end.
+/// `gridctl` and the grid file. The file is removed at the end.
 pub(crate) struct Places {
     gridctl: PathBuf,
     hosts: PathBuf,
@@ -37,7 +37,7 @@ impl Places {
         Ok(Self { gridctl, hosts })
     }
 
-    /// Returns why there can be no lab here, if there can be none.
+    /// Returns the reason if there can be no lab here.
     pub(crate) fn missing_lab(&self) -> Result<Option<String>, Box<dyn Error>> {
         let mut command = self.lab("wan=5ms");
         let output = command.arg("true").output()?;
@@ -84,7 +84,7 @@ impl Places {
         Ok(datagrams.saturating_sub(arrived))
     }
 
-    /// `gridctl lab` with a link, without the command.
+    /// The command line of `gridctl lab` with a link, up to the command that the lab runs.
     fn lab(&self, link: &str) -> Command {
         let mut command = Command::new(&self.gridctl);
         command.args(["lab", "--emulate", &self.spec(link), "--"]);

@@ -19,7 +19,7 @@ const BURST: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 /// The seed of the emulator; that of a lab is its default.
 const SEED: u64 = 1;
-/// The standard normal quantile of which 0.05 % are above.
+/// The quantile of the standard normal distribution that 0.05 % of all values exceed.
 const QUANTILE: f64 = 3.29;
 
 /// The interval of 99.9 % of the number of lost datagrams, by the normal approximation of the
@@ -78,7 +78,7 @@ pub(crate) fn send(host: &str, datagrams: u32) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// In a lab: counts datagrams until none comes any more, and prints their number.
+/// In a lab: counts datagrams until no more arrive, and prints their number.
 pub(crate) fn count() -> Result<(), Box<dyn Error>> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
     println!("ready");

@@ -1,16 +1,16 @@
-//! What is measured over a link, and the jobs that measure it.
+//! The quantities that are measured over a link, and the jobs that measure them.
 
 use gridspan_studies::figures::FigureUnit;
 use gridspan_topology::Bandwidth;
 
 /// Messages of a stream before the receiver answers, in the job `ranks`.
 const WINDOW: u64 = 64;
-/// Bounds of the size of these messages, which the job has.
+/// Bounds of the size of these messages in the job.
 const BYTES: (u64, u64) = (1_000, 4 << 20);
-/// Time that a stream is to take at the rate of the link: many round trips, so that the beginning
-/// of the connection counts for little.
+/// Intended time of a stream at the rate of the link: many round trips, so that the beginning of
+/// the connection counts for little.
 const STREAM_SECONDS: f64 = 2.0;
-/// Steps of molecular dynamics: the number of them of which the median is taken.
+/// Number of steps of molecular dynamics, of which the job prints the median.
 const STEPS: &str = "40";
 
 /// A quantity that a job reports.

@@ -1,7 +1,7 @@
 //! The model of J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart
 //! dumps" (2006). All times are in seconds.
 
-/// What losses and checkpoints cost.
+/// The costs of losses and checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     /// Time that a checkpoint takes.

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Bytes that an actor sends to each of its neighbours in a step.
 const BORDER_BYTES: usize = 512;
 
-/// What a job does.
+/// The parameters of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// Number of PEs that it has while no node is lost.
@@ -46,7 +46,7 @@ impl Shape {
     }
 }
 
-/// What main notes, in the time of the job.
+/// Events that main notes, at times of the job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
     /// Main begins, or begins again, with this step.
@@ -55,7 +55,7 @@ pub(crate) enum Entry {
     Checkpoint { begin: Time, end: Time },
     /// A checkpoint was postponed.
     Postponed,
-    /// A step was complete, of which the fullest PE had this many actors.
+    /// A step was complete, during which the fullest PE had this many actors.
     Step { step: u64, end: Time, actors_max: u32 },
 }
 
@@ -113,7 +113,7 @@ impl Actor for Cell {
     }
 }
 
-/// What main remembers.
+/// The state of main at a progress point.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct At {
     cells: CollectionRef<Cell>,

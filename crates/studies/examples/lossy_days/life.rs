@@ -1,7 +1,7 @@
 //! One job in virtual time, with losses of nodes, recoveries from checkpoints and returns of nodes.
 //!
-//! Each run of the job is a simulation, which begins where the one before has stopped. A loss stops
-//! all nodes at once: what they would still compute until they notice it is lost anyway.
+//! Each run of the job is a simulation, which begins where the previous one has stopped. A loss
+//! stops all nodes at once: the work that they would still do is lost anyway.
 
 use crate::job::{Diary, Entry, Shape, checkpoints, job};
 use gridspan_runtime::{CheckpointEvery, CheckpointStore, Image, NodeId, PeId, RestorePlan};
@@ -13,7 +13,8 @@ use std::error::Error;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// Time without losses from which the time of a step beside its compute time is measured.
+/// Number of steps without losses, from which the time of a step beside its compute time is
+/// measured.
 const CALIBRATION_STEPS: u32 = 20;
 
 /// The image from which a run of a job begins, and where its parts go. `None` for the beginning.
@@ -27,7 +28,7 @@ pub(crate) struct Plan {
     pub(crate) every: CheckpointEvery,
     /// Rate at which a PE encodes and decodes checkpoints.
     pub(crate) rate: Bandwidth,
-    /// Mean time between losses, as the job is told.
+    /// Mean time between losses that the job is given.
     pub(crate) to_failure: Duration,
     /// When nodes are lost, in order, and a number in `0..1` that selects one.
     pub(crate) losses: Vec<(Duration, f64)>,
@@ -50,7 +51,7 @@ pub(crate) fn losses(seed: u64, mean: Duration, end: Duration) -> Vec<(Duration,
     drawn.take_while(|(at, _)| *at < end).collect()
 }
 
-/// What became of a job. Times are in seconds.
+/// The result of a job. Times are in seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Life {
     /// Time of the steps that were not repeated, each as long as it takes undisturbed on the PEs
@@ -99,7 +100,7 @@ impl Life {
     }
 }
 
-/// Lives through a plan.
+/// Runs the job of a plan, through all of its losses.
 pub(crate) fn live(plan: &Plan) -> Result<Life, Box<dyn Error>> {
     let overhead = overhead(plan)?;
     let mut world = World::new(plan);
@@ -149,7 +150,7 @@ fn overhead(plan: &Plan) -> Result<f64, Box<dyn Error>> {
     Ok(extra / f64::max(steps, 1.0))
 }
 
-/// What happened before a run.
+/// The event before a run.
 #[derive(Clone, Copy)]
 enum Before {
     Start,
@@ -188,7 +189,7 @@ impl Run {
 /// The processes of the job, whose numbers do not change, and what has been done so far.
 struct World<'a> {
     plan: &'a Plan,
-    /// What each process has of checkpoints; `None` for a lost one.
+    /// The checkpoints that each process has; `None` for a lost one.
     stores: Vec<Option<CheckpointStore>>,
     /// When lost processes come back.
     returns: BTreeMap<Duration, usize>,
@@ -311,7 +312,7 @@ impl<'a> World<'a> {
     fn lose(&mut self, now: Duration) -> Result<(Start, Duration), Box<dyn Error>> {
         let mut known = now + self.plan.notice;
         let mut members = self.members().to_vec();
-        // The folder has what all had before.
+        // The folder has all checkpoints that processes had before the losses.
         let folder = self.stores.clone();
         self.life.losses += 1;
         while let Some((at, which)) = self.losses.next_if(|(at, _)| *at <= known)
@@ -393,7 +394,7 @@ impl<'a> World<'a> {
             if let Some(store) = &mut self.stores[process] {
                 let has = store.image(image.manifest())?;
                 parts.insert(process, has.parts());
-                // It may not have heard that the checkpoint is complete.
+                // The store may not know yet that the checkpoint is complete.
                 store.adopt(has);
             }
         }

@@ -21,7 +21,7 @@
 //! **The model.** Daly's useful share at his optimum interval, from three measured times: the mean
 //! time that main waits for a checkpoint, the mean time from a loss until the job computes again,
 //! and the mean time between losses of the run. The model knows no stops for nodes to join; their
-//! measured share of the time is taken off.
+//! measured share of the time is subtracted.
 //!
 //! **What takes time.** Encoding takes a rate per PE, and so does the decoding of the parts that a
 //! PE reads in a recovery. Copies take the bandwidth of their links. Nothing is charged for the

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! A figure is half of a round trip: two ranks on one PE, on two PEs of a process, in two
-//! processes, and at two emulated sites, whose latency is taken off; messages of actors between
-//! two PEs; and two processes of each MPI. All programs send a buffer and receive into it.
-//! With `touch`, they overwrite it before each send and read all of it after each receive; with
-//! `move`, ours pass vectors on. Programs take turns, and each figure is the median of some rounds.
+//! processes, and at two emulated sites, whose latency is subtracted; messages of actors between
+//! two PEs; and two processes of each MPI. All programs send a buffer and receive into it. With
+//! `touch`, they overwrite it before each send and read all of it after each receive; with `move`,
+//! ours pass vectors on. Programs take turns, and each figure is the median of some rounds.
 //!
 //! Processes of an MPI that wait for a message poll, and use their processor. Ours are parked. The
 //! last table says how many processors each program uses. An MPI that is not installed is skipped.
@@ -49,9 +49,9 @@ struct Options {
 struct Program {
     name: &'static str,
     command: Vec<String>,
-    /// What is taken off each way in ns.
+    /// Latency in ns that is subtracted from each way.
     latency_ns: f64,
-    /// What its lines are.
+    /// The form of its output.
     output: Output,
 }
 

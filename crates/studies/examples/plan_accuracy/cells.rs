@@ -4,11 +4,11 @@
 pub(crate) struct Scenario {
     /// Name of the built-in job.
     pub(crate) job: &'static str,
-    /// What it does, for the table.
+    /// Description of the job in the table.
     pub(crate) about: &'static str,
     /// Its recordings.
     pub(crate) recorded: &'static [Recorded],
-    /// What is predicted from them.
+    /// The predictions from them.
     pub(crate) cells: &'static [Cell],
 }
 
@@ -54,7 +54,7 @@ impl Cell {
         Self { size, ..self }
     }
 
-    /// It is printed, but no test holds it.
+    /// A prediction that is printed, and that no test holds to the bound.
     const fn shown(self) -> Self {
         Self { is_held: false, ..self }
     }

@@ -10,7 +10,7 @@ use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use std::error::Error;
 
-/// Bytes that are recorded of each node: no span of an actor is dropped.
+/// Maximum number of recorded bytes of a node: enough to keep all spans of actors.
 const NODE_BYTES: u64 = 32 << 20;
 /// The seed of all runs.
 const SEED: u64 = 1;
@@ -92,7 +92,7 @@ pub(crate) fn outcome(
     Ok(Outcome { predicted, truth, step })
 }
 
-/// What a recording of a simulated grid knows of it.
+/// The header of a recording on a simulated grid.
 fn header(grid: &GridSpec) -> Header {
     let layout = grid.layout();
     let node = |node| RecordedNode {

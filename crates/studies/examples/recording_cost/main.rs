@@ -1,22 +1,22 @@
-//! What it costs to record a job, and to watch its counters.
+//! The cost of recording a job, and of watching its counters.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example recording_cost
 //! ```
 //!
 //! All alternatives of a table run once in each round, close together in time, in an order that is
-//! reversed from round to round. A ratio is the median of those of the rounds, with its interval of
-//! 95 % (`gridspan_jobs::paired`). `off again` is a second run of `off` in each round: its ratio
-//! shows what the machine lets one see.
+//! reversed from round to round. A ratio is the median of the ratios of the rounds, with its
+//! interval of 95 % (`gridspan_jobs::paired`). `off again` is a second run of `off` in each round:
+//! its ratio shows how exact the measurement is on this machine.
 //!
 //! - *Messages* are in one process, on one PE or between two: ns for each message while nothing is
 //!   observed, while the counters are asked for five times a second, and while all events are
 //!   recorded.
 //! - *leanmd* on two PEs of one process, and on four processes at two emulated sites: processor
-//!   time of all threads and processes, with the launcher. Of the processes, `counters` is with
-//!   `gridctl top` beside them, whose own time does not count.
-//! - *A sample of top* is the time that the nodes count for it themselves, `telemetry_micros` of
-//!   `gridctl top --json`: for each node and tick, in the mean over the nodes and at most.
+//!   time of all threads and processes, with the launcher. With four processes, `counters` means
+//!   that `gridctl top` runs beside them; its own time does not count.
+//! - *A sample of top* is the time of a sample as the nodes measure it, `telemetry_micros` of
+//!   `gridctl top --json`: for each node and tick, the mean over the nodes and the maximum.
 //!
 //! Linux only. Nothing else should run on the machine.
 

@@ -24,7 +24,8 @@ const PES: u32 = 2;
 const GRID: &str = "2x2,wan=2ms";
 /// Longest time from the start of a job until it can be watched.
 const BEGIN_MAX: Duration = Duration::from_secs(30);
-/// The first samples of a watched run, in which nodes open the files of the system.
+/// Number of first samples of a watched run that do not count: in these, nodes open the files of
+/// the system.
 const FIRST_SAMPLES: usize = 2;
 
 /// The job, and the folder of its runs, which is removed at the end.
@@ -39,7 +40,7 @@ pub(crate) struct Molecules {
 pub(crate) struct WatchedRun {
     /// Processor time of the launcher and the nodes, in nanoseconds.
     pub(crate) work_ns: f64,
-    /// Time of a sample on a node, for each tick: in the mean over the nodes, and at most.
+    /// Time of a sample on a node, for each tick: the mean over the nodes, and the maximum.
     pub(crate) mean_ns: Vec<f64>,
     pub(crate) largest_ns: Vec<f64>,
 }
@@ -113,7 +114,7 @@ impl Molecules {
             }
         }
         if by == Observed::Events {
-            // It is there, and another run may use the folder.
+            // The recording was written; another run may use the same folder.
             fs::remove_dir_all(&recording)?;
         }
         Ok(run)
@@ -133,7 +134,7 @@ impl Molecules {
         let mut command = self.command(&["top", &id, "--json", "--every", "1s"]);
         let mut top = command.stdout(Stdio::piped()).spawn()?;
         let output = top.stdout.take().ok_or("the output of `gridctl top` is not piped")?;
-        // Read at once: a full pipe would keep it from asking.
+        // Read from the start: a full pipe would keep `gridctl top` from asking for samples.
         let reader = thread::spawn(move || std::io::read_to_string(output));
         Ok(Watching { top, reader })
     }
@@ -147,7 +148,7 @@ impl Molecules {
 
 impl Drop for Molecules {
     fn drop(&mut self) {
-        // What cannot be removed stays in the folder for temporary files.
+        // A folder that cannot be removed stays in the folder for temporary files.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,4 +1,4 @@
-//! What observes a job, and a job of this process that is observed.
+//! Ways to observe a job, and runs of a job in this process under each of them.
 
 use gridspan_runtime::Job;
 use gridspan_runtime::driver::{NodeHandle, embedded};
@@ -10,23 +10,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What is recorded of a node at most, as by default in `gridctl run --record`.
+/// Maximum number of recorded bytes of a node, as by default in `gridctl run --record`.
 pub(crate) const RECORD_BYTES: u64 = 16_000_000;
 /// Time between two samples of counters: the shortest that `gridctl top --every` takes.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// What observes a job.
+/// A way to observe a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Observed {
     Nothing,
-    /// Someone watches its counters.
+    /// Its counters are sampled.
     Counters,
     /// All its events are recorded.
     Events,
 }
 
-/// Runs a job on PEs of one node in this process. Counters are those of a node with a network, so
-/// the node has one in all cases.
+/// Runs a job on PEs of one node in this process. Only a node with a network gives counters, so the
+/// node has one in all cases.
 pub(crate) fn run(job: Job, pes: u32, by: Observed) -> Result<(), Box<dyn Error>> {
     let spec = GridSpec::from_emulate(&format!("1x1x{pes}"))?;
     let records = (by == Observed::Events).then(|| Records::new(RecordSettings::new(RECORD_BYTES)));

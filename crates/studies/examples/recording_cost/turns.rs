@@ -26,7 +26,7 @@ impl<'a> Alternative<'a> {
     }
 }
 
-/// What was measured.
+/// The times of each alternative, and its goal.
 pub(crate) struct Table {
     rows: Vec<(&'static str, Option<FigureGoal>, Vec<f64>)>,
 }

@@ -16,12 +16,12 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Number of lines of an error that are shown.
 const LINES_MAX: usize = 8;
 
-/// What a command has cost.
+/// The cost of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// Seconds from its start to its end.
     pub(crate) wall_s: f64,
-    /// Processor seconds of it and of all processes that it has waited for.
+    /// Processor seconds of the command and of all processes that it has waited for.
     pub(crate) processor_s: f64,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Bounded<'a> {
     /// The program, its arguments, and more variables of its environment.
     pub(crate) words: &'a [String],
     pub(crate) variables: &'a [(&'a str, &'a str)],
-    /// Time after which it is ended.
+    /// Time after which the command is ended.
     pub(crate) limit: Duration,
     /// The file for what it prints to standard error.
     pub(crate) errors: &'a Path,

@@ -2,7 +2,7 @@
 
 use gridspan::prelude::*;
 
-/// What a job does.
+/// A kind of job, by the work that it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Nothing.

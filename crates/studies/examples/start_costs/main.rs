@@ -1,5 +1,5 @@
-//! What it costs to start and end an empty job on this machine: `gridctl run -n N`, beside `mpirun`
-//! of Open MPI and MPICH, and `srun`.
+//! The cost of starting and ending an empty job on this machine: `gridctl run -n N`, beside
+//! `mpirun` of Open MPI and MPICH, and `srun`.
 //!
 //! ```text
 //! apt-get install openmpi-bin libopenmpi-dev mpich libmpich-dev
@@ -15,9 +15,9 @@
 //! processor seconds grow between the two largest numbers: 1 is linear.
 //!
 //! The second table counts handshakes of QUIC and TLS, as the nodes themselves do, in runs that are
-//! not measured. Each is counted at both of its ends. Nodes connect when the first of the two sends
-//! to the other. So the number for each node stays the same while that of nodes grows, where few
-//! pairs talk; if all did, it would be one less than that of nodes.
+//! not measured. Each handshake is counted at both ends. Two nodes connect when one of them first
+//! sends to the other. So where few pairs talk, the number for each node stays the same while the
+//! number of nodes grows; if all pairs talked, it would be the number of nodes less one.
 
 mod bounded;
 mod job;
@@ -38,9 +38,9 @@ use std::time::Duration;
 
 /// Largest number of processes, so that a mistake does not exhaust the machine.
 const NODES_MAX: i64 = 256;
-/// What the nodes log.
+/// The variable that makes the nodes log their handshakes.
 const LOG: (&str, &str) = ("RUST_LOG", "gridspan_runtime::net::transport=debug");
-/// What stands before the number of handshakes in a line of the log.
+/// The text before the number of handshakes in a line of the log.
 const HANDSHAKES: &str = "handshakes=";
 
 #[derive(Parser)]

@@ -30,11 +30,11 @@ pub struct FigureRecord {
     pub suite: String,
     /// The name of the figure, unique in its suite.
     pub title: String,
-    /// What was measured.
+    /// The measured values.
     pub figure: Figure,
 }
 
-/// What was measured.
+/// The measured values of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {

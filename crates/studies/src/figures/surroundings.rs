@@ -1,4 +1,4 @@
-//! What a run of measurements has around it: the machine, the day, the commit, and the files of
+//! The surroundings of a run of measurements: the machine, the day, the commit, and the files of
 //! records.
 
 use super::record::{FigureRecord, FigureRun, parse_records};
@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 impl FigureRun {
-    /// Describes the run of this process. What the system does not tell is left out.
+    /// Describes the run of this process. Values that the system does not give are left out.
     pub fn of_this_process() -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let id = format!("{}-{}", now.as_millis(), std::process::id());

@@ -55,7 +55,7 @@ fn show_time(time_ns: f64) -> String {
     }
 }
 
-/// What a figure should reach.
+/// The value that a figure should reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureGoal {

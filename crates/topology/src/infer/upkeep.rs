@@ -7,6 +7,7 @@
 use super::sampled::{Groups, Log, Next, Seeker};
 use crate::hierarchy::Hierarchy;
 use crate::id::{GroupId, NodeId};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A hierarchy, and the changes since its inference.
@@ -15,7 +16,8 @@ pub struct Upkeep {
     hierarchy: Hierarchy,
     inferred: usize,
     changed: usize,
-    alone: usize,
+    /// The nodes that fitted no group when they came.
+    alone: BTreeSet<NodeId>,
     /// The fraction of recent observations that are surprises.
     surprise: f64,
 }
@@ -37,7 +39,7 @@ impl Upkeep {
     /// Starts with a hierarchy that was just inferred or described.
     pub fn new(hierarchy: Hierarchy) -> Self {
         let inferred = hierarchy.nodes().len();
-        Self { hierarchy, inferred, changed: 0, alone: 0, surprise: 0.0 }
+        Self { hierarchy, inferred, changed: 0, alone: BTreeSet::new(), surprise: 0.0 }
     }
 
     /// Returns the current hierarchy.
@@ -64,7 +66,7 @@ impl Upkeep {
         let is_placed = self.hierarchy.insert(join.node, into);
         if is_placed {
             self.changed += 1;
-            self.alone += usize::from(is_alone);
+            self.alone.extend(is_alone.then_some(join.node));
         }
         is_placed
     }
@@ -73,6 +75,7 @@ impl Upkeep {
     pub fn leave(&mut self, node: NodeId) -> bool {
         let was_there = self.hierarchy.remove(node);
         self.changed += usize::from(was_there);
+        self.alone.remove(&node);
         was_there
     }
 
@@ -90,7 +93,7 @@ impl Upkeep {
     pub fn staleness(&self) -> f64 {
         let nodes = self.inferred.max(1) as f64;
         // A single node that fits no group is not a trend.
-        let alone = self.alone.saturating_sub(1) as f64 / (MOST_ALONE * nodes);
+        let alone = self.alone.len().saturating_sub(1) as f64 / (MOST_ALONE * nodes);
         let changed = self.changed as f64 / (MOST_CHANGED * nodes);
         alone.max(changed).max(self.surprise / MOST_SURPRISE)
     }

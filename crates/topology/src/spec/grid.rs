@@ -126,8 +126,9 @@ impl GridSpec {
         }
     }
 
-    /// Returns the grid without some nodes, and without sites that have no node then. Nodes, PEs
-    /// and sites are numbered from 0 again, in the same order. `None` if no node is left.
+    /// Returns the grid without some nodes, and without sites that have no node then. Nodes, PEs,
+    /// sites and their clusters are numbered from 0 again, in the same order. `None` if no node is
+    /// left.
     pub fn without(&self, lost: &[NodeId]) -> Option<Self> {
         let layout = &self.layout;
         let nodes: Vec<NodeId> = layout.nodes().filter(|node| !lost.contains(node)).collect();
@@ -141,12 +142,15 @@ impl GridSpec {
             here.map(|&node| layout.place(node).pes.len() as u32).collect()
         };
         let shape = sites.iter().map(|&site| (layout.site_name(site).to_owned(), pes_of(site)));
-        let clusters: Vec<_> = nodes.iter().map(|&node| layout.cluster_of(node)).collect();
         let now = |site: SiteId| sites.iter().position(|&left| left == site).map(SiteId::from);
-        let with_site = |cluster: &Cluster| Cluster {
-            site: now(cluster.site).unwrap_or(SiteId(0)),
-            spec: cluster.spec.clone(),
-        };
+        let kept: Vec<(usize, Cluster)> = (self.clusters.iter().enumerate())
+            .filter_map(|(old, Cluster { site, spec })| {
+                Some((old, Cluster { site: now(*site)?, spec: spec.clone() }))
+            })
+            .collect();
+        let number = |old: u32| kept.binary_search_by_key(&(old as usize), |(at, _)| *at).ok();
+        let cluster_of = |&node: &NodeId| Some(number(layout.cluster_of(node)?)? as u32);
+        let clusters: Vec<_> = nodes.iter().map(cluster_of).collect();
         let link =
             |(&(from, to), link): (&(SiteId, SiteId), &Link)| Some(((now(from)?, now(to)?), *link));
         let change = |change: &Change| {
@@ -162,7 +166,7 @@ impl GridSpec {
             hosts: nodes.iter().map(|node| self.hosts[node.index()].clone()).collect(),
             speeds: nodes.iter().map(|node| self.speeds[node.index()]).collect(),
             lans: sites.iter().map(|site| self.lans[site.index()]).collect(),
-            clusters: self.clusters.iter().map(with_site).collect(),
+            clusters: kept.into_iter().map(|(_, cluster)| cluster).collect(),
             ports: sites.iter().map(|site| self.ports[site.index()]).collect(),
             gateways: sites.iter().map(|site| self.gateways[site.index()].clone()).collect(),
             wan: self.wan,

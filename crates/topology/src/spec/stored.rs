@@ -193,6 +193,34 @@ mod tests {
     }
 
     #[test]
+    fn a_grid_without_one_of_its_sites_is_read_back_unchanged() {
+        // Both sites have a cluster `x`.
+        let spec = GridSpec::from_toml(
+            r#"
+            [site.a.cluster.x]
+            hosts = ["a1"]
+            [site.b.cluster.x]
+            hosts = ["b1"]
+            lan = { latency = "5us" }
+            [site.b.cluster.y]
+            hosts = ["b2"]
+            "#,
+        )
+        .unwrap();
+
+        for lost in [vec![NodeId(0)], vec![NodeId(1), NodeId(2)]] {
+            let left = spec.without(&lost).unwrap();
+
+            let stored = postcard::to_stdvec(&left).unwrap();
+            assert_eq!(postcard::from_bytes::<GridSpec>(&stored).unwrap(), left);
+        }
+        let left = spec.without(&[NodeId(0)]).unwrap();
+        let names = [0, 1].map(|node| left.cluster_name(left.cluster_of(NodeId(node)).unwrap()));
+        assert_eq!(names, ["x", "y"]);
+        assert_eq!(left.link(NodeId(0), NodeId(0)).latency, Latency::from_micros(5));
+    }
+
+    #[test]
     fn a_stored_load_of_a_node_that_does_not_exist_is_refused() {
         let mut parts = Parts::from(two_sites().with_change("at 1s node a1 load=1").unwrap());
         parts.foreign_loads[0].node = NodeId(3);

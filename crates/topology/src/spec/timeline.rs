@@ -7,6 +7,7 @@ use crate::quantity::{ByteCount, Probability, QuantityError};
 use crate::spec::site::shorten;
 use crate::units::{Bandwidth, Latency, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use thiserror::Error;
 
 /// Maximum length of a change in bytes, far longer than any needs.
@@ -201,7 +202,10 @@ fn parse_load(
     let loads: Vec<_> =
         nodes.map(|(node, _)| ForeignLoad { at, node: NodeId::from(node), processes }).collect();
     if loads.is_empty() {
-        let known: Vec<_> = hosts.iter().take(10).map(|host| format!("`{host}`")).collect();
+        // A host that runs several nodes is named once.
+        let mut seen = BTreeSet::new();
+        let names = hosts.iter().filter(|host| seen.insert(*host)).take(10);
+        let known: Vec<_> = names.map(|host| format!("`{host}`")).collect();
         return Err(TimelineError::Host { host: host.to_owned(), known: known.join(", ") });
     }
     Ok(loads)
@@ -255,7 +259,7 @@ mod tests {
     #[test]
     fn a_load_of_an_unknown_host_or_without_a_valid_count_is_refused() {
         let host = loads("at 1s node x load=1").unwrap_err().to_string();
-        assert_eq!(host, "there is no host `x` in the grid; write one of `d1`, `d2`, `d1`");
+        assert_eq!(host, "there is no host `x` in the grid; write one of `d1`, `d2`");
         for text in ["load=-1", "load=2000", "load=", "rate=1mbit", "load=1 load=2"] {
             let refused = loads(&format!("at 1s node d1 {text}"));
             assert!(matches!(refused, Err(TimelineError::Load { .. })), "{text}");

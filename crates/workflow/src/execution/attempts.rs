@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 pub(super) struct Attempt {
     pub(super) task: TaskId,
     pub(super) server: ServerId,
-    /// Time since which its arguments exist, in seconds, once it is noted.
+    /// Time since which the arguments exist, in seconds; `None` until it is noted.
     pub(super) possible_s: Option<f64>,
-    /// Time that its arguments take to its server over idle links, in seconds; 0 until
-    /// `possible_s` is noted.
+    /// Time that the arguments take to the server over idle links, in seconds; 0 until `possible_s`
+    /// is noted.
     pub(super) inputs_s: f64,
     /// Time at which it began to compute, in seconds.
     pub(super) begun_s: Option<f64>,
@@ -43,7 +43,6 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// Creates an empty set.
     pub(super) fn new(servers: usize, places: Vec<u32>) -> Self {
         Self {
             all: Vec::new(),
@@ -55,7 +54,6 @@ impl Attempts {
         }
     }
 
-    /// Returns an attempt.
     pub(super) fn at(&self, attempt: AttemptId) -> &Attempt {
         &self.all[attempt]
     }
@@ -103,7 +101,8 @@ impl Attempts {
         std::mem::take(&mut self.all[attempt].readers)
     }
 
-    /// Moves all open orders of `from` to `to`, which also replaces it as a receiver of results.
+    /// Moves all open orders of `from` to `to`, which also replaces `from` as a receiver of
+    /// results.
     pub(super) fn hand_over(&mut self, from: ServerId, to: ServerId) {
         for attempt in self.open_on(from) {
             self.lift(attempt);

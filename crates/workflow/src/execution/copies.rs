@@ -192,7 +192,8 @@ impl<'a> DataCopies<'a> {
         result
     }
 
-    /// Adds a server that has data or was sent it; `is_sure` if it is known to have it.
+    /// Adds a server that has data, or to which data was sent; `is_sure` if the server is known to
+    /// have it.
     pub(super) fn add(&mut self, data: DataId, server: ServerId, is_sure: bool) {
         let insert = |copies: &mut Self| copies.holders[data.index()].insert(server, is_sure);
         match self.is_held(data) {
@@ -214,7 +215,7 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// Adds a server that waits for data, unless it has it.
+    /// Adds a server that waits for data, unless the server has the data.
     pub(super) fn require(&mut self, data: DataId, at: ServerId) {
         if !self.is_held_by(data, at) {
             self.due.insert((data, at));
@@ -224,8 +225,8 @@ impl<'a> DataCopies<'a> {
 
     /// Takes the data that servers and the client are to send now, with the receivers. Data that
     /// cannot be sent is queued for a relay through the client. `tried` returns the servers that
-    /// were tried before for the task that reads the data, if its server waits for data that no
-    /// maker sends there unasked; otherwise `None`.
+    /// were tried before for the task that reads the data; `None` if the server of no such task
+    /// waits for the data, or if a maker of the data has the order to send it there.
     pub(super) fn take_sends(
         &mut self,
         tried: impl Fn(DataId, ServerId) -> Option<Vec<ServerId>>,
@@ -402,8 +403,8 @@ impl<'a> DataCopies<'a> {
         self.stir(data);
     }
 
-    /// Removes a server that has left; its data is with its heir, if it has one. Returns the data
-    /// that it had.
+    /// Removes a server that has left. Its heir, if it has one, has the data. Returns the data of
+    /// the removed server.
     pub(super) fn gone(&mut self, server: ServerId, heir: Option<ServerId>) -> Vec<DataId> {
         let mut had = Vec::new();
         for data in (0..self.holders.len() as u32).map(DataId) {
@@ -426,8 +427,8 @@ impl<'a> DataCopies<'a> {
         had
     }
 
-    /// Returns the server that holds the data of a server: itself, or the one that took over from
-    /// it.
+    /// Returns the server that has the data of `server`: that server, or the last one that took
+    /// over from it.
     pub(super) fn heir_of(&self, mut server: ServerId) -> ServerId {
         while let Some(&heir) = self.heirs.get(&server) {
             server = heir;

@@ -3,10 +3,11 @@
 use super::attempts::Attempt;
 use crate::id::{DataId, Endpoint};
 
-/// Inputs are estimated to be on their server after the larger of two times: `SHARED_BY` times
-/// their time over idle links, since transfers share links, and `LONGER` times the longest observed
-/// wait.
+/// Inputs are estimated to be on their server after this multiple of their time over idle links,
+/// because transfers share links, or after [`LONGER`] times the longest observed wait if that is
+/// more.
 const SHARED_BY: f64 = 8.0;
+/// Multiple of the longest observed wait after which inputs are estimated to be on their server.
 const LONGER: f64 = 2.0;
 /// Part of each wait that is not for transfers, in seconds: a server begins a task with a delay,
 /// and the client notices the beginning with a further delay.

@@ -12,15 +12,15 @@
 //!
 //! **Start.** With [`Delivery::Sent`] every server receives its orders at once, and the client is
 //! not on the path of any task: an order names for each result the servers that wait for it, and
-//! the server that makes or has data sends it there. With [`Delivery::Fetched`], for servers that
-//! others reach but that do not reach all others, a task is ordered once its arguments exist, and
-//! the order names the source from which its server fetches each argument.
+//! the server that makes or has data sends it there. With [`Delivery::Fetched`], the client orders
+//! a task once its arguments exist, and the order names the source from which the server fetches
+//! each argument. It suits servers that do not reach all others.
 //!
 //! **Steady state.** A server begins an order when its arguments are there; of several such orders
-//! it begins the one with the lowest place. `Done` reports to the dispatcher where results are.
-//! Data that a server cannot receive from another is relayed by the client, within the limits of
-//! its memory. Whenever a task is done, and at every `Look`, tasks of slow servers may be moved, or
-//! begun a second time, by [`stragglers`](crate::stragglers).
+//! it begins the one with the lowest place. `Done` reports to the dispatcher where results are. The
+//! client relays data that a server cannot receive from another, up to a limit of memory. Whenever
+//! a task is done, and at every `Look`, [`stragglers`](crate::stragglers) may move tasks of slow
+//! servers, or begin them a second time.
 //!
 //! **Failure.** A function that fails causes all tasks that depend on its task to fail, and no
 //! others. A task whose server is lost, refuses it, or lacks an argument is ordered elsewhere, up
@@ -59,7 +59,7 @@ pub type AttemptId = usize;
 /// How data reaches a server that needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// The server that makes it, or has it, sends it.
+    /// The server that makes the data, or has it, sends it.
     Sent,
     /// The server fetches it from the source that its order names.
     Fetched,

@@ -79,7 +79,6 @@ impl<'a> ExecutionState<'a> {
         }
     }
 
-    /// Whether a task is done.
     pub(super) fn is_done(&self, task: TaskId) -> bool {
         self.tasks.state(task) == TaskState::Done
     }
@@ -165,7 +164,7 @@ impl<'a> ExecutionState<'a> {
         self.graph.task(task).outputs.iter().map(of).collect()
     }
 
-    /// Notes that a server waits for data, unless it has it or fetches it.
+    /// Notes that a server waits for data, unless it has the data or fetches it.
     fn require(&mut self, data: DataId, at: ServerId) {
         if self.delivery == Delivery::Sent {
             self.data.require(data, at);
@@ -347,8 +346,7 @@ fn is_coming(attempts: &Attempts, task: TaskId) -> bool {
 }
 
 /// Returns the servers that were tried before for the first task on server `to` that waits for
-/// data, unless a maker of the data has the order to send it there; `None` if there is no such
-/// task.
+/// data; `None` if there is no such task, or if a maker of the data has the order to send it there.
 fn tried_for(
     (graph, attempts): (&TaskGraph, &Attempts),
     data: DataId,

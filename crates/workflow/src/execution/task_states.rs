@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// do not count, such as the first that each server refuses.
 pub(super) const ATTEMPTS_MAX: u32 = 8;
 
-/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskState {
     Waiting,

@@ -79,8 +79,8 @@ pub fn execute(
     MappedRun::new(graph, platform, mapping, perturbations, policy).run()
 }
 
-/// Executes a group as plain GridRPC does: a task is called when the client has all its inputs, on
-/// the server that would end it first, to which the client sends all inputs and which returns all
+/// Executes a group as plain GridRPC does: the client calls a task once it has all inputs, on the
+/// server that would end the task first. It sends all inputs to the server, which returns all
 /// outputs.
 pub fn execute_calls(
     graph: &TaskGraph,

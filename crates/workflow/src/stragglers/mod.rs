@@ -1,12 +1,12 @@
 //! The treatment of slow servers: one policy, for simulated and real executions.
 //!
-//! The client compares the times that tasks took with the expected times. A server that is much
-//! slower than another by this measure may lose tasks to it that have not begun, or whose inputs
-//! are being made, if the other server has an idle core and would end them clearly earlier. The
-//! decisive time is that until the outputs are where they are needed; transfers are estimated as
-//! their time over idle links, times the observed congestion. While no server is much slower than
-//! another, no task is moved, because the mapping is based on more knowledge. With copies, a late
-//! task on a slow server is begun a second time elsewhere under the same conditions.
+//! The client compares the times that tasks took with the expected times. A task that has not
+//! begun, or whose inputs are being made, may move to a server that is much faster by this measure,
+//! has an idle core, and would end the task clearly earlier. The time that counts is the time until
+//! the outputs are where they are needed; a transfer is estimated to take its time over idle links,
+//! times the observed congestion. While no server is much slower than another, no task is moved,
+//! because the mapping is based on more knowledge. With copies, a late task on a slow server is
+//! begun a second time elsewhere under the same conditions.
 
 mod watch;
 
@@ -19,7 +19,7 @@ pub use watch::Watch;
 /// Ratio of slowness at which a server is much slower than another, where slowness is the ratio of
 /// actual to expected times of its tasks.
 const MUCH_SLOWER: f64 = 1.5;
-/// Part of its remaining time within which a task must end elsewhere to be moved.
+/// Fraction of a task's remaining time within which it must end elsewhere to be moved.
 const CLEARLY_EARLIER: f64 = 0.8;
 /// Number of tasks of mean size after which the observations of a server have the same weight as
 /// its stated speed.

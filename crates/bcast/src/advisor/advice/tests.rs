@@ -105,6 +105,34 @@ fn the_root_that_broadcasts_next_is_planned_for_first() {
 }
 
 #[test]
+fn a_root_that_is_no_member_has_no_plan_and_does_not_delay_the_plans_of_others() {
+    let mut advisor = advisor();
+    let stranger = NodeId(99);
+    for n in 0..4 {
+        observe(&mut advisor, ROOT, at(10 * n), 1_000_000);
+        observe(&mut advisor, stranger, at(27 + n), 1_000_000);
+    }
+
+    let commands = advisor.tick(at(30), &SearchBudget::evaluations(1));
+
+    let roots: Vec<NodeId> = published(&commands).iter().map(|plan| plan.id().root).collect();
+    assert_eq!(roots, [ROOT]);
+    let error = BroadcastPlanError::NoMember { root: stranger };
+    assert_eq!(advisor.plan(at(31), stranger, 8).err(), Some(error));
+}
+
+#[test]
+fn reports_of_nodes_that_are_no_members_do_not_count() {
+    let advisor = advisor();
+    let words = [(13, 60), (99, 90)];
+    let words = words.map(|(node, after)| (NodeId(node), Duration::from_millis(after)));
+
+    // A report from another site takes 20 ms.
+    assert_eq!(advisor.completion(ROOT, &words), Some(Duration::from_millis(40)));
+    assert_eq!(advisor.completion(NodeId(99), &words), None);
+}
+
+#[test]
 fn a_link_that_became_slow_is_noticed_probed_and_avoided() {
     let mut advisor = advisor();
     tell(&mut advisor, at(0), 1_000_000, &[]);
@@ -250,6 +278,22 @@ fn a_multicast_takes_the_part_of_a_plan_to_its_targets_if_that_is_faster() {
     assert!(sub_plan.relays().iter().any(is_between), "{:?}", sub_plan.relays());
     let unknown = PlanId { root, version: 99 };
     assert_eq!(advisor.sub_plan(unknown, &targets, bytes, by_sites.clone()), by_sites);
+}
+
+#[test]
+fn a_multicast_to_a_node_that_is_no_member_does_not_take_a_plan() {
+    let (root, bytes) = (NodeId(0), 1_000_000);
+    let mut advisor = advisor_of((0..9).map(NodeId).collect(), AdvisorConfig::default());
+    advisor.probed(at(0), 0, 2, MBIT);
+    observe(&mut advisor, root, at(1), bytes);
+    let commands = advisor.tick(at(2), &SearchBudget::evaluations(200_000));
+    let plan = published(&commands)[0].id();
+    // The nodes of the last site are no members.
+    let sites = ["a", "b", "c", "d"].map(|name| (name.to_owned(), vec![1; 3]));
+    let targets = BTreeSet::from([NodeId(7), NodeId(10)]);
+    let by_sites = SubPlan::by_sites(&Layout::new(sites.to_vec()), root, &targets, 50_000);
+
+    assert_eq!(advisor.sub_plan(plan, &targets, bytes, by_sites.clone()), by_sites);
 }
 
 /// The layout's tree of the three sites: to the first node of each, and from there to the others.

@@ -119,8 +119,8 @@ impl Supervisor {
         self.commands.extend(request.map(|id| Command::Answer(id, answer)));
     }
 
-    /// Lets a node leave that got SIGTERM. A node that was asked to end, or that cannot leave, gets
-    /// a second one.
+    /// Lets a node that got SIGTERM leave. A node that was asked to end, or that cannot leave, gets
+    /// a second SIGTERM.
     pub(super) fn leave_on_signal(&mut self, node: NodeId, now: Time) {
         if self.nodes[node.index()].is_asked || self.is_fixed || self.check(&What::Stop).is_err() {
             return self.commands.push_back(Command::Ask(node));
@@ -137,7 +137,8 @@ impl Supervisor {
         self.changes.add(Change { what, request: None, until }, now);
     }
 
-    /// Whether a signal makes the job stop with a checkpoint, at first.
+    /// Whether a signal stops the job with a checkpoint: the first SIGTERM does, if the job can
+    /// stop.
     pub(super) fn stops_with_checkpoint(&self, signal: i32) -> bool {
         let may_stop = self.has_folder && self.check(&What::Stop).is_ok();
         signal == SIGTERM
@@ -155,7 +156,7 @@ impl Supervisor {
         self.changes.add(Change { what: What::Stop, request: None, until }, now);
     }
 
-    /// Returns when something about changes is to be done.
+    /// Returns when a change begins or expires.
     pub(super) fn change_due(&self) -> Option<Time> {
         let is_running = matches!(self.phase, Phase::Running);
         let due = self.changes.due().filter(|_| is_running);
@@ -197,7 +198,7 @@ impl Supervisor {
         }
         let stops = self.changes.stops() || next.is_empty();
         if stops && !self.has_folder {
-            // There is nothing to go on from later.
+            // Without a folder there is no checkpoint to go on from later.
             return self.interrupt(SIGTERM, now);
         }
         let leaves = |node: &NodeId| !stops && !next.contains(node);
@@ -255,7 +256,7 @@ impl Supervisor {
         }
     }
 
-    /// The job has stopped: begins the next run, or ends the job.
+    /// Begins the next run of the job, which has stopped, or ends it.
     pub(super) fn paused(&mut self, pause: &Pause, now: Time) {
         if !matches!(self.phase, Phase::Running) || pause.order != self.pauses {
             return;

@@ -30,7 +30,7 @@ impl Supervisor {
     }
 
     /// Lets the job fail, because one of two processes that have enrolled as a node may belong to
-    /// somebody else.
+    /// another user.
     pub(super) fn enrolled_twice(&mut self, node: NodeId, now: Time) {
         let name = &self.nodes[node.index()].name;
         let message = format!(

@@ -16,8 +16,8 @@ impl Supervisor {
         self.check_changeable(false)
     }
 
-    /// Whether the job can go on if none of this number of nodes that join starts, although at least
-    /// half of the members of a run decide on the next one.
+    /// Whether the job can go on if this number of new nodes join and none of them starts: at least
+    /// half of the members of a run must decide on the next one.
     ///
     /// # Errors
     ///
@@ -33,8 +33,8 @@ impl Supervisor {
         }
         let nodes = if stay == 1 { "node that stays" } else { "nodes that stay" };
         Err(format!(
-            "it has {stay} {nodes}, and could not go on if more than as many join and do not start, \
-             since it needs half of its members; add some of them first"
+            "it has {stay} {nodes}, and at most as many can join at a time, since it needs half of \
+             its members to go on if none of the new ones starts; add some of them first"
         ))
     }
 
@@ -49,7 +49,7 @@ impl Supervisor {
         self.may_outnumber(nodes.len())
     }
 
-    /// Notes all nodes, once those of this supervisor are complete.
+    /// Sets all nodes of the job. [`add_node`](Self::add_node) must have added the new ones.
     pub(in super::super) fn set_roster(&mut self, roster: Roster) {
         if let Some(recovery) = &mut self.recovery {
             recovery.runs.set_roster(roster);

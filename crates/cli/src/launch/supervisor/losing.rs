@@ -57,8 +57,8 @@ impl Supervisor {
         self.lose(node, reason, now);
     }
 
-    /// Ends the job, since a task that it needs was refused. These nodes of its `srun` have no task
-    /// yet; if all that are wanted are to join, the job goes on without them.
+    /// Handles the refusal of a task, whose `srun` has no task yet for these nodes. Ends the job if
+    /// it needs one of them; goes on without those that were to join.
     pub(super) fn task_refused(&mut self, mut nodes: Vec<NodeId>, reason: &str, now: Time) {
         let left = self.left();
         nodes.retain(|node| left.contains(node));
@@ -70,7 +70,7 @@ impl Supervisor {
         nodes.into_iter().for_each(|node| self.lose_new(node, reason, now));
     }
 
-    /// Goes on without a node that did not act in time, unless the job is to end then.
+    /// Goes on without a node that did not act in time, or ends the job if a loss ends it.
     pub(super) fn lose_in_recovery(&mut self, node: NodeId, reason: &str, now: Time) {
         let ends = self.recovery.as_ref().is_none_or(|it| !it.on_loss.recovers());
         if self.is_new(node) {

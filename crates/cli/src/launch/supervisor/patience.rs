@@ -26,14 +26,14 @@ impl Supervisor {
         }
     }
 
-    /// Sets the time to wait for output after the end of its process, if it is longer than for
-    /// pipes.
+    /// Sets the time to wait for output after the end of its process, if it is longer than the
+    /// present one.
     pub(in super::super) fn set_drain_patience(&mut self, patience: Duration) {
         self.patience.drain = self.patience.drain.max(patience);
     }
 
     /// Sets the time for nodes to end after a failure, a request to end, or leaving, if it is
-    /// longer than the default.
+    /// longer than the present one.
     pub(in super::super) fn set_end_patience(&mut self, patience: Duration) {
         self.patience.settle = self.patience.settle.max(patience);
         self.patience.grace = self.patience.grace.max(patience);

@@ -1,4 +1,4 @@
-//! How nodes on other machines are reached, and what their ends say about that.
+//! How nodes on other machines are reached, and what that explains about their ends.
 
 use super::super::event::Exit;
 
@@ -20,7 +20,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Explains the end of a node by a message and a hint, if that is an end of the way to it.
+    /// Explains the end of a node by a message and a hint, if the way to the node caused it.
     pub(super) fn explain(&self, exit: Exit, is_starting: bool) -> Option<(String, String)> {
         match self {
             Self::Ssh { host, login } => over_ssh(host, login, exit, is_starting),

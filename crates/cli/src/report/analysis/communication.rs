@@ -42,7 +42,7 @@ pub(crate) struct Communication {
     pub(crate) actors: Matrix,
     /// By nodes.
     pub(crate) nodes: Matrix,
-    /// By sites; messages between PEs, each of which may carry several of actors.
+    /// By sites, in messages between PEs, each of which may carry several messages of actors.
     pub(crate) sites: Matrix,
     /// Number of messages that one message stands for, except in the matrix of sites.
     pub(crate) weight: f64,

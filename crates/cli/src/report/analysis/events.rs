@@ -22,7 +22,6 @@ pub(crate) struct Rebalance {
     pub(crate) at_ns: u64,
     /// Why.
     pub(crate) trigger: RebalanceTrigger,
-    /// The strategy.
     pub(crate) strategy: String,
     /// Actors moved.
     pub(crate) moved: u64,
@@ -171,7 +170,7 @@ impl Pauses {
 pub(crate) struct Events {
     /// Rebalances that moved actors.
     pub(crate) rebalances: Vec<Rebalance>,
-    /// Number of these, with those that are not listed.
+    /// The number of all such rebalances.
     pub(crate) rebalance_count: usize,
     /// Checkpoints.
     pub(crate) checkpoints: Vec<CheckpointRow>,

@@ -38,7 +38,6 @@ pub(crate) struct Gap {
 /// A span that is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct KeptSpan<'a> {
-    /// The span.
     pub(crate) span: &'a Span,
     /// End, with the time that it waited for the processor. Its messages have left by then.
     pub(crate) end_ns: u64,
@@ -60,7 +59,6 @@ pub(crate) struct PeHistory<'a> {
 pub(crate) struct SpanEnd {
     /// When.
     pub(crate) end_ns: u64,
-    /// The PE.
     pub(crate) pe: u32,
     /// Position of the span on the PE.
     pub(crate) at: u32,
@@ -176,8 +174,8 @@ fn window(record: &PeRecord, span: &Span) -> u64 {
     span.begin_ns / record.window_ns.max(1)
 }
 
-/// Returns the smallest `every` such that all PEs keep each window whose number is a multiple of
-/// it, and these windows have at most [`SPANS_MAX`] spans.
+/// Returns an `every`: all PEs keep the windows whose numbers are multiples of it, and these
+/// windows have at most [`SPANS_MAX`] spans.
 fn every(recording: &Recording) -> u64 {
     let kept = recording.pes.iter().map(|record| u64::from(record.kept_every.max(1)));
     let mut every = kept.max().unwrap_or(1);
@@ -249,7 +247,7 @@ fn with_waiting<'a>(
 }
 
 impl<'a> PeHistory<'a> {
-    /// The history with these spans. `is_whole`: they are all of the PE.
+    /// The history with these spans. `is_whole`: whether they are all spans of the PE.
     fn of(spans: Vec<KeptSpan<'a>>, record: &PeRecord, run: [u64; 2], is_whole: bool) -> Self {
         let mut gaps = gaps(&spans, record, run[0]);
         if is_whole {
@@ -283,7 +281,7 @@ impl<'a> PeHistory<'a> {
         whole.saturating_sub(before).saturating_sub(after)
     }
 
-    /// Returns the places of the gaps that overlap with the time between two times.
+    /// Returns the positions of the gaps that overlap the time between two times.
     pub(crate) fn gaps_within(&self, from_ns: u64, to_ns: u64) -> std::ops::Range<usize> {
         let first = self.gaps.partition_point(|gap| gap.end_ns <= from_ns);
         let end = self.gaps.partition_point(|gap| gap.begin_ns < to_ns);
@@ -320,7 +318,7 @@ fn gaps(spans: &[KeptSpan<'_>], record: &PeRecord, mut free_ns: u64) -> Vec<Gap>
 }
 
 /// Returns the begin of the wait for a span, if spans were dropped between it and a span that ended
-/// at `free_ns`. The part before both the window and the sending of the message cannot be
+/// at `free_ns`. What was before both the window and the sending of the message cannot be
 /// explained.
 fn after_dropped(record: &PeRecord, span: &Span, free_ns: u64) -> u64 {
     let window_ns = window(record, span).saturating_mul(record.window_ns.max(1));

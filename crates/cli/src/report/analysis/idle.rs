@@ -1,12 +1,12 @@
-//! From when on a PE was idle, where its spans were dropped: by its bins.
+//! Finds in the bins of a PE since when it was idle, where its spans were dropped.
 
 use gridspan_record::PeRecord;
 
-/// Smallest idle part of an interval in all of which the PE counts as idle.
+/// Smallest idle part of an interval for which the PE counts as idle throughout.
 const WHOLE_MIN: f64 = 0.9;
 
-/// Returns from when on a PE was idle until a time, at the earliest `least_ns`. Where bins are
-/// wider than waits, the wait is as long as waits were on average in such an interval.
+/// Returns since when a PE was idle at `until_ns`, at the earliest `least_ns`. Where bins are wider
+/// than waits, the wait is as long as waits were on average in such an interval.
 pub(crate) fn idle_since(record: &PeRecord, until_ns: u64, least_ns: u64) -> u64 {
     let width = record.bin_ns.max(1);
     let mut since = until_ns;

@@ -32,7 +32,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Own time over expected time. 1 if there are none.
+    /// Own time over expected time. 1 without such handlers.
     pub(crate) fn factor(self) -> f64 {
         if self.usual_ns > 0.0 { self.own_ns / self.usual_ns } else { 1.0 }
     }

@@ -1,4 +1,4 @@
-//! What a recording says about a run: pure, from a [`Recording`] to an [`Analysis`].
+//! What a recording says about a run: a pure function from a [`Recording`] to an [`Analysis`].
 //!
 //! | module | content |
 //! | --- | --- |
@@ -9,10 +9,10 @@
 //! | `events` | rebalances, checkpoints, losses |
 //! | `broadcasts` | large broadcasts with their trees |
 //! | `history` | the kept spans, and the gaps between them |
-//! | `idle` | from when on a PE was idle, where its spans were dropped |
+//! | `idle` | since when a PE was idle, where its spans were dropped |
 //! | `transit` | what the travel time of a message consists of |
 //! | `losses` | links with more delays than losses explain |
-//! | `awaited`, `waits` | what PEs waited for, back to its beginning |
+//! | `awaited`, `waits` | what PEs waited for, traced back to the cause |
 //! | `loads` | the actors and senders behind the work of each PE |
 //! | `path` | the critical path |
 //! | `communication` | messages between actor types, nodes and sites |

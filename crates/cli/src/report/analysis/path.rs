@@ -22,7 +22,7 @@ enum Part {
     Handler(usize),
     /// A message under way between two sites.
     Link(usize, usize),
-    /// The PE was ready and had not begun the handler.
+    /// The PE was ready, but had not begun the handler.
     Overhead,
     /// Main, or the runtime.
     Main,
@@ -196,7 +196,6 @@ fn windows(history: &History<'_>) -> Vec<[u64; 2]> {
     windows.into_iter().map(times).collect()
 }
 
-/// Increases a sum.
 fn increase<K: Ord>(sums: &mut BTreeMap<K, u64>, key: K, by: u64) {
     let sum = sums.entry(key).or_default();
     *sum = sum.saturating_add(by);
@@ -255,7 +254,7 @@ impl Walk<'_> {
         }
         self.add(Part::Overhead, [received.max(from), begin]);
         let found = cause.span.and_then(|number| history.find(cause.pe, number));
-        // Messages have left when their handler has ended.
+        // Messages leave when their handler ends.
         let left = found.map_or(cause.sent_ns, |(_, kept)| kept.end_ns.max(cause.sent_ns));
         let sent = left.min(received);
         let [sender, here] = [cause.pe as usize, pe].map(|pe| self.places.site_of(pe));

@@ -130,7 +130,8 @@ impl Places {
     }
 }
 
-/// The crowding of each node's host. Nodes of which nothing is recorded may not have run.
+/// The crowding of each node's host. PEs of nodes without a record do not count, since these may
+/// not have run.
 fn crowding(recording: &Recording) -> Vec<Option<Crowding>> {
     let nodes = &recording.header.nodes;
     let mut pes: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,10 +1,10 @@
-//! The time of each PE over time: the bins of all PEs, on a common grid of columns.
+//! How each PE used its time over the run: the bins of all PEs, in columns of one width.
 
 use super::places::Places;
 use gridspan_record::{Bin, DriverKind, OTHER, PeRecord, Recording, Span};
 use serde::Serialize;
 
-/// Maximum number of columns of all PEs together: 32 MB.
+/// Maximum number of columns of all PEs together: 40 MiB.
 const CELLS_MAX: usize = 1 << 20;
 /// Minimum number of columns.
 const COLUMNS_MIN: u64 = 64;
@@ -210,7 +210,8 @@ fn column_ns(recording: &Recording, end_ns: u64, most: u64) -> u64 {
     width
 }
 
-/// Returns when the first handler began and the last one ended. If spans were dropped, by bins.
+/// Returns when the first handler began and the last one ended: by spans, and also by bins where
+/// spans were dropped.
 fn active(recording: &Recording, end_ns: u64) -> [u64; 2] {
     let (mut begin, mut until) = (u64::MAX, 0);
     for record in &recording.pes {
@@ -232,7 +233,7 @@ fn active(recording: &Recording, end_ns: u64) -> [u64; 2] {
 }
 
 /// Returns the time of a bin within the run, outside of which PEs count as idle. The last bin is
-/// filled from its begin, not to its end.
+/// filled from its begin, but not up to its end.
 fn cut(bin: &Bin, [begin_ns, end_ns]: [u64; 2], active: [u64; 2]) -> Times {
     if end_ns <= active[0] || begin_ns >= active[1] {
         return Times::default();

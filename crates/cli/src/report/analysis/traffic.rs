@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 /// Maximum number of columns of all links together: 64 MB with their sums.
 const CELLS_MAX: usize = 1 << 22;
 
-/// The properties of a link from a time on.
+/// The properties of a link since a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LinkState {
-    /// From when on.
+    /// When they begin.
     pub(crate) since_ns: u64,
     /// Latency one way, in nanoseconds.
     pub(crate) latency_ns: f64,

@@ -30,9 +30,7 @@ pub(crate) struct Parts {
 /// The travel times of messages over links.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transit<'a> {
-    /// The places.
     pub(crate) places: &'a Places,
-    /// The traffic.
     pub(crate) traffic: &'a Traffic,
 }
 

@@ -12,8 +12,8 @@
 //! time after its end is the latency of the link, and then main's own time.
 //!
 //! Gaps are explained in the order of their ends. A message is sent before the wait for it ends, so
-//! that the earlier waits of its sender are explained by then. Messages have left when their
-//! handler has ended.
+//! that the earlier waits of its sender are explained by then. Messages leave when their handler
+//! ends.
 //!
 //! [`transit`]: super::transit
 
@@ -144,7 +144,7 @@ impl Tracing<'_> {
     }
 
     /// Explains a wait for all PEs, until the end of the job or a sync point. The time after the
-    /// last span has ended and its message could reach PE 0 is `rest`.
+    /// message of the last span could reach PE 0 is `rest`.
     fn all(&self, [begin, end]: [u64; 2], rest: Awaited, to: &mut Pieces) {
         let mut left = begin as f64;
         if let Some(last) = self.history.last_end(begin, end) {

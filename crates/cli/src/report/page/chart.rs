@@ -27,7 +27,6 @@ pub(crate) struct BarPart {
 
 /// A bar.
 pub(crate) struct Bar {
-    /// Its label.
     pub(crate) label: String,
     /// Its parts, from the left.
     pub(crate) parts: Vec<BarPart>,

@@ -216,7 +216,6 @@ fn encoded(text: &str) -> String {
 pub(crate) struct Panel {
     /// The anchor.
     pub(crate) id: &'static str,
-    /// The title.
     pub(crate) title: &'static str,
     /// What it shows.
     pub(crate) conclusion: String,

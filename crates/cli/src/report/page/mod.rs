@@ -177,7 +177,7 @@ mod tests {
         for (number, record) in (0..).zip(&mut recording.pes) {
             for (at, bin) in (0_u64..).zip(&mut record.bins) {
                 bin.sent = all.clone();
-                // Columns that differ from their neighbours need most.
+                // Columns that differ from their neighbours need the most space.
                 bin.busy_ns = vec![(0, (at * 7 + number) % 10 * MS / 20), (1, at % 3 * MS / 10)];
             }
         }

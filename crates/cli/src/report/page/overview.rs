@@ -62,7 +62,7 @@ fn date(unix_ms: u64) -> String {
     let seconds = unix_ms / 1000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // `civil_from_days` of Hinnant (2013), "chrono-Compatible Low-Level Date Algorithms": years
-    // begin in March, so that the day of a leap year is the last one.
+    // begin in March, so that a leap day is the last day of a year.
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -15,7 +15,7 @@ fn drawn(screen: &Screen<'_>, (width, height): (u16, u16)) -> Vec<String> {
     lines.collect()
 }
 
-/// The lines of the screen after these keys that are not empty, and their positions.
+/// The non-empty lines of the screen after these keys, and the positions of these lines.
 fn shown(keys: &[Key], size: (u16, u16), trouble: Option<&str>) -> (Vec<String>, Vec<usize>) {
     let (before, now) = (moment(10), moment(12));
     let mut state = State::default();

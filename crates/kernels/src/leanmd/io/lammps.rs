@@ -34,7 +34,6 @@ const SECTIONS: [&str; 17] = [
 /// The contents of the header.
 #[derive(Debug, Default)]
 struct Header {
-    /// The number of atoms.
     atoms: Option<usize>,
     /// Lower and upper bound per axis.
     bounds: [Option<(f64, f64)>; 3],

@@ -104,7 +104,7 @@ impl Coordinator {
         balances.loads.extend(actors);
         balances.edges.extend(edges);
         balances.pes.insert(from, pe);
-        balances.handled += handled;
+        balances.handled = balances.handled.saturating_add(handled);
         balances.missing = balances.missing.saturating_sub(1);
         let is_last = balances.missing == 0;
         self.balances.collecting_ns += self.stopwatch_ns().saturating_sub(begin);
@@ -166,7 +166,7 @@ impl Coordinator {
             // Giving up a replica also counts as a move.
             let is_replicated = |replica: &Replica| replica.actor.cmp(&entry.actor);
             let has_two = snapshot.replicas.binary_search_by(is_replicated).is_ok();
-            let epoch = epochs.get(&entry.actor)? + 1 + u32::from(has_two);
+            let epoch = epochs.get(&entry.actor)?.saturating_add(1 + u32::from(has_two));
             let (from, to) = (entry.from, entry.to);
             (from != to).then_some(PlanEntry { id, from, to, epoch })
         };
@@ -199,8 +199,8 @@ fn snapshot(balances: &mut Balances, layout: &Layout) -> (Snapshot, BTreeMap<Act
             && from != to
         {
             let (messages, bytes) = edges.entry((from, to)).or_default();
-            *messages += edge.messages;
-            *bytes += edge.bytes;
+            *messages = messages.saturating_add(edge.messages);
+            *bytes = bytes.saturating_add(edge.bytes);
         }
     }
     let edge = |((from, to), (messages, bytes))| Edge { from, to, messages, bytes };

@@ -307,7 +307,7 @@ impl Coordinator {
             self.learn_own_time(own);
         }
         let progress = &mut self.balances.progress;
-        progress.handled += handled;
+        progress.handled = progress.handled.saturating_add(handled);
         progress.missing -= 1;
         if progress.missing > 0 {
             return;

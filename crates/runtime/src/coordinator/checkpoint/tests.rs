@@ -85,6 +85,12 @@ impl Coordination {
         self.now = until;
     }
 
+    /// The first warning that begins with `start`.
+    fn warning_about(&self, start: &str) -> Option<String> {
+        let warnings = self.warnings.lock().unwrap();
+        warnings.iter().find(|warning| warning.starts_with(start)).cloned()
+    }
+
     fn ask(&mut self, slot: u64) {
         let request = MainRequest::Checkpoint { progress: Bytes::new(), phases: 0, pause: None };
         self.tell(MAIN_PE, Control::MainRequest { slot, request });
@@ -286,4 +292,90 @@ fn a_checkpoint_that_is_made_in_time_is_not_given_up_later() {
     assert_eq!(job.look(), (vec![], vec![]));
     job.pass_until(2 * STEP_MAX.as_secs());
     job.assert_given_up(2, 4, "pe0");
+}
+
+/// Lets a checkpoint be encoded, of which PE 0 keeps its part.
+fn half_stored(job: &mut Coordination, slot: u64, checkpoint: u64) {
+    job.ask(slot);
+    for round in 1..=2 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+    }
+    let part = || PartSummary { segments: vec![8], ..PartSummary::default() };
+    for pe in [MAIN_PE, PE_1] {
+        job.say(pe, CheckpointMessage::Encoded { checkpoint, part: part() });
+    }
+    let (_, answers) = job.look();
+    assert_eq!(answers, [(slot, Ok(checkpoint))]);
+    job.say(MAIN_PE, CheckpointMessage::Kept { checkpoint, part: MAIN_PE, is_copy: false });
+}
+
+#[test]
+fn a_checkpoint_whose_parts_are_not_stored_in_time_is_given_up() {
+    let mut job = Coordination::new();
+    half_stored(&mut job, 3, 1);
+    job.pass_until(STEP_MAX.as_secs() - 1);
+    job.look();
+    job.ask(4);
+    job.assert_refused(4, "the checkpoint before is still being stored");
+
+    job.pass_until(STEP_MAX.as_secs());
+
+    let warning = job.warning_about("checkpoint 1").expect("it is given up");
+    assert!(warning.contains("is given up, and the one before stays the last"), "{warning}");
+    assert!(warning.contains("for 300 s, and those of pe1 are missing; look at"), "{warning}");
+    job.look();
+    // It is not completed any more, and another one begins.
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
+    assert_eq!(job.look(), (vec![], vec![]));
+    half_stored(&mut job, 5, 2);
+    // This one has twice as long, from the last part that was kept.
+    job.pass_until(3 * STEP_MAX.as_secs() - 1);
+    assert_eq!(job.warning_about("checkpoint 2"), None);
+    job.look();
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 2, part: PE_1, is_copy: false });
+    let (messages, _) = job.look();
+    assert!(messages.iter().any(|(_, text)| text.starts_with("Complete")), "{messages:?}");
+    // The next one has the first time again.
+    half_stored(&mut job, 6, 3);
+    job.pass_until(4 * STEP_MAX.as_secs() - 1);
+    let warning = job.warning_about("checkpoint 3").expect("it is given up");
+    assert!(warning.contains("for 300 s"), "{warning}");
+}
+
+#[test]
+fn a_checkpoint_of_which_a_part_is_not_kept_has_the_whole_time_for_encoding() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    // Draining takes almost as long as it may.
+    job.pass_until(STEP_MAX.as_secs() - 10);
+    for round in 1..=2 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+    }
+    job.look();
+    let reason = "the disk is full".to_owned();
+    job.say(PE_1, CheckpointMessage::NotKept { checkpoint: 1, reason });
+
+    job.pass_until(2 * STEP_MAX.as_secs() - 11);
+
+    assert_eq!(job.look(), (vec![], vec![]));
+    job.pass_until(2 * STEP_MAX.as_secs() - 10);
+    job.assert_given_up(1, 3, "pe0");
+}
+
+#[test]
+fn counts_of_faulty_pes_are_added_without_overflow() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    job.assert_told("drain 1.1");
+    for pe in [MAIN_PE, PE_1] {
+        let counts = DrainCounts {
+            created: u64::MAX,
+            processed: u64::MAX,
+            waiting: u64::MAX,
+            replicas: u64::MAX,
+            ..DrainCounts::default()
+        };
+        job.say(pe, CheckpointMessage::Drained { round: 1, counts });
+    }
+    job.assert_told("drain 1.2");
 }

@@ -72,5 +72,13 @@ pub(crate) enum WaitsForNumber {
     /// A broadcast request that is next in its sender's order.
     Broadcast(Accounted<BroadcastRequest>),
     /// The insertion of a member.
-    Insertion { id: ActorId, init: Payload, at: PeId },
+    Insertion(Accounted<WaitingInsertion>),
+}
+
+/// The insertion of a member that waits for the broadcasts before it.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct WaitingInsertion {
+    pub(crate) id: ActorId,
+    pub(crate) init: Payload,
+    pub(crate) at: PeId,
 }

@@ -34,6 +34,9 @@ pub(crate) struct Checkpoints {
     /// Number of checkpoints given up for taking too long since the last complete one, up to the
     /// number that counts.
     pub(crate) given_up: u32,
+    /// Number of checkpoints whose parts were not stored in time since the last complete one, up to
+    /// the number that counts.
+    pub(crate) unstored: u32,
     /// Whether late PEs may end replicas that [`Making::replicas`] does not count.
     #[serde(skip)]
     pub(crate) is_late_with_replicas: bool,
@@ -106,8 +109,8 @@ pub(crate) enum Stage {
         began: Time,
         answers: Duration,
     },
-    /// PEs encode their parts.
-    Encoding { parts: BTreeMap<PeId, PartSummary> },
+    /// PEs encode their parts, since `began`.
+    Encoding { began: Time, parts: BTreeMap<PeId, PartSummary> },
     /// All parts are encoded, and the job stays stopped.
     Paused,
 }
@@ -125,6 +128,8 @@ pub(crate) struct Keeping {
     pub(crate) stopped: Duration,
     /// When all parts were encoded.
     pub(crate) since: Time,
+    /// When all parts were encoded, or one was kept after that.
+    pub(crate) heard: Time,
 }
 
 /// The coordinator's part of an image.

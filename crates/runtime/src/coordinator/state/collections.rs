@@ -64,7 +64,7 @@ impl Attendance {
     /// ahead. Before the first operation is complete no member is ahead, and the new member starts
     /// with that operation. Returns the number of the operation.
     pub(crate) fn join_on_the_way(&mut self) -> u64 {
-        let first = if self.next == 0 { 0 } else { self.next + 1 };
+        let first = if self.next == 0 { 0 } else { self.next.saturating_add(1) };
         *self.joining.entry(first).or_default() += 1;
         first
     }
@@ -89,9 +89,19 @@ impl Attendance {
     /// Completes the next operation.
     pub(crate) fn complete(&mut self) {
         self.members = self.expected(self.next);
-        self.joining = self.joining.split_off(&(self.next + 1));
-        self.leaving = self.leaving.split_off(&(self.next + 1));
-        self.next += 1;
+        // Numbers of a faulty node may be the largest.
+        self.next = self.next.saturating_add(1);
+        self.joining = self.joining.split_off(&self.next);
+        self.leaving = self.leaving.split_off(&self.next);
+    }
+
+    /// Completes the next operation, to which no member contributes, and those after it up to
+    /// number `end` or to the first with which members join or leave.
+    pub(crate) fn skip_until(&mut self, end: u64) {
+        self.complete();
+        let changes = [&self.joining, &self.leaving].map(|all| all.keys().next().copied());
+        let end = changes.into_iter().flatten().fold(end, u64::min);
+        self.next = self.next.max(end);
     }
 }
 
@@ -137,6 +147,17 @@ mod tests {
         assert_eq!((attendance.expected(1), attendance.expected(2)), (2, 3));
         attendance.complete();
         assert_eq!(attendance.expected(2), 3);
+    }
+
+    #[test]
+    fn operations_without_members_are_skipped_at_once() {
+        let mut attendance = Attendance::new(1);
+        attendance.leave(0);
+        attendance.joining.insert(1 << 60, 2);
+        attendance.skip_until(1 << 50);
+        assert_eq!((attendance.next, attendance.expected(1 << 50)), (1 << 50, 0));
+        attendance.skip_until(u64::MAX);
+        assert_eq!((attendance.next, attendance.expected(1 << 60)), (1 << 60, 2));
     }
 
     #[test]

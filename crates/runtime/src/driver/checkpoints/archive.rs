@@ -9,7 +9,7 @@
 use super::folder::Folder;
 use super::storage::CheckpointStorage;
 use crate::error::StartError;
-use crate::message::Image;
+use crate::message::{CHECKPOINT_MAX, Image};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use sha2::{Digest, Sha256};
@@ -155,11 +155,13 @@ impl CheckpointArchive {
         }
     }
 
-    /// The numbers of all checkpoints, in order, and whether they are complete.
+    /// The numbers of all checkpoints, in order, and whether they are complete. Names with other
+    /// numbers are not of checkpoints.
     fn all(&self) -> Result<Vec<(u64, bool)>, StartError> {
         let groups = self.0.groups().map_err(|error| self.unusable("", &error))?;
-        let number = |name: &String| name.strip_prefix(PREFIX)?.parse().ok();
-        let numbers: BTreeSet<u64> = groups.iter().filter_map(number).collect();
+        let number = |name: &String| name.strip_prefix(PREFIX)?.parse::<u64>().ok();
+        let numbers = groups.iter().filter_map(number).filter(|&number| number <= CHECKPOINT_MAX);
+        let numbers: BTreeSet<u64> = numbers.collect();
         let is_complete = |number| {
             let has_manifest = self.0.has(&manifest_name(number));
             has_manifest.map_err(|error| self.unusable(&manifest_name(number), &error))
@@ -334,6 +336,8 @@ mod tests {
     fn check(storage: &Arc<dyn CheckpointStorage>) {
         let archive = CheckpointArchive::of(storage.clone());
         assert_eq!(archive.highest().unwrap(), None);
+        archive.write_part(RUN, u64::MAX, PeId(1), &segments()[1]).unwrap();
+        assert_eq!(archive.highest().unwrap(), None, "no checkpoint has this number");
         assert!(problem(archive.last()).contains("there is no complete checkpoint in it"));
 
         // The parts of the second one are not complete.

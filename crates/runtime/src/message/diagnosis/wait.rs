@@ -110,6 +110,13 @@ impl Wait {
         self.examples.truncate(NAMED_MAX);
     }
 
+    /// Cuts the texts, and leaves out examples beyond the first.
+    fn bounded(mut self) -> Self {
+        let examples = std::mem::take(&mut self.examples);
+        self.add_examples(examples);
+        Self { subject: cut(self.subject), ..self }
+    }
+
     /// Adds a wait of the same kind and subject.
     fn merge(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
@@ -229,13 +236,23 @@ impl Wait {
 
 /// Waits by kind and subject, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "Vec<Wait>")]
 pub struct Waits(Vec<Wait>);
+
+/// Decoded waits may come from a faulty node: in any order, and of any size.
+impl From<Vec<Wait>> for Waits {
+    fn from(all: Vec<Wait>) -> Self {
+        let mut waits = Self::default();
+        all.into_iter().for_each(|wait| waits.add(wait));
+        waits
+    }
+}
 
 impl Waits {
     /// Adds a wait to that of the same kind and subject. Drops it if it has another subject and its
     /// kind has many subjects already.
     pub fn add(&mut self, wait: Wait) {
+        let wait = wait.bounded();
         let key = |wait: &Wait| (wait.kind, wait.subject.clone());
         let wanted = key(&wait);
         match self.0.binary_search_by(|known| key(known).cmp(&wanted)) {
@@ -296,6 +313,7 @@ fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::codec;
 
     fn reduction(count: u64, examples: &[&str]) -> Wait {
         let wait = Wait::new(WaitKind::Reduction, count).about("reduction 1 over collection 0");
@@ -359,6 +377,32 @@ mod tests {
         assert_eq!((absent.count, absent.examples.len()), (1000, NAMED_MAX));
         let most = waits.iter().map(|wait| wait.sentence().len()).max().unwrap();
         assert!(most < (NAMED_MAX + 1) * TEXT_BYTES_MAX, "{most} bytes");
+    }
+
+    #[test]
+    fn decoded_waits_are_sorted_and_bounded() {
+        let of = |kind, subject: &str| {
+            let examples = (0..100).map(|number| format!("{number:0>1000}")).collect();
+            Wait { subject: subject.to_owned(), examples, ..Wait::new(kind, 1) }
+        };
+        let long = "x".repeat(1000);
+        let mut all = vec![of(WaitKind::Main, &long), of(WaitKind::Question, "")];
+        all.extend((0..100).map(|number| of(WaitKind::Reduction, &format!("reduction {number}"))));
+        let bytes = codec::encode(&all);
+
+        let mut waits: Waits = codec::decode("waits", &bytes).unwrap();
+
+        let kinds: Vec<WaitKind> = waits.iter().map(|wait| wait.kind).collect();
+        assert!(kinds.is_sorted() && kinds.len() == SUBJECTS_MAX + 2, "{kinds:?}");
+        for wait in waits.iter() {
+            let texts = wait.examples.iter().chain([&wait.subject]);
+            assert!(texts.map(String::len).max() < Some(2 * TEXT_BYTES_MAX));
+            assert!(wait.examples.len() <= NAMED_MAX);
+        }
+        // The same wait is found again, and an encoded sum is the same once decoded.
+        waits.add(of(WaitKind::Main, &long));
+        assert_eq!(waits.iter().last().map(|wait| wait.count), Some(2));
+        assert_eq!(codec::decode::<Waits>("waits", &codec::encode(&waits)).unwrap(), waits);
     }
 
     #[test]

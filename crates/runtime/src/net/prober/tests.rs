@@ -103,3 +103,28 @@ fn forged_packets_and_unexpected_answers_are_ignored() {
     prober.handle(now, &ping.encode(PING_BYTES, &prober.key));
     assert_eq!(prober.poll_transmit(now).map(|(to, _)| to), Some(NodeId(1)));
 }
+
+#[test]
+fn a_packet_of_a_train_with_the_last_number_that_fits_ends_only_a_train_of_that_length() {
+    let now = Instant::now();
+    let mut prober = Prober::new(NodeId(0), &[7; 32], now);
+    let packet = ProbePacket {
+        kind: Kind::Train,
+        from: NodeId(1),
+        to: NodeId(0),
+        order: 1,
+        index: u16::MAX,
+        count: 0,
+        stamp: 0,
+        span: 0,
+        bytes: 0,
+    };
+    for count in [0, 1, u16::MAX] {
+        let packet = ProbePacket { count, ..packet };
+        prober.handle(now, &packet.encode(TRAIN_BYTES, &prober.key));
+    }
+    assert!(prober.poll_transmit(now).is_none());
+    let last = ProbePacket { index: u16::MAX - 1, count: u16::MAX, ..packet };
+    prober.handle(now, &last.encode(TRAIN_BYTES, &prober.key));
+    assert_eq!(prober.poll_transmit(now).map(|(to, _)| to), Some(NodeId(1)));
+}

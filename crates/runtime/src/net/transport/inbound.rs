@@ -52,6 +52,8 @@ impl Transport {
             &mut |bytes| events.push_back(TransportEvent::Frame { from: node, bytes }),
         );
         self.is_starved |= link.incoming.starved;
+        self.retry_starved();
+        let peer = &self.peers[node];
         let (frames, bytes) = peer.session.receiver.unacknowledged();
         if let Err(error) = read {
             self.misbehaved(handle, node, &error.to_string());
@@ -72,12 +74,14 @@ impl Transport {
             }
         }
         self.heard(node);
-        if std::mem::take(&mut self.is_starved) {
-            self.retry_starved();
-        }
     }
 
+    /// Lets links read again that waited for room in the budget, if there is more of it. Without
+    /// more room they would wait again at once, forever.
     pub(super) fn retry_starved(&mut self) {
+        if !self.assembly.take_released() || !std::mem::take(&mut self.is_starved) {
+            return;
+        }
         for handle in self.links.handles() {
             if let Some(link) = self.links.get_mut(handle) {
                 link.incoming.retry_starved();

@@ -100,6 +100,7 @@ impl Transport {
         let peer = &mut self.peers[node];
         let is_silent = |detector: &Detector| detector.silence(now) >= beat * CHECK_BEATS;
         if self.config.layout.is_guest(node)
+            && !peer.is_port_hidden
             && peer.check_due <= now
             && peer.detector.as_ref().is_some_and(is_silent)
         {
@@ -313,9 +314,7 @@ impl Transport {
         if let Some(link) = self.links.get_mut(handle) {
             link.incoming.abandon(&mut self.assembly);
         }
-        if std::mem::take(&mut self.is_starved) {
-            self.retry_starved();
-        }
+        self.retry_starved();
     }
 
     /// Whether the other side of a link has the certificate of the life with which this node has a

@@ -88,6 +88,17 @@ impl Registry {
         self.resizing.extend(self.find::<A>().map(|kind| (kind, rule)));
     }
 
+    /// Adds a type whose groups keep their members if the job goes on with another number of PEs.
+    pub(crate) fn add_kept<A: Actor<Index = Ix1>>(&mut self) {
+        self.add::<A>();
+        self.resizing.extend(self.find::<A>().map(|kind| (kind, Resizing::Keep)));
+    }
+
+    pub(crate) fn kept_names(&self) -> impl Iterator<Item = &'static str> {
+        let keeps = |(_, rule): &(&KindId, &Resizing<Core>)| matches!(rule, Resizing::Keep);
+        self.resizing.iter().filter(keeps).map(|(kind, _)| self.kinds[kind.index()].name())
+    }
+
     /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint
     /// is made.
     pub(crate) fn add_workers<A: Actor>(&mut self, tasks: &'static str) {

@@ -27,25 +27,31 @@ impl Core {
         &mut self,
         question: Option<Question>,
         timeout: Duration,
+        after: fn(Resume<Self>) -> AfterAnswer<Self>,
         resume: impl FnOnce(&mut Self, Result<T, AskError>) + Send + 'static,
     ) -> Reply<T> {
         let resume: Resume<Self> = Box::new(move |core, answer| {
             let answer = answer.and_then(|payload| payload.open().map_err(AskError::from));
             resume(core, answer);
         });
-        let slot = self.open_question((question, None), timeout, AfterAnswer::Run(resume));
+        let slot = self.open_question((question, None), timeout, after(resume));
         Reply::new(self.me, slot)
     }
 
-    /// Opens a slot for an answer to main, which asks an actor.
+    /// Opens a slot for an answer to main, which asks an actor. `is_repeated`: main asks again if
+    /// it begins again from a checkpoint.
     pub(crate) fn expect_reply_for_main<T: DeserializeOwned + 'static>(
         &mut self,
-        to: ActorId,
+        (to, is_repeated): (ActorId, bool),
         timeout: Duration,
         resume: impl FnOnce(&mut Self, Result<T, AskError>) + Send + 'static,
     ) -> Reply<T> {
         let question = Question { by: ActorId::system(MAIN_PE), to: Some(to), at: self.now };
-        let reply = self.expect_reply(Some(question), timeout, resume);
+        let after: fn(Resume<Self>) -> AfterAnswer<Self> = match is_repeated {
+            true => AfterAnswer::Repeated,
+            false => AfterAnswer::Run,
+        };
+        let reply = self.expect_reply(Some(question), timeout, after, resume);
         self.note_asked(reply.slot, MainWait::Actor);
         reply
     }
@@ -60,7 +66,7 @@ impl Core {
     ) -> Reply<T> {
         self.created += 1;
         let question = Question { by, to: Some(to), at: self.now };
-        self.expect_reply(Some(question), timeout, move |core, answer| {
+        self.expect_reply(Some(question), timeout, AfterAnswer::Run, move |core, answer| {
             core.processed += 1;
             resume(core, answer);
         })
@@ -185,7 +191,7 @@ impl Core {
             Ok(answer) => resume(core, answer),
             Err(error) => core.fail(JobError::Protocol(format!("from the coordinator: {error}"))),
         };
-        let reply = self.expect_reply(None, Duration::MAX, answered);
+        let reply = self.expect_reply(None, Duration::MAX, AfterAnswer::Run, answered);
         self.waits.note_for_main(reply.slot);
         self.note_asked(reply.slot, wait);
         reply.slot

@@ -49,7 +49,7 @@ impl Core {
         answer: Result<Payload, AskError>,
     ) {
         match unanswered.after {
-            AfterAnswer::Run(resume) => resume(self, answer),
+            AfterAnswer::Run(resume) | AfterAnswer::Repeated(resume) => resume(self, answer),
             AfterAnswer::Tagged { by, kind, tag } => {
                 self.processed += 1;
                 self.send_answer(by, kind, TaggedAnswer { tag, answer });
@@ -77,7 +77,7 @@ impl Core {
     pub(in crate::pe) fn question_images(&self) -> Vec<QuestionImage> {
         let image = |unanswered: &Unanswered<Self>| {
             let (by, kind, awaited) = match &unanswered.after {
-                AfterAnswer::Run(_) => return None,
+                AfterAnswer::Run(_) | AfterAnswer::Repeated(_) => return None,
                 &AfterAnswer::Tagged { by, kind, tag } => {
                     let at = unanswered.timer.0;
                     let remaining = (at < Time::MAX).then(|| at.since(self.now));

@@ -15,6 +15,8 @@ pub(crate) type Resume<C> = CallbackWith<C, Result<Payload, AskError>>;
 pub(crate) enum AfterAnswer<C> {
     /// The action runs. Checkpoints cannot contain it.
     Run(Resume<C>),
+    /// The action runs. Checkpoints leave it out: a main that begins again asks again.
+    Repeated(Resume<C>),
     /// The actor that asked, which is of this type, gets a message made of the answer and the tag.
     Tagged { by: ActorId, kind: KindId, tag: u64 },
     /// The message is sent, since the job was quiescent.

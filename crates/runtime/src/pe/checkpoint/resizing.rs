@@ -20,6 +20,8 @@ pub(crate) enum Resizing<C> {
         init: Arc<dyn Fn(Key) -> Payload + Send + Sync>,
         merge: Merge<C>,
     },
+    /// Members keep their indices, whatever the number of PEs or nodes, and each goes with its PE.
+    Keep,
     /// Checkpoints leave out all members of the type, also those of other collections than groups.
     End,
 }
@@ -30,6 +32,7 @@ impl<C> Clone for Resizing<C> {
             Self::Merge { init, merge } => {
                 Self::Merge { init: Arc::clone(init), merge: Arc::clone(merge) }
             }
+            Self::Keep => Self::Keep,
             Self::End => Self::End,
         }
     }

@@ -52,7 +52,8 @@ impl Core {
 
     /// Whether a member continues on the PE that the plan gives, and not at its home.
     pub(super) fn has_target(&self, id: ActorId) -> bool {
-        self.collections.get(id.collection).is_some_and(|it| it.info.migratable())
+        let info = self.collections.get(id.collection).map(|local| &local.info);
+        info.is_some_and(|it| it.migratable() || self.common.keeps_members(it.kind))
     }
 }
 

@@ -31,7 +31,7 @@ impl GroupState {
         if sequence > self.latest {
             (self.latest, self.before, self.passed) = (sequence, self.passed, count);
         } else if sequence == self.latest {
-            self.passed += count;
+            self.passed = self.passed.saturating_add(count);
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::address::id::{ActorId, CollectionId};
 use crate::address::index::{Key, Shape};
 use crate::message::payload::Payload;
 use crate::pe::collective::Streams;
-use crate::pe::delivery::AccountedBroadcast;
+use crate::pe::delivery::{Accounted, AccountedBroadcast};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,9 @@ const COLLECTIONS_MAX: usize = 1 << 16;
 /// A box of indices gets a table if the mean number of members on a PE is at least one in
 /// `TABLE_SHARE` of its indices; a table entry takes a twelfth of the memory of a hash map entry.
 const TABLE_SHARE: u64 = 16;
+/// Maximum number of entries in all tables of a PE, 1 GiB: a peer that claims many members must not
+/// make this PE allocate more before any of them exists. Further collections get hash maps.
+const TABLE_ENTRIES_MAX: u64 = 1 << 28;
 /// Number of unsettled sync points that a member may leave. Settling one takes a round trip.
 /// Between two sync points, members that depend on members of another site need at least half a
 /// round trip, so that two would do; a third leaves time to combine contributions.
@@ -61,7 +64,7 @@ pub(crate) struct Broadcasts {
     /// Direct broadcasts whose number has not arrived, by sender and count.
     pub(crate) unnumbered: BTreeMap<(ActorId, u64), AccountedBroadcast>,
     /// Numbers that have arrived before their direct broadcasts, by sender and count.
-    pub(crate) numbered: BTreeMap<(ActorId, u64), u64>,
+    pub(crate) numbered: BTreeMap<(ActorId, u64), Accounted<u64>>,
     /// The last broadcast that was taken from each sender.
     pub(crate) seen: FxHashMap<ActorId, Seen>,
     /// Members here at which a message may wait for a broadcast.
@@ -82,7 +85,7 @@ pub(crate) struct Incomplete {
     /// The description, and the number of parts besides the one that came with it.
     pub(crate) info: Option<(CollectionInfo, u32)>,
     /// The initial values of members, in any order.
-    pub(crate) parts: Vec<Payload>,
+    pub(crate) parts: Vec<Accounted<Payload>>,
 }
 
 impl Incomplete {
@@ -94,17 +97,21 @@ impl Incomplete {
 
 /// All collections, by their dense identifiers.
 #[derive(Default)]
-pub(crate) struct Collections(Vec<Option<LocalCollection>>);
+pub(crate) struct Collections {
+    all: Vec<Option<LocalCollection>>,
+    /// Number of entries in the tables that were made.
+    table_entries: u64,
+}
 
 impl Collections {
     #[inline(always)]
     pub(crate) fn get(&self, id: CollectionId) -> Option<&LocalCollection> {
-        self.0.get(id.0 as usize)?.as_ref()
+        self.all.get(id.0 as usize)?.as_ref()
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: CollectionId) -> Option<&mut LocalCollection> {
-        self.0.get_mut(id.0 as usize)?.as_mut()
+        self.all.get_mut(id.0 as usize)?.as_mut()
     }
 
     /// Whether any collection is bound to another.
@@ -113,14 +120,15 @@ impl Collections {
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &LocalCollection> {
-        self.0.iter().flatten()
+        self.all.iter().flatten()
     }
 
-    /// Enters a collection with about `members` members here. Returns false if there are too many
-    /// collections, or if it is bound to one that is bound itself or not known.
+    /// Enters a collection with about `members` members here. Returns false if it is known already,
+    /// if there are too many collections, or if it is bound to one that is bound itself or not
+    /// known.
     pub(crate) fn enter(&mut self, mut info: CollectionInfo, members: usize) -> bool {
         let position = info.id.0 as usize;
-        if position >= COLLECTIONS_MAX {
+        if position >= COLLECTIONS_MAX || self.get(info.id).is_some() {
             return false;
         }
         let base = info.base();
@@ -131,13 +139,15 @@ impl Collections {
             base.bound.push(info.id);
             (info.map, info.shape) = (base.info.map, base.info.shape);
         }
-        if self.0.len() <= position {
-            self.0.resize_with(position + 1, || None);
+        if self.all.len() <= position {
+            self.all.resize_with(position + 1, || None);
         }
-        self.0[position] = Some(LocalCollection {
+        let slots = Slots::new(info.shape, members, TABLE_ENTRIES_MAX - self.table_entries);
+        self.table_entries += slots.table_entries();
+        self.all[position] = Some(LocalCollection {
             base,
             bound: Vec::new(),
-            slots: Slots::new(info.shape, members),
+            slots,
             info,
             broadcasts: Broadcasts::default(),
             streams: Streams::default(),
@@ -156,9 +166,10 @@ pub(crate) enum Slots {
 }
 
 impl Slots {
-    fn new(shape: Option<Shape>, members: usize) -> Self {
+    /// Makes a table of at most `entries_max` entries, or a map.
+    fn new(shape: Option<Shape>, members: usize, entries_max: u64) -> Self {
         match shape {
-            Some(shape) if shape.len() <= TABLE_SHARE * members as u64 => {
+            Some(shape) if shape.len() <= entries_max.min(TABLE_SHARE * members as u64) => {
                 Self::Table { shape, table: vec![NO_SLOT; shape.len() as usize], len: 0 }
             }
             _ => Self::Map(FxHashMap::default()),
@@ -218,6 +229,13 @@ impl Slots {
         }
     }
 
+    fn table_entries(&self) -> u64 {
+        match self {
+            Self::Table { table, .. } => table.len() as u64,
+            Self::Map(_) => 0,
+        }
+    }
+
     fn become_map(&mut self) {
         if let Self::Table { shape, table, .. } = self {
             let present = table.iter().enumerate().filter(|&(_, &slot)| slot != NO_SLOT);
@@ -236,12 +254,44 @@ fn look_up(map: &FxHashMap<Key, u32>, key: u128) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::index::{ActorIndex, IndexSet, Ix2};
+    use crate::address::collection::Map;
+    use crate::address::id::KindId;
+    use crate::address::index::{ActorIndex, IndexSet, Ix1, Ix2};
+
+    fn info(number: u32, shape: Option<Shape>) -> CollectionInfo {
+        let (id, kind) = (CollectionId(number), KindId(0));
+        CollectionInfo { id, kind, map: Map::Block, shape, members: 0 }
+    }
+
+    #[test]
+    fn a_collection_is_entered_once_and_keeps_its_members() {
+        let mut collections = Collections::default();
+        assert!(collections.enter(info(1, None), 0));
+        collections.get_mut(CollectionId(1)).unwrap().slots.insert(Ix1(0).key(), 7);
+
+        assert!(!collections.enter(info(1, None), 0));
+
+        let slots = &collections.get(CollectionId(1)).unwrap().slots;
+        assert_eq!(slots.get(Ix1(0).key()), Some(7));
+    }
+
+    #[test]
+    fn a_box_beyond_the_limit_of_all_tables_gets_a_map_whatever_number_of_members_is_claimed() {
+        let shape = |extent| Ix1::range(extent).shape();
+        let mut collections = Collections::default();
+        assert!(collections.enter(info(0, shape(u32::MAX)), 1 << 30));
+        assert!(collections.enter(info(1, shape(5)), 5));
+        collections.table_entries = TABLE_ENTRIES_MAX - 9;
+        assert!(collections.enter(info(2, shape(5)), 5));
+        assert!(collections.enter(info(3, shape(5)), 5));
+        let entries = collections.values().map(|local| local.slots.table_entries());
+        assert_eq!(entries.collect::<Vec<_>>(), [0, 5, 5, 0]);
+    }
 
     #[test]
     fn a_table_and_a_map_hold_the_same() {
         for members in [0, 6] {
-            let mut slots = Slots::new(Ix2::grid(2, 3).shape(), members);
+            let mut slots = Slots::new(Ix2::grid(2, 3).shape(), members, 6);
             for (slot, index) in Ix2::grid(2, 3).into_indices().enumerate() {
                 slots.insert(index.key(), slot as u32);
             }
@@ -255,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_member_beyond_the_box_turns_the_table_into_a_map() {
-        let mut slots = Slots::new(Ix2::grid(2, 3).shape(), 6);
+        let mut slots = Slots::new(Ix2::grid(2, 3).shape(), 6, 6);
         slots.insert(Ix2(1, 0).key(), 4);
         slots.insert(Ix2(9, 9).key(), 5);
         assert_eq!(slots.get(Ix2(1, 0).key()), Some(4));

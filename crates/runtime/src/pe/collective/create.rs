@@ -147,7 +147,8 @@ impl Core {
         } else if members > MEMBERS_PER_PE_MAX {
             "a collection of more members than a PE can hold"
         } else if !self.collections.enter(info, members as usize) {
-            "too many collections, or one bound to a collection that is not known or is bound itself"
+            "a collection that is known already, too many collections, or one bound to a \
+             collection that is not known or is bound itself"
         } else {
             return true;
         };

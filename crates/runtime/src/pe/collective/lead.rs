@@ -65,10 +65,10 @@ impl Core {
         let begin = self.stopwatch_ns();
         let Some(leading) = self.leading() else { return };
         // Only a faulty PE reports for a settled rebalance, or to the leader of another site.
-        if number <= leading.settled || layout.site_of(from) != site {
+        if layout.site_of(from) != site {
             return;
         }
-        let session = leading.sessions.entry(number).or_default();
+        let Some(session) = leading.session(number) else { return };
         session.add(from, loads);
         if session.pes.len() < layout.pes_in(site).len() || session.leader.is_some() {
             return;
@@ -100,11 +100,10 @@ impl Core {
     fn hear(&mut self, from: PeId, number: u64, note: Note) {
         let site = self.common.site_of(from);
         let begin = self.stopwatch_ns();
-        let Some(leading) = self.leading().filter(|leading| number > leading.settled) else {
+        let Some(session) = self.leading().and_then(|leading| leading.session(number)) else {
             return;
         };
-        let session = leading.sessions.entry(number).or_default();
-        let Some(leader) = &mut session.leader else { return session.early.push((from, note)) };
+        let Some(leader) = &mut session.leader else { return session.keep_early(from, note) };
         let sender = (!note.is_from_top()).then_some(site);
         let said = leader.handle(sender, note);
         self.send_notes(number, begin, said);
@@ -164,7 +163,7 @@ impl Core {
             leading.last = leader.moves().iter().map(|resettled| resettled.step).collect();
             let mut leaving: BTreeMap<PeId, Vec<PlanEntry>> = BTreeMap::new();
             for resettled in leader.moves() {
-                let (step, epoch) = (resettled.step, resettled.epoch + 1);
+                let (step, epoch) = (resettled.step, resettled.epoch.saturating_add(1));
                 let entry =
                     PlanEntry { id: id_of(step.actor), from: step.from, to: step.to, epoch };
                 leaving.entry(step.from).or_default().push(entry);
@@ -198,7 +197,7 @@ impl Session {
         let away: BTreeMap<u32, SiteId> = away.into_iter().collect();
         let place = |(at, edge)| (edge, away.get(&(at as u32)).copied());
         self.edges.extend(edges.into_iter().enumerate().map(place));
-        self.handled += handled;
+        self.handled = self.handled.saturating_add(handled);
     }
 
     /// The combined measurements of all PEs of the site.

@@ -14,6 +14,10 @@ pub(crate) type AccountedEnvelope = Accounted<Box<dyn AnyEnvelope>>;
 /// A broadcast that waits: its request, message and priority.
 pub(crate) type AccountedBroadcast = Accounted<(Asked, Payload, i32)>;
 
+/// Maximum count of bytes of a decoded value, 2 GiB: another node states the count, and the sum of
+/// many must not overflow.
+const DECODED_BYTES_MAX: usize = 1 << 31;
+
 /// Number of bytes that a PE keeps outside of mailboxes.
 #[derive(Clone, Default)]
 pub(crate) struct Budget(Arc<AtomicUsize>);
@@ -70,8 +74,8 @@ impl<T: Serialize> Serialize for Accounted<T> {
 /// another.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Accounted<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (bytes, value) = Deserialize::deserialize(deserializer)?;
-        Ok(Budget::default().keep(value, bytes))
+        let (bytes, value): (usize, T) = Deserialize::deserialize(deserializer)?;
+        Ok(Budget::default().keep(value, bytes.min(DECODED_BYTES_MAX)))
     }
 }
 
@@ -119,5 +123,15 @@ mod tests {
         assert_eq!((*decoded, budget.bytes()), (7, 30));
         drop(decoded);
         assert_eq!(budget.bytes(), 0);
+    }
+
+    #[test]
+    fn counts_that_another_node_states_do_not_overflow_the_budget() {
+        let hostile = codec::encode(&(usize::MAX, 7_u8));
+        let budget = Budget::default();
+        let mut all: Vec<Accounted<u8>> =
+            (0..3).map(|_| codec::decode("a value", &hostile).unwrap()).collect();
+        all.iter_mut().for_each(|decoded| decoded.charge_to(&budget));
+        assert_eq!(budget.bytes(), 3 * DECODED_BYTES_MAX);
     }
 }

@@ -36,7 +36,7 @@ impl Core {
     fn announce_death(&mut self, kind: KindId, mut member: Member) {
         let Member { id, reductions, syncs, .. } = member;
         // A plan that was made while the member lived may have announced one more move.
-        let epoch = member.epoch + 2;
+        let epoch = member.epoch.saturating_add(2);
         if let Some(channels) = &mut member.channels {
             let before = channels.held.len();
             let is_for_all = |source: ActorId| source.collection == BROADCAST || is_stream(source);
@@ -106,7 +106,8 @@ impl Core {
             self.postpone(insertion);
             return None;
         }
-        insertion.epoch = place.map_or(0, |place| place.epoch + 1).max(u32::from(at != self.me));
+        insertion.epoch =
+            place.map_or(0, |place| place.epoch.saturating_add(1)).max(u32::from(at != self.me));
         if let Some(tombstone) = self.delivery.tombstones.take(id) {
             insertion.held = migrate::held_in(&tombstone);
             migrate::write_counters(&tombstone, &mut insertion.record);

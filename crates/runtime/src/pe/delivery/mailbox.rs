@@ -55,7 +55,8 @@ impl Core {
         }
     }
 
-    /// Puts messages into a mailbox, in order.
+    /// Puts messages into a mailbox, in order. Not for recorded jobs, whose messages each have a
+    /// cause.
     pub(super) fn push_all_ready<A: Actor>(
         &mut self,
         kind: KindId,
@@ -86,9 +87,6 @@ impl Core {
         self.ready_bytes += bytes;
         if added > 0 {
             self.lanes.normal.push(kind, added as u32);
-            if let Some(causes) = &mut self.lanes.causes {
-                causes.push(kind, Rank::NORMAL, added as u64);
-            }
         }
     }
 

@@ -5,15 +5,16 @@
 //! Such messages are not ready, and only further messages can end the wait. So they count towards
 //! the hard limit, at which the job ends with an error, but not towards the soft limit: above it a
 //! PE takes no more from its inbox and holds senders back, and the awaited messages would never
-//! arrive.
+//! arrive. The same holds for initial values that wait for the rest of their collection.
 
-use super::budget::{AccountedBroadcast, AccountedEnvelope};
-use crate::address::id::{ActorId, KindId};
+use super::budget::{Accounted, AccountedBroadcast, AccountedEnvelope};
+use crate::address::id::{ActorId, CollectionId, KindId};
 use crate::error::JobError;
 use crate::message::Asked;
 use crate::message::envelope::AnyEnvelope;
 use crate::message::payload::Payload;
 use crate::message::pending_work::counted;
+use crate::pe::collective::collections::Incomplete;
 use crate::pe::core::Core;
 use gridspan_topology::PeId;
 
@@ -33,6 +34,12 @@ impl Core {
         let bytes = self.payload_bytes(kind, &broadcast.1) + broadcast.0.earlier.bytes();
         let bytes = size_of_val(&broadcast) + bytes;
         self.delivery.budget.keep(broadcast, bytes)
+    }
+
+    /// Counts initial values in the budget while the rest of their collection is missing.
+    pub(crate) fn keep_inits(&self, inits: Payload) -> Accounted<Payload> {
+        let bytes = size_of::<(CollectionId, Incomplete)>() + inits.wire_len();
+        self.delivery.budget.keep(inits, bytes)
     }
 
     /// Returns the number of bytes counted for a message that has no single receiver.

@@ -1,7 +1,7 @@
 //! The receiving side: messages that arrive are delivered, held, dropped or forwarded.
 
 use super::Place;
-use super::state::{DETOUR_HOLD, Early, UNKNOWN_MEMBER_HOLD};
+use super::state::{DETOUR_HOLD, Delivery, Early, UNKNOWN_MEMBER_HOLD};
 use super::verdict::{Reason, Receiver, Until, Verdict, verdict};
 use crate::Actor;
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId};
@@ -185,7 +185,8 @@ impl Core {
             return self.note_dropped(header.to, 1, "it was destroyed");
         }
         let envelope = self.keep(kind, envelope);
-        match self.delivery.tombstones.handle(self.me, envelope) {
+        let Delivery { tombstones, budget, .. } = &mut self.delivery;
+        match tombstones.handle(self.me, envelope, budget) {
             Some(dropped) => {
                 self.forget_cause(&header);
                 self.note_dropped(header.to, dropped, "there is no such member");

@@ -5,7 +5,7 @@
 //! messages for a destroyed member are counted in their order, and dropped. `endings` explains how
 //! a tombstone arrives here and passes to a new member.
 
-use super::budget::AccountedEnvelope;
+use super::budget::{AccountedEnvelope, Budget};
 use super::channels::{Channels, channel};
 use super::verdict::{Receiver, Verdict, verdict};
 use crate::address::id::ActorId;
@@ -14,6 +14,10 @@ use crate::message::envelope::Header;
 use crate::pe::timers::TimerId;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
+
+/// Bytes of memory for a tombstone of a member that never existed, in a tree that is at least half
+/// full. It is needed as long as messages for the member may arrive, which has no known end.
+const TOMBSTONE_BYTES: usize = size_of::<Channels>() + 2 * size_of::<(ActorId, Box<Channels>)>();
 
 /// The tombstones of members whose home this PE is.
 #[derive(Default)]
@@ -41,10 +45,19 @@ impl Tombstones {
 
     /// Takes a message for a member that is gone or never existed, on its home `me`. The message is
     /// dropped in its turn, with the messages that waited for it. Returns the number of messages
-    /// dropped now, or `None` if the message was a repeated one.
-    pub(super) fn handle(&mut self, me: PeId, envelope: AccountedEnvelope) -> Option<u64> {
+    /// dropped now, or `None` if the message was a repeated one. The tombstone of a member that
+    /// never existed counts in `budget`: a sender can name any number of such members.
+    pub(super) fn handle(
+        &mut self,
+        me: PeId,
+        envelope: AccountedEnvelope,
+        budget: &Budget,
+    ) -> Option<u64> {
         let header = *envelope.header();
-        let channels = self.channels.entry(header.to).or_default();
+        let channels = self.channels.entry(header.to).or_insert_with(|| {
+            budget.keep_forever(TOMBSTONE_BYTES);
+            Box::default()
+        });
         let expected = channels.expected_from(&header);
         let receiver = Receiver::Here { expected: *expected, waits: false };
         match verdict(me, &header, receiver) {
@@ -69,5 +82,28 @@ impl Tombstones {
     /// Number of messages that wait here for an earlier one.
     pub(super) fn held(&self) -> u64 {
         self.channels.values().map(|channels| channels.held.len() as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::id::CollectionId;
+    use crate::address::index::Key;
+    use crate::message::envelope::{AnyEnvelope, Envelope};
+
+    #[test]
+    fn each_missing_member_to_which_messages_come_counts_once_in_the_budget() {
+        let (mut tombstones, budget) = (Tombstones::default(), Budget::default());
+        let actor = |key| ActorId { collection: CollectionId(1), key: Key(key) };
+        let mut counted = Vec::new();
+        for (to, sequence) in [(1, 0), (1, 1), (2, 0)] {
+            let header = Header::new(actor(to), actor(9), sequence, PeId(0));
+            let envelope: Box<dyn AnyEnvelope> = Box::new(Envelope { header, message: 0u8 });
+            let envelope = Budget::default().keep(envelope, 0);
+            assert_eq!(tombstones.handle(PeId(0), envelope, &budget), Some(1));
+            counted.push(budget.bytes());
+        }
+        assert_eq!(counted, [TOMBSTONE_BYTES, TOMBSTONE_BYTES, 2 * TOMBSTONE_BYTES]);
     }
 }

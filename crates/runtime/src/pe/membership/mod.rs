@@ -221,8 +221,8 @@ impl Core {
         self.membership.draining = pools;
         self.tell_pools(PoolEvent::Membership(event));
         match is_drained {
-            true => self.report_drained(),
-            false => self.run_after(GRACE, Self::report_drained),
+            true => self.report_guest_drained(),
+            false => self.run_after(GRACE, Self::report_guest_drained),
         }
     }
 
@@ -230,11 +230,11 @@ impl Core {
     /// a guest that leaves.
     pub(crate) fn pool_drained(&mut self, collection: CollectionId) {
         if self.membership.draining.remove(&collection) && self.membership.draining.is_empty() {
-            self.report_drained();
+            self.report_guest_drained();
         }
     }
 
-    fn report_drained(&mut self) {
+    fn report_guest_drained(&mut self) {
         self.tell_coordinator(MembershipMessage::Drained);
     }
 }

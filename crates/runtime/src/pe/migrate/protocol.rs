@@ -72,7 +72,7 @@ pub(crate) fn depart(
         };
         let pe = core.me;
         for &Migrant { id, epoch, .. } in &migrants {
-            core.tell_place(to, id, Place::at(pe, epoch + 1));
+            core.tell_place(to, id, Place::at(pe, epoch.saturating_add(1)));
         }
         if let Some(&Migrant { id, epoch, .. }) = migrants.first() {
             core.post(pe, Control::MigrateRefuse { id, epoch, reason });
@@ -102,7 +102,7 @@ fn leave(
     let migrant = Migrant {
         id,
         kind,
-        epoch: member.epoch + 1,
+        epoch: member.epoch.saturating_add(1),
         state: if is_movable { stores[kind.index()].encode(slot) } else { Bytes::new() },
         mailbox: mailbox.clone(),
         record: record(&member),
@@ -136,7 +136,7 @@ pub(crate) fn handle_offer(
         Ok(states) => states,
         Err(reason) => {
             for &Migrant { id, epoch, .. } in &migrants {
-                core.learn(id, Place::at(from, epoch + 1));
+                core.learn(id, Place::at(from, epoch.saturating_add(1)));
             }
             return core.post(from, Control::MigrateRefuse { id: first, epoch, reason });
         }
@@ -239,7 +239,7 @@ pub(crate) fn handle_refuse(
         let (collection, index) = (id.collection.0, id.key);
         tracing::warn!(collection, ?index, %to, reason, "migration refused");
         // The next epoch is that of the offer, for a place that the actor did not take.
-        member.epoch += 2;
+        member.epoch = member.epoch.saturating_add(2);
         let epoch = member.epoch;
         core.members[kind.index()][slot as usize] = Some(member);
         if let Some(local) = core.collections.get_mut(id.collection) {

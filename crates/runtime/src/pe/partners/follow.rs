@@ -95,7 +95,7 @@ pub(crate) fn follow(core: &mut Core, stores: &mut [Box<dyn Store>], mut followe
         }
         Verdict::Forward { to, epoch, .. } if to != core.me => {
             follower.epoch = epoch;
-            insertion.epoch += 1;
+            insertion.epoch = insertion.epoch.saturating_add(1);
             core.learn(insertion.id, Place::at(to, insertion.epoch));
             core.post(to, Control::Follow(follower));
         }

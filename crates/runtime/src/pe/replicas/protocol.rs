@@ -61,7 +61,8 @@ pub(crate) fn begin(
     core.ready_bytes -= bytes;
     core.refill(kind, slot, &mailbox);
     let Some(member) = core.member(kind, slot) else { return };
-    let (record, held, epoch) = (migrate::record(member), migrate::held(member), member.epoch + 1);
+    let (record, held, epoch) =
+        (migrate::record(member), migrate::held(member), member.epoch.saturating_add(1));
     let state = stores[kind.index()].encode(slot);
     let migrant = Box::new(Migrant { id, kind, epoch, state, mailbox, record, held });
     let bytes = codec::encoded_len(&migrant) + codec::encoded_len(&serves);
@@ -109,7 +110,7 @@ pub(crate) fn handle(
             let waiting = copies(&migrant.mailbox, &migrant.held);
             if let Err(reason) = take(core, stores, from, *migrant, serves) {
                 core.processed += waiting;
-                core.learn(id, Place::at(from, epoch + 1));
+                core.learn(id, Place::at(from, epoch.saturating_add(1)));
                 core.converse(from, ReplicaControl::Refused { id, epoch, reason });
             }
         }
@@ -183,7 +184,7 @@ pub(crate) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) -> Vec<(Act
         let Some(ReplicaState { other, epoch, .. }) = core.replicas.remove(id) else { continue };
         stores[kind.index()].remove(slot);
         let reached = core.vacate_second((kind, slot));
-        core.delivery.learn(id, Place::at(other, epoch + 1));
+        core.delivery.learn(id, Place::at(other, epoch.saturating_add(1)));
         core.converse(other, ReplicaControl::Ended { id, epoch, reached });
     }
     core.caught_up()
@@ -258,7 +259,7 @@ impl Core {
         }
         let Some(ReplicaState { role, .. }) = self.replicas.remove(id) else { return Vec::new() };
         let Role::Primary(PrimaryStage::Offered { plan, then }) = role else { return Vec::new() };
-        self.raise_epoch(id, epoch + 1, None);
+        self.raise_epoch(id, epoch.saturating_add(1), None);
         self.note_begun(plan, false);
         then.into_iter().map(|then| (id, then)).collect()
     }
@@ -421,7 +422,7 @@ impl Core {
         let Some(ReplicaState { role, serves, .. }) = self.replicas.remove(id) else {
             return Vec::new();
         };
-        self.raise_epoch(id, epoch + 1, None);
+        self.raise_epoch(id, epoch.saturating_add(1), None);
         // The second may have been ahead: if it was the first to send to a receiver, the primary's
         // messages to that receiver must be numbered too.
         if let Some((kind, slot)) = self.resident(id)

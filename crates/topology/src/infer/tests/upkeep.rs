@@ -69,6 +69,26 @@ fn nodes_of_a_new_site_are_alone_and_make_the_hierarchy_stale() {
 }
 
 #[test]
+fn a_node_that_fits_no_group_counts_only_while_it_is_there() {
+    let network = Synthetic::new(NetworkShape::TwoLevel, 64, 1);
+    let sites = network.sites();
+    let mut upkeep = part(&network, 64);
+    let site: Vec<NodeId> =
+        sites.iter().enumerate().filter(|(_, site)| **site == 3).map(|(n, _)| n.into()).collect();
+    site.iter().for_each(|&node| assert!(upkeep.leave(node)));
+
+    for _ in 0..8 {
+        join(&mut upkeep, &network, site[0]);
+        assert_eq!(upkeep.hierarchy().groups_at(1).len(), 4, "it is alone");
+        assert!(upkeep.leave(site[0]));
+    }
+
+    // An inference is due when half of the 64 nodes have changed.
+    let changes = site.len() + 2 * 8;
+    assert_eq!(upkeep.staleness(), changes as f64 / 32.0);
+}
+
+#[test]
 fn unexpected_round_trips_make_the_hierarchy_stale() {
     let network = Synthetic::new(NetworkShape::ThreeLevel, 128, 1);
     let mut upkeep = part(&network, 128);

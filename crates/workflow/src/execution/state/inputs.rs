@@ -69,7 +69,7 @@ impl ExecutionState<'_> {
     }
 
     /// Notes the time that a beginning attempt has waited for its inputs, unless it has waited for
-    /// a core: then one has become free just before.
+    /// a core: in that case, a core has become free just before.
     pub(super) fn note_wait(&mut self, attempt: AttemptId, now_s: f64) {
         let Attempt { server, possible_s, inputs_s, .. } = *self.attempts.at(attempt);
         let Some(possible_s) = possible_s.filter(|_| inputs_s > 0.0) else { return };

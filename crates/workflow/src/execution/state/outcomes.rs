@@ -1,5 +1,4 @@
-//! The outcomes of orders, and the tasks that are done again, or elsewhere, when servers or data
-//! are lost.
+//! The outcomes of orders, and the tasks that are repeated or moved when servers or data are lost.
 
 use super::ExecutionState;
 use crate::execution::task_states::{Stuck, TaskState};
@@ -71,8 +70,8 @@ impl ExecutionState<'_> {
     }
 
     /// Handles an attempt that failed because its server does not reach others, which have this
-    /// data. It does not count against the bound on attempts: each time two more servers are known
-    /// not to reach each other, so that this ends.
+    /// data. The attempt does not count against the bound on attempts: each such failure makes at
+    /// least one more pair of servers known as apart, so their number is bounded too.
     pub(in crate::execution) fn unreached(
         &mut self,
         attempt: AttemptId,
@@ -153,7 +152,7 @@ impl ExecutionState<'_> {
         self.make_up();
     }
 
-    /// Removes a server that has left; its data is with its heir, if it has one.
+    /// Removes a server that has left. Its heir, if it has one, has the data.
     fn gone(&mut self, server: ServerId, heir: Option<ServerId>) {
         self.is_there[server.index()] = false;
         self.doubtful.extend(self.data.gone(server, heir));

@@ -428,7 +428,7 @@ fn data_comes_from_its_maker_before_servers_that_were_sent_it() {
 
     assert_eq!(state.source(DataId(0), OTHER), Some(Endpoint::Server(third)));
     assert_eq!(state.data.take_wishes(), [(DataId(0), third)]);
-    // A server that has read it has it.
+    // A server whose task has read the data has it.
     done(&mut state, 1, &[]);
     assert_eq!(state.source(DataId(0), OTHER), Some(Endpoint::Server(ONE)));
 }

@@ -58,7 +58,6 @@ fn losses(evidence: &Evidence<'_>) -> Option<Limit> {
 
 /// Plans that made the job slower.
 pub(crate) struct BadPlan {
-    /// The limit.
     pub(crate) limit: Limit,
     /// Whether the job measured the loss. Otherwise the loss is an upper bound, since it may have
     /// other causes.

@@ -12,19 +12,16 @@ use crate::report::analysis::waits::Waits;
 /// The facts about a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Evidence<'a> {
-    /// The places.
     pub(crate) places: &'a Places,
     /// The handler types.
     pub(crate) kinds: &'a Kinds,
     /// Where the time of PEs went.
     pub(crate) profile: &'a Profile,
-    /// The traffic.
     pub(crate) traffic: &'a Traffic,
     /// What PEs waited for.
     pub(crate) waits: &'a Waits,
     /// The actors and senders behind the work of PEs.
     pub(crate) loads: &'a Loads,
-    /// The events.
     pub(crate) events: &'a Events,
     /// Whether the job ran in virtual time.
     pub(crate) is_simulated: bool,
@@ -70,7 +67,7 @@ impl Evidence<'_> {
         self.share(Awaited::Unknown) + (self.idle_share() - explained).max(0.0)
     }
 
-    /// Returns the mean occupied time of all recorded PEs but one, in nanoseconds.
+    /// Returns the mean of `of` over all recorded PEs but this one; 0 if there is no other.
     pub(crate) fn mean_of_others(&self, pe: usize, of: impl Fn(usize) -> f64) -> f64 {
         let others = self.profile.recorded().filter(|(other, _)| *other != pe);
         let (sum, count) = others.fold((0.0, 0.0), |(sum, n), (pe, _)| (sum + of(pe), n + 1.0));

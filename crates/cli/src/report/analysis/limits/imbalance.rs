@@ -18,7 +18,8 @@ const HANDLERS_MIN: usize = 64;
 /// Minimum mean number of messages that a sending handler sends to the flooded PE. The slowest
 /// stage of a pipeline has a long queue, too, but gets one message from each handler.
 const BURST_MIN: f64 = 8.0;
-/// Minimum work of a PE with more work than others, over the mean, by the number of handlers.
+/// Minimum expected time of the handlers of a PE that has more of them than others, over the mean
+/// of the others.
 const EXCESS_MIN: f64 = 1.05;
 /// Minimum time of slow handlers, over the time of the same types on other PEs.
 const SLOW_FACTOR_MIN: f64 = 1.2;
@@ -32,7 +33,7 @@ const ACTOR_LOAD_MIN: f64 = 1.2;
 const SITE_PART_MIN: f64 = 0.6;
 /// Number of parts of the run for which the unevenness is computed.
 const PARTS: usize = 32;
-/// Minimum work of the busiest PE in such a part, over the mean, of a load that moves.
+/// Minimum work of the busiest PE in such a part, over the mean, if the load moves.
 const MOVING_MIN: f64 = 1.5;
 
 /// Divides the shares of the waits for PEs with more work than others by cause.
@@ -58,7 +59,7 @@ pub(crate) fn limits(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> 
 }
 
 /// Whether the handlers of a PE take longer than those of the same types on other PEs, while their
-/// number is no larger. Not in virtual time: speeds are known there, so that work is the cause.
+/// number is no larger. Never in virtual time, where speeds are known, so that work is the cause.
 fn has_slow_handlers(evidence: &Evidence<'_>, pe: usize) -> bool {
     let usual = |pe: usize| evidence.kinds.pace(pe).map_or(0.0, |pace| pace.usual_ns);
     let is_more = usual(pe) >= EXCESS_MIN * evidence.mean_of_others(pe, usual);
@@ -105,7 +106,7 @@ fn usual_queue(evidence: &Evidence<'_>) -> u32 {
     queues.get(queues.len() / 2).copied().unwrap_or(0)
 }
 
-/// A PE with a long queue of messages from one other PE, each of whose handlers sends many.
+/// A PE with a long queue of messages from one other PE, whose handlers send many each.
 fn flood(evidence: &Evidence<'_>, pe: usize, share: f64, usual_queue: u32) -> Option<Limit> {
     let load = evidence.loads.pes.get(pe)?;
     let (sender, part) = load.top_sender.filter(|(_, part)| *part >= SENDER_MIN)?;
@@ -180,8 +181,8 @@ fn imbalance(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<L
     Some(Limit::new(LimitKind::Imbalance, place, share, clause).because(because))
 }
 
-/// Explains waits for PEs whose total work is that of others. Returns the limit, and the share that
-/// is left.
+/// Explains waits for PEs that have no more work over the whole run than others. Returns the limit,
+/// and the share that is left.
 pub(crate) fn moving(evidence: &Evidence<'_>, share: f64) -> (Option<Limit>, f64) {
     let factor = evidence.profile.unevenness(PARTS);
     if share < SHARE_MIN || factor < MOVING_MIN {

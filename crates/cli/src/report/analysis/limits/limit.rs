@@ -34,7 +34,7 @@ pub(crate) enum LimitKind {
     Imbalance,
     /// Sites have different loads.
     SiteImbalance,
-    /// One PE has more to do than the others, at each time another one.
+    /// One PE has more to do than the others, and at each time it is another one.
     MovingImbalance,
     /// Messages cost more than their handlers compute.
     SmallGrains,
@@ -48,7 +48,7 @@ pub(crate) enum LimitKind {
     Rebalances,
     /// There are fewer actors than PEs.
     TooFewActors,
-    /// Main.
+    /// Actors wait for main.
     Main,
     /// One PE sends more messages to another than that PE can handle.
     Flood,

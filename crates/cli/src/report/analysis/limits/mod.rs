@@ -1,6 +1,6 @@
 //! What limited a run.
 //!
-//! Each limit has a share of the time of all PEs, which would be saved at most without the limit.
+//! Each limit has a share of the time of all PEs: the most that would be saved without the limit.
 //! Limits are ordered by their shares.
 //!
 //! | module | limits |
@@ -59,7 +59,7 @@ pub(crate) struct Diagnosis {
     pub(crate) sentence: String,
     /// Share of the time of all PEs in handlers.
     pub(crate) busy_share: f64,
-    /// Share of the time of all PEs with waits without a known cause.
+    /// Share of the time of all PEs in waits without a known cause.
     pub(crate) unknown_share: f64,
     /// The limits, the greatest first.
     pub(crate) limits: Vec<Limit>,
@@ -102,9 +102,9 @@ impl Diagnosis {
 /// Shares of waits that no limit explains.
 #[derive(Clone, Copy)]
 struct UnknownWaits {
-    /// For what was not recorded.
+    /// Waits for what was not recorded.
     no_reason: f64,
-    /// For PEs that do not have more work than others.
+    /// Waits for PEs that do not have more work than others.
     each_other: f64,
 }
 
@@ -128,8 +128,8 @@ impl UnknownWaits {
     }
 }
 
-/// Moves the cost of a bad plan from the limits that are its effects, uneven loads and messages
-/// over links, the greatest first. Returns the share that was moved.
+/// Subtracts the cost of a bad plan from the limits that are its effects, uneven loads and messages
+/// over links, the greatest first. Returns the share that was subtracted.
 fn give_to(plan: &Limit, limits: &mut [Limit]) -> f64 {
     let is_effect = |limit: &&mut Limit| {
         matches!(

@@ -7,8 +7,8 @@ use gridspan_record::{Bin, DriverKind, RecordedHost, Recording, Span, SpanCause,
 
 #[test]
 fn reductions_over_a_wide_area_link_are_its_latency_and_not_main() {
-    // PE 0 at site a reduces what both PEs contribute after 2 ms, and tells the result to both. The
-    // way between the sites takes 10 ms.
+    // PE 0 at site a reduces what both PEs contribute after 2 ms, and sends the result to both. A
+    // message between the sites takes 10 ms.
     let mut recording = recording(2, 1);
     for step in 0..20_u64 {
         let told = step * 22;

@@ -10,8 +10,8 @@ use gridspan_record::{
 /// What each PE does in a step: the times in ms that its actors compute, one after the other.
 pub(super) type Works<'a> = [&'a [u64]];
 
-/// Adds a step, which begins at `begin_ms` for all PEs by messages of `by`, its last span. Returns
-/// when it ends, and which PE ends last with which span.
+/// Adds a step, which messages of `by`, the last span before it, begin on all PEs at `begin_ms`.
+/// Returns when it ends, and which PE ends last with which span.
 pub(super) fn add_step(
     recording: &mut Recording,
     begin_ms: u64,
@@ -50,7 +50,7 @@ pub(super) fn diagnosis(recording: &Recording) -> Diagnosis {
     Analysis::of(recording).diagnosis
 }
 
-/// The first limit, if it has this kind and about this share.
+/// Returns the first limit, which must have this kind and about this share.
 pub(super) fn first(recording: &Recording, kind: LimitKind, share: f64) -> Limit {
     let diagnosis = diagnosis(recording);
     assert_eq!(diagnosis.verdict, Verdict::Limited, "{diagnosis:#?}");

@@ -226,7 +226,7 @@ fn a_task_that_needs_more_bytes_than_the_limit_gets_them_one_after_the_other() {
         (LARGE, vec![vec![0, 1], vec![2], vec![3]]),
         (LARGE * 4, vec![vec![0], vec![1], vec![2], vec![3]]),
     ] {
-        // Another task waits for its turn, and may not come between.
+        // Another task also waits, and must not get data before the first has all of its data.
         let (graph, mapping) = far(&[0, 0, 0, 0, 1], bytes);
         let mut state = fetching(&graph, &mapping, 2, &apart);
         for data in expected {

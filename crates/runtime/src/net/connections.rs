@@ -23,7 +23,7 @@ const BATCH_BYTES_MAX: usize = 65_000;
 const RESPONSES_MAX: usize = 64;
 
 /// The connections of one node.
-pub(super) struct Links {
+pub(super) struct Connections {
     endpoint: Endpoint,
     links: Vec<Option<Entry>>,
     /// Links that may have events of quinn.
@@ -43,7 +43,7 @@ struct Entry {
     deadline: Option<Instant>,
 }
 
-impl Links {
+impl Connections {
     pub(super) fn new(server: ServerConfig, transport: &TransportConfig) -> Self {
         let config = Arc::new(endpoint_config(transport));
         Self {

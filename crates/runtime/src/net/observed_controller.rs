@@ -11,30 +11,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Creates the controllers of another factory, wrapped in a [`Stopwatch`].
-pub(super) struct Stopwatches(pub(super) Arc<dyn ControllerFactory + Send + Sync>);
+/// Creates the controllers of another factory, wrapped in an [`ObservedController`].
+pub(super) struct ObservedControllers(pub(super) Arc<dyn ControllerFactory + Send + Sync>);
 
-impl ControllerFactory for Stopwatches {
+impl ControllerFactory for ObservedControllers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let inner = self.0.clone().build(now, current_mtu);
-        Box::new(Stopwatch { inner, least_ns: Arc::new(AtomicU64::new(u64::MAX)) })
+        Box::new(ObservedController { inner, least_ns: Arc::new(AtomicU64::new(u64::MAX)) })
     }
 }
 
 /// Observes the controller `inner`. Copies share the observations.
-struct Stopwatch {
+struct ObservedController {
     inner: Box<dyn Controller>,
     least_ns: Arc<AtomicU64>,
 }
 
 /// Returns the shortest round trip since the last call, if there was one.
 pub(super) fn take_least(controller: &dyn Controller) -> Option<Duration> {
-    let stopwatch = controller.clone_box().into_any().downcast::<Stopwatch>().ok()?;
-    let ns = stopwatch.least_ns.swap(u64::MAX, Ordering::Relaxed);
+    let observed = controller.clone_box().into_any().downcast::<ObservedController>().ok()?;
+    let ns = observed.least_ns.swap(u64::MAX, Ordering::Relaxed);
     (ns < u64::MAX).then(|| Duration::from_nanos(ns))
 }
 
-impl Controller for Stopwatch {
+impl Controller for ObservedController {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         self.inner.on_sent(now, bytes, last_packet_number);
     }
@@ -106,10 +106,10 @@ mod tests {
     fn a_round_trip_is_returned_once_and_the_wrapped_controller_sets_the_window() {
         let now = Instant::now();
         let cubic = Arc::new(CubicConfig::default());
-        let controller = Arc::new(Stopwatches(cubic.clone())).build(now, 1_200);
+        let controller = Arc::new(ObservedControllers(cubic.clone())).build(now, 1_200);
         assert_eq!(controller.window(), cubic.build(now, 1_200).window());
         assert_eq!(take_least(&*controller), None);
-        let seen = controller.clone_box().into_any().downcast::<Stopwatch>().unwrap();
+        let seen = controller.clone_box().into_any().downcast::<ObservedController>().unwrap();
         seen.least_ns.fetch_min(7_000, Ordering::Relaxed);
         assert_eq!(take_least(&*controller), Some(Duration::from_micros(7)));
         assert_eq!(take_least(&*controller), None);

@@ -13,6 +13,7 @@ use gridspan_rpc::calls::RpcError;
 use gridspan_rpc_net::{EmulatedRunError, RemoteError};
 use gridspan_runtime::net::{EnrolmentError, IdentityError};
 use gridspan_topology::{EmulateError, HostRangeError, MatrixTextError, SiteError};
+use signal_hook::consts::SIGPIPE;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -52,6 +52,8 @@ pub fn run_with(job: Job, start: &Start, begun: impl FnOnce(NodeHandle)) -> Exit
             let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
             let job = control::telling_broadcasts(job, records.as_ref());
             control::tell_processors(records.as_ref());
+            #[cfg(feature = "net")]
+            let begun = answering(spec, is_told, begun);
             let outcome = embed(job, spec, begun);
             let code = conclude(outcome, spec.layout(), start.report_lines);
             control::tell_records(records.as_ref());
@@ -126,6 +128,24 @@ fn ending_overdue(job: Job, spec: &GridSpec, report_lines: bool) -> Job {
             std::process::exit(i32::from(EXIT_FAILED));
         }
     })
+}
+
+/// Lets the launcher, if there is one, ask a job of one node for samples and diagnoses, before
+/// `begun` is called. The handle of a job of several nodes is that of the first one alone.
+#[cfg(feature = "net")]
+fn answering(
+    spec: &GridSpec,
+    is_told: bool,
+    begun: impl FnOnce(NodeHandle),
+) -> impl FnOnce(NodeHandle) {
+    let is_asked = is_told && spec.layout().node_count() == 1;
+    let answer = is_asked.then(node::answer_launcher);
+    move |node: NodeHandle| {
+        if let Some(answer) = answer {
+            answer(node.clone());
+        }
+        begun(node);
+    }
 }
 
 fn embed(job: Job, spec: &GridSpec, begun: impl FnOnce(NodeHandle)) -> Result<(), JobError> {

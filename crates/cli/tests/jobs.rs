@@ -258,9 +258,22 @@ fn waiting_for_a_job_of_a_terminal_asks_its_launcher() {
 }
 
 #[test]
-fn a_job_on_threads_of_gridctl_is_listed_and_takes_requests() {
+fn a_job_of_one_node_is_listed_and_takes_requests_on_threads_of_gridctl() {
+    assert_takes_requests(&["run"], "its only node is gridctl itself", None);
+}
+
+#[test]
+fn a_job_of_one_node_is_listed_and_takes_requests_in_a_process_of_its_own() {
+    // A launcher has to keep the standard input from it.
+    let flags = ["run", "--stdin", "none"];
+    assert_takes_requests(&flags, "all nodes of this job are one process", Some(143));
+}
+
+/// Starts a job of one node, asks it, and stops it. `refusal`: why its node cannot leave; `code`:
+/// the exit code of `gridctl run`.
+fn assert_takes_requests(run: &[&str], refusal: &str, code: Option<i32>) {
     let user = User::new();
-    let mut running = user.start(&[&["run"], &ENDLESS[..]].concat());
+    let mut running = user.start(&[run, &ENDLESS[..]].concat());
     running.await_line("1 line from 1 node");
     let id = format!("drill-{}", running.child.id());
 
@@ -280,7 +293,7 @@ fn a_job_on_threads_of_gridctl_is_listed_and_takes_requests() {
     });
     let name = nodes[0]["name"].as_str().unwrap();
     let refused = user.ask(&["drain", "--job", &id, name]);
-    assert!(refused.stderr.contains("its only node is gridctl itself"), "{refused:?}");
+    assert!(refused.stderr.contains(refusal), "{refused:?}");
 
     let before = user.connections(&id);
     let mut waiting = user.start(&["wait", &id]);
@@ -289,7 +302,7 @@ fn a_job_on_threads_of_gridctl_is_listed_and_takes_requests() {
     assert_eq!(user.done(&["stop", &id]), "the job is stopping\n");
 
     assert_eq!(waiting.wait(LIMIT).expect("it ends").code(), Some(143));
-    assert_eq!(running.wait(LIMIT).expect("it ends").code(), None, "a signal has ended it");
+    assert_eq!(running.wait(LIMIT).expect("it ends").code(), code);
     assert!(user.listed().is_empty());
 }
 

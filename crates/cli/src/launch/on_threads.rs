@@ -45,7 +45,7 @@ struct Attended {
 
 struct State {
     /// `None` once the job has ended.
-    requests: Option<Requests>,
+    requests: Option<Arc<Requests>>,
     /// The job, once it runs.
     node: Option<NodeHandle>,
     /// The requests that wait for the end.
@@ -84,7 +84,7 @@ impl Attended {
     /// Takes requests at the socket of the job `id` in this folder.
     fn listen(folder: &Path, id: &str) -> io::Result<Arc<Self>> {
         let (events, incoming) = channel();
-        let requests = Some(Requests::listen(folder, id, events)?);
+        let requests = Some(Arc::new(Requests::listen(folder, id, events)?));
         let state = State { requests, node: None, waiting: Vec::new() };
         let attended = Arc::new(Self { state: Mutex::new(state), journal: Journal::new() });
         let answering = attended.clone();
@@ -117,9 +117,11 @@ impl Attended {
 
     /// The job has ended with this exit code, or will at once.
     fn end(&self, code: u8) {
-        let mut state = self.lock();
-        if let Some(requests) = state.requests.take() {
-            let waiting = mem::take(&mut state.waiting);
+        let (requests, waiting) = {
+            let mut state = self.lock();
+            (state.requests.take(), mem::take(&mut state.waiting))
+        };
+        if let Some(requests) = requests {
             waiting.into_iter().for_each(|id| requests.answer(id, &Answer::Ended(code)));
         }
     }
@@ -177,7 +179,9 @@ impl Attended {
     }
 
     fn answer(&self, id: u64, answer: &Answer) {
-        if let Some(requests) = &self.lock().requests {
+        // A client that does not read must not delay the coordinator.
+        let requests = self.lock().requests.clone();
+        if let Some(requests) = requests {
             requests.answer(id, answer);
         }
     }

@@ -1,5 +1,5 @@
-//! A job of one node on threads of this process, to which there is no launcher. Other commands list
-//! it, and ask it, as they ask a launcher.
+//! A job of one node on threads of this process, which has no launcher. Other commands list it, and
+//! send it the requests that they send to launchers.
 //!
 //! # Start
 //!
@@ -8,7 +8,7 @@
 //!
 //! # Steady state
 //!
-//! A thread answers requests, one after the other. Its node can neither leave nor get company.
+//! A thread answers requests, one after the other. The node cannot leave, and no other can join.
 //!
 //! # End
 //!
@@ -249,7 +249,7 @@ mod tests {
         attended.end(3);
 
         assert_eq!(read::<Answer>(&waiting).unwrap(), Some(Answer::Ended(3)));
-        assert!(!status::socket_path(folder, ID).exists());
+        until(|| !status::socket_path(folder, ID).exists());
     }
 
     #[test]

@@ -86,7 +86,7 @@
 //! dependencies.
 //!
 //! - [`prelude`]: the names that most programs use.
-//! - [`main`], [`run`]: start a job; [`Start`]: the driver, the seed and the strategy.
+//! - [`main`], [`run`], [`run_with`]: start a job; [`Start`]: driver, seed and strategy.
 //! - [`embed`]: jobs inside another program.
 //! - [`variables`]: the environment variables.
 //! - [`binding`]: the binding of PEs to cores.
@@ -158,7 +158,7 @@ pub use gridspan_runtime::{
 };
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};
-pub use start::{main, run};
+pub use start::{main, run, run_with};
 
 /// Grids: sites, nodes, links and their measurements.
 pub mod topology {

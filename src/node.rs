@@ -37,7 +37,7 @@ use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -148,6 +148,27 @@ fn prepare(job: Job, joined: &Joined, settings: &mut Settings, is_restartable: b
         leave_at_sigterm();
     }
     job
+}
+
+/// Answers requests of the launcher about a job on threads of this process, if the launcher has
+/// opened a channel. Returns what takes the handle of the job once it runs.
+pub(crate) fn answer_launcher() -> impl FnOnce(NodeHandle) {
+    // A program may run several jobs, one after the other. One thread reads the channel.
+    static OF_PRESENT_JOB: OnceLock<Handle> = OnceLock::new();
+    let begin = || {
+        let handle = Handle::default();
+        // Without a channel, the standard input is the program's own.
+        if std::env::var_os(LAUNCHER).is_some() {
+            let lines = launcher().map(BufReader::new);
+            let watched = lines.and_then(|lines| watch(lines, handle.clone(), false));
+            if let Err(error) = watched {
+                Control::Warning(format!("the launcher cannot ask this job: {error}")).tell();
+            }
+        }
+        handle
+    };
+    let handle = OF_PRESENT_JOB.get_or_init(begin);
+    move |node| lock(handle).node = Some(node)
 }
 
 /// The role of this process.

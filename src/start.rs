@@ -7,7 +7,7 @@ use crate::node;
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::recorded::recorded;
 use crate::settings::{Driver, Start};
-use gridspan_runtime::driver::embedded;
+use gridspan_runtime::driver::{NodeHandle, embedded};
 use gridspan_runtime::{Job, JobError};
 use gridspan_topology::GridSpec;
 use std::io::{self, Write};
@@ -30,6 +30,12 @@ pub fn main(job: Job) -> ExitCode {
 
 /// Runs a job, and reports failures on standard error; see [`main`].
 pub fn run(job: Job, start: &Start) -> ExitCode {
+    run_with(job, start, |_| {})
+}
+
+/// Like [`run`]. If the nodes are threads of this process, calls `begun` once the job runs, with a
+/// handle by which other threads ask it for samples and diagnoses, or cancel it.
+pub fn run_with(job: Job, start: &Start, begun: impl FnOnce(NodeHandle)) -> ExitCode {
     #[cfg(feature = "net")]
     if start.report_lines {
         node::die_with_launcher();
@@ -46,7 +52,9 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
             let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
             let job = control::telling_broadcasts(job, records.as_ref());
             control::tell_processors(records.as_ref());
-            let outcome = embed(job, spec);
+            #[cfg(feature = "net")]
+            let begun = answering(spec, is_told, begun);
+            let outcome = embed(job, spec, begun);
             let code = conclude(outcome, spec.layout(), start.report_lines);
             control::tell_records(records.as_ref());
             code
@@ -122,11 +130,29 @@ fn ending_overdue(job: Job, spec: &GridSpec, report_lines: bool) -> Job {
     })
 }
 
-fn embed(job: Job, spec: &GridSpec) -> Result<(), JobError> {
+/// Lets the launcher, if there is one, ask a job of one node for samples and diagnoses, before
+/// `begun` is called. The handle of a job of several nodes is that of the first one alone.
+#[cfg(feature = "net")]
+fn answering(
+    spec: &GridSpec,
+    is_told: bool,
+    begun: impl FnOnce(NodeHandle),
+) -> impl FnOnce(NodeHandle) {
+    let is_asked = is_told && spec.layout().node_count() == 1;
+    let answer = is_asked.then(node::answer_launcher);
+    move |node: NodeHandle| {
+        if let Some(answer) = answer {
+            answer(node.clone());
+        }
+        begun(node);
+    }
+}
+
+fn embed(job: Job, spec: &GridSpec, begun: impl FnOnce(NodeHandle)) -> Result<(), JobError> {
     match spec.layout().node_count() {
-        1 => embedded::run(job, spec.layout().pe_count()),
+        1 => embedded::run_with(job, spec.layout().pe_count(), begun),
         #[cfg(feature = "net")]
-        _ => embedded::run_emulated(job, spec),
+        _ => embedded::run_emulated_with(job, spec, begun),
         #[cfg(not(feature = "net"))]
         _ => Err(gridspan_runtime::StartError::Feature {
             what: "a grid of several nodes".to_owned(),

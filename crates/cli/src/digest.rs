@@ -1,4 +1,4 @@
-//! Digests of files, which tell one build of a program from another.
+//! Digests of files, which tell one build of a program from another, and their text.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -16,5 +16,20 @@ pub(crate) fn digest(path: &Path) -> io::Result<Vec<u8>> {
         context.update(bytes);
         let length = bytes.len();
         file.consume(length);
+    }
+}
+
+/// Returns bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_byte_has_two_digits() {
+        assert_eq!(hex(&[0, 0x0a, 0xff]), "000aff");
     }
 }

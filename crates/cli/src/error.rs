@@ -3,6 +3,7 @@
 use crate::host_file::HostFileError;
 use crate::job_folder::Refusal;
 use crate::lab::LabError;
+use crate::signals::exit_code;
 use crate::slurm::AllocationError;
 use crate::witness::WitnessAddressError;
 use gridspan::variables::{GridLoadError, VariableError};
@@ -12,13 +13,14 @@ use gridspan_rpc::calls::RpcError;
 use gridspan_rpc_net::{EmulatedRunError, RemoteError};
 use gridspan_runtime::net::{EnrolmentError, IdentityError};
 use gridspan_topology::{EmulateError, HostRangeError, MatrixTextError, SiteError};
+use signal_hook::consts::SIGPIPE;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use thiserror::Error;
 
 /// Exit code of a process that SIGPIPE ends.
-pub(crate) const EXIT_PIPE: u8 = 128 + 13;
+pub(crate) const EXIT_PIPE: u8 = exit_code(SIGPIPE);
 /// Exit code if a time limit of the user has passed, as of timeout(1).
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 

@@ -21,6 +21,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 use std::thread;
 
+/// Exit code with which `ssh` reports its own failure, not that of the command (ssh(1)).
+pub(crate) const SSH_FAILED: i32 = 255;
+
 /// The program that reaches other hosts, unless the user names another.
 const SSH: &str = "ssh";
 /// Variable that names the command to run in place of `ssh`, as `--ssh` does.

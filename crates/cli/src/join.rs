@@ -216,7 +216,9 @@ fn attend(node: &mut Child, pipe: &mut File, signals: &mut Signals) -> Result<En
         if signal == SIGCHLD {
             if let Some(status) = node.try_wait().map_err(lost)? {
                 let has_failed = status.code().is_some_and(|code| code != 0) && !is_leaving;
-                let code = status.code().or(status.signal().map(|signal| 128 + signal));
+                let code = status
+                    .code()
+                    .or(status.signal().map(|signal| signals::exit_code(signal).into()));
                 let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
                 return Ok(Ended { code: ExitCode::from(code), has_failed });
             }

@@ -15,7 +15,9 @@ use crate::nodes;
 use crate::output;
 use crate::process_id::ProcessId;
 use crate::request::{Answer, Request, send};
+use crate::signals::exit_code;
 use crate::status::Status;
+use signal_hook::consts::SIGKILL;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,8 +31,8 @@ const END_PATIENCE: Duration = Duration::from_secs(8);
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 /// Interval between looks at the files of the job.
 const LOOK: Duration = Duration::from_millis(20);
-/// Exit code of a killed job: 128 and the number of SIGKILL.
-const EXIT_KILLED: u8 = 128 + 9;
+/// Exit code of a killed job.
+const EXIT_KILLED: u8 = exit_code(SIGKILL);
 
 /// Kills a job.
 pub(crate) fn run(args: &KillArgs) -> Result<ExitCode, CliError> {

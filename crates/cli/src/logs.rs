@@ -7,7 +7,8 @@ use crate::job_folder::JobFolder;
 use crate::launch::LineSplitter;
 use crate::log_file::LogReader;
 use crate::output::tell_dropped;
-use gridspan::control::{OutputDemux, OutputItem};
+use gridspan::control::{Control, MARK, OutputDemux, OutputItem};
+use gridspan_runtime::net::bootstrap::listening_address;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::thread;
@@ -128,23 +129,31 @@ impl<W: Write> Write for PlainLines<W> {
     }
 }
 
-/// Appends a line of the program.
+/// Appends a line of the program, or a malformed control line, which launchers print as well.
 fn append(item: OutputItem<'_>, text: &mut Vec<u8>) {
-    if let OutputItem::Line(line) = item {
-        text.extend_from_slice(line);
-        text.push(b'\n');
-    }
+    let line = match item {
+        OutputItem::Control(line) if is_sound(line) => return,
+        OutputItem::Control(line) | OutputItem::Line(line) => line,
+    };
+    text.extend_from_slice(line);
+    text.push(b'\n');
+}
+
+/// Whether a launcher acts on this control line.
+fn is_sound(line: &[u8]) -> bool {
+    let is_address = str::from_utf8(line).ok().and_then(listening_address).is_some();
+    is_address || Control::parse(&line[MARK.len()..]).is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gridspan::control::MARK;
 
     #[test]
     fn control_lines_are_left_out() {
         let mut lines = PlainLines::new(vec![]);
-        let printed = format!("one\n{MARK}\"done\"\n\ntw{MARK}listening 1\no\nth{MARK}<\"re\nre");
+        let printed =
+            format!("one\n{MARK}\"done\"\n\ntw{MARK}listening 127.0.0.1:1\no\nth{MARK}<\"re\nre");
         let rest = format!("e\n{MARK}>covers\"\nend");
         for piece in printed.as_bytes().chunks(3) {
             lines.write_all(piece).unwrap();
@@ -154,5 +163,14 @@ mod tests {
         assert_eq!(lines.to, b"one\n\ntwo\nthree\n");
         lines.finish().unwrap();
         assert_eq!(lines.to, b"one\n\ntwo\nthree\nend\n");
+    }
+
+    #[test]
+    fn malformed_control_lines_are_printed() {
+        let mut lines = PlainLines::new(vec![]);
+        let printed = format!("{MARK}nonsense\n{MARK}listening nowhere\n{MARK}\n");
+        lines.write_all(printed.as_bytes()).unwrap();
+        lines.finish().unwrap();
+        assert_eq!(String::from_utf8(lines.to).unwrap(), printed);
     }
 }

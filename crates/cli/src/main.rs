@@ -58,6 +58,7 @@ mod sharing;
 mod signals;
 mod sim;
 mod slurm;
+mod small_thread;
 mod standard_input;
 mod status;
 mod style;

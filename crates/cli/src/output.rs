@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Path of a picture that stands for standard output.
-const STDOUT: &str = "-";
+/// Path that stands for standard output.
+pub(crate) const STDOUT: &str = "-";
 
 /// Beginning of the message with which `print!` panics about standard output.
 const CANNOT_PRINT: &str = "failed printing to stdout: ";

@@ -7,7 +7,6 @@ use crate::programs;
 use crate::surroundings::Surroundings;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use gridspan::Start;
 use gridspan_jobs::Entry;
 use gridspan_runtime::Job;
 use std::ffi::OsString;
@@ -119,10 +118,11 @@ impl Program {
         Ok(command)
     }
 
-    /// Runs a built-in job in this process, or replaces this process by the user's program.
+    /// Runs a built-in job in this process, by `run`, or replaces this process by the user's
+    /// program.
     pub(crate) fn run_or_become(
         &self,
-        start: &Start,
+        run: impl FnOnce(Job) -> ExitCode,
         variables: &[(&'static str, OsString)],
         surroundings: &Surroundings,
     ) -> Result<ExitCode, CliError> {
@@ -131,7 +131,7 @@ impl Program {
                 let error = |error| CliError::Folder { path: folder.clone(), error };
                 std::env::set_current_dir(folder).map_err(error)?;
             }
-            return Ok(gridspan::run(job, start));
+            return Ok(run(job));
         }
         let error = self.command(variables, surroundings)?.exec();
         Err(CliError::Start { path: self.path()?, error })

@@ -23,6 +23,11 @@ pub(crate) fn digits(number: f64) -> String {
     }
 }
 
+/// Formats a share, such as `47 %`.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 /// Formats a time in milliseconds, without the unit.
 pub(crate) fn milliseconds(time: Duration) -> String {
     digits(time.as_secs_f64() * 1e3)

@@ -3,7 +3,7 @@
 //! Names, failures and warnings in a recording may come from any source. Terminals interpret
 //! control characters, and long texts would hide the rest of a report.
 
-use gridspan_record::{RecordError, RecordedEvent, Recording, What};
+use gridspan_record::{RebalanceTrigger, RecordError, RecordedEvent, Recording, What};
 use std::path::Path;
 
 /// Maximum number of characters of a text.
@@ -33,7 +33,9 @@ pub(crate) fn clean(recording: &mut Recording) {
 fn clean_event(event: &mut RecordedEvent) {
     match &mut event.what {
         What::Balanced { trigger, strategy, .. } => {
-            clean_text(trigger);
+            if let RebalanceTrigger::Other(text) = trigger {
+                clean_text(text);
+            }
             clean_text(strategy);
         }
         What::Warning { text } => clean_text(text),

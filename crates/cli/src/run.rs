@@ -82,7 +82,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         let variables = variables(&place.grid, &settings, verbose);
         let driver = Driver::Embedded(place.grid.spec);
         let start = Start::new(driver).with_settings(settings);
-        return program.run_or_become(&start, &variables, &surroundings);
+        let run = |job| launch::run_on_threads(job, &start, &program, &spec);
+        return program.run_or_become(run, &variables, &surroundings);
     }
     if args.detach && place.tasks.is_some() {
         return Err(CliError::DetachedTasks);
@@ -231,10 +232,12 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
     let of_environment = settings.checkpoints.and_then(|it| it.every);
     let every = flags.checkpoint_every.or(of_environment);
     // Without these flags the settings of the program hold.
-    let has_details = flags.protect_sites || flags.copies != 2 || flags.node_mtbf.is_some();
+    let has_details = flags.protect_sites || flags.copies.is_some() || flags.node_mtbf.is_some();
     if let Some(every) = every.or(has_details.then_some(CheckpointEvery::Auto)) {
         let mut checkpoints = Checkpoints::every(every).protecting_sites(flags.protect_sites);
-        checkpoints = checkpoints.with_copies(flags.copies);
+        if let Some(copies) = flags.copies {
+            checkpoints = checkpoints.with_copies(copies);
+        }
         if let Some(mtbf) = flags.node_mtbf {
             checkpoints = checkpoints.with_node_mtbf(mtbf);
         }
@@ -365,4 +368,36 @@ pub(crate) fn variables(
 fn log_variable(verbose: u8) -> Vec<(&'static str, OsString)> {
     let directives = logging::directives(verbose);
     directives.map(|directives| (logging::VARIABLE, directives.into())).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: CheckpointFlags,
+    }
+
+    /// The checkpoints that flags request.
+    fn requested(flags: &[&str]) -> Option<Checkpoints> {
+        let words = ["gridctl"].into_iter().chain(flags.iter().copied());
+        let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+        let mut settings = Settings::default();
+        checkpoints(&line.flags, &mut settings).unwrap();
+        settings.checkpoints
+    }
+
+    #[test]
+    fn each_detail_of_checkpoints_requests_them_also_with_its_default() {
+        let auto = Checkpoints::every(CheckpointEvery::Auto);
+        assert_eq!(requested(&[]), None);
+        assert_eq!(requested(&["--copies", "2"]), Some(auto));
+        assert_eq!(requested(&["--copies", "1"]), Some(auto.with_copies(1)));
+        assert_eq!(requested(&["--protect-sites"]), Some(auto.protecting_sites(true)));
+        let steps = Checkpoints::every(CheckpointEvery::Points(100));
+        assert_eq!(requested(&["--checkpoint-every", "100steps"]), Some(steps));
+    }
 }

@@ -21,6 +21,11 @@ fn ignored(status: &str) -> u64 {
     set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or_default()
 }
 
+/// Returns the exit code of a process that a signal has ended, as shells report it.
+pub(crate) const fn exit_code(signal: i32) -> u8 {
+    128 + (signal & 0x7f) as u8
+}
+
 /// Stops this process until it is continued.
 pub(crate) fn stop() -> io::Result<()> {
     kill_process(getpid(), Signal::STOP).map_err(io::Error::from)
@@ -30,6 +35,11 @@ pub(crate) fn stop() -> io::Result<()> {
 mod tests {
     use super::*;
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    #[test]
+    fn the_exit_code_of_a_signal_is_above_128() {
+        assert_eq!([0, 1, 9, 15, 127].map(exit_code), [128, 129, 137, 143, 255]);
+    }
 
     #[test]
     fn ignored_signals_are_parsed_from_the_status_of_a_process() {

@@ -45,5 +45,6 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return launch::run(launch).map(|ended| ExitCode::from(ended.code));
     }
     let start = Start::new(Driver::Simulated(grid.spec)).with_settings(settings);
-    program.run_or_become(&start, &variables, &Surroundings::default())
+    let run = |job| gridspan::run(job, &start);
+    program.run_or_become(run, &variables, &Surroundings::default())
 }

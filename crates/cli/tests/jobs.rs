@@ -258,6 +258,55 @@ fn waiting_for_a_job_of_a_terminal_asks_its_launcher() {
 }
 
 #[test]
+fn a_job_of_one_node_is_listed_and_takes_requests_on_threads_of_gridctl() {
+    assert_takes_requests(&["run"], "its only node is gridctl itself", None);
+}
+
+#[test]
+fn a_job_of_one_node_is_listed_and_takes_requests_in_a_process_of_its_own() {
+    // A launcher has to keep the standard input from it.
+    let flags = ["run", "--stdin", "none"];
+    assert_takes_requests(&flags, "all nodes of this job are one process", Some(143));
+}
+
+/// Starts a job of one node, asks it, and stops it. `refusal`: why its node cannot leave; `code`:
+/// the exit code of `gridctl run`.
+fn assert_takes_requests(run: &[&str], refusal: &str, code: Option<i32>) {
+    let user = User::new();
+    let mut running = user.start(&[run, &ENDLESS[..]].concat());
+    running.await_line("1 line from 1 node");
+    let id = format!("drill-{}", running.child.id());
+
+    let job = user.job(&id);
+    assert_eq!((&job["state"], &job["nodes"]), (&"running".into(), &1.into()), "{job}");
+    assert_eq!((&job["program"], &job["detached"]), (&"drill".into(), &false.into()));
+    let parse = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+    let nodes = parse(user.done(&["nodes", &id, "--json"]));
+    assert_eq!((&nodes[0]["state"], &nodes[1]), (&"member".into(), &Value::Null), "{nodes}");
+    let diagnosis = parse(user.done(&["doctor", &id, "--json"]));
+    assert_eq!((&diagnosis["job"], &diagnosis["pes"]), (&id.as_str().into(), &job["pes"]));
+    // On a busy machine, the counters of a PE may come too late for one sample.
+    until(|| {
+        let moment = parse(user.done(&["top", &id, "--once", "--json", "--every", "300ms"]));
+        assert_eq!(moment["nodes"].as_array().unwrap().len(), 1, "{moment}");
+        (moment["total"]["actors"] == 1).then_some(())
+    });
+    let name = nodes[0]["name"].as_str().unwrap();
+    let refused = user.ask(&["drain", "--job", &id, name]);
+    assert!(refused.stderr.contains(refusal), "{refused:?}");
+
+    let before = user.connections(&id);
+    let mut waiting = user.start(&["wait", &id]);
+    until(|| (user.connections(&id) > before).then_some(()));
+    user.await_requests(&id, running.child.id());
+    assert_eq!(user.done(&["stop", &id]), "the job is stopping\n");
+
+    assert_eq!(waiting.wait(LIMIT).expect("it ends").code(), Some(143));
+    assert_eq!(running.wait(LIMIT).expect("it ends").code(), code);
+    assert!(user.listed().is_empty());
+}
+
+#[test]
 fn logs_are_those_of_the_job_or_of_one_node() {
     let user = User::new();
     let id = user.detach(&[], &["drill", "--lines", "500", "--wait", "2"]);

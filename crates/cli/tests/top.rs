@@ -149,7 +149,7 @@ fn a_pe_inside_an_endless_handler_counts_as_busy() {
 }
 
 #[test]
-fn without_a_job_of_processes_there_is_nothing_to_watch() {
+fn a_job_of_several_nodes_in_one_process_cannot_be_watched() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let output = top(folder, &["--once"]);
@@ -161,5 +161,5 @@ fn without_a_job_of_processes_there_is_nothing_to_watch() {
     job.await_line("2 lines from 2 nodes");
     let output = top(folder, &["--once"]);
     assert_eq!(output.code, Some(1), "{output:?}");
-    assert!(output.stderr.contains("only jobs whose nodes are processes"), "{output:?}");
+    assert!(output.stderr.contains("several nodes in one process take no requests"), "{output:?}");
 }

@@ -1,6 +1,7 @@
 //! Events of a whole job, and how it ended.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// An event of the whole job.
 ///
@@ -20,6 +21,69 @@ pub struct RecordedEvent {
     pub what: What,
 }
 
+/// Why actors were rebalanced. A recording has it in words.
+///
+/// ```
+/// use gridspan_record::RebalanceTrigger;
+///
+/// let text = serde_json::to_string(&RebalanceTrigger::Link).unwrap();
+/// assert_eq!(text, r#""changed link""#);
+/// assert_eq!(RebalanceTrigger::from("tide".to_owned()).to_string(), "tide");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+#[non_exhaustive]
+pub enum RebalanceTrigger {
+    /// All members of a collection had reached their sync point.
+    SyncPoint,
+    /// Main requested it.
+    Request,
+    /// The balancing period had elapsed.
+    Period,
+    /// A link had changed.
+    Link,
+    /// Other programs had begun or stopped using a PE.
+    ForeignLoad,
+    /// The last plan had made steps longer.
+    Undo,
+    /// Another one, in words.
+    Other(String),
+}
+
+impl fmt::Display for RebalanceTrigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::SyncPoint => "sync point",
+            Self::Request => "request of main",
+            Self::Period => "period",
+            Self::Link => "changed link",
+            Self::ForeignLoad => "foreign load",
+            Self::Undo => "longer steps",
+            Self::Other(text) => text.as_str(),
+        })
+    }
+}
+
+impl From<RebalanceTrigger> for String {
+    fn from(trigger: RebalanceTrigger) -> Self {
+        trigger.to_string()
+    }
+}
+
+impl From<String> for RebalanceTrigger {
+    fn from(text: String) -> Self {
+        match &*text {
+            "sync point" => Self::SyncPoint,
+            "request of main" => Self::Request,
+            "period" => Self::Period,
+            "changed link" => Self::Link,
+            "foreign load" => Self::ForeignLoad,
+            "longer steps" => Self::Undo,
+            _ => Self::Other(text),
+        }
+    }
+}
+
 /// The kinds of events. Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
@@ -28,7 +92,7 @@ pub enum What {
     /// Actors were rebalanced.
     Balanced {
         /// Why.
-        trigger: String,
+        trigger: RebalanceTrigger,
         /// The strategy that planned it.
         strategy: String,
         /// Actors moved.
@@ -150,4 +214,20 @@ pub struct JobEnding {
     pub exit_code: u8,
     /// The error, if the job failed.
     pub failure: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn triggers_are_read_as_they_are_written() {
+        use RebalanceTrigger::{ForeignLoad, Link, Other, Period, Request, SyncPoint, Undo};
+        for trigger in [SyncPoint, Request, Period, Link, ForeignLoad, Undo] {
+            let text = serde_json::to_string(&trigger).unwrap();
+            assert_eq!(serde_json::from_str::<RebalanceTrigger>(&text).unwrap(), trigger);
+        }
+        let other = serde_json::from_str::<RebalanceTrigger>("\"links\"").unwrap();
+        assert_eq!(other, Other("links".to_owned()), "only whole texts count");
+    }
 }

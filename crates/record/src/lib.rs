@@ -4,8 +4,8 @@
 //! - [`Recording`]: all of it, read from a folder or written to one.
 //! - [`Header`]: what is known before the job runs; [`RecordedNode`], [`RecordedPe`],
 //!   [`RecordedHost`], [`RecordedLink`], [`DriverKind`].
-//! - [`RecordedEvent`], [`What`], [`RecordedHop`]: events of the whole job. [`JobEnding`]: how it
-//!   ended.
+//! - [`RecordedEvent`], [`What`], [`RebalanceTrigger`], [`RecordedHop`]: events of the whole job.
+//!   [`JobEnding`]: how it ended.
 //! - [`PeRecord`]: what one PE has recorded: [`Span`]s with their [`SpanCause`], [`Bin`]s of time
 //!   with [`SentTo`], a [`TypeTotal`] of each actor type, a [`TimedSpan`] for each message of a
 //!   timer, and on main's PE the [`MainAnswer`]s to requests of main, each with its [`MainWait`].
@@ -64,7 +64,7 @@ mod validity;
 
 pub use answer::{MainAnswer, MainWait};
 pub use error::RecordError;
-pub use event::{JobEnding, RecordedEvent, RecordedHop, What};
+pub use event::{JobEnding, RebalanceTrigger, RecordedEvent, RecordedHop, What};
 pub use folder::RecordingFolder;
 pub use frame::{FrameError, decode_records, encode_records};
 pub use header::{

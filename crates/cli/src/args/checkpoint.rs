@@ -22,9 +22,9 @@ pub(crate) struct CheckpointFlags {
     /// Go on from the last checkpoint in DIR, on any number of nodes and PEs.
     #[arg(long, value_name = "DIR")]
     pub(crate) restart: Option<PathBuf>,
-    /// Keep each part of a checkpoint on N nodes, 1 or 2.
-    #[arg(long, value_name = "N", default_value_t = 2, hide_default_value = false, value_parser = clap::value_parser!(u32).range(1..=2))]
-    pub(crate) copies: u32,
+    /// Keep each part of a checkpoint on N nodes, 1 or 2 [default: 2].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2))]
+    pub(crate) copies: Option<u32>,
     /// Keep the second copy at another site.
     #[arg(long)]
     pub(crate) protect_sites: bool,

@@ -65,8 +65,8 @@ unattended (their launcher has ended; `gridctl attach` starts another), done, fa
 code), stopped (by a signal), and gone (the machine was started again, or the launcher was killed
 before the job had begun).
 
-Jobs that run as one node inside gridctl are not listed. Ended jobs are listed until `gridctl prune`
-removes them.";
+A program that `gridctl run --driver embedded` has become is not listed. Ended jobs are listed until
+`gridctl prune` removes them.";
 
 /// Arguments of `gridctl kill`.
 #[derive(Debug, Args)]

@@ -77,11 +77,12 @@ impl FromStr for PlanSource {
     /// A name with a `=` is a folder without a size only if no number follows the last `=`.
     fn from_str(text: &str) -> Result<Self, String> {
         let sized = text.rsplit_once('=').and_then(|(folder, size)| {
-            Some((folder, size.parse::<f64>().ok().filter(|size| size.is_finite())?))
+            size.parse::<f64>().ok().filter(|size| size.is_finite())?;
+            Some((folder, size))
         });
         match sized {
             Some(("", _)) => Err("write a folder before the size, such as r1=4000".to_owned()),
-            Some((folder, size)) => Ok(Self { folder: folder.into(), size: Some(size) }),
+            Some((folder, size)) => Ok(Self { folder: folder.into(), size: Some(factor(size)?) }),
             None => Ok(Self { folder: text.into(), size: None }),
         }
     }
@@ -145,7 +146,9 @@ mod tests {
         assert_eq!(source("r1=4000").unwrap().size, Some(4000.0));
         let plain = source("a=b/r1").unwrap();
         assert_eq!((plain.folder.to_str(), plain.size), (Some("a=b/r1"), None));
-        assert!(source("=3").is_err());
+        for wrong in ["=3", "r1=0", "r1=-4", "r1=1e10"] {
+            assert!(source(wrong).is_err(), "{wrong}");
+        }
         let change = |text: &str| text.parse::<Change>().map(|change| change.variation);
         assert_eq!(change("latency*0.5"), Ok(Variation::Latency(0.5)));
         assert_eq!(change("sites+1"), Ok(Variation::OneMoreSite));

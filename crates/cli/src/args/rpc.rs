@@ -164,9 +164,7 @@ pub(crate) struct RpcRunArgs {
     #[arg(long, value_name = "HOST=TIMES")]
     pub(crate) slow: Vec<Late>,
     /// Action on slow servers during the execution: `none`; `steal` tasks that they have not
-    /// started; `copy`, which also starts late tasks again elsewhere. With a registry of six
-    /// servers, one stopped for four fifths of the time, 64 tasks took 8.6, 3.8 and 3.2 s, with the
-    /// same bytes of the client (medians of `gridctl rpc run --token T --rescue WHAT --json`).
+    /// started; `copy`, which also starts late tasks again elsewhere.
     #[arg(
         long,
         value_name = "WHAT",

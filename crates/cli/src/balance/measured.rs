@@ -4,7 +4,7 @@ use crate::args::SnapshotFormat;
 use crate::error::CliError;
 use gridspan_balance::{Snapshot, VtFile, from_vt, to_vt};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -48,17 +48,27 @@ pub(super) fn write(
     }
 }
 
+/// Reads a line with its end; `None` at the end of the file. Fails if it has more than `bytes_max`
+/// bytes.
+fn read_line(from: &mut impl BufRead, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    from.take(bytes_max + 1).read_until(b'\n', &mut line)?;
+    match line.len() as u64 {
+        0 => Ok(None),
+        length if length > bytes_max => {
+            Err(io::Error::other(format!("a line has more than {bytes_max} bytes")))
+        }
+        _ => Ok(Some(line)),
+    }
+}
+
 fn read_dump(path: &Path, wanted: Option<NonZeroU32>) -> Result<Snapshot, CliError> {
     let failed = |error| CliError::Read { path: path.to_owned(), error };
     let mut lines = BufReader::new(File::open(path).map_err(failed)?);
     let wanted = wanted.map(|number| number.get());
     let (mut number, mut last) = (0, Vec::new());
     loop {
-        let mut line = Vec::new();
-        let read = (&mut lines).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-        if read.map_err(failed)? == 0 {
-            break;
-        }
+        let Some(line) = read_line(&mut lines, LINE_BYTES_MAX).map_err(failed)? else { break };
         (number, last) = (number + 1, line);
         if wanted == Some(number) {
             break;
@@ -98,4 +108,20 @@ fn of_rank(stem: &Path, rank: usize) -> PathBuf {
     let mut path = stem.as_os_str().to_owned();
     path.push(format!(".{rank}.json"));
     path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_is_refused_and_not_divided() {
+        let mut lines = &b"{}\n[1,2]\nend"[..];
+        assert_eq!(read_line(&mut lines, 6).unwrap().as_deref(), Some(&b"{}\n"[..]));
+        assert_eq!(read_line(&mut lines, 6).unwrap().as_deref(), Some(&b"[1,2]\n"[..]));
+        assert_eq!(read_line(&mut lines, 6).unwrap().as_deref(), Some(&b"end"[..]));
+        assert_eq!(read_line(&mut lines, 6).unwrap(), None);
+        let error = read_line(&mut &b"[1,2,3]\n{}\n"[..], 6).unwrap_err();
+        assert!(error.to_string().contains("more than 6 bytes"), "{error}");
+    }
 }

@@ -36,7 +36,8 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode, CliError> {
     };
     let mut reports = Vec::new();
     for name in names {
-        let Ok(mut strategy) = by_name(name, args.seed) else { continue };
+        let strategy = by_name(name, args.seed).map_err(io::Error::other);
+        let mut strategy = strategy.map_err(CliError::system("plan"))?;
         let plan = strategy.plan(&snapshot);
         let report = PlanReport::of(&snapshot, &plan, &CostModel::default());
         // A plan that does not fit the snapshot is a fault of the strategy: the error names it.
@@ -147,4 +148,16 @@ fn json(snapshot: &Snapshot, reports: &[(&str, PlanReport)]) -> io::Result<Strin
         plans,
     };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_strategy_for_each_default_name() {
+        for name in DEFAULT {
+            assert!(by_name(name, 0).is_ok_and(|strategy| strategy.name() == name), "{name}");
+        }
+    }
 }

@@ -22,6 +22,7 @@ use crate::style::Style;
 use gridspan_bcast::strategies::{NAMES, by_name};
 use inputs::Inputs;
 use prediction::{Prediction, Predictions};
+use std::io;
 use std::process::ExitCode;
 
 /// Shows the predictions that the flags request.
@@ -31,8 +32,8 @@ pub(crate) fn run(args: &BcastArgs) -> Result<ExitCode, CliError> {
         true => NAMES.into(),
         false => args.strategy.iter().map(String::as_str).collect(),
     };
-    // The parser of the flags has refused unknown names.
-    let strategies: Vec<_> = names.into_iter().filter_map(|name| by_name(name).ok()).collect();
+    let strategies: Result<Vec<_>, _> = names.into_iter().map(by_name).collect();
+    let strategies = strategies.map_err(io::Error::other).map_err(CliError::system("plan"))?;
     let steps = strategies.len() as u64 * args.bytes.len() as u64;
     let progress = Progress::begin("planning".to_owned(), Some(steps));
     let sizes: Vec<Predictions> = args

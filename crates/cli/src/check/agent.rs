@@ -30,7 +30,10 @@ pub(super) fn serve(
                     begun = Some((order, receiver));
                     Reply::Facts(Box::new(facts(program, ports)))
                 }
-                (None, Request::Begin(_)) => refused("its gridctl is another version"),
+                (None, Request::Begin(_)) => {
+                    let reason = "its gridctl is another version".to_owned();
+                    Reply::Refused { reason, is_other_version: true }
+                }
                 (None, _) => refused("the first request must be `begin`"),
             },
         };
@@ -57,7 +60,7 @@ fn answer(request: &Request, order: &Order, receiver: &Receiver) -> Reply {
 }
 
 fn refused(reason: &str) -> Reply {
-    Reply::Refused { reason: reason.to_owned() }
+    Reply::Refused { reason: reason.to_owned(), is_other_version: false }
 }
 
 /// Ends this process after [`LIFE_MAX`].
@@ -110,10 +113,14 @@ mod tests {
 
     #[test]
     fn an_agent_refuses_other_versions_and_requests_that_it_does_not_know() {
-        let wrong = ["{\"ask\":\"report\"}\n", "{\"ask\":\"dance\"}\n", "\u{0}\n", "x"];
-        for requests in wrong.map(str::to_owned).into_iter().chain([begin(VERSION + 1)]) {
-            let all = answers(&requests);
-            assert!(matches!(all[..], [Reply::Refused { .. }]), "{requests}: {all:?}");
+        // The error about the third one contains the word "version".
+        let wrong = ["report", "dance", "begin"].map(|ask| format!("{{\"ask\":\"{ask}\"}}\n"));
+        for requests in wrong.iter().map(String::as_str).chain(["\u{0}\n", "x"]) {
+            let all = answers(requests);
+            let is_refused = matches!(all[..], [Reply::Refused { is_other_version: false, .. }]);
+            assert!(is_refused, "{requests}: {all:?}");
         }
+        let all = answers(&begin(VERSION + 1));
+        assert!(matches!(all[..], [Reply::Refused { is_other_version: true, .. }]), "{all:?}");
     }
 }

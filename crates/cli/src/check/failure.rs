@@ -1,9 +1,8 @@
 //! Why gridctl on a host does not answer: the messages and exit codes of `ssh` and of shells.
 
 use super::protocol::plain;
+use crate::hosts::SSH_FAILED;
 
-/// Exit code with which `ssh` reports its own failure, not that of the command (ssh(1)).
-const SSH_FAILED: i32 = 255;
 /// Exit codes of a shell for a program that it cannot execute, and for one that it does not find.
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;

@@ -1,7 +1,7 @@
 //! What an agent of `gridctl check` finds on its host.
 
 use super::protocol::{Facts, PortState, ProgramState};
-use crate::digest::digest;
+use crate::digest::{digest, hex};
 use gridspan::variables::cores;
 use gridspan_runtime::driver::Memory;
 use rustix::fs::{Access, access, statvfs};
@@ -41,10 +41,7 @@ pub(super) fn program_state(path: &Path) -> ProgramState {
         Ok(_) => {}
     }
     match digest(path) {
-        Ok(bytes) => {
-            let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
-            ProgramState::Executable { digest: digits.collect() }
-        }
+        Ok(bytes) => ProgramState::Executable { digest: hex(&bytes) },
         Err(error) => unreadable(error),
     }
 }

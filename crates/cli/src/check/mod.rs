@@ -32,6 +32,7 @@ mod traffic;
 mod udp;
 
 use crate::args::{CheckAgentArgs, CheckArgs};
+use crate::digest::hex;
 use crate::error::CliError;
 use crate::hosts::Hosts;
 use crate::program::Program;
@@ -159,8 +160,7 @@ fn token() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let text = format!("{} {}", now.as_nanos(), std::process::id());
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-    let digits: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    digits.chars().take(TOKEN_DIGITS).collect()
+    hex(digest.as_ref()).chars().take(TOKEN_DIGITS).collect()
 }
 
 #[cfg(test)]

@@ -72,7 +72,12 @@ pub(super) enum Reply {
         has_program: bool,
     },
     /// The request cannot be answered.
-    Refused { reason: String },
+    Refused {
+        reason: String,
+        /// Whether the gridctl of the host has another version of the messages.
+        #[serde(default)]
+        is_other_version: bool,
+    },
     /// About the host.
     Facts(Box<Facts>),
     /// The time since 1970.
@@ -158,7 +163,9 @@ impl Reply {
     /// Limits texts and numbers, because they come from outside.
     fn bounded(self) -> Self {
         match self {
-            Self::Refused { reason } => Self::Refused { reason: plain(&reason) },
+            Self::Refused { reason, is_other_version } => {
+                Self::Refused { reason: plain(&reason), is_other_version }
+            }
             Self::Facts(mut facts) => {
                 facts.bound();
                 Self::Facts(facts)

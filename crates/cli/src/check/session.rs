@@ -6,6 +6,7 @@
 use super::clock::{ClockOffset, ClockSample, offset};
 use super::failure::Failure;
 use super::protocol::{Arrival, Facts, Order, Peer, Reply, Request, Sent, hear};
+use crate::small_thread::spawn;
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -23,8 +24,6 @@ const END_MAX: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 /// Number of questions for the time: a few, because any answer may be late.
 const CLOCK_SAMPLES: u32 = 8;
-/// Stack size of the threads, which have no deep calls.
-const STACK_BYTES: usize = 256 << 10;
 
 /// A conversation with an agent. Its process is killed when this is dropped.
 pub(super) struct Session {
@@ -131,10 +130,8 @@ impl Session {
             Ok(Ok(Reply::Missing { has_program })) => {
                 Err(Failure::Missing { has_program: Some(has_program) })
             }
-            Ok(Ok(Reply::Refused { reason })) if reason.contains("version") => {
-                Err(Failure::OtherVersion)
-            }
-            Ok(Ok(Reply::Refused { reason })) => Err(Failure::Unreadable { reason }),
+            Ok(Ok(Reply::Refused { is_other_version: true, .. })) => Err(Failure::OtherVersion),
+            Ok(Ok(Reply::Refused { reason, .. })) => Err(Failure::Unreadable { reason }),
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(reason)) => Err(Failure::Unreadable { reason }),
             Err(RecvTimeoutError::Timeout) => Err(Failure::TimedOut),
@@ -191,10 +188,6 @@ pub(crate) fn keep_end(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::protocol::{MARK, VERSION};
@@ -242,6 +235,17 @@ mod tests {
             let found = begun(&format!("echo '{MARK}{said}'; exec sleep 100"), long);
             assert!(matches!(found, Err(Failure::Unreadable { .. })), "{said}: {found:?}");
         }
+    }
+
+    #[test]
+    fn only_an_agent_of_another_version_is_told_to_be_one() {
+        let said = |rest: &str| {
+            let said =
+                format!("{{\"say\":\"refused\",\"reason\":\"missing field `version`\"{rest}}}");
+            begun(&format!("echo '{MARK}{said}'; exec sleep 100"), Duration::from_secs(30))
+        };
+        assert!(matches!(said(""), Err(Failure::Unreadable { .. })));
+        assert_eq!(said(",\"is_other_version\":true"), Err(Failure::OtherVersion));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! so that a firewall does not take them for answers.
 
 use super::protocol::{Arrival, Order, PORTS_MAX, Peer, PortState, Refusal, SIZES, Sent};
+use crate::small_thread::spawn;
 use quinn_udp::{UdpSockRef, UdpSocketState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,8 +29,6 @@ const BURST: usize = 64;
 const BURST_PAUSE: Duration = Duration::from_millis(2);
 /// Pause after an error of a socket, so that a lasting error does not take a core.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
-/// Stack size of the threads, which have no deep calls.
-const STACK_BYTES: usize = 256 << 10;
 
 /// The source address and the sizes of the datagrams from a host to a port.
 type Arrivals = BTreeMap<(u32, u16), (IpAddr, BTreeSet<u16>)>;
@@ -78,10 +77,7 @@ fn open(
     let socket = UdpSocket::bind((order.listen, port))?;
     let port = socket.local_addr()?.port();
     let (token, arrivals) = (order.token.clone(), arrivals.clone());
-    thread::Builder::new()
-        .name("datagrams".to_owned())
-        .stack_size(STACK_BYTES)
-        .spawn(move || receive(&socket, position, &token, &arrivals))?;
+    spawn("datagrams", move || receive(&socket, position, &token, &arrivals))?;
     Ok(port)
 }
 

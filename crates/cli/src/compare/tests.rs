@@ -6,8 +6,8 @@ use super::profile::TimeKind;
 use super::verdict::Verdict;
 use super::{json, text};
 use gridspan_record::{
-    Bin, Header, JobEnding, OTHER, PeRecord, RecordedEvent, RecordedNode, RecordedPe, Recording,
-    SentTo, TASK, TypeTotal, What,
+    Bin, Header, JobEnding, OTHER, PeRecord, RebalanceTrigger, RecordedEvent, RecordedNode,
+    RecordedPe, Recording, SentTo, TASK, TypeTotal, What,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -164,7 +164,7 @@ fn traffic_and_what_the_runtime_did_are_compared() {
     b.pes[1].bins[0].sent = vec![sent(0, 1, 10), sent(1, 15, 1500)];
     b.pes[2].bins[0].sent = vec![sent(0, 2, 4000)];
     let balanced = What::Balanced {
-        trigger: "sync point".to_owned(),
+        trigger: RebalanceTrigger::SyncPoint,
         strategy: "greedy".to_owned(),
         moved: 12,
         bytes: 2000,

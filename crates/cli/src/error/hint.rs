@@ -243,8 +243,8 @@ impl CliError {
                 format!("its nodes: {}", crate::names::abbreviated(nodes.iter().map(String::as_str)))
             }
             Self::Unreachable { .. } => {
-                "only jobs whose nodes are processes take requests: `gridctl run -n`, `--grid` or \
-                 `--driver cluster`"
+                "jobs with several nodes in one process take no requests: use `gridctl run -n`, \
+                 `--grid` or `--driver cluster`"
                     .into()
             }
             Self::NotInvited { .. } => {

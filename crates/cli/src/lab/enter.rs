@@ -5,6 +5,7 @@ use super::namespaces::enter;
 use super::ssh_line::SshLine;
 use crate::args::{LabEnterArgs, LabSshArgs};
 use crate::error::CliError;
+use crate::hosts::SSH_FAILED;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
@@ -12,8 +13,6 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Exit code of `ssh` if it could not run the command.
-const SSH_FAILED: u8 = 255;
 /// The shell for commands, and for users without `$SHELL`.
 const SHELL: &str = "/bin/sh";
 
@@ -33,7 +32,7 @@ pub(super) fn run_ssh(args: &LabSshArgs) -> Result<ExitCode, CliError> {
     let failed = |reason: String| {
         // With standard error closed, the reason cannot be reported.
         let _ = writeln!(io::stderr(), "ssh: {reason}");
-        Ok(ExitCode::from(SSH_FAILED))
+        Ok(ExitCode::from(SSH_FAILED as u8))
     };
     let line = match SshLine::parse(&args.words) {
         Ok(line) => line,

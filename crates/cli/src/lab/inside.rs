@@ -16,7 +16,7 @@ use super::{program, tun};
 use crate::args::{LabHostArgs, LabRunArgs};
 use crate::error::CliError;
 use crate::output;
-use crate::signals::not_ignored;
+use crate::signals;
 use gridspan::variables::{EMULATE, GRID};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
@@ -89,7 +89,7 @@ impl Lab {
     ) -> Result<(ExitStatus, RouterCounts), CliError> {
         self.write_files(hosts, files)?;
         let devices = self.start_hosts(hosts, files)?;
-        let signals = not_ignored(&[SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP]);
+        let signals = signals::not_ignored(&[SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP]);
         let signals =
             SignalPipes::watch(&signals).map_err(CliError::system("watch for signals"))?;
         let mut child = self.start_command(files, command)?;
@@ -267,7 +267,7 @@ fn tell(counts: RouterCounts) {
 
 /// Returns the exit code of the command, or 128 and the signal that has ended it.
 fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    let code = status.code().or_else(|| Some(signals::exit_code(status.signal()?).into()));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(gridspan::EXIT_FAILED))
 }
 

@@ -6,9 +6,10 @@ use super::event::{Blame, Event, Exit, Outcome};
 use super::keepers::{Decision, Keepers, Loss};
 use super::report::Report;
 use super::work::{Work, processes};
-use super::{keeping, own_name, reaching};
+use super::{own_name, reaching};
 use crate::error::CliError;
 use crate::job_folder::{Saved, Stage};
+use crate::small_thread::spawn;
 use gridspan::EXIT_FAILED;
 use gridspan::keeper::LauncherId;
 use gridspan_topology::{NodeId, Time};
@@ -121,7 +122,7 @@ impl Work<'_> {
                     reports.push(Report::Warning { text });
                 }
             };
-            if let Err(error) = keeping::spawn("witness", tell) {
+            if let Err(error) = spawn("witness", tell) {
                 tracing::warn!(%error, "the witness does not learn who goes on");
             }
         }
@@ -144,7 +145,7 @@ impl Work<'_> {
             // The launcher may have ended.
             let _ = answers.send(Event::Settled { run, half });
         };
-        if let Err(error) = keeping::spawn("witness", ask) {
+        if let Err(error) = spawn("witness", ask) {
             self.settled(run, Err(format!("cannot start a thread: {error}")));
         }
     }

@@ -189,7 +189,11 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
 
 /// The socket for requests of other processes; `None` if it cannot be opened.
 fn requests(launch: &Launch<'_>, events: Sender<Event>) -> Option<Requests> {
-    if !launch.is_listed || !matches!(launch.processes, Processes::Nodes { .. }) {
+    let can_answer = match launch.processes {
+        Processes::Nodes { .. } => true,
+        Processes::Single { .. } => launch.spec.layout().node_count() == 1,
+    };
+    if !launch.is_listed || !can_answer {
         return None;
     }
     let folder = launch.status_folder();

@@ -6,10 +6,11 @@
 use super::bridge_command::BridgeCommand;
 use super::bridge_state::{Shared, Status};
 use super::event::Exit;
-use super::keeping::{Keeping, spawn};
+use super::keeping::Keeping;
 use super::mirror::Mirror;
 use super::reader::{Outlets, Reader};
 use super::slots::Slots;
+use crate::small_thread::spawn;
 use gridspan::keeper::{BridgeTask, LauncherId, NodeSignal, ToBridge};
 use gridspan_topology::NodeId;
 use std::io;

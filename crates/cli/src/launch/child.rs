@@ -20,6 +20,7 @@ use super::task::{Task, TaskInput};
 use crate::channel;
 use crate::job_folder::NodeFiles;
 use crate::process_id::ProcessId;
+use crate::small_thread::spawn;
 use gridspan::control::OutputDemux;
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -28,10 +29,6 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread;
-
-/// Stack size of the threads, which have no deep calls.
-const STACK_BYTES: usize = 256 << 10;
 
 /// A process of the job.
 pub(super) struct Child {
@@ -344,8 +341,4 @@ impl Drop for Child {
             self.kill();
         }
     }
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run).map(drop)
 }

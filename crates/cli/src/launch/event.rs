@@ -16,16 +16,12 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 /// Signals that are handled unless the launcher was started to ignore them.
 const WATCHED: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD];
-
-/// Returns the exit code of a launcher that a signal has ended.
-pub(super) fn code_of(signal: i32) -> u8 {
-    128 + u8::try_from(signal & 0x7f).unwrap_or(0)
-}
 
 /// An event that the supervisor handles.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,21 +133,22 @@ pub(super) enum Event {
     Printed,
 }
 
-/// A reader that waits while this value exists.
+/// A reader that waits while this value, or a copy of it, exists.
 #[derive(Clone, Debug)]
-pub(super) struct Waiting(#[expect(dead_code, reason = "it is only dropped")] Sender<()>);
+pub(super) struct Waiting(Arc<Sender<()>>);
 
 impl Waiting {
     /// Creates a value, and the receiver that its drop disconnects.
     pub(super) fn new() -> (Self, Receiver<()>) {
         let (kept, dropped) = channel();
-        (Self(kept), dropped)
+        (Self(Arc::new(kept)), dropped)
     }
 }
 
 impl PartialEq for Waiting {
-    fn eq(&self, _other: &Self) -> bool {
-        false
+    /// Whether the same reader waits.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -266,4 +263,23 @@ pub(super) fn forward_signals(events: Sender<Event>) -> Result<(), CliError> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(forward).map_err(&failed)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::TryRecvError;
+
+    #[test]
+    fn a_reader_waits_until_all_copies_of_its_value_are_dropped() {
+        let (waiting, handled) = Waiting::new();
+        let copy = waiting.clone();
+        assert_eq!(waiting, copy);
+        assert_ne!(waiting, Waiting::new().0, "another reader");
+
+        drop(waiting);
+        assert_eq!(handled.try_recv(), Err(TryRecvError::Empty));
+        drop(copy);
+        assert_eq!(handled.try_recv(), Err(TryRecvError::Disconnected));
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::request::{JobEvent, JobEventKind, Observed};
 use gridspan_balance::{BalanceReport, Cause};
+use gridspan_record::RebalanceTrigger;
 use gridspan_runtime::message::telemetry::TelemetrySample;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -46,7 +47,7 @@ impl Journal {
 
     /// Notes that actors have been moved, and why.
     pub(super) fn note_rebalance(&self, report: &BalanceReport) {
-        let reason = reason(report.cause);
+        let reason = trigger(report.cause);
         self.lock().rebalances += 1;
         self.note(JobEventKind::Rebalance, &format!("{reason}: {report}"));
     }
@@ -63,16 +64,16 @@ impl Journal {
     }
 }
 
-/// Why actors were moved, for people.
-pub(super) fn reason(cause: Cause) -> &'static str {
+/// Why actors were moved, for people and for recordings.
+pub(super) fn trigger(cause: Cause) -> RebalanceTrigger {
     match cause {
-        Cause::SyncPoint => "sync point",
-        Cause::Request => "request of main",
-        Cause::Period => "period",
-        Cause::Link => "changed link",
-        Cause::ForeignLoad => "foreign load",
-        Cause::Undo => "longer steps",
-        _ => "balance",
+        Cause::SyncPoint => RebalanceTrigger::SyncPoint,
+        Cause::Request => RebalanceTrigger::Request,
+        Cause::Period => RebalanceTrigger::Period,
+        Cause::Link => RebalanceTrigger::Link,
+        Cause::ForeignLoad => RebalanceTrigger::ForeignLoad,
+        Cause::Undo => RebalanceTrigger::Undo,
+        _ => RebalanceTrigger::Other("balance".to_owned()),
     }
 }
 

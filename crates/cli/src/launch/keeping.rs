@@ -10,6 +10,7 @@ use super::mirror::{Mirror, Origins};
 use super::reader::Reader;
 use super::report::{Report, Stream};
 use super::slots::{Slot, Slots};
+use crate::small_thread::spawn;
 use gridspan::keeper::{BridgeRefusal, BridgeTask, FromBridge, ToBridge, read_frame, write_frame};
 use std::io::{self, BufReader};
 use std::process::{Child, ChildStdin};
@@ -40,8 +41,6 @@ const BEAT: Duration = Duration::from_secs(2);
 const SILENT_BEATS: u32 = 8;
 /// The same before the first answer: `ssh` and the program may start slowly.
 const SILENT_BEATS_AT_START: u32 = 30;
-/// Stack size of the threads, which have no deep calls.
-const STACK_BYTES: usize = 256 << 10;
 
 /// What keeps a bridge open.
 pub(super) struct Keeping {
@@ -258,9 +257,4 @@ fn write_frames(mut to: ChildStdin, frames: &Receiver<Frame>) {
             return;
         }
     }
-}
-
-/// Starts a thread, which has no deep calls.
-pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run).map(drop)
 }

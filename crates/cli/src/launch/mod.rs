@@ -20,6 +20,7 @@
 //! | `lines`, `queue`, `printer`, `node_logs` | pass the output of processes to the user, and into files |
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
+//! | `on_threads` | a job of one node on threads of this process, which takes requests, too |
 //! | `growth` | nodes that are added to a running job |
 //! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
@@ -59,6 +60,7 @@ mod line_queue;
 mod lines;
 mod mirror;
 mod node_logs;
+mod on_threads;
 mod own_name;
 mod pacing;
 mod plan;
@@ -87,14 +89,15 @@ mod witness;
 mod work;
 
 use crate::error::CliError;
+use crate::signals::exit_code;
 use beginning::{
     adopt, announce, open_connections, outlets, printer, start, start_threads, started, work,
 };
-use event::code_of;
 use gridspan::links::LinkReport;
 use gridspan_topology::NodeId;
 pub(crate) use host_shares::host_shares;
 pub(crate) use lines::LineSplitter;
+pub(crate) use on_threads::run_on_threads;
 use pacing::Pacing;
 pub(crate) use plan::{InputWay, Kept, Launch, Membership, PlannedNode, Processes, job_name};
 pub(crate) use record_plan::RecordPlan;
@@ -128,7 +131,7 @@ pub(crate) fn run(launch: Launch<'_>) -> Result<Ended, CliError> {
     let sharing = match open_connections(&launch, &incoming)? {
         Ok(sharing) => sharing,
         Err(signal) => {
-            return Ok(Ended { code: code_of(signal), links: None, abandoned: None });
+            return Ok(Ended { code: exit_code(signal), links: None, abandoned: None });
         }
     };
     announce(&launch, &outlets.reports);

@@ -10,6 +10,7 @@
 //! argument.
 
 use super::event::{Event, Exit};
+use crate::hosts::SSH_FAILED;
 use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,8 +32,6 @@ const SPREAD: Duration = Duration::from_millis(70);
 const SPREAD_NODES: u32 = 7;
 /// Time for which output may follow the end of `ssh`.
 const DRAIN: Duration = Duration::from_secs(1);
-/// Exit code with which `ssh` reports its own failure, not that of the command (ssh(1)).
-const SSH_FAILED: i32 = 255;
 const STREAMS: usize = 2;
 
 /// Start times of the nodes of a job.

@@ -160,7 +160,7 @@ impl Recording {
         // The job stands still only at a sync point.
         let is_pause = report.cause == Cause::SyncPoint;
         let what = What::Balanced {
-            trigger: journal::reason(report.cause).to_owned(),
+            trigger: journal::trigger(report.cause),
             strategy: report.strategy.clone(),
             moved: report.moved,
             bytes: report.bytes_moved,

@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,11 @@ const OPEN_MAX: usize = 64;
 /// The socket of a job. Dropping it removes the socket.
 pub(super) struct Requests {
     path: PathBuf,
-    /// The clients that wait for answers.
-    open: Arc<Mutex<BTreeMap<u64, UnixStream>>>,
+    open: Arc<Mutex<Open>>,
 }
+
+/// The clients that wait for answers.
+type Open = BTreeMap<u64, UnixStream>;
 
 impl Requests {
     /// Listens at the socket of the job `id` in this folder, and passes requests on as events.
@@ -35,7 +37,7 @@ impl Requests {
         // A launcher that was killed leaves its socket.
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
-        let open = Arc::<Mutex<BTreeMap<u64, UnixStream>>>::default();
+        let open = Arc::<Mutex<Open>>::default();
         let requests = Self { path, open: open.clone() };
         let next = AtomicU64::new(0);
         let accept = move || {
@@ -47,40 +49,23 @@ impl Requests {
                 };
                 let id = next.fetch_add(1, Ordering::Relaxed);
                 let events = events.clone();
-                let is_full = {
-                    let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-                    if open.len() >= OPEN_MAX {
-                        open.retain(|_, stream| !has_gone(stream));
-                    }
-                    let is_full = open.len() >= OPEN_MAX;
-                    if let Ok(stream) = stream.try_clone()
-                        && !is_full
-                    {
-                        open.insert(id, stream);
-                    }
-                    is_full
-                };
-                if is_full {
-                    let text = "too many requests wait for an answer; try again later";
+                let admitted = admit(&mut lock(&open), id, || stream.try_clone());
+                if let Err(reason) = admitted {
                     // The client may have gone.
-                    let _ = write(&stream, Answer::Refused(text.to_owned()));
+                    let _ = write(&stream, Answer::Refused(reason));
                     continue;
                 }
-                let forget = {
+                let take = {
                     let open = open.clone();
-                    move || open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
-                };
-                let forget_unread = forget.clone();
-                let take = move || match read_request(&stream) {
-                    // The launcher may have ended already.
-                    Ok(request) => drop(events.send(Event::Requested { id, request })),
-                    Err(error) => {
-                        let _ = write(&stream, Answer::Refused(error.to_string()));
-                        forget_unread();
+                    move || match read_request(&stream) {
+                        // The launcher may have ended already.
+                        Ok(request) => drop(events.send(Event::Requested { id, request })),
+                        Err(error) => refuse(&open, id, error.to_string()),
                     }
                 };
-                if thread::Builder::new().name("request".to_owned()).spawn(take).is_err() {
-                    forget();
+                let spawned = thread::Builder::new().name("request".to_owned()).spawn(take);
+                if let Err(error) = spawned {
+                    refuse(&open, id, not_taken(&error));
                 }
             }
         };
@@ -90,12 +75,7 @@ impl Requests {
 
     /// Answers a request.
     pub(super) fn answer(&self, id: u64, answer: &Answer) {
-        let stream = self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-        if let Some(stream) = stream {
-            let _ = stream.set_write_timeout(Some(PATIENCE));
-            // The client may have gone.
-            let _ = write(&stream, answer);
-        }
+        answer_in(&self.open, id, answer);
     }
 }
 
@@ -104,8 +84,52 @@ impl Drop for Requests {
         // Another process may have removed it.
         let _ = std::fs::remove_file(&self.path);
         // Their connections end.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.open).clear();
     }
+}
+
+/// Adds a client to those that wait for answers. `copy` returns a second handle of its connection.
+///
+/// # Errors
+///
+/// Why the request is refused: without a handle it could not be answered.
+fn admit(
+    open: &mut Open,
+    id: u64,
+    copy: impl FnOnce() -> io::Result<UnixStream>,
+) -> Result<(), String> {
+    if open.len() >= OPEN_MAX {
+        open.retain(|_, stream| !has_gone(stream));
+    }
+    if open.len() >= OPEN_MAX {
+        return Err("too many requests wait for an answer; try again later".to_owned());
+    }
+    let stream = copy().map_err(|error| not_taken(&error))?;
+    open.insert(id, stream);
+    Ok(())
+}
+
+fn not_taken(error: &io::Error) -> String {
+    format!("its launcher cannot take the request: {error}; try again later")
+}
+
+/// Refuses a request that is not carried out.
+fn refuse(open: &Mutex<Open>, id: u64, reason: String) {
+    answer_in(open, id, &Answer::Refused(reason));
+}
+
+/// Answers a client, which does not wait any longer.
+fn answer_in(open: &Mutex<Open>, id: u64, answer: &Answer) {
+    let stream = lock(open).remove(&id);
+    if let Some(stream) = stream {
+        let _ = stream.set_write_timeout(Some(PATIENCE));
+        // The client may have gone.
+        let _ = write(&stream, answer);
+    }
+}
+
+fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the client has closed the connection.
@@ -151,5 +175,50 @@ mod tests {
         assert!(!has_gone(&own));
         drop(client);
         assert!(has_gone(&own));
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_answered_is_refused_and_not_carried_out() {
+        let mut open = Open::new();
+        let (own, _client) = UnixStream::pair().unwrap();
+
+        let refused = admit(&mut open, 1, || Err(io::Error::other("too many open files")));
+
+        assert!(refused.unwrap_err().contains("too many open files"));
+        assert!(open.is_empty());
+        assert_eq!(admit(&mut open, 2, || own.try_clone()), Ok(()));
+        assert!(open.contains_key(&2));
+    }
+
+    #[test]
+    fn a_client_whose_request_nothing_reads_is_told_why() {
+        let (own, client) = UnixStream::pair().unwrap();
+        let open = Mutex::new(Open::from([(7, own)]));
+
+        refuse(&open, 7, not_taken(&io::Error::other("no more threads")));
+
+        let answer = read::<Answer>(&client).unwrap();
+        assert!(
+            matches!(&answer, Some(Answer::Refused(reason)) if reason.contains("no more threads")),
+            "{answer:?}"
+        );
+        assert!(lock(&open).is_empty());
+    }
+
+    #[test]
+    fn clients_that_have_gone_make_room_and_others_do_not() {
+        let mut open = Open::new();
+        let mut clients = Vec::new();
+        for id in 0..OPEN_MAX as u64 {
+            let (own, client) = UnixStream::pair().unwrap();
+            admit(&mut open, id, || Ok(own)).unwrap();
+            clients.push(client);
+        }
+        let (own, _client) = UnixStream::pair().unwrap();
+        assert!(admit(&mut open, 99, || own.try_clone()).is_err());
+
+        clients.pop();
+
+        assert_eq!(admit(&mut open, 99, || own.try_clone()), Ok(()));
     }
 }

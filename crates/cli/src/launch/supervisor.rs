@@ -34,9 +34,10 @@
 
 use super::change::{Changes, Stage};
 use super::diagnosing::Diagnosing;
-use super::event::{Blame, Command, Event, Exit, Outcome, code_of};
+use super::event::{Blame, Command, Event, Exit, Outcome};
 use super::recovery::Runs;
 use super::sampling::Sampling;
+use crate::signals::exit_code;
 use gridspan::advice;
 use gridspan::control::{Failure, Holdings};
 use gridspan_runtime::session::crowding_factor;
@@ -447,7 +448,7 @@ impl Supervisor {
             return None;
         }
         if let Some(signal) = self.interrupted {
-            let code = code_of(signal);
+            let code = exit_code(signal);
             return Some(Outcome { code, is_interrupted: true, blame: None });
         }
         let blame = self.blame.clone().map(|(_, blame)| blame);

@@ -1,7 +1,7 @@
 //! A plan for people, on one screen.
 
 use super::comparison::{Changed, Comparison};
-use crate::quantity::{UNKNOWN, bytes, count, digits, time};
+use crate::quantity::{UNKNOWN, bytes, count, digits, percent, time};
 use crate::table::{Align, Table};
 use gridspan_plan::{Bottleneck, LinkForecast, PeForecast};
 use std::time::Duration;
@@ -158,8 +158,4 @@ fn left_first(column: usize) -> Align {
 
 fn ns(ns: f64) -> String {
     time(Duration::from_nanos(ns.max(0.0) as u64))
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }

@@ -24,8 +24,6 @@ use std::process::ExitCode;
 
 /// The page in the folder of the recording, unless another file is named.
 const FILE: &str = "report.html";
-/// Path that stands for standard output.
-const STDOUT: &str = "-";
 /// Name of the operation in errors.
 const PRINT: &str = "print the report";
 
@@ -41,7 +39,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, CliError> {
     }
     let path = args.output.clone().unwrap_or_else(|| args.recording.join(FILE));
     let page = page::render(&analysis);
-    if path == Path::new(STDOUT) {
+    if path == Path::new(output::STDOUT) {
         return output::print(&page, PRINT);
     }
     fs::write(&path, page).map_err(|error| CliError::Write { path: path.clone(), error })?;

@@ -1,8 +1,7 @@
 //! The summary for people: what limited the run in the first line, the outcome, and shares.
 
 use super::analysis::Analysis;
-use super::analysis::limits::percent;
-use crate::quantity::{count, time};
+use crate::quantity::{count, percent, time};
 use crate::table::{Align, Table};
 use std::path::Path;
 use std::time::Duration;

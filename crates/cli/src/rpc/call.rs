@@ -4,6 +4,7 @@ use super::serve::daemon_of;
 use crate::args::{RpcCallArgs, RpcListArgs};
 use crate::error::CliError;
 use crate::output::print;
+use crate::process_id::ProcessId;
 use crate::quantity::{UNKNOWN, bandwidth, milliseconds};
 use crate::status::folder;
 use crate::style::Style;
@@ -158,7 +159,25 @@ fn latest() -> Result<PathBuf, CliError> {
     found.ok_or(CliError::NoRegistry)
 }
 
-/// Whether a process with this id exists that this user may signal.
-fn is_there(process: i32) -> bool {
-    Pid::from_raw(process).is_some_and(|pid| test_kill_process(pid).is_ok())
+/// Whether a daemon runs. Where the system does not say when processes began, any process with its
+/// number that this user may signal counts as the daemon.
+fn is_there(daemon: ProcessId) -> bool {
+    if ProcessId::of(daemon.pid).is_some() {
+        return daemon.is_running();
+    }
+    let pid = i32::try_from(daemon.pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn another_process_with_the_number_of_a_daemon_is_not_the_daemon() {
+        let own = ProcessId::of(std::process::id()).unwrap();
+        assert!(is_there(own));
+        assert!(!is_there(ProcessId { began: own.began + 1, ..own }));
+    }
 }

@@ -4,7 +4,8 @@ use super::toolbox::Toolbox;
 use crate::args::RpcServeArgs;
 use crate::error::CliError;
 use crate::output::print;
-use crate::signals::not_ignored;
+use crate::process_id::ProcessId;
+use crate::signals::{exit_code, not_ignored};
 use crate::status::folder;
 use gridspan::variables::cores;
 use gridspan_rpc::group::Room;
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &RpcServeArgs) -> Result<ExitCode, CliError> {
             match tell.take() {
                 // The daemon may have ended.
                 Some(tell) => drop(tell.send(())),
-                None => std::process::exit(128 + signal),
+                None => std::process::exit(exit_code(signal).into()),
             }
         }
     });
@@ -66,13 +67,38 @@ fn options(args: &RpcServeArgs) -> Result<ServeOptions, CliError> {
     Ok(ServeOptions { name, pes, speed: args.speed, room, role })
 }
 
-/// Returns the process id in the name of a token file from `own_token`; `None` for other names.
-pub(super) fn daemon_of(file: &str) -> Option<i32> {
-    file.strip_prefix("registry-")?.strip_suffix(".token")?.parse().ok()
+/// Returns the process that the name of a token file names, as [`token_name`] does; `None` for
+/// other files.
+pub(super) fn daemon_of(file: &str) -> Option<ProcessId> {
+    let name = file.strip_prefix("registry-")?.strip_suffix(".token")?;
+    let (pid, began) = name.split_once('-')?;
+    Some(ProcessId { pid: pid.parse().ok()?, began: began.parse().ok()? })
+}
+
+/// The name of the token file of a daemon. Its number alone may be that of another process later.
+fn token_name(daemon: ProcessId) -> String {
+    format!("registry-{:010}-{}.token", daemon.pid, daemon.began)
 }
 
 /// Returns the path of this process's token, where other processes of the same user look for it.
 fn own_token() -> Result<PathBuf, CliError> {
     let folder = folder().map_err(CliError::system("find the folder of this user's jobs"))?;
-    Ok(folder.join(format!("registry-{:010}.token", std::process::id())))
+    let pid = std::process::id();
+    // Where the system does not say when a process began, its number must do.
+    let own = ProcessId::of(pid).unwrap_or(ProcessId { pid, began: 0 });
+    Ok(folder.join(token_name(own)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_file_names_its_daemon() {
+        let daemon = ProcessId { pid: 4711, began: 98765 };
+        assert_eq!(daemon_of(&token_name(daemon)), Some(daemon));
+        for other in ["registry-4711.token", "registry-x-1.token", "ring-4711.json"] {
+            assert_eq!(daemon_of(other), None, "{other}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! computation.
 
 use gridspan_rpc::calls::{Catalogue, Function, Functions};
+use std::time::Duration;
 
 /// The functions of `gridctl rpc serve`.
 pub(super) struct Toolbox;
@@ -17,8 +18,7 @@ const SOLVE: Function<(Matrix, Vec<f64>), Vec<f64>> =
     Function::new("solve", |(matrix, right), _| solve(matrix, right));
 const PRIMES: Function<u64, u64> = Function::new("primes", |below, _| primes(below));
 const SLEEP: Function<f64, f64> = Function::new("sleep", |seconds, _| {
-    let pause = std::time::Duration::try_from_secs_f64(seconds);
-    std::thread::sleep(pause.map_err(|error| error.to_string())?);
+    std::thread::sleep(pause(seconds)?);
     Ok(seconds)
 });
 
@@ -37,6 +37,21 @@ const PRIMES_BELOW_MAX: u64 = 1 << 28;
 
 /// Largest number of elements of a product, 128 MB: their text must fit into an answer.
 const ELEMENTS_MAX: usize = 1 << 24;
+
+/// Largest number of unknowns of a linear system, whose elements are as many as those of a product:
+/// their elimination takes 5 * 10^10 operations.
+const UNKNOWNS_MAX: usize = 1 << 12;
+
+/// Longest sleep, because it occupies a PE.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+fn pause(seconds: f64) -> Result<Duration, String> {
+    let pause = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    match pause <= SLEEP_MAX {
+        true => Ok(pause),
+        false => Err(format!("sleep for {} s at most", SLEEP_MAX.as_secs())),
+    }
+}
 
 fn same(one: usize, other: usize, what: &str) -> Result<(), String> {
     match one == other {
@@ -69,6 +84,9 @@ fn multiply(left: &Matrix, right: &Matrix) -> Result<Matrix, String> {
 /// Computations", algorithm 3.4.1).
 fn solve(mut matrix: Matrix, mut right: Vec<f64>) -> Result<Vec<f64>, String> {
     let size = matrix.len();
+    if size > UNKNOWNS_MAX {
+        return Err(format!("a system has {UNKNOWNS_MAX} unknowns at most"));
+    }
     same(size, right.len(), "rows and right-hand sides")?;
     for row in &matrix {
         same(row.len(), size, "columns and rows")?;
@@ -138,6 +156,17 @@ mod tests {
         assert_eq!(solve(matrix, vec![6.0, 8.0]), Ok(vec![2.0, 3.0]));
         assert!(solve(vec![vec![1.0, 1.0]; 2], vec![1.0, 1.0]).unwrap_err().contains("singular"));
         assert!(solve(vec![vec![1.0]], vec![1.0, 1.0]).unwrap_err().contains("do not go together"));
+    }
+
+    #[test]
+    fn what_would_occupy_a_pe_for_long_is_refused() {
+        let size = UNKNOWNS_MAX + 1;
+        let refused = solve(vec![Vec::new(); size], vec![0.0; size]);
+        assert!(refused.unwrap_err().contains("4096 unknowns at most"));
+        assert_eq!(pause(0.25), Ok(Duration::from_millis(250)));
+        for seconds in [3600.1, 1e300, -1.0, f64::NAN] {
+            assert!(pause(seconds).is_err(), "{seconds}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::args::TaskArgs;
 use crate::channel;
 use crate::error::CliError;
 use crate::node_program::NodeProgram;
+use crate::signals::exit_code;
 use gridspan_runtime::net::{EnrolmentToken, NodeKey, SecureStream};
 use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
@@ -79,7 +80,10 @@ pub(crate) fn run(args: &TaskArgs) -> Result<ExitCode, CliError> {
     }
     let (frame, code) = match (status.code(), status.signal()) {
         (Some(code), _) => (Frame::Exited(code), code),
-        (None, signal) => (Frame::Killed(signal.unwrap_or(0)), 128 + signal.unwrap_or(0)),
+        (None, signal) => {
+            let signal = signal.unwrap_or(0);
+            (Frame::Killed(signal), exit_code(signal).into())
+        }
     };
     say(&stream, &frame);
     let _ = ended.recv_timeout(CLOSE_MAX);

@@ -26,6 +26,7 @@ use crate::args::TopArgs;
 use crate::error::CliError;
 use crate::nodes::find;
 use crate::output::{print, warn};
+use crate::signals::exit_code;
 use crate::style::Style;
 pub(crate) use moment::Moment;
 use screen::End;
@@ -33,9 +34,6 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 pub(crate) use watch::observe;
 use watch::{News, Watcher};
-
-/// Exit code of a process that a signal ends, minus the number of the signal.
-const SIGNALLED: i32 = 128;
 
 /// Watches a job.
 pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, CliError> {
@@ -50,9 +48,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, CliError> {
     match screen::run(watcher)? {
         End::User => Ok(ExitCode::SUCCESS),
         End::Job(code) => print(&(ended(&job.id, code) + "\n"), "print the end of the job"),
-        End::Signal(signal) => {
-            Ok(ExitCode::from(u8::try_from(SIGNALLED + signal).unwrap_or(u8::MAX)))
-        }
+        End::Signal(signal) => Ok(ExitCode::from(exit_code(signal))),
     }
 }
 

@@ -39,8 +39,6 @@ use writer::{Counts, PacketWriter};
 
 /// The file in the folder of the recording, unless another one is named.
 const FILE: &str = "trace.perfetto-trace";
-/// Path that stands for standard output.
-const STDOUT: &str = "-";
 
 /// Writes the trace of a recording, and prints the counts of its content.
 pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode, CliError> {
@@ -49,7 +47,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode, CliError> {
     let written = write_to(&args.recording, &path);
     progress.end();
     let (recording, counts) = written?;
-    if path == Path::new(STDOUT) {
+    if path == Path::new(output::STDOUT) {
         return Ok(ExitCode::SUCCESS);
     }
     output::print(&text(&recording, counts, &path), "print what the trace has")
@@ -58,7 +56,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode, CliError> {
 /// Reads a recording, and writes its trace into a file, or to standard output.
 fn write_to(folder: &Path, path: &Path) -> Result<(Recording, Counts), CliError> {
     let recording = Recording::read(folder)?;
-    let counts = if path == Path::new(STDOUT) {
+    let counts = if path == Path::new(output::STDOUT) {
         let stdout = BufWriter::new(io::stdout().lock());
         write(&recording, stdout).map_err(CliError::system("print the trace"))?
     } else {

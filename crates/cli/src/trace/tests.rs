@@ -4,8 +4,8 @@
 use super::schema::{DebugAnnotation, EventType, TracePacket, TrackEvent, Value};
 use super::{text, write};
 use gridspan_record::{
-    Bin, Header, JobEnding, OTHER, PeRecord, RecordedEvent, RecordedHop, RecordedNode, RecordedPe,
-    Recording, SentTo, Span, SpanCause, TASK, What,
+    Bin, Header, JobEnding, OTHER, PeRecord, RebalanceTrigger, RecordedEvent, RecordedHop,
+    RecordedNode, RecordedPe, Recording, SentTo, Span, SpanCause, TASK, What,
 };
 use prost::Message;
 use std::path::Path;
@@ -282,7 +282,7 @@ fn bytes_between_sites_are_added_up_over_bins_of_different_widths() {
 fn events_of_the_job_are_instants_with_their_numbers_as_arguments() {
     let mut recording = recording();
     let balanced = What::Balanced {
-        trigger: "sync point".to_owned(),
+        trigger: RebalanceTrigger::SyncPoint,
         strategy: "greedy".to_owned(),
         moved: 12,
         bytes: 2000,

@@ -8,6 +8,7 @@ use super::location::WitnessHost;
 use super::protocol::{Answer, LINE_BYTES_MAX, Order, Question, VERB, VERSION, read_answer};
 use crate::check::{Failure, keep_end, plain};
 use crate::hosts::on_host;
+use crate::small_thread::spawn;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -26,8 +27,6 @@ const TIME_MAX: Duration = Duration::from_secs(8);
 const END_MAX: Duration = Duration::from_secs(1);
 /// Interval between checks whether `ssh` has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Stack size of the threads, which have no deep calls.
-const STACK_BYTES: usize = 256 << 10;
 
 /// A folder on another host as the witness of one job.
 #[derive(Clone, Debug)]
@@ -189,7 +188,7 @@ fn converse(mut command: Command, order: Vec<u8>, limit: Duration) -> Result<Ans
         keep_end(stderr, &of_reader);
         drop(reads);
     };
-    spawn(keep).map_err(no_ssh)?;
+    spawn("witness", keep).map_err(no_ssh)?;
     match answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
         Ok(Some(Ok(answer))) => return Ok(answer),
         Ok(Some(Err(reason))) => return Err(Silence::new(Failure::Unreadable { reason })),
@@ -213,7 +212,7 @@ fn ask(
     order: Vec<u8>,
 ) -> io::Result<Receiver<Option<Result<Answer, String>>>> {
     let (send, answers) = channel();
-    spawn(move || {
+    spawn("witness", move || {
         // If the host does not read the request, there is no answer.
         let _ = stdin.write_all(&order);
         drop(stdin);
@@ -248,11 +247,6 @@ impl Drop for Ssh {
             let _ = self.0.wait();
         }
     }
-}
-
-fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let named = thread::Builder::new().name("witness".to_owned());
-    named.stack_size(STACK_BYTES).spawn(run).map(drop)
 }
 
 #[cfg(test)]

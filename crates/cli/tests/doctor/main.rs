@@ -190,11 +190,11 @@ fn the_answer_leaves_the_job_alone() {
 }
 
 #[test]
-fn a_job_of_threads_cannot_be_asked() {
+fn a_job_of_several_nodes_in_one_process_cannot_be_asked() {
     let patient = Patient::start(&["--emulate", "2x1"], &["--wait", "60"]);
     let output = until(|| Some(patient.doctor(&[])).filter(|output| output.code != Some(2)));
     assert_eq!(output.code, Some(1), "{output:?}");
-    assert!(output.stderr.contains("only jobs whose nodes are processes take requests"));
+    assert!(output.stderr.contains("several nodes in one process take no requests"));
 }
 
 #[test]

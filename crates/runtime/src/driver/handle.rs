@@ -49,8 +49,9 @@ impl NodeHandle {
 
     /// Makes all nodes of the job send samples of their counters to this one for some time, and
     /// returns the latest sample of the job; `None` while there is none. Call it once in each
-    /// period while the job is watched. Returns `None` on nodes other than that of main, and in
-    /// jobs of one node without a network. Does not wait.
+    /// period while the job is watched. Returns `None` on nodes other than that of main. A job of
+    /// one node without a network takes its samples in these calls: after a `None`, or a sample
+    /// that is known, another call soon takes the one that is due. Does not wait.
     pub fn sample(&self, lease: TelemetryLease) -> Option<TelemetrySample> {
         let switch = self.0.upgrade()?;
         if switch.layout.node_of(MAIN_PE) != switch.node {

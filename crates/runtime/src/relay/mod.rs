@@ -137,6 +137,8 @@ impl Relay {
         out: &mut Vec<RelayCommand>,
     ) -> Option<TelemetrySample> {
         let (telemetry, mut post) = self.telemetry(now, out);
+        // A node without a network has no other thread that does this.
+        telemetry.wake(&mut post);
         telemetry.sample(lease, &mut post)
     }
 

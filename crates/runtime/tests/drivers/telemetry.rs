@@ -4,7 +4,7 @@ use crate::cell::{Cell, MEMBERS, Msg};
 use crate::{job, two_sites};
 use gridspan_runtime::driver::{NodeHandle, embedded};
 use gridspan_runtime::message::telemetry::{NodeTelemetry, TelemetryLease, TelemetrySample};
-use gridspan_runtime::{Ix1, NodeId, PeId, SiteId};
+use gridspan_runtime::{Ix1, Job, NodeId, PeId, SiteId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -30,6 +30,18 @@ impl Drop for GoesOn {
     }
 }
 
+/// A job whose actors send messages as long as it is to go on.
+fn hopping(goes_on: Arc<AtomicBool>) -> Job {
+    job().main(async move |grid| {
+        let cells = grid.create::<Cell>(Ix1::range(MEMBERS), |_| 0).await?;
+        while goes_on.load(Ordering::SeqCst) {
+            cells.member(Ix1(0)).send(Msg::Hop(250));
+            grid.quiescence().await?;
+        }
+        Ok(())
+    })
+}
+
 /// Asks for samples until one is as wanted.
 fn await_sample(
     node: &NodeHandle,
@@ -48,15 +60,7 @@ fn await_sample(
 #[test]
 fn the_node_of_main_gets_samples_of_all_nodes_while_it_asks_for_them() {
     let is_watched = Arc::new(AtomicBool::new(true));
-    let goes_on = is_watched.clone();
-    let job = job().main(async move |grid| {
-        let cells = grid.create::<Cell>(Ix1::range(MEMBERS), |_| 0).await?;
-        while goes_on.load(Ordering::SeqCst) {
-            cells.member(Ix1(0)).send(Msg::Hop(250));
-            grid.quiescence().await?;
-        }
-        Ok(())
-    });
+    let job = hopping(is_watched.clone());
     let (mut watching, goes_on) = (None, GoesOn(is_watched));
     let begun = |node: NodeHandle| {
         watching = Some(thread::spawn(move || {
@@ -107,7 +111,28 @@ fn the_node_of_main_gets_samples_of_all_nodes_while_it_asks_for_them() {
 }
 
 #[test]
-fn a_job_of_threads_without_a_network_has_no_samples() {
-    let begun = |node: NodeHandle| assert_eq!(node.sample(LEASE), None);
-    embedded::run_with(job().main(async |_| Ok(())), 2, begun).unwrap();
+fn a_job_of_one_node_is_sampled_without_a_network() {
+    let is_watched = Arc::new(AtomicBool::new(true));
+    let job = hopping(is_watched.clone());
+    let (mut watching, goes_on) = (None, GoesOn(is_watched));
+    let begun = |node: NodeHandle| {
+        watching = Some(thread::spawn(move || {
+            let _goes_on = goes_on;
+            let is_whole = |it: &TelemetrySample| it.pes.iter().all(|pe| pe.counts.handled > 0);
+            let first = await_sample(&node, is_whole);
+            let has_grown =
+                |it: &TelemetrySample| it.total().counts.handled > first.total().counts.handled;
+            let second = await_sample(&node, has_grown);
+            (first, second)
+        }));
+    };
+    embedded::run_with(job, 2, begun).unwrap();
+    let (first, second) = watching.unwrap().join().unwrap();
+
+    assert!(second.at_us > first.at_us);
+    for sample in [&first, &second] {
+        assert_eq!((sample.node_count(), sample.total().pes, sample.pes.len()), (1, 2, 2));
+        assert_eq!(sample.total().counts.actors, u64::from(MEMBERS));
+        assert!(sample.links.is_empty(), "{sample:?}");
+    }
 }

@@ -301,12 +301,14 @@ impl Supervisor {
             return;
         }
         for change in self.changes.end() {
-            let (nodes, did) = match &change.what {
-                What::Leave(nodes) => (nodes, "left"),
-                What::Join(nodes) => (nodes, "joined"),
+            let (nodes, did, failed) = match &change.what {
+                What::Leave(nodes) => (nodes, "left", None),
+                What::Join(nodes) => {
+                    let left = self.left();
+                    (nodes, "joined", nodes.iter().find(|node| !left.contains(node)))
+                }
                 What::Stop => continue,
             };
-            let failed = nodes.iter().find(|it| did == "joined" && !self.left().contains(it));
             if let Some(failed) = failed {
                 let name = &self.nodes[failed.index()].name;
                 let text = format!("{name} could not join; the output of the job says why");

@@ -5,7 +5,7 @@ use super::history::History;
 use super::places::Places;
 use super::profile::Profile;
 use crate::recorded::cut;
-use gridspan_record::{RecordedEvent, Recording, What};
+use gridspan_record::{RebalanceTrigger, RecordedEvent, Recording, What};
 use serde::Serialize;
 
 /// Maximum number of events of each kind that are listed.
@@ -15,16 +15,13 @@ const PAUSES_MAX: usize = 100_000;
 /// Minimum number of columns before and after a rebalance for an estimate of its gain.
 const COLUMNS_MIN: u64 = 4;
 
-/// Triggers that slow a job by themselves: other threads, and links.
-const OUTSIDE: [&str; 2] = ["foreign load", "link"];
-
 /// A rebalance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Rebalance {
     /// When it was decided.
     pub(crate) at_ns: u64,
     /// Why.
-    pub(crate) trigger: String,
+    pub(crate) trigger: RebalanceTrigger,
     pub(crate) strategy: String,
     /// Actors moved.
     pub(crate) moved: u64,
@@ -47,7 +44,9 @@ impl Rebalance {
     /// The realised gain; without one the observed gain, unless the trigger of the rebalance also
     /// changed the work per second.
     pub(crate) fn gain(&self) -> Option<f64> {
-        let is_outside = OUTSIDE.iter().any(|reason| self.trigger.contains(reason));
+        // Other threads, and links, slow a job by themselves.
+        let is_outside =
+            matches!(self.trigger, RebalanceTrigger::ForeignLoad | RebalanceTrigger::Link);
         self.realised_gain.or(self.observed_gain.filter(|_| !is_outside))
     }
 }
@@ -248,7 +247,7 @@ impl Events {
 
 /// Whether an event is a rebalance at a sync point, for which actors waited.
 fn is_sync_point(what: &What) -> bool {
-    matches!(what, What::Balanced { trigger, .. } if trigger.contains("sync"))
+    matches!(what, What::Balanced { trigger: RebalanceTrigger::SyncPoint, .. })
 }
 
 /// Returns the time in which the job stood still for an event.
@@ -322,7 +321,7 @@ mod tests {
 
     fn balanced(moved: u64, actual_gain: Option<f64>) -> What {
         What::Balanced {
-            trigger: "sync-point".to_owned(),
+            trigger: RebalanceTrigger::SyncPoint,
             strategy: "random".to_owned(),
             moved,
             bytes: 100,
@@ -352,9 +351,14 @@ mod tests {
 
         let events = events(&recording);
 
-        let outside =
-            Rebalance { trigger: "foreign load".to_owned(), ..events.rebalances[0].clone() };
-        assert_eq!(outside.gain(), None);
+        for trigger in [RebalanceTrigger::ForeignLoad, RebalanceTrigger::Link] {
+            let outside = Rebalance { trigger, ..events.rebalances[0].clone() };
+            assert_eq!(outside.gain(), None);
+        }
+        // Words that contain those of another trigger.
+        let other = RebalanceTrigger::Other("asynchronous links".to_owned());
+        let inside = Rebalance { trigger: other, ..events.rebalances[0].clone() };
+        assert_eq!(inside.gain(), Some(-1.0));
         assert_eq!((events.rebalances.len(), events.marks.len()), (2, 2));
         let [first, second] = &events.rebalances[..] else { panic!("{events:?}") };
         assert_eq!((first.until_ns, first.observed_gain), (38 * MS, Some(-1.0)));

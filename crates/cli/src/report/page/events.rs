@@ -30,7 +30,7 @@ pub(crate) fn rebalances(analysis: &Analysis) -> Option<Panel> {
     for rebalance in &events.rebalances {
         table.row(vec![
             Cell::time(rebalance.at_ns),
-            Cell::text(&rebalance.trigger),
+            Cell::text(&rebalance.trigger.to_string()),
             Cell::text(&rebalance.strategy),
             Cell::count(rebalance.moved),
             Cell::bytes(rebalance.bytes),

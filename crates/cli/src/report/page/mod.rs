@@ -70,7 +70,9 @@ pub(crate) fn render(analysis: &Analysis) -> String {
 mod tests {
     use super::*;
     use crate::report::analysis::fixtures::{MS, complete, from, recording, span};
-    use gridspan_record::{JobEnding, RecordedEvent, RecordedHop, Recording, SentTo, Span, What};
+    use gridspan_record::{
+        JobEnding, RebalanceTrigger, RecordedEvent, RecordedHop, Recording, SentTo, Span, What,
+    };
 
     fn page(recording: &Recording) -> String {
         render(&Analysis::of(recording))
@@ -84,7 +86,7 @@ mod tests {
         complete(&mut recording, 50);
         recording.pes[0].bins[20].sent = vec![SentTo { site: 1, messages: 1, bytes: 100 }];
         let balanced = What::Balanced {
-            trigger: "request".to_owned(),
+            trigger: RebalanceTrigger::Request,
             strategy: "refine".to_owned(),
             moved: 4,
             bytes: 99,

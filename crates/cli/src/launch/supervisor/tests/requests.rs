@@ -108,3 +108,23 @@ fn requests_that_wait_for_the_end_are_known_then() {
     ends(&mut supervisor, B, Exit::Code(0), seconds(2));
     assert_eq!((supervisor.outcome(), supervisor.waiting_for_end()), (Some(DONE), &[4][..]));
 }
+
+#[test]
+fn a_single_process_is_asked_at_once_and_its_node_cannot_leave() {
+    let mut supervisor = Supervisor::new(vec!["local/0".to_owned()], false, Time(0));
+    let lease = TelemetryLease { period_ms: 1000, focus: None };
+    let nodes = std::collections::BTreeSet::from([A]);
+    let leave = Request::Drain { nodes, deadline: None };
+    for (id, request) in (1..).zip([Request::Diagnose, Request::Sample(lease), leave]) {
+        supervisor.handle(Event::Requested { id, request }, seconds(1));
+    }
+
+    let told = commands(&mut supervisor);
+
+    let [diagnose, sample, Command::Answer(3, Answer::Refused(reason))] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(*diagnose, Command::Diagnose(A, 1));
+    assert_eq!(*sample, Command::Sample(A, SampleOrder { number: 1, lease }));
+    assert!(reason.contains("all nodes of this job are one process"), "{reason}");
+}

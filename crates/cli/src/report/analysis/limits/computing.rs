@@ -12,14 +12,12 @@
 
 use super::evidence::Evidence;
 use super::imbalance;
-use super::limit::{Limit, LimitKind, named, percent};
-use crate::quantity::count;
+use super::limit::{Limit, LimitKind, SHARE_MIN, named};
+use crate::quantity::{count, percent};
 use crate::report::analysis::awaited::Awaited;
 use crate::report::analysis::profile::PeProfile;
 use std::collections::BTreeMap;
 
-/// Minimum share of the time of all PEs for a limit.
-const SHARE_MIN: f64 = 0.02;
 /// Minimum share of tasks in the time of handlers of a job of tasks.
 const TASKS_MIN: f64 = 0.5;
 /// Maximum number of PEs that compute at the same time in a chain. Two parallel chains have two.

@@ -1,14 +1,12 @@
 //! Limits in the control of the job: main, pauses, and plans that made it slower.
 
 use super::evidence::Evidence;
-use super::limit::{Limit, LimitKind, percent};
-use crate::quantity::{count, time};
+use super::limit::{Limit, LimitKind, SHARE_MIN};
+use crate::quantity::{count, percent, time};
 use crate::report::analysis::awaited::Awaited;
 use crate::report::analysis::events::Rebalance;
 use std::time::Duration;
 
-/// Minimum share of the time of all PEs for a limit.
-const SHARE_MIN: f64 = 0.02;
 /// Minimum loss of a bad plan, as a part of the step time: twice the gain below which plans count
 /// as noise.
 const LOSS_MIN: f64 = 0.02;

@@ -1,7 +1,8 @@
 //! Limits in the distribution of work: hot actors, floods of messages, uneven PEs and sites.
 
 use super::evidence::Evidence;
-use super::limit::{Limit, LimitKind, named, percent};
+use super::limit::{Limit, LimitKind, SHARE_MIN, named};
+use crate::quantity::percent;
 use crate::report::analysis::kinds::Pace;
 use std::collections::BTreeMap;
 
@@ -30,8 +31,6 @@ const ACTOR_LOAD_MIN: f64 = 1.2;
 /// Minimum part of the unevenness of PEs that the means of sites explain, if sites are uneven. With
 /// a random placement PEs differ inside sites, too, and the means explain less than half.
 const SITE_PART_MIN: f64 = 0.6;
-/// Minimum unexplained share for a limit.
-const SHARE_MIN: f64 = 0.02;
 /// Number of parts of the run for which the unevenness is computed.
 const PARTS: usize = 32;
 /// Minimum work of the busiest PE in such a part, over the mean, if the load moves.

@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+/// Minimum share of the time of all PEs for a limit.
+pub(super) const SHARE_MIN: f64 = 0.02;
+
 /// The kinds of limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -186,11 +189,6 @@ pub(crate) fn named(places: &[(String, f64)]) -> String {
         Some((last, others)) => format!("{} and {last}", others.join(", ")),
         None => String::new(),
     }
-}
-
-/// Formats a share, such as `47 %`.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 #[cfg(test)]

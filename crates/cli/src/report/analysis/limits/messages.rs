@@ -1,14 +1,12 @@
 //! Limits in links, and in the cost of messages.
 
 use super::evidence::Evidence;
-use super::limit::{Limit, LimitKind, named, percent};
-use crate::quantity::{bytes, time};
+use super::limit::{Limit, LimitKind, SHARE_MIN, named};
+use crate::quantity::{bytes, percent, time};
 use crate::report::analysis::awaited::Awaited;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Minimum share of the time of all PEs for a limit.
-const SHARE_MIN: f64 = 0.02;
 /// Minimum share of the cost of messages, besides their handlers, in the work of PEs. Then at most
 /// a fifth of the run could be saved.
 const OVERHEAD_MIN: f64 = 0.2;

@@ -24,8 +24,9 @@ mod programs;
 mod tests;
 
 pub(crate) use evidence::Evidence;
-pub(crate) use limit::{Limit, LimitKind, percent};
+pub(crate) use limit::{Limit, LimitKind};
 
+use crate::quantity::percent;
 use control::BadPlan;
 use serde::Serialize;
 

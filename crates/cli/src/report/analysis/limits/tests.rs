@@ -3,7 +3,9 @@
 use super::{Diagnosis, Limit, LimitKind, Verdict};
 use crate::report::analysis::Analysis;
 use crate::report::analysis::fixtures::{MS, busy_bin, complete, from, from_main, recording, span};
-use gridspan_record::{Bin, RecordedEvent, Recording, SentTo, Span, TASK, TypeTotal, What};
+use gridspan_record::{
+    Bin, RebalanceTrigger, RecordedEvent, Recording, SentTo, Span, TASK, TypeTotal, What,
+};
 
 /// What each PE does in a step: the times in ms that its actors compute, one after the other.
 pub(super) type Works<'a> = [&'a [u64]];
@@ -269,7 +271,7 @@ fn a_plan_that_made_steps_longer_comes_before_its_effects() {
         (end, by) = add_step(&mut recording, end, by, &works);
     }
     let what = What::Balanced {
-        trigger: "request".to_owned(),
+        trigger: RebalanceTrigger::Request,
         strategy: "random".to_owned(),
         moved: 1,
         bytes: 100,

@@ -57,6 +57,16 @@ fn random_jobs_keep_all_promises_under_random_faults() {
 }
 
 #[test]
+#[ignore = "takes minutes: .ci/campaign runs it beside the suites"]
+fn a_hundred_longer_seeds_keep_all_promises() {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let report = Campaign { threads, ..Campaign::new(0..100) }.run();
+
+    println!("{report}");
+    assert_eq!(report.failure, None);
+}
+
+#[test]
 fn every_planted_bug_is_listed_by_the_program() {
     let help = include_str!("../examples/campaign.rs");
     for (name, planted) in Planted::NAMES {

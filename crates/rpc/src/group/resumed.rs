@@ -95,8 +95,10 @@ impl<C: Catalogue> Mapper<Services<C>> {
     /// # Errors
     ///
     /// [`RpcError::Other`] if the group is not of these services, had ended by then, or was resumed
-    /// before, and, from [`run`](CallGroup::run) and [`get`](CallGroup::get), too, once `body` has
-    /// made other values or calls than up to the progress point; [`RpcError::Grid`] if the job is ending; otherwise those of [`map`](Self::map).
+    /// before. Also if `body` makes other functions' calls, other arguments or values of other
+    /// lengths than before the progress point: then [`run`](CallGroup::run) and
+    /// [`get`](CallGroup::get) fail, too. [`RpcError::Grid`] if the job is ending; otherwise those
+    /// of [`map`](Self::map).
     pub async fn resume<R>(
         &self,
         reference: &GroupRef,

@@ -79,8 +79,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// or the encoding of a PE, take.
 const STEP_MAX: Duration = Duration::from_secs(300);
 /// Maximum number of times that [`STEP_MAX`] is doubled: once for each checkpoint given up since
-/// the last one that was made, or stored, in time. So a job whose handlers take up to 80 minutes makes
-/// checkpoints, too, and so does one with a store that takes as long for a part.
+/// the last one that was made, or stored, in time. So a job whose handlers take up to 80 minutes
+/// makes checkpoints, too, and so does one with a store that takes as long for a part.
 const DOUBLINGS_MAX: u32 = 4;
 /// Largest manifest: it travels in one packet, and to the launcher in one line.
 const MANIFEST_BYTES_MAX: usize = 6 << 20;

@@ -91,8 +91,8 @@ impl Writer {
         Ok(Self { run: Arc::default(), waiting, wake: Arc::new(Mutex::new(wake)) })
     }
 
-    /// Begins a run of the job. `writes_manifests`: this node stores the manifests. Parts of the run
-    /// before are of no use any more, and those of this one must not wait for them.
+    /// Begins a run of the job. `writes_manifests`: this node stores the manifests. Parts of the
+    /// run before are of no use any more, and those of this one must not wait for them.
     pub(super) fn begin(&self, writes_manifests: bool, run: u64) {
         *locked(&self.run) = (writes_manifests, run);
         locked(&self.waiting).retain(|order| !order.is_before((run, 0)));

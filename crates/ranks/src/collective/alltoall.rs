@@ -153,15 +153,19 @@ impl Operation {
             opened[me] = Some(open(me as u32, content)?);
         }
         if !order.held.is_empty() {
+            let mut found = Vec::with_capacity(order.near.len());
             for from in &order.near {
-                let content = self.only(self.take(*from).await?)?;
-                opened[*from as usize] = Some(open(*from, content)?);
+                found.push((*from, self.take(*from).await));
             }
             for receivers in &order.held {
                 self.post_blocks(&mut contents, receivers);
                 // So that the ranks of the site, which come here at about the same time, send to
                 // the same receivers in turn.
                 go_on(&self.comm.local).await;
+            }
+            // A block that this rank cannot read is no reason for others to wait for ever.
+            for (from, parts) in found {
+                opened[from as usize] = Some(open(from, self.only(parts?)?)?);
             }
         }
         for from in (0..me).rev().chain((me + 1..size).rev()) {

@@ -11,10 +11,10 @@
 //! other. So two messages of one head to another are taken in the order in which they were sent.
 //!
 //! **Failure.** If the vectors of ranks differ in length, some may take the tree or rounds in place
-//! of this way. One of them fails, so that the job does not wait for ever: the head of each PE gets the
-//! vectors of its ranks in both ways, each head that takes this way sends something to all others
-//! of its site at once, and the first heads of two sites get something from each other. The keys
-//! of these parts say how long the whole vector is; see [`super::keys`].
+//! of this way. One of them fails, so that the job does not wait for ever: the head of each PE gets
+//! the vectors of its ranks in all ways, each head that takes this way sends something to all
+//! others of its site at once, and the first heads of two sites get something from each other. The
+//! keys of these parts say how long the whole vector is; see [`super::keys`].
 
 use super::collected::{Collected, Partial};
 use super::keys;

@@ -61,6 +61,39 @@ fn all_ranks_of_a_site_of_any_size_get_the_results_in_the_order_of_the_ranks() {
 }
 
 #[test]
+fn a_part_of_the_ranks_gets_its_results_without_the_other_pes() {
+    // The heads of some PEs are not in the part, and some PEs have no rank of it.
+    for (grid, ranks) in [("1x5", 5), ("1x3x2", 10)] {
+        let function = async |world: Comm| {
+            let is_in = !matches!(world.rank() % 5, 1 | 3);
+            match world.split(is_in.then_some(0), 0).await? {
+                Some(part) => results_for_all(part).await,
+                None => Ok([true; 5]),
+            }
+        };
+        let job = run_then(ranks, function, move |right| {
+            assert!(right.iter().all(|right| *right == [true; 5]), "{grid}: {right:?}");
+            Ok(())
+        });
+        simulate(job, grid).unwrap();
+    }
+}
+
+#[test]
+fn the_ranks_of_each_of_several_sites_get_their_results() {
+    let function = async |world: Comm| {
+        let site = world.split_by_site().await?;
+        let here = results_for_all(site).await?;
+        Ok([here, results_for_all(world).await?])
+    };
+    let job = run_then(14, function, |right| {
+        assert!(right.iter().all(|right| *right == [[true; 5]; 2]), "{right:?}");
+        Ok(())
+    });
+    simulate(job, "2x3x2,wan=5ms").unwrap();
+}
+
+#[test]
 fn no_rank_of_a_site_leaves_a_barrier_before_the_last_one_comes() {
     const LATE: Duration = Duration::from_millis(5);
     for nodes in [2_u32, 3, 5, 8] {

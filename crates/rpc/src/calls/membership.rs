@@ -85,6 +85,13 @@ impl Membership {
         forgotten
     }
 
+    /// The record for a checkpoint of this run. A main that begins again may pass on a reference
+    /// that it has not used: then servers have counted one restoration more than the record.
+    pub(super) fn for_checkpoint(&self) -> Self {
+        let missed = u32::from(!self.is_present);
+        Self { restorations: self.restorations.wrapping_add(missed), ..self.clone() }
+    }
+
     /// The number before the first attempt of an order.
     pub(super) fn first_attempt(&self) -> u32 {
         attempts_after(self.restorations)
@@ -349,6 +356,19 @@ mod tests {
         assert_eq!(membership.restore(), [Vec::<u32>::new(), Vec::new()]);
         assert_eq!(membership.first_attempt(), ATTEMPTS);
         assert_eq!((membership.client(), membership.begin()), (3, 3));
+    }
+
+    #[test]
+    fn a_record_that_main_passes_on_unused_counts_the_restoration() {
+        let first = Membership::new(4).for_checkpoint();
+        let passed_on = stored(&first).for_checkpoint();
+
+        let mut restored = stored(&passed_on);
+        restored.restore();
+
+        // Servers have counted both.
+        assert_eq!(restored.first_attempt(), attempts_after(2));
+        assert_eq!(restored.for_checkpoint().first_attempt(), attempts_after(2));
     }
 
     #[test]

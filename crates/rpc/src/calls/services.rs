@@ -194,7 +194,7 @@ struct StoredServices<C: Catalogue> {
 impl<C: Catalogue> Serialize for ServicesRef<C> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Self { registries, servers, session_managers, .. } = *self;
-        let membership = locked(&self.membership).clone();
+        let membership = locked(&self.membership).for_checkpoint();
         StoredServices { registries, servers, session_managers, membership }.serialize(to)
     }
 }

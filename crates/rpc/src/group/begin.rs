@@ -85,6 +85,7 @@ impl<S: Execute> Mapper<S> {
         let group = CallGroup { mapper: self, heuristic, number, draft, locks, along };
         let given = body(&group).await;
         if given.is_ok() {
+            group.draft.borrow().sequence.check_end()?;
             group.run().await?;
         }
         given
@@ -105,6 +106,7 @@ impl<S: Execute> CallGroup<'_, S> {
         if lazy.token.0 != self.number {
             return Err(RpcError::Other { reason: "the data belongs to another group".to_owned() });
         }
+        self.draft.borrow().sequence.check()?;
         let data = lazy.token.1;
         if let Err(error) = self.run_for(Some(data)).await {
             let failure = self.draft.borrow().known.get(&data).map(|known| known.failure.clone());

@@ -277,7 +277,9 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         let nowhere = || "the client no longer has it".to_owned();
         let held: Held = self.window.block(data).ok_or_else(nowhere);
         let routes = self.routes(data, Endpoint::Client, to);
-        for piece in pieces(self.window.key(data), 0, &held) {
+        // Late pieces from before a restoration may have another encoding of the value.
+        let attempt = self.services.first_attempt();
+        for piece in pieces(self.window.key(data), attempt, &held) {
             for Route { to, then } in &routes {
                 let piece = Piece { then: then.clone(), ..piece.clone() };
                 let message = ServerMessage::Group(GroupMessage::Data(piece));

@@ -8,6 +8,7 @@ use super::observed_speed::ObservedSpeed;
 use super::order::DataKey;
 use super::parts::{Arguments, Parts};
 use super::ranges::Ranges;
+use super::sequence::Sequence;
 use super::server_pool::{AssumedLinks, Encoded, ServerPool};
 use crate::block::{DATA_SEGMENT_BYTES, EncodedBlock};
 use crate::calls::{Catalogue, Function, RpcError, ServerCard, Services};
@@ -17,6 +18,7 @@ use gridspan_workflow::heuristics::Heuristic;
 use gridspan_workflow::stragglers::StragglerPolicy;
 use serde::Serialize;
 use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -128,6 +130,10 @@ pub(super) struct Draft {
     pub(super) touched: BTreeSet<u32>,
     /// Results that the program has fetched, as far as they are small.
     pub(super) fetched: BTreeMap<u32, EncodedBlock>,
+    /// Bytes that these take in what main remembers.
+    fetched_bytes: usize,
+    /// The values and calls that the group has made.
+    pub(super) sequence: Sequence,
     /// Whether the group goes on after a restoration.
     pub(super) is_resumed: bool,
     /// Data that servers dropped before the restoration, after its calls were executed.
@@ -138,10 +144,18 @@ pub(super) struct Draft {
 
 /// Bytes of fetched results that a group remembers: a part of what main may remember.
 const FETCHED_BYTES_MAX: usize = 1 << 20;
+/// Bytes that the number and the lengths of a result take there, at most.
+const FETCHED_HEAD_BYTES: usize = 16;
+
+/// Bytes that a fetched result takes in what main remembers.
+fn remembered_bytes(block: &EncodedBlock) -> usize {
+    block.len() + FETCHED_HEAD_BYTES
+}
 
 impl Draft {
-    /// The draft of a group that goes on after a restoration, with the results that main has.
-    pub(super) fn resumed(fetched: &BTreeMap<u32, EncodedBlock>) -> Self {
+    /// The draft of a group that goes on after a restoration, with the results that main has. The
+    /// group has to make this sequence of values and calls again.
+    pub(super) fn resumed(fetched: &BTreeMap<u32, EncodedBlock>, sequence: Sequence) -> Self {
         let known = fetched.iter().map(|(&data, block)| {
             (data, Known { bytes: block.len() as u64, at_client: true, ..Known::default() })
         });
@@ -149,6 +163,8 @@ impl Draft {
             known: known.collect(),
             values: fetched.clone(),
             fetched: fetched.clone(),
+            fetched_bytes: fetched.values().map(remembered_bytes).sum(),
+            sequence,
             is_resumed: true,
             ..Self::default()
         }
@@ -156,9 +172,12 @@ impl Draft {
 
     /// Remembers a result that the program has fetched, if it is small enough.
     pub(super) fn remember(&mut self, data: u32, block: &EncodedBlock) {
-        let bytes: usize = self.fetched.values().map(EncodedBlock::len).sum();
-        if bytes + block.len() <= FETCHED_BYTES_MAX {
-            self.fetched.entry(data).or_insert_with(|| block.clone());
+        let bytes = self.fetched_bytes + remembered_bytes(block);
+        if bytes <= FETCHED_BYTES_MAX
+            && let Entry::Vacant(place) = self.fetched.entry(data)
+        {
+            place.insert(block.clone());
+            self.fetched_bytes = bytes;
         }
     }
 }
@@ -238,6 +257,7 @@ impl<S: ServerPool> CallGroup<'_, S> {
         let block = block.map_err(|reason| RpcError::RpcRefused { reason })?;
         let token = self.token();
         let mut draft = self.draft.borrow_mut();
+        draft.sequence.note_value(block.len());
         // After a restoration, servers may have it already.
         let known = draft.known.entry(token.1).or_default();
         (known.bytes, known.at_client) = (block.len() as u64, true);
@@ -268,7 +288,9 @@ impl<S: ServerPool> CallGroup<'_, S> {
         let (signature, volumes) = (function.signature(), function.volumes());
         let function = function.name();
         let call = Gathered { function, signature, inputs, outputs, work_s, volumes };
-        self.draft.borrow_mut().calls.push(call);
+        let mut draft = self.draft.borrow_mut();
+        draft.sequence.note_call(call.function, &call.inputs, call.outputs.len());
+        draft.calls.push(call);
         results
     }
 

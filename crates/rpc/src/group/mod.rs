@@ -3,7 +3,7 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `resumed`, `repeated` | groups that go on after a restoration, and the calls executed again |
+//! | `resumed`, `repeated`, `sequence` | groups that go on after a restoration: the calls executed again, and the check that they are the same |
 //! | `map`, `begin`, `windows` | the API for `main`: [`CallGroup`] gathers calls and executes them as windows |
 //! | `server_pool` | the interface to servers of any kind; `in_job`: those of a job |
 //! | `lazy`, `parts` | results that do not exist yet, and functions of several arguments |
@@ -97,6 +97,7 @@ pub(crate) mod ranges;
 mod repeated;
 mod resumed;
 mod routes;
+mod sequence;
 mod server_pool;
 pub(crate) mod store;
 mod trees;

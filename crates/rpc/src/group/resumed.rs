@@ -6,13 +6,14 @@
 //!
 //! **Restoration.** Main asks all servers which data they have, and which they have dropped, and
 //! gathers the calls of the group again from the beginning. Data is numbered in the order in which
-//! it is named, so the same program names the same data. Calls whose results are there are not
-//! executed again; see `repeated`.
+//! it is named, so the same program names the same data; `sequence` checks that. Calls whose
+//! results are there are not executed again; see `repeated`.
 
 use super::begin::Begun;
 use super::in_job::group_data;
 use super::map::{CallGroup, Draft, Mapper};
 use super::order::GroupData;
+use super::sequence::{Made, Sequence};
 use crate::block::EncodedBlock;
 use crate::calls::{Catalogue, RpcError, Services};
 use gridspan_workflow::heuristics::Heuristic;
@@ -69,6 +70,7 @@ use std::collections::BTreeMap;
 pub struct GroupRef {
     number: u32,
     fetched: BTreeMap<u32, EncodedBlock>,
+    made: Made,
 }
 
 impl<C: Catalogue> CallGroup<'_, Services<C>> {
@@ -78,7 +80,9 @@ impl<C: Catalogue> CallGroup<'_, Services<C>> {
     /// also be reached while a window is executed, in another future.
     pub fn reference(&self) -> GroupRef {
         self.mapper.services.remember_group(self.number);
-        GroupRef { number: self.number, fetched: self.draft.borrow().fetched.clone() }
+        let draft = self.draft.borrow();
+        let (fetched, made) = (draft.fetched.clone(), draft.sequence.made());
+        GroupRef { number: self.number, fetched, made }
     }
 }
 
@@ -91,7 +95,10 @@ impl<C: Catalogue> Mapper<Services<C>> {
     /// # Errors
     ///
     /// [`RpcError::Other`] if the group is not of these services, had ended by then, or was resumed
-    /// before; [`RpcError::Grid`] if the job is ending; otherwise those of [`map`](Self::map).
+    /// before. Also if `body` makes other functions' calls, other arguments or values of other
+    /// lengths than before the progress point: then [`run`](CallGroup::run) and
+    /// [`get`](CallGroup::get) fail, too. [`RpcError::Grid`] if the job is ending; otherwise those
+    /// of [`map`](Self::map).
     pub async fn resume<R>(
         &self,
         reference: &GroupRef,
@@ -106,7 +113,7 @@ impl<C: Catalogue> Mapper<Services<C>> {
             );
             return Err(RpcError::Other { reason });
         }
-        let mut draft = Draft::resumed(&reference.fetched);
+        let mut draft = Draft::resumed(&reference.fetched, Sequence::again(reference.made));
         for (server, GroupData { held, dropped }) in group_data(&self.services, number).await? {
             draft.touched.insert(server);
             draft.dropped.merge(&dropped);
@@ -117,5 +124,27 @@ impl<C: Catalogue> Mapper<Services<C>> {
             }
         }
         self.run_group(Begun { number, draft, heuristic, along: None }, body).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_remembers_at_most_a_mebibyte_of_results_also_of_empty_ones() {
+        let (mut draft, empty) = (Draft::default(), EncodedBlock::of(Vec::new()));
+        for data in 0..70_000 {
+            draft.remember(data, &empty);
+            // Results that are fetched again count once.
+            draft.remember(data / 2, &empty);
+        }
+
+        assert_eq!(draft.fetched.len(), (1 << 20) / 16);
+        let bytes = postcard::to_stdvec(&draft.fetched).unwrap().len();
+        assert!(bytes <= 1 << 20, "{bytes} bytes");
+        let mut again = Draft::resumed(&draft.fetched, Sequence::default());
+        again.remember(100_000, &empty);
+        assert_eq!(again.fetched, draft.fetched);
     }
 }

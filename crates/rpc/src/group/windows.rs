@@ -70,6 +70,7 @@ impl<S: Execute> CallGroup<'_, S> {
     /// [`TaskGraph`], or if servers with arguments are not listed for an hour. The errors of
     /// [`ServerPool::cards`] and [`ServerPool::platform`] if the servers are not known.
     pub async fn run(&self) -> Result<(), RpcError> {
+        self.draft.borrow().sequence.check()?;
         self.run_for(None).await
     }
 
@@ -121,19 +122,24 @@ impl<S: Execute> CallGroup<'_, S> {
     }
 
     /// Makes servers accept data again that they have dropped: results that are made again, and
-    /// values of the client for these.
+    /// values of the client for these. Data of servers that were lost is not expected back.
     async fn take_back(&self, data: &[u32]) -> Result<(), RpcError> {
+        let services = &self.mapper.services;
         let (dropped, servers) = {
-            let mut draft = self.draft.borrow_mut();
-            let is_dropped = |data: &u32| draft.dropped.contains(*data);
-            let dropped: Ranges = data.iter().copied().filter(is_dropped).collect();
-            data.iter().for_each(|&number| draft.dropped.remove(number));
-            (dropped, draft.touched.clone())
+            let draft = self.draft.borrow();
+            let dropped = data.iter().copied().filter(|data| draft.dropped.contains(*data));
+            let touched = draft.touched.iter().copied();
+            let standing = touched.filter(|server| services.standing(*server).is_some());
+            (dropped.collect::<Ranges>(), standing.collect::<BTreeSet<u32>>())
         };
-        match dropped.is_empty() {
-            true => Ok(()),
-            false => self.mapper.services.take_back(self.number, &Freed(dropped), &servers).await,
+        if dropped.is_empty() {
+            return Ok(());
         }
+        services.take_back(self.number, &Freed(dropped), &servers).await?;
+        // If this future was dropped before, the next window asks again.
+        let mut draft = self.draft.borrow_mut();
+        data.iter().for_each(|&number| draft.dropped.remove(number));
+        Ok(())
     }
 
     /// Whether to search for dropped handles although no window was executed. With few handles the

@@ -577,3 +577,47 @@ fn servers_drop_the_data_of_a_group_that_main_does_not_remember() {
 
     assert_eq!(*notes.lock().unwrap(), Some(0));
 }
+
+/// The error of a group that main resumes with another value.
+type OtherNotes = Arc<Mutex<Option<String>>>;
+
+async fn make_others(grid: &Grid, notes: &OtherNotes) -> Result<(), RpcError> {
+    let (services, before) = match grid.restored::<(ServicesRef<Numbers>, GroupRef)>().await? {
+        Some((services, group)) => (Services::restored(grid, &services), Some(group)),
+        None => (Services::on_all_pes(grid).await?, None),
+    };
+    let is_again = before.is_some();
+    let calls = async |group: &CallGroup<'_, Services<Numbers>>| {
+        if is_again {
+            group.value(&0_u64)?;
+        }
+        let (numbers,) = group.call(&FILL, (group.value(&7_u64)?,));
+        let (sum,) = group.call(&SUM, (numbers,));
+        let sum = group.get(&sum).await?;
+        grid.progress(&(services.reference(), group.reference())).await?;
+        grid.sleep(Duration::from_secs(60)).await?;
+        Ok::<_, RpcError>(sum)
+    };
+    let mapper = Mapper::new(&services);
+    let Some(before) = before else {
+        return mapper.map(&HeftC::default(), calls).await.map(|_| ());
+    };
+    let resumed = mapper.resume(&before, &HeftC::default(), calls).await;
+    *notes.lock().unwrap() = resumed.err().map(|error| error.to_string());
+    Ok(())
+}
+
+#[test]
+fn a_resumed_group_that_makes_other_values_gets_an_error_in_place_of_other_results() {
+    let notes = OtherNotes::default();
+    let job = || {
+        let notes = notes.clone();
+        let main = async move |grid: Grid| make_others(&grid, &notes).await.map_err(JobError::from);
+        with_rpc::<Numbers>(Job::new("others")).restartable_main(main).checkpoints(every_point())
+    };
+    let (image, _) = halted(job(), 1, Time(5_000_000_000));
+    restart(job(), 1, "1x1x3", image);
+
+    let error = notes.lock().unwrap().clone().expect("it is noticed");
+    assert!(error.contains("has made other values or calls"), "{error}");
+}

@@ -79,8 +79,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// or the encoding of a PE, take.
 const STEP_MAX: Duration = Duration::from_secs(300);
 /// Maximum number of times that [`STEP_MAX`] is doubled: once for each checkpoint given up since
-/// the last complete or stored one. So a job whose handlers take up to 80 minutes makes
-/// checkpoints, too, and so does one with a store that takes as long for a part.
+/// the last one that was made, or stored, in time. So a job whose handlers take up to 80 minutes
+/// makes checkpoints, too, and so does one with a store that takes as long for a part.
 const DOUBLINGS_MAX: u32 = 4;
 /// Largest manifest: it travels in one packet, and to the launcher in one line.
 const MANIFEST_BYTES_MAX: usize = 6 << 20;
@@ -414,6 +414,7 @@ impl Coordinator {
             stopped: Duration::ZERO,
             since: self.now,
             heard: self.now,
+            silence: Duration::ZERO,
         });
         let encode = || CheckpointMessage::Encode { checkpoint, leaving: leaving.clone() };
         self.post_checkpoint_to_all(encode);
@@ -522,6 +523,9 @@ impl Coordinator {
         if keeping.number != checkpoint || !keeping.missing.remove(&part) {
             return;
         }
+        if keeping.manifest.is_some() {
+            keeping.silence = keeping.silence.max(self.now.since(keeping.heard));
+        }
         keeping.heard = self.now;
         self.complete_checkpoint();
     }
@@ -530,7 +534,9 @@ impl Coordinator {
     fn complete_checkpoint(&mut self) {
         let is_kept = |it: &mut Keeping| it.missing.is_empty() && it.manifest.is_some();
         let Some(keeping) = self.checkpoints.keeping.take_if(is_kept) else { return };
-        self.checkpoints.unstored = 0;
+        if keeping.silence < STEP_MAX {
+            self.checkpoints.unstored = 0;
+        }
         let Keeping { number, bytes, stopped, .. } = keeping;
         let stored = self.now.since(keeping.since);
         let report = CheckpointReport { at: self.now, number, bytes, stopped, stored };

@@ -34,8 +34,9 @@ pub(crate) struct Checkpoints {
     /// Number of checkpoints given up for taking too long since the last complete one, up to the
     /// number that counts.
     pub(crate) given_up: u32,
-    /// Number of checkpoints whose parts were not stored in time since the last complete one, up to
-    /// the number that counts.
+    /// Number of checkpoints whose parts were not stored in time, up to the number that counts. It
+    /// begins anew once the parts of one are stored without more time than usual: a store that is
+    /// always slow would otherwise make the job give up most of its checkpoints.
     pub(crate) unstored: u32,
     /// Whether late PEs may end replicas that [`Making::replicas`] does not count.
     #[serde(skip)]
@@ -130,6 +131,8 @@ pub(crate) struct Keeping {
     pub(crate) since: Time,
     /// When all parts were encoded, or one was kept after that.
     pub(crate) heard: Time,
+    /// The longest time after that in which no part was kept.
+    pub(crate) silence: Duration,
 }
 
 /// The coordinator's part of an image.

@@ -91,9 +91,11 @@ impl Writer {
         Ok(Self { run: Arc::default(), waiting, wake: Arc::new(Mutex::new(wake)) })
     }
 
-    /// Begins a run of the job. `writes_manifests`: this node stores the manifests.
+    /// Begins a run of the job. `writes_manifests`: this node stores the manifests. Parts of the
+    /// run before are of no use any more, and those of this one must not wait for them.
     pub(super) fn begin(&self, writes_manifests: bool, run: u64) {
         *locked(&self.run) = (writes_manifests, run);
+        locked(&self.waiting).retain(|order| !order.is_before((run, 0)));
     }
 
     /// Whether this node writes the manifests, and the number of the run.
@@ -237,6 +239,29 @@ mod tests {
         let stored: Vec<_> = (0..3).map(|_| outcomes.recv().unwrap()).collect();
         assert_eq!(stored, [(1, 1, None), (3, 1, None), (3, 2, None)]);
         assert_eq!(locked(&store.objects).len(), 3);
+    }
+
+    #[test]
+    fn parts_of_the_run_before_do_not_wait_any_more_and_manifests_do() {
+        let waiting = Arc::<Mutex<VecDeque<Order>>>::default();
+        let (wake, _woken) = channel();
+        let writer = Writer { run: Arc::default(), waiting, wake: Arc::new(Mutex::new(wake)) };
+        let part = |run| Order::Part {
+            run,
+            checkpoint: 1,
+            part: PeId(1),
+            segments: Vec::new(),
+            done: Box::new(|_| ()),
+        };
+        writer.begin(true, 7);
+        writer.order(part(7));
+        writer.order(Order::Manifest(Bytes::new(), None));
+        writer.begin(true, 7);
+        assert_eq!(locked(&writer.waiting).len(), 2, "it is the same run");
+
+        writer.begin(true, 8);
+
+        assert!(matches!(locked(&writer.waiting).make_contiguous(), [Order::Manifest(..)]));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Number of evenly spread samples of the program that identify a build. The whole program, which
-/// each of many nodes of a machine would have to read, may have a hundred megabytes.
+/// Number of evenly spread samples of the program that identify a build. The whole program may have
+/// a hundred megabytes, and many nodes of a machine would each have to read it.
 const SAMPLES: u64 = 64;
 /// Largest number of bytes of a sample.
 const SAMPLE_BYTES: usize = 16 << 10;

@@ -131,7 +131,7 @@ pub(crate) fn on_first_core<T>(run: impl FnOnce() -> T) -> T {
 /// [`second_node`] with the same definition.
 pub(crate) fn run_job(job: Job, spec: &GridSpec, emulate: bool, cores: Cores) {
     on_first_core(|| {
-        let authority = Authority::new("bench").expect("a name that may be");
+        let authority = Authority::new("bench").expect("the name is allowed");
         let mut bundles = issue(&authority, spec).expect("certificates are issued");
         bundles.iter_mut().for_each(|bundle| bundle.emulate = emulate);
         let [bundle, other] = <[_; 2]>::try_from(bundles).expect("the grid has two nodes");

@@ -66,7 +66,7 @@ impl Actor for Echo {
     }
 }
 
-/// Number of calls that are under way at once, of those that do not block.
+/// Number of non-blocking calls that are under way at once.
 pub(crate) const UNDER_WAY: usize = 1_000;
 
 /// The kind of empty request to the other process.
@@ -150,7 +150,7 @@ pub(crate) fn empty(what: Empty, count: u64, cores: Cores) -> Sample {
     Sample { elapsed, operations: count }
 }
 
-/// Measures `what`, which main does on `count` nodes of this process, once after a warm-up.
+/// Runs `what` twice in main, on `count` nodes of this process, and measures the second run.
 fn on_nodes(
     count: usize,
     what: impl AsyncFn(&Services<Remote>) -> Result<(), RpcError> + Send + 'static,
@@ -204,7 +204,8 @@ pub(crate) fn chain(how: Chain, bytes: usize) -> Sample {
     })
 }
 
-/// Measures sending the same bytes to four servers, in one group or by one call after the other.
+/// Measures calls with the same bytes on four servers, in one group or as separate calls that do
+/// not block.
 pub(crate) fn to_four(is_group: bool, bytes: usize) -> Sample {
     on_nodes(5, async move |services| {
         let data: Bytes = vec![1; bytes].into();

@@ -35,7 +35,7 @@ pub(super) fn write(text: &[u8]) -> io::Result<()> {
     with_output(|to| pieces(text).try_for_each(|piece| to.write_all(&piece)))
 }
 
-/// Writes to standard output, where no control line comes between.
+/// Writes to standard output. No other control line comes between the writes.
 fn with_output(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     match &*OUTPUT {
         Some(file) => {

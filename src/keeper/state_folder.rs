@@ -1,16 +1,17 @@
-//! The folder of this host for what outlives the session of a user.
+//! The folder of this host for files that outlive a login of the user.
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Returns the folder for what outlives the session of the user: `$XDG_STATE_HOME/gridspan`, or
+/// Returns the folder for files that outlive a login of the user: `$XDG_STATE_HOME/gridspan`, or
 /// `~/.local/state/gridspan`. It is created if it does not exist.
 ///
 /// # Errors
 ///
-/// If neither variable is set, or the folder is not private.
+/// If neither `XDG_STATE_HOME` nor `HOME` is set, or the folder cannot be created or is not
+/// private.
 pub fn state_folder() -> io::Result<PathBuf> {
     let of = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let state = of("XDG_STATE_HOME").or_else(|| Some(of("HOME")?.join(".local/state")));
@@ -25,8 +26,8 @@ pub fn state_folder() -> io::Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// If the folder belongs to another user or is open to others, as any user can create folders
-/// among temporary files.
+/// If the folder cannot be created, belongs to another user or is open to others. Any user can
+/// create folders among temporary files.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     make(path, rustix::process::getuid().as_raw())
 }

@@ -2,9 +2,8 @@
 //! each particle ends where it must, and compares the time with the best placement that never
 //! changes.
 //!
-//! The square is periodic and its particles move along rows, so that a PE with a part of every
-//! column has the same work in each step: no strategy can beat that placement, and strategies do
-//! not know of it.
+//! The square is periodic and its particles move along rows, so a PE with a part of every column
+//! has the same work in each step. No strategy can beat that placement, and none knows it.
 //!
 //! `cargo run --release -p gridspan-studies --example pic_strategies [-- --pes 16 --every 20ms]`
 

@@ -111,7 +111,7 @@ fn effort(problem: &Problem) -> Effort {
 }
 
 /// Maximum number of parts that are renamed: the table of pulls has an entry for each part and
-/// name. With more parts, names follow homes only through the bisections.
+/// name. With more parts, only the bisections match names to homes.
 const RENAMED_MAX: usize = 2048;
 
 /// Renames parts so that as much weight of pulls as possible is satisfied. A part may get another

@@ -5,7 +5,7 @@
 //! | `version` | 1; changes when a script could break |
 //! | `verdict` | the first line of the text |
 //! | `faster` | `a`, `b`, or null if the times are the same or not both jobs were done |
-//! | `share` | the share of the slower one's time by which it was faster, or null |
+//! | `share` | the difference of the times, as a share of the longer one, or null |
 //! | `reason` | what explains most of the difference, or null: `kind`, `type` of actors or null, `difference_s` of a PE, `place` (`all`, `site`, `node` or `pe`) and its `name` or null |
 //! | `a`, `b` | `path`, `job`, `command`, `driver`, `seed`, `sites`, `nodes`, `pes`, `missing_nodes`, `outcome` (`done`, `failed`, `cut-off`), `exit_code`, `failure`, `seconds` |
 //! | `times` | what explains most first: `kind` (`handlers`, `tasks`, `runtime`, `network`, `other-threads`, `idle`, `rest`), `type`, and seconds of a PE |
@@ -22,9 +22,7 @@ use super::text::driver;
 use super::verdict::{Reason, RecordedOutcome, Verdict};
 use serde_json::{Value, json};
 
-/// The version of the object.
 const VERSION: u32 = 1;
-/// Nanoseconds of a second.
 const SECOND_NS: f64 = 1e9;
 
 /// Renders a comparison as one line of JSON.

@@ -1,4 +1,4 @@
-//! Barriers of events that are made by hand.
+//! Tests of the barriers that follow from hand-made events.
 
 use super::*;
 use gridspan_record::{Header, RecordedLink, RecordedNode, RecordedPe};
@@ -31,7 +31,7 @@ fn answered(wait: MainWait, [asked_ms, answered_ms]: [u64; 2]) -> Answered {
     Answered { asked_ns, answered_ns, wait, handling: None }
 }
 
-/// By barrier: handlings, round trips before and after the request, and further time in ms.
+/// For each barrier: handlings, round trips, round trips of its request, and further time in ms.
 fn parts(barriers: &[Barrier]) -> Vec<(u32, u32, u32, u64)> {
     let part = |barrier: &Barrier| {
         let of_request = barrier.request.map_or(0, |request| request.round_trips);
@@ -47,7 +47,7 @@ fn done(handling: u32, at_ms: u64) -> Done {
 
 #[test]
 fn main_waits_for_what_it_could_know_and_then_takes_round_trips() {
-    // Both actors are created at 1 ms, and main sends to both when it has heard of it.
+    // Both actors are created at 1 ms, and main sends to both once it knows that.
     let sent = vec![sent(0, 1, 0), sent(0, 1, 1), sent(1, 25, 2), sent(1, 24, 3)];
     let done = [done(0, 1), done(1, 21), done(2, 26), done(3, 60)];
 
@@ -75,7 +75,7 @@ fn messages_to_one_type_at_different_times_are_different_events() {
 #[test]
 fn main_goes_on_after_its_answers_and_waits_for_no_other_handler() {
     // Main creates actors at 2 ms, and has the answer after a round trip and 1 ms. It starts
-    // them, and one of the two is done at 40 ms, when main creates something else. A reduction
+    // them. One of the two is done at 33 ms, and main creates something else at 40 ms. A reduction
     // needs both, and the job ends 4 ms later, while a third handler still runs.
     let sent = vec![sent(0, 23, 0), sent(0, 23, 1)];
     let answers = vec![
@@ -91,7 +91,7 @@ fn main_goes_on_after_its_answers_and_waits_for_no_other_handler() {
     assert_eq!(barrier_of, [3, 3, NO_BARRIER]);
     let found = parts(&barriers);
     assert_eq!(found, [(0, 0, 1, 1), (0, 0, 0, 0), (0, 0, 1, 2), (2, 0, 0, 5), (0, 0, 0, 4)]);
-    // The second creation is asked for 17 ms after main has sent.
+    // Main requests the second creation 17 ms after it has sent.
     let request = barriers[2].request.unwrap();
     assert_eq!((request.after, request.since_ns), (Some(1), 17 * MS));
     assert_eq!(barriers[0].request.map(|request| request.after), Some(None));
@@ -152,8 +152,8 @@ fn a_sleep_counts_unless_main_waits_for_something_else_meanwhile() {
 
 #[test]
 fn questions_one_after_the_other_are_different_events() {
-    // An actor on the other PE answers each question after 20 ms, about as far apart as messages
-    // of one broadcast may seem to be.
+    // An actor on the other PE answers each question after 20 ms. Messages of one broadcast may
+    // seem to be about that far apart.
     let sent = vec![sent(0, 0, 0), sent(0, 20, 1), sent(0, 20, 2)];
     let told =
         |handling, times| Answered { handling: Some(handling), ..answered(MainWait::Actor, times) };
@@ -164,7 +164,7 @@ fn questions_one_after_the_other_are_different_events() {
     let sends: Vec<_> = found.iter().map(|barrier| barrier.sends.clone()).collect();
     assert_eq!(sends, [vec![0], vec![], vec![1, 2], vec![], vec![]]);
     assert_eq!(barrier_of, [1, 3, NO_BARRIER]);
-    // Without answers, they could be one.
+    // Without answers, the questions could be one event.
     let beside = Beside { sent, answers: Vec::new(), end_ns: 40 * MS };
     assert_eq!(barriers(beside, &done, &grid(), true).0.len(), 2);
 }

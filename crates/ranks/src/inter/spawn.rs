@@ -20,8 +20,8 @@ const SPAWNED_MAX: usize = 1 << 24;
 /// points with all other ranks of the job, and the job ends only when they, too, have ended.
 /// Their results are dropped.
 ///
-/// Rank 0 of the job serves the requests of this section and the next two while no rank of its PE
-/// computes.
+/// Rank 0 of the job serves the requests of this section and the next two, but only while no rank
+/// of its PE computes.
 impl Comm {
     /// Starts `ranks` more ranks, and waits until they have begun. A collective operation, in which
     /// only the arguments of rank 0 count.
@@ -29,8 +29,8 @@ impl Comm {
     /// # Errors
     ///
     /// [`RankError::Invalid`] for no ranks, for more than 2^24 in a call or 2^31 - 1 in a job, for a
-    /// site or PE that does not exist, and for ranks that are structs built from something; see
-    /// [`spawn_from`](Self::spawn_from).
+    /// site or PE that does not exist, and if [`Rank::Init`](crate::Rank::Init) is not `()`: use
+    /// [`spawn_from`](Self::spawn_from) then.
     pub async fn spawn(
         &self,
         ranks: u32,
@@ -41,13 +41,13 @@ impl Comm {
 
     /// Starts a rank for each of the values, which have the type
     /// [`Rank::Init`](crate::Rank::Init), and waits until they have begun. A collective operation,
-    /// in which only the arguments of rank 0 count; others may give no values.
+    /// in which only the arguments of rank 0 count; other ranks may pass an empty list.
     ///
     /// ```
     /// use gridspan::prelude::*;
     /// use gridspan::ranks::{self, Comm, Continuation, Rank, RankError, SpawnPlacement};
     ///
-    /// /// Spawns two ranks, which tell what they were built from, after a migration point.
+    /// /// Spawns two ranks, which send their names to rank 0 after a migration point.
     /// #[derive(Serialize, Deserialize)]
     /// struct Member { name: String, has_moved: bool }
     ///
@@ -106,7 +106,7 @@ impl Comm {
         self.scope.places().learn(number, &[&remote]);
         let link = Link::new(number, false, self.group().world_ranks(), &remote.ranks);
         self.local.with(|state| state.links.push(link.clone()));
-        InterComm::of_link(self, &link).ok_or_else(|| "a rank is no parent of its children".into())
+        InterComm::of_link(self, &link).ok_or_else(|| "this rank is not one of the parents".into())
     }
 
     /// The inter-communicator with the ranks that have spawned this rank's world; `None` for ranks

@@ -27,7 +27,7 @@ impl PlacedRanks {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spawn {
     pub(crate) placement: SpawnPlacement,
-    /// What each is built from: an encoded list.
+    /// The values from which the ranks are built: an encoded list.
     pub(crate) inits: Content,
     pub(crate) parents: PlacedRanks,
     /// The links as the parents know them in this run. Rank 0 may not have begun the run yet.
@@ -91,7 +91,8 @@ pub(crate) enum ServerReply {
     Done,
     /// The port that was opened or looked up, if there is one.
     Port(Option<RankPort>),
-    /// The remote group, and the numbers of the communicators with it: this one and the next.
+    /// The remote group, and the number of the communicator with it. The next number is that of
+    /// both groups together.
     Linked {
         number: u32,
         remote: PlacedRanks,

@@ -150,8 +150,9 @@ struct Open<C: Catalogue> {
     session_manager: Member<SessionManager<C>>,
 }
 
-/// A [`GridRpc`] in what main gives to [`Grid::progress`](gridspan_runtime::Grid::progress), beside
-/// its [services](crate::calls::ServicesRef).
+/// A reference to a [`GridRpc`], which main gives to
+/// [`Grid::progress`](gridspan_runtime::Grid::progress) together with the
+/// [services](crate::calls::ServicesRef) of the client.
 ///
 /// ```
 /// # use gridspan_rpc::calls::*;
@@ -283,7 +284,8 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// The client of a checkpoint, in a main that begins again from there, with the
     /// [services](Services::restored) of that checkpoint. Its calls go on, and each session gives
-    /// its result once; main remembers the [`CallSession`]s. Create handles again.
+    /// its result once. Main must have given the [`CallSession`]s to
+    /// [`Grid::progress`](gridspan_runtime::Grid::progress) too, and must create handles again.
     ///
     /// # Errors
     ///
@@ -444,8 +446,8 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// Calls a function of a group by name, with its arguments encoded one after the other, and
     /// waits for `results` results, each encoded separately. When `given_up` resolves, the call is
-    /// cancelled as in [`call_text_until`](Self::call_text_until). `client`: the context of the
-    /// span of the client, which is outside of the job.
+    /// cancelled as in [`call_text_until`](Self::call_text_until). `client` is the context of the
+    /// span of the client outside of the job.
     ///
     /// # Errors
     ///
@@ -636,12 +638,12 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Waits until any session has ended, and returns it (`grpc_wait_any`). Skips sessions that an
-    /// earlier wait returned; without any other session it is [`RpcError::NoneCompleted`].
+    /// earlier wait returned.
     ///
     /// # Errors
     ///
-    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
-    /// is ending.
+    /// [`RpcError::NoneCompleted`] if no other session is left. [`RpcError::NotInitialized`] if the
+    /// client is not initialised; [`RpcError::Grid`] if the job is ending.
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
         let waited = self.ask(|reply| SessionMessage::WaitOpen(Until::One, reply)).await?;
         waited?.ok_or(RpcError::NoneCompleted)

@@ -121,8 +121,8 @@ impl Inbox {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the types of actors for which the most bytes wait, `most` of them at most, with
-    /// these bytes.
+    /// Returns the types of actors for which the most bytes wait, and these bytes, for no more than
+    /// `most` types.
     pub(super) fn fullest(&self, most: usize) -> Vec<(KindId, usize)> {
         let mut all: BTreeMap<KindId, usize> = BTreeMap::new();
         let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);

@@ -32,8 +32,8 @@ pub(crate) fn is_step(priority: i32) -> bool {
     priority >= FIRST_STEP
 }
 
-/// The step of a priority, if it is that of one; the number of a step from 2^30 on begins again.
-/// The greatest priority is that of messages behind all others, which have no step.
+/// The step of a priority, modulo 2^30; `None` if the priority is not that of a step. The greatest
+/// priority counts as none, since messages behind all others have it.
 #[inline]
 pub(crate) fn step_of(priority: i32) -> Option<u64> {
     (is_step(priority) && priority < i32::MAX)

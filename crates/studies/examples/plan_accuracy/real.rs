@@ -10,13 +10,14 @@ use std::process::{Command, Stdio};
 
 /// Runs of each cell, of which the median counts.
 const RUNS: usize = 7;
-/// Largest error.
+/// Largest error of a prediction that is not marked, as a part of the measured time.
 pub(crate) const BOUND: f64 = 0.10;
 
 /// Job, arguments, latency of the recording, and latencies that are predicted.
 type Series = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
-/// The handlers of `leanmd` wait for their time, since two processes share this machine's caches.
+/// The handlers of `leanmd` wait instead of computing, since two processes share this machine's
+/// caches.
 const SERIES: [Series; 2] = [
     (
         "leanmd",
@@ -70,7 +71,7 @@ fn model_step(recording: &Recording) -> Result<f64, Box<dyn Error>> {
     Ok(model(recording)?.recorded_step_ns().ok_or("the job has no steps")?)
 }
 
-/// Runs a job, and returns what was recorded.
+/// Runs a job, and returns its recording.
 fn run(
     gridctl: &Path,
     job: &str,

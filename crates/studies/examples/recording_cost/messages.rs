@@ -9,8 +9,8 @@ use std::time::Instant;
 
 /// Number of messages that one handler of a stream sends, as if to a list of neighbours.
 const BURST: u64 = 64;
-/// Divisor of the number of messages in a bench where each message waits for the previous one to
-/// cross between threads, which takes far longer than to handle it.
+/// Divisor of the number of messages in a bench where one message at a time crosses between
+/// threads, which takes far longer than its handler.
 const ONE_BY_ONE: u64 = 100;
 
 /// A pattern of messages.

@@ -11,8 +11,8 @@
 //! rounds. Processor seconds are of the command and of all processes below it that were waited for;
 //! they are means, since Linux counts them in units of 10 ms. Those of `srun` do not include its
 //! tasks, which the daemons of Slurm start. A program that is missing is skipped, and the reason is
-//! printed. For each program a line below says by which power of the number of processes the
-//! processor seconds grow between the two largest numbers: 1 is linear.
+//! printed. Below the table, a line for each program has the exponent with which processor seconds
+//! grow between the two largest numbers of processes: 1 is linear.
 //!
 //! The second table counts handshakes of QUIC and TLS, as the nodes themselves do, in runs that are
 //! not measured. Each handshake is counted at both ends. Two nodes connect when one of them first
@@ -137,9 +137,8 @@ fn costs(peers: &[Peer], options: &Options, errors: &Path) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Returns the two largest numbers of processes, and the power of the number by which the
-/// processor time grows from one to the other. `None` for fewer numbers, or times too short to be
-/// counted.
+/// Returns the two largest numbers of processes, and the exponent with which the processor time
+/// grows between them. `None` for fewer numbers, or times too short to be counted.
 fn growth(means: &BTreeMap<u32, f64>) -> Option<(u32, u32, f64)> {
     let mut last = means.iter().rev();
     let ((&to, &most), (&from, &least)) = (last.next()?, last.next()?);

@@ -36,7 +36,7 @@ pub struct History {
 
 impl History {
     /// Adds a call with arguments of `bytes` bytes that took `time_s` seconds on a server of speed
-    /// 1.
+    /// 1. Ignores times that are not positive and finite.
     pub fn observe(&mut self, bytes: u64, time_s: f64) {
         if !(time_s > 0.0 && time_s.is_finite()) {
             return;

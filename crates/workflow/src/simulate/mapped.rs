@@ -70,7 +70,7 @@ impl<'a> MappedRun<'a> {
         Execution { moved: self.dispatcher.moved(), ..self.simulated.finish() }
     }
 
-    /// Runs the group, and beyond its end until no event is left.
+    /// Runs until no event is left, also after the end of the group.
     pub(super) fn run_to_end(&mut self) {
         self.dispatcher.begin(0.0);
         loop {
@@ -135,7 +135,7 @@ impl<'a> MappedRun<'a> {
                     self.answers.push_back(DispatchEvent::Fetched { data, from, is_relay, bytes });
                 }
             }
-            // A task fails if it cannot be executed, and then has no run.
+            // The simulation knows where data is, and a task that failed has no run.
             DispatchCommand::Drop(_)
             | DispatchCommand::Has { .. }
             | DispatchCommand::HasNot(..)

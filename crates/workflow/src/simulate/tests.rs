@@ -131,7 +131,8 @@ fn with_relays_one_copy_goes_to_a_site_and_is_forwarded_inside() {
     let sent = run(&readers(4), &platform, &mapping(&[0, 1, 2, 3], false));
     let relayed = run(&readers(4), &platform, &mapping(&[0, 1, 2, 3], true));
 
-    // Four copies of 4 s share the client's link; or one, and then three share a server's 100 MB/s.
+    // Without relays, four copies share the client's link, and each adds 4 s. With relays, one copy
+    // crosses it, and three then share a server's 100 MB/s.
     assert!((sent.makespan_s - 17.0).abs() < 1e-6, "{sent:?}");
     assert!((relayed.makespan_s - (4.0 + 1.2 + 1.0)).abs() < 1e-6, "{relayed:?}");
     assert_eq!(relayed.bytes_of_client(&readers(4)), 40 * MB);
@@ -154,7 +155,7 @@ fn the_task_of_the_lowest_place_begins_first() {
     assert!((execution.makespan_s - 1.5).abs() < 1e-9);
 }
 
-/// Independent tasks of 10 s, `each` on each of two servers.
+/// Independent tasks of 10 s on two servers: each server has `each` of them.
 fn bag(each: u32) -> (TaskGraph, Mapping) {
     let mut builder = GraphBuilder::default();
     for number in 0..2 * each {
@@ -273,5 +274,5 @@ fn looked_at(tasks: usize) -> usize {
 fn few_attempts_are_examined_per_task_of_a_large_group() {
     let [small, large] = [1_000, 16_000].map(looked_at);
 
-    assert!(small < 30 && large < 100, "{small}, {large}: it was half the group");
+    assert!(small < 30 && large < 100, "{small} and {large} attempts per task");
 }

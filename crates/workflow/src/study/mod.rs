@@ -1,5 +1,5 @@
-//! Platforms for the comparison of heuristics: four platforms, from one whose wide-area links
-//! hardly matter to one where they dominate.
+//! Four platforms for the comparison of heuristics. Their wide-area links range from ones that
+//! hardly matter to ones that dominate.
 
 use crate::platform::{ClientSpec, Platform, ServerSpec, Site};
 use gridspan_topology::{Bandwidth, Latency, Link};

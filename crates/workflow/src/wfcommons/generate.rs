@@ -4,7 +4,7 @@ use crate::graph::{GraphBuilder, TaskGraph, TaskGraphError};
 use crate::id::{DataId, Endpoint};
 use gridspan_topology::dice::Dice;
 
-/// Number of levels, each of which reads files written by the level before it.
+/// Largest number of levels, each of which reads files written by the level before it.
 const LEVELS: u32 = 10;
 /// Maximum number of files that a task reads.
 const READS_MAX: u32 = 3;

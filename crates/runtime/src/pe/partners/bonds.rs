@@ -17,8 +17,7 @@ impl Core {
         base.map_or(id, |collection| ActorId { collection, ..id })
     }
 
-    /// The actor and all that are bound to it or to the same member, the base first, whether they
-    /// exist or not.
+    /// The base of the actor, and then all members bound to it, whether they exist or not.
     pub(in crate::pe) fn partners(&self, id: ActorId) -> Vec<ActorId> {
         let base = self.base_of(id);
         let local = self.collections.get(base.collection);

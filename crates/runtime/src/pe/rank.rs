@@ -14,8 +14,9 @@
 pub(crate) const FIRST_STEP: i32 = 1 << 30;
 
 /// Number of steps with different priorities. After that the priorities repeat, and for a moment
-/// the newest step counts as the oldest.
-const STEPS: u64 = 1 << 30;
+/// the newest step counts as the oldest. The greatest priority is left to messages behind all
+/// others.
+const STEPS: u64 = (1 << 30) - 1;
 
 /// The hops of an actor whose distance to another site is not known.
 pub(crate) const FAR: u8 = u8::MAX;
@@ -32,8 +33,7 @@ pub(crate) fn is_step(priority: i32) -> bool {
     priority >= FIRST_STEP
 }
 
-/// The step of a priority, modulo 2^30; `None` if the priority is not that of a step. The greatest
-/// priority counts as none, since messages behind all others have it.
+/// The step of a priority, modulo [`STEPS`]; `None` if the priority is not that of a step.
 #[inline]
 pub(crate) fn step_of(priority: i32) -> Option<u64> {
     (is_step(priority) && priority < i32::MAX)
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn priorities_of_steps_wrap_around() {
-        assert_eq!(priority_of_step(STEPS - 1), i32::MAX);
+        assert_eq!(priority_of_step(STEPS - 1), i32::MAX - 1);
         assert_eq!(priority_of_step(STEPS), FIRST_STEP);
         assert!(is_step(priority_of_step(u64::MAX)));
         assert_eq!(step_of(priority_of_step(7)), Some(7));

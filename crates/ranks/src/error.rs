@@ -61,8 +61,8 @@ impl fmt::Display for CallSite {
     }
 }
 
-/// Why an operation of a rank failed. A rank that returns an error ends the job, or fails alone in a
-/// job with [`ErrorsReturn`](crate::ErrorsReturn).
+/// Why an operation of a rank failed. A rank that returns an error ends the job, or fails alone in
+/// a job with [`ErrorsReturn`](crate::ErrorsReturn).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RankError {

@@ -30,7 +30,8 @@
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations under way.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
 //!   exchanges of all ranks. [`ops`]: operators of reductions.
-//! - [`ErrorsReturn`]: ranks that fail alone. [`RankError`], [`CallSite`]: what went wrong, and where. [`is_rank_type`]: a name in recordings.
+//! - [`ErrorsReturn`]: ranks that fail alone. [`RankError`], [`CallSite`]: what went wrong, and
+//!   where. [`is_rank_type`]: a name in recordings.
 //! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors that are an async method,
 //!   too, and await their messages.
 //!

@@ -50,8 +50,8 @@ impl<P: RankProgram> Body<P> {
         (is_woken, end)
     }
 
-    /// Like [`poll`](Self::poll); a panic ends the run with an error. The futures must not be polled
-    /// again then.
+    /// Like [`poll`](Self::poll); a panic ends the run with an error. The futures must not be
+    /// polled again then.
     pub(super) fn poll_caught(&mut self) -> (bool, Option<End<P>>) {
         match catch_unwind(AssertUnwindSafe(|| self.poll())) {
             Ok(polled) => polled,

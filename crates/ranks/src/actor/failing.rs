@@ -1,10 +1,9 @@
 //! What actors do when the program of a rank has failed, in a job with `ErrorsReturn`.
 //!
 //! The actor of the failed rank stays, so that others still get what the rank had sent. It reports
-//! to rank 0, which completes the agreements that wait for the rank, and returns the number of ranks
-//! of the job. Then it tells each rank, in the order of its earlier messages to that rank, and
-//! arrives at the migration point. Ranks that are spawned later learn of the failure with their
-//! group.
+//! to rank 0, which completes the agreements that wait for the rank, and returns the number of
+//! ranks of the job. Then it tells each rank, after its earlier messages to that rank, and arrives
+//! at the migration point. Ranks that are spawned later learn of the failure with their group.
 
 use super::{Life, RankActor, arrive};
 use crate::packet::RankMessage;

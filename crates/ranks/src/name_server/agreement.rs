@@ -1,9 +1,9 @@
 //! Agreements of the living ranks of a communicator.
 //!
 //! An agreement ends once each rank of the communicator has asked or has failed, and all that have
-//! asked and live get the same answer. It is reached at one place, which does not fail: the actor of
-//! rank 0 goes on after the program of rank 0 has failed, and the loss of its node takes the whole
-//! job back to a checkpoint.
+//! asked and live get the same answer. It is reached at one place, which does not fail: the actor
+//! of rank 0 goes on after the program of rank 0 has failed, and the loss of its node takes the
+//! whole job back to a checkpoint.
 
 use super::message::{AgreementKey, AgreementRequest, ServerReply};
 use crate::runs::{self, Run};

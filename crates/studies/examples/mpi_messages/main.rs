@@ -23,7 +23,7 @@ use gridspan_studies::{children_seconds, gridctl};
 use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -107,9 +107,9 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     {
         let mut programs = ours(&gridctl, our_handling, options);
         programs.retain(|program| program.name == BETWEEN_PROCESSES);
-        let theirs =
-            |(mpi, program): &(Mpi, PathBuf)| theirs(*mpi, program, their_handling, options);
-        programs.extend(mpis.iter().map(theirs));
+        for (mpi, program) in &mpis {
+            programs.push(theirs(*mpi, program, their_handling, options));
+        }
         table(title, &programs, options)?;
     }
     Ok(())

@@ -61,7 +61,8 @@ impl fmt::Display for CallSite {
     }
 }
 
-/// Why an operation of a rank failed. A rank that returns an error ends the job.
+/// Why an operation of a rank failed. A rank that returns an error ends the job, or fails alone in
+/// a job with [`ErrorsReturn`](crate::ErrorsReturn).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RankError {
@@ -144,6 +145,23 @@ pub enum RankError {
         rank: u32,
         /// The operations.
         pending: Vec<CallSite>,
+    },
+    /// A rank with which the operation communicates has failed, in a job with
+    /// [`ErrorsReturn`](crate::ErrorsReturn). What it had sent before can still be received.
+    #[error("{at}: rank {rank} of the job has failed: {reason}")]
+    PeerFailed {
+        /// The operation.
+        at: CallSite,
+        /// The number of the failed rank in the job.
+        rank: u32,
+        /// Its error.
+        reason: String,
+    },
+    /// The communicator was [revoked](crate::Comm::revoke). Nothing was sent or received.
+    #[error("{at}: the communicator was revoked")]
+    Revoked {
+        /// The operation.
+        at: CallSite,
     },
     /// The arguments make no sense.
     #[error("{at}: {reason}")]

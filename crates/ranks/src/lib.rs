@@ -30,7 +30,8 @@
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations under way.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
 //!   exchanges of all ranks. [`ops`]: operators of reductions.
-//! - [`RankError`], [`CallSite`]: what went wrong, and where. [`is_rank_type`]: a name in recordings.
+//! - [`ErrorsReturn`]: ranks that fail alone. [`RankError`], [`CallSite`]: what went wrong, and
+//!   where. [`is_rank_type`]: a name in recordings.
 //! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors that are an async method,
 //!   too, and await their messages.
 //!
@@ -84,7 +85,8 @@
 //! # Errors
 //!
 //! An operation fails with a [`RankError`] that names the call, the peer, the tag and the
-//! communicator. A rank that returns an error ends the job with its text.
+//! communicator. A rank that returns an error ends the job with its text. In a job with
+//! [`ErrorsReturn`] it fails alone, and the others [go on without it](Comm#failures).
 
 mod actor;
 mod cartesian;
@@ -96,6 +98,7 @@ mod dissemination;
 mod element;
 mod error;
 mod executor;
+mod failures;
 mod graph;
 mod group;
 mod heads;
@@ -129,6 +132,7 @@ pub use cartesian::{Cartesian, dims_create};
 pub use comm::Comm;
 pub use element::Element;
 pub use error::{CallSite, RankError};
+pub use failures::ErrorsReturn;
 pub use graph::NeighbourGraph;
 pub use group::RankGroup;
 pub use inter::{InterComm, InterRoot};

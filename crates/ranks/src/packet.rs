@@ -8,6 +8,7 @@ use crate::places::Places;
 use crate::ticket::{Asker, Ticket};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A part of a message of a collective operation: for example the value of one rank.
@@ -97,6 +98,8 @@ pub(crate) struct SpawnedGroup {
     pub(crate) parents: PlacedRanks,
     /// A table without ranks.
     pub(crate) places: Arc<Places>,
+    /// The ranks that have failed before, and why.
+    pub(crate) failed: BTreeMap<u32, String>,
 }
 
 /// A message of the actor that runs a rank.
@@ -152,6 +155,14 @@ pub(crate) enum RankMessage {
     Marker { round: u64, from: u32 },
     /// To rank 0: a rank has its markers. The text says what it waits for, if it waits as before.
     Flushed { round: u64, rank: u32, waits: Option<String> },
+    /// To rank 0: the program of a rank has failed, which knows of this number of ranks.
+    HasFailed { rank: u32, known: u32, reason: String },
+    /// From rank 0 to a failed rank: tell these ranks, of which the job has this number.
+    TellFailure { ranks: u32 },
+    /// A rank has failed. All its messages have come before.
+    Failed { rank: u32, reason: String },
+    /// A communicator was revoked.
+    Revoked { communicator: u32 },
 }
 
 impl RankMessage {
@@ -173,6 +184,7 @@ impl RankMessage {
             } => content.bytes.len(),
             Self::Answer(Answer { content: Some(content), .. }) => content.bytes.len(),
             Self::Piece { bytes, .. } => bytes.len(),
+            Self::HasFailed { reason, .. } | Self::Failed { reason, .. } => reason.len(),
             Self::Ask { request, .. } => request.heap_bytes(),
             Self::Answered { reply, .. } => reply.heap_bytes(),
             _ => 0,

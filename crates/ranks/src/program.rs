@@ -60,7 +60,8 @@ pub trait Rank: Serialize + DeserializeOwned + Send + 'static {
     /// Builds the rank on the PE where it first lives.
     fn create(init: Self::Init, world: &Comm) -> Self;
 
-    /// Runs to the next migration point or to the end. A rank that returns an error ends the job.
+    /// Runs to the next migration point or to the end. A rank that returns an error ends the job,
+    /// unless it has [`ErrorsReturn`](crate::ErrorsReturn).
     fn run(
         self,
         world: Comm,

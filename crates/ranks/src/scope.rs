@@ -55,6 +55,14 @@ pub(crate) enum Peers {
 }
 
 impl Peers {
+    /// Whether this rank of the job is one of them.
+    pub(crate) fn includes(&self, in_job: u32) -> bool {
+        match self {
+            Self::One(rank) => *rank == in_job,
+            Self::All(scope) => scope.position(in_job).is_some(),
+        }
+    }
+
     /// The ranks. `None` if they are more than `most` runs.
     pub(crate) fn runs(&self, most: usize) -> Option<Vec<Run>> {
         match self {

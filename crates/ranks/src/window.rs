@@ -188,8 +188,7 @@ impl<T: Element> RankWindow<T> {
     /// [`RankError::NoSuchRank`].
     pub async fn flush(&self, rank: u32) -> Result<(), RankError> {
         self.comm.check(rank, self.at("flush", rank))?;
-        self.complete(|other| other == rank).await;
-        Ok(())
+        self.complete(|other| other == rank).await
     }
 
     /// Waits until all accesses of all ranks before their fences are complete. A collective
@@ -199,8 +198,9 @@ impl<T: Element> RankWindow<T> {
     ///
     /// Only those of the messages that it sends and receives.
     pub async fn fence(&self) -> Result<(), RankError> {
-        self.complete(|_| true).await;
-        self.comm.barrier().await
+        let completed = self.complete(|_| true).await;
+        self.comm.barrier().await?;
+        completed
     }
 
     /// Waits for an exclusive or a shared lock on the window of a rank, in the order of the
@@ -215,9 +215,9 @@ impl<T: Element> RankWindow<T> {
         let (local, window) = (&self.comm.local, self.comm.number());
         let (ticket, lock) = local.with(|state| state.access(to, window, access, at));
         let mut asked = AskedLock { local, to, window, lock, is_granted: false };
-        outcome(local, ticket).await;
+        let granted = outcome(local, ticket).await.completed();
         asked.is_granted = true;
-        Ok(())
+        granted
     }
 
     /// Completes the accesses of this rank to another, and gives the lock back.
@@ -295,17 +295,21 @@ impl<T: Element> RankWindow<T> {
         let ticket = self.begin(at, rank, access)?;
         match outcome(&self.comm.local, ticket).await {
             Outcome::Answer(Some(content)) => content.to_vec(at),
+            Outcome::Failed(error) => Err(error),
             _ => Err(RankError::Cancelled { at }),
         }
     }
 
-    async fn complete(&self, is_meant: impl Fn(u32) -> bool) {
+    /// Waits for accesses, and returns the first error.
+    async fn complete(&self, is_meant: impl Fn(u32) -> bool) -> Result<(), RankError> {
         let meant: Vec<_> = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             open.extract_if(.., |(rank, _)| is_meant(*rank)).collect()
         };
+        let mut completed = Ok(());
         for (_, ticket) in meant {
-            outcome(&self.comm.local, ticket).await;
+            completed = completed.and(outcome(&self.comm.local, ticket).await.completed());
         }
+        completed
     }
 }

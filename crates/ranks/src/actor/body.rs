@@ -6,7 +6,9 @@ use crate::local::{Local, Task};
 use crate::program::{RankProgram, Run, RunEnd};
 use gridspan_runtime::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
@@ -48,10 +50,27 @@ impl<P: RankProgram> Body<P> {
         (is_woken, end)
     }
 
+    /// Like [`poll`](Self::poll); a panic ends the run with an error. The futures must not be
+    /// polled again then.
+    pub(super) fn poll_caught(&mut self) -> (bool, Option<End<P>>) {
+        match catch_unwind(AssertUnwindSafe(|| self.poll())) {
+            Ok(polled) => polled,
+            Err(panic) => {
+                let reason = format!("it panicked: {}", panic_text(&*panic));
+                (true, Some(Err(RankError::Failed(reason))))
+            }
+        }
+    }
+
     /// Adds tasks, which are polled with the run.
     pub(super) fn add(&mut self, tasks: Vec<Task>) {
         self.tasks.extend(tasks.into_iter().map(|task| (task, Wakeup::new())));
     }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 /// Where the futures of a run are parked: the node, the PE, and their key in the [`Parking`].

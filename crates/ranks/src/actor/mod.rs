@@ -12,6 +12,7 @@
 //! messages and asks to go back.
 
 mod body;
+mod failing;
 mod image;
 mod serving;
 mod watching;
@@ -21,6 +22,7 @@ pub(crate) use body::Parking;
 use crate::comm::Comm;
 use crate::deadlock::{self, Detector, WaitWatch};
 use crate::error::RankError;
+use crate::failures::ErrorsReturn;
 use crate::local::Local;
 use crate::local::link::Link;
 use crate::name_server::NameServer;
@@ -61,6 +63,8 @@ enum Life<I, S, V> {
     Ended(V),
     /// A run is under way.
     Running,
+    /// Its program has failed, for this reason.
+    Failed(String),
 }
 
 /// The actor of one rank.
@@ -78,6 +82,8 @@ pub(crate) struct RankActor<P: RankProgram> {
     is_returning: bool,
     /// Whether the job has one node, as far as this actor knows.
     has_one_node: bool,
+    /// Whether it fails alone, not with the job.
+    fails_alone: bool,
     /// The ranks that began together with this one; `None` before its first run.
     world: Option<World>,
     /// Number of ranks of the job. Rank 0 counts those that it spawns; others know the number at
@@ -141,7 +147,7 @@ impl<P: RankProgram> RankActor<P> {
         let (local, held, stuck) = (Arc::new(local), Vec::new(), BTreeMap::new());
         let (places, joiner) = (Arc::default(), Joiner::default());
         let (place, is_returning, size, spare_outbox) = (None, false, 0, Vec::new());
-        let has_one_node = false;
+        let (has_one_node, fails_alone) = (false, false);
         let (world, server, wait_for_end) = (None, None, Vec::new());
         let (watch, detector) = (None, None);
         Self {
@@ -153,6 +159,7 @@ impl<P: RankProgram> RankActor<P> {
             held,
             is_returning,
             has_one_node,
+            fails_alone,
             world,
             size,
             places,
@@ -173,6 +180,7 @@ impl<P: RankProgram> RankActor<P> {
         self.has_one_node = cx.layout().node_count() == 1;
         if self.place.as_ref().is_none_or(|(_, known, _)| *known != pe) {
             self.place = cx.resource().map(|parking| (node, pe, parking));
+            self.fails_alone = cx.resource::<ErrorsReturn>().is_some();
         }
         let Some(parked) = self.parked.get() else { return true };
         if parked.node != node {
@@ -232,6 +240,9 @@ impl<P: RankProgram> RankActor<P> {
     /// Takes a message. Returns whether the turn of the rank's state has begun: messages of other
     /// ranks begin it and are delivered under one lock.
     fn take_whole(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) -> bool {
+        if self.drops(&message) {
+            return false;
+        }
         match message {
             RankMessage::Report => {
                 let pe = u64::from(cx.pe().0);
@@ -259,6 +270,10 @@ impl<P: RankProgram> RankActor<P> {
             RankMessage::Flushed { round, rank, waits } => {
                 self.note_flushed((round, rank), waits, cx);
             }
+            RankMessage::HasFailed { rank, known, reason } => {
+                self.note_failure((rank, known), &reason, cx);
+            }
+            RankMessage::TellFailure { ranks } => self.tell_failure(ranks, cx),
             message => {
                 self.local.with(|state| {
                     state.begin_turn(cx.now());
@@ -272,12 +287,17 @@ impl<P: RankProgram> RankActor<P> {
 
     /// Begins the first run of a spawned rank.
     fn begin_spawned(&mut self, group: &SpawnedGroup, cx: &mut Context<'_, Self>) {
-        let SpawnedGroup { number, children, parents, places } = group;
+        let SpawnedGroup { number, children, parents, places, failed } = group;
         places.learn(*number, &[children, parents]);
         let first = children.ranks.first().copied().unwrap_or(self.local.rank);
         self.world = Some(World { first, size: children.ranks.len() as u32 });
         let link = Link::new(*number, true, &children.ranks, &parents.ranks);
-        self.local.with(|state| state.links.push(link));
+        self.local.with(|state| {
+            state.links.push(link);
+            for (rank, reason) in failed {
+                state.note_failed(*rank, reason.clone());
+            }
+        });
         cx.send(&cx.collection().at(Ix1(0)), RankMessage::Begun { first });
         self.begin(places.clone(), cx);
     }
@@ -321,7 +341,10 @@ impl<P: RankProgram> RankActor<P> {
         // The messages that came may have left others in the outbox.
         let mut may_send = true;
         loop {
-            let (is_woken, end) = body.poll();
+            let (is_woken, end) = match self.fails_alone {
+                true => body.poll_caught(),
+                false => body.poll(),
+            };
             let is_polled = is_woken || end.is_some();
             if !is_polled && !may_send {
                 break;
@@ -329,7 +352,7 @@ impl<P: RankProgram> RankActor<P> {
             self.flush(is_polled.then_some(&mut body), cx);
             may_send = false;
             if let Some(end) = end {
-                self.end(end, cx);
+                self.end(end, body, cx);
                 return;
             }
         }
@@ -411,8 +434,8 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// Ends a run, at a migration point or with a result.
-    fn end(&mut self, end: End<P>, cx: &mut Context<'_, Self>) {
+    /// Ends a run, at a migration point, with a result or with a failure.
+    fn end(&mut self, end: End<P>, body: Body<P>, cx: &mut Context<'_, Self>) {
         let rank = self.local.rank;
         let pending = self.local.pending();
         self.local.with(|state| state.windows.clear());
@@ -421,6 +444,13 @@ impl<P: RankProgram> RankActor<P> {
             end => end,
         };
         match end {
+            Err(error) if self.fails_alone => {
+                // The futures give back what they hold of others, such as locks.
+                drop(body);
+                drop(self.local.pending());
+                self.flush(None, cx);
+                self.begin_failure(&error.to_string(), cx);
+            }
             Err(error) => cx.fail(format!("rank {rank}: {error}")),
             Ok(RunEnd::Moves(state)) => {
                 self.life = Life::Between(state);
@@ -459,6 +489,7 @@ impl<P: RankProgram> RankActor<P> {
             Life::Ended(_) if is_spawned => {
                 cx.contribute(Op::Concat, List::<P::Value>(Vec::new()), To::main());
             }
+            Life::Failed(_) => cx.contribute(Op::Concat, List::<P::Value>(Vec::new()), To::main()),
             Life::Ended(value) => cx.contribute(Op::Concat, List(vec![value]), To::main()),
             _ => cx.fail(format!("rank {} has no result", self.local.rank)),
         }

@@ -47,9 +47,10 @@ impl<P: RankProgram> RankActor<P> {
         let wanted = (self.size, inits.len());
         let server = self.server.get_or_insert_default();
         let (number, children) = server.spawn(asker, wanted, placement, cx.layout())?;
+        let failed = server.failed().clone();
         self.size += children.ranks.len() as u32;
         let places = Arc::new(Places::new(&[], cx.layout(), links));
-        let group = Arc::new(SpawnedGroup { number, children, parents, places });
+        let group = Arc::new(SpawnedGroup { number, children, parents, places, failed });
         let ranks = cx.collection();
         let placed = group.children.ranks.iter().zip(&group.children.places);
         for (init, (rank, (_, pe))) in inits.into_iter().zip(placed) {
@@ -69,12 +70,12 @@ impl<P: RankProgram> RankActor<P> {
     /// Answers once this rank has ended.
     pub(super) fn tell_end(&mut self, asker: Asker, cx: &mut Context<'_, Self>) {
         match self.life {
-            Life::Ended(_) => self.answer(vec![(asker, ServerReply::Done)], cx),
+            Life::Ended(_) | Life::Failed(_) => self.answer(vec![(asker, ServerReply::Done)], cx),
             _ => self.wait_for_end.push(asker),
         }
     }
 
-    fn answer(&mut self, answers: Answers, cx: &mut Context<'_, Self>) {
+    pub(super) fn answer(&mut self, answers: Answers, cx: &mut Context<'_, Self>) {
         let ranks = cx.collection();
         for (Asker { rank, ticket }, reply) in answers {
             let answer = RankMessage::Answered { ticket, reply };

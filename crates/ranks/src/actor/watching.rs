@@ -10,7 +10,7 @@ impl<P: RankProgram> RankActor<P> {
     /// The number of changes of what this rank waits for; `None` if it does not run.
     fn epoch(&self) -> Option<u64> {
         match self.life {
-            Life::Ended(_) | Life::Between(_) => None,
+            Life::Ended(_) | Life::Between(_) | Life::Failed(_) => None,
             Life::New(_) | Life::Running => Some(self.local.with(|state| state.changes)),
         }
     }

@@ -180,7 +180,12 @@ impl Comm {
     where
         U: Future<Output = Result<T, RankError>> + Send + 'static,
     {
-        let (at, local, ended) = (operation.at, self.local.clone(), run(operation));
+        let (at, local) = (operation.at, self.local.clone());
+        let revoked = local.with(|state| operation.revocation(state));
+        if let Some(error) = revoked {
+            return CommRequest::ended(&local, at, Err(error));
+        }
+        let ended = run(operation);
         let ticket = self.local.with(|state| state.slots.add(at, Wait::Task));
         let task = async move {
             let result = Outcome::Value(Box::new(ended.await));

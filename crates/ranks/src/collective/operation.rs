@@ -9,6 +9,7 @@ use super::collected::Collected;
 use crate::comm::Comm;
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
+use crate::local::LocalState;
 use crate::matching::Pattern;
 use crate::p2p::wait;
 use crate::packet::{Load, Part};
@@ -46,8 +47,9 @@ impl Operation {
         &self,
         run: impl Future<Output = Result<T, RankError>>,
     ) -> Result<T, RankError> {
-        let result = run.await;
         let local = &self.comm.local;
+        local.with(|state| self.revocation(state)).map_or(Ok(()), Err)?;
+        let result = run.await;
         if local.with(|state| state.gives_way_after_collective()) {
             go_on(local).await;
         }
@@ -75,7 +77,15 @@ impl Operation {
         let at = self.at.with(Some(from), None);
         let peers = self.comm.scope.peers(Some(from));
         let begun = self.comm.local.with(|state| state.receive(pattern, peers, at));
-        wait::parts(&self.comm.local, begun, at).await
+        let comm = &self.comm;
+        let fails =
+            |state: &LocalState| state.failures.of_collective(comm.number(), &comm.scope, self.at);
+        wait::parts(&comm.local, begun, at, fails).await
+    }
+
+    /// The error of this operation if the communicator was revoked.
+    pub(super) fn revocation(&self, state: &LocalState) -> Option<RankError> {
+        state.failures.revocation(self.comm.number(), self.at)
     }
 
     /// Adds the parts of a rank to what is collected.

@@ -45,7 +45,7 @@ fn granted(reply: ServerReply, at: CallSite) -> Result<ServerReply, RankError> {
 }
 
 /// Asks the name server, and waits for an answer that is no refusal.
-pub(super) async fn ask(
+pub(crate) async fn ask(
     local: &Arc<Local>,
     request: ServerRequest,
     at: CallSite,

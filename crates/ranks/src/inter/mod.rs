@@ -5,7 +5,7 @@
 //! that a message names its sender as the receiver knows it. The other has the ranks of both
 //! groups, for operations of all; its number is the next one.
 
-mod asking;
+pub(crate) mod asking;
 mod connect;
 mod names;
 mod p2p;
@@ -158,6 +158,11 @@ impl InterComm {
     /// point or, if the rank began later, as of then.
     pub fn site(&self, remote_rank: u32) -> Option<u32> {
         self.remote.site(remote_rank)
+    }
+
+    /// The communicator for messages to the remote group.
+    pub(crate) fn remote(&self) -> &Comm {
+        &self.remote
     }
 
     /// The first rank of the own group among both.

@@ -99,6 +99,12 @@ impl Window {
             Access::Withdraw { lock } => self.locks.withdraw(from, *lock),
         }
     }
+
+    /// Gives the locks back that a rank holds or waits for, which has failed. Returns the answers
+    /// to those that get them.
+    pub(crate) fn forget(&mut self, rank: u32) -> Vec<(u32, Answer)> {
+        self.locks.forget(rank)
+    }
 }
 
 /// A request of a rank for a lock, under the number of the access.
@@ -134,6 +140,12 @@ impl Locks {
     fn withdraw(&mut self, from: u32, lock: u32) -> Vec<(u32, Answer)> {
         self.holders.retain(|holder| *holder != (from, lock));
         self.waiting.retain(|request| (request.from, request.token) != (from, lock));
+        self.grant()
+    }
+
+    fn forget(&mut self, rank: u32) -> Vec<(u32, Answer)> {
+        self.holders.retain(|(holder, _)| *holder != rank);
+        self.waiting.retain(|asker| asker.from != rank);
         self.grant()
     }
 
@@ -188,6 +200,15 @@ mod tests {
         assert!(locks.withdraw(3, 8).is_empty());
         assert_eq!(granted(&locks.withdraw(1, 7)), [3]);
         assert!(granted(&locks.release(3)).is_empty());
+    }
+
+    #[test]
+    fn the_locks_of_a_failed_rank_go_to_the_next_ones() {
+        let mut locks = Locks::default();
+        let mut ask = |from| granted(&locks.ask(Asker { from, token: from, is_exclusive: true }));
+        assert_eq!((ask(1), ask(2), ask(3)), (vec![1], vec![], vec![]));
+        assert!(locks.forget(2).is_empty());
+        assert_eq!(granted(&locks.forget(1)), [3]);
     }
 
     #[test]

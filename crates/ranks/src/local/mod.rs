@@ -6,6 +6,8 @@
 
 mod blocked;
 pub(crate) mod buffer;
+pub(crate) mod failures;
+mod hopeless;
 pub(crate) mod link;
 pub(crate) mod memory;
 mod receives;
@@ -20,6 +22,7 @@ use crate::packet::{Access, Answer, Load, Payload, RankMessage};
 use crate::scope::Peers;
 use crate::ticket::{Asker, Ticket};
 use buffer::SendBuffer;
+use failures::Failures;
 use gridspan_runtime::Time;
 use link::Link;
 use memory::Window;
@@ -152,12 +155,13 @@ pub(crate) struct LocalState {
     matched_with_data: BTreeMap<u64, Arrived<Payload>>,
     /// The windows of this rank, by number.
     pub(crate) windows: BTreeMap<u32, Window>,
-    /// Accesses of this rank that are not complete.
-    accesses: BTreeMap<u32, Ticket>,
+    /// Accesses of this rank that are not complete, and the ranks that have the windows.
+    accesses: BTreeMap<u32, (u32, Ticket)>,
     /// The groups that have spawned this rank, and those that it has spawned.
     pub(crate) links: Vec<Link>,
     /// Requests that were dropped before they were complete.
     pub(crate) abandoned: Vec<CallSite>,
+    pub(crate) failures: Failures,
     pub(crate) eager_bytes: usize,
     pub(crate) now: Time,
     /// Compute time to charge to the actor.
@@ -194,6 +198,7 @@ impl LocalState {
             accesses: BTreeMap::new(),
             links: Vec::new(),
             abandoned: Vec::new(),
+            failures: Failures::default(),
             eager_bytes: EAGER_BYTES,
             now: Time::ZERO,
             charged: Duration::ZERO,
@@ -266,7 +271,11 @@ impl LocalState {
     ) -> (Ticket, u32) {
         let ticket = self.slots.add(at, Wait::Access);
         let (from, token) = (self.rank, self.new_token());
-        self.accesses.insert(token, ticket);
+        if let Some(error) = self.failures.of_rank(to, at) {
+            self.slots.end(ticket, Outcome::Failed(error));
+            return (ticket, token);
+        }
+        self.accesses.insert(token, (to, ticket));
         self.outbox.push((to, RankMessage::Access { from, window, token, access }));
         (ticket, token)
     }
@@ -343,6 +352,10 @@ impl LocalState {
         content: Content,
         at: CallSite,
     ) -> Result<Begun<()>, RankError> {
+        let revoked = self.failures.revocation(label.context / 2, at);
+        if let Some(error) = revoked.or_else(|| self.failures.of_rank(to, at)) {
+            return Err(error);
+        }
         let bytes = content.bytes.len();
         let is_long = bytes > self.eager_bytes;
         let buffered = match mode {
@@ -399,7 +412,7 @@ impl LocalState {
                 }
             }
             RankMessage::Answer(Answer { token, content }) => {
-                if let Some(ticket) = self.accesses.remove(&token) {
+                if let Some((_, ticket)) = self.accesses.remove(&token) {
                     self.slots.end(ticket, Outcome::Answer(content));
                 }
             }
@@ -417,7 +430,26 @@ impl LocalState {
                     waker.wake();
                 }
             }
+            RankMessage::Failed { rank, reason } => self.note_failed(rank, reason),
+            RankMessage::Revoked { communicator } => self.note_revoked(communicator),
             _ => {}
+        }
+    }
+
+    /// Learns that a rank of the job has failed.
+    pub(crate) fn note_failed(&mut self, rank: u32, reason: String) {
+        if self.failures.add(rank, reason) {
+            self.take_locks_of(rank);
+            let freed = self.end_hopeless();
+            self.give_back_buffer(freed);
+        }
+    }
+
+    /// Learns that a communicator was revoked.
+    pub(crate) fn note_revoked(&mut self, communicator: u32) {
+        if self.failures.add_revoked(communicator) {
+            let freed = self.end_hopeless();
+            self.give_back_buffer(freed);
         }
     }
 

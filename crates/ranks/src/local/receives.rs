@@ -14,21 +14,31 @@ use crate::ticket::Ticket;
 
 impl LocalState {
     /// Receives a message, which one of `peers` sends. Returns it if it has arrived whole, and
-    /// otherwise a ticket.
+    /// otherwise a ticket, whose operation has ended if no message can come.
     pub(crate) fn receive(
         &mut self,
         pattern: Pattern,
         peers: Peers,
         at: CallSite,
     ) -> Begun<Arrived<Payload>> {
-        match self.matcher.take(&pattern) {
-            Some(arrived) => self.accept(arrived, at),
-            None => {
-                let ticket = self.slots.add(at, Wait::Receive(pattern, peers));
-                self.matcher.post(&pattern, ticket.slot);
-                Begun::Later(ticket)
-            }
+        let revoked = self.failures.revocation(pattern.context / 2, at);
+        if revoked.is_none()
+            && let Some(arrived) = self.matcher.take(&pattern)
+        {
+            return self.accept(arrived, at);
         }
+        // A collective operation looks for itself whether it can complete.
+        let is_collective = pattern.context % 2 == 1;
+        let hopeless = match is_collective {
+            true => None,
+            false => revoked.or_else(|| self.failures.of_receive(&pattern, &peers, at)),
+        };
+        let ticket = self.slots.add(at, Wait::Receive(pattern, peers));
+        match hopeless {
+            Some(error) => drop(self.slots.end(ticket, Outcome::Failed(error))),
+            None => self.matcher.post(&pattern, ticket.slot),
+        }
+        Begun::Later(ticket)
     }
 
     /// Receives a message that was taken from the matching engine.
@@ -98,6 +108,8 @@ impl LocalState {
         let Some(Outcome::Message(arrived)) = left else { return };
         match self.redirected.remove(&receive.generation) {
             Some(other) => self.end_receive(other, arrived),
+            // No receive will ask for it.
+            None if self.failures.is_revoked(arrived.label.context / 2) => {}
             None => {
                 if let Some(with_data) = self.matcher.replace(arrived) {
                     self.matched_with_data.insert(receive.generation, with_data);

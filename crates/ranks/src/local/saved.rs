@@ -1,6 +1,7 @@
 //! The part of a rank's state that moves with it between two runs.
 
 use super::buffer::SendBuffer;
+use super::failures::Failures;
 use super::link::Link;
 use super::{Local, Sent};
 use crate::error::CallSite;
@@ -25,6 +26,7 @@ pub(crate) struct SavedState {
     buffer: SendBuffer,
     last_delay: u64,
     links: Vec<Link>,
+    failures: Failures,
 }
 
 impl SavedState {
@@ -43,6 +45,7 @@ impl SavedState {
             buffer: state.buffer.clone(),
             last_delay: state.last_delay,
             links: state.links.clone(),
+            failures: state.failures.clone(),
         })
     }
 
@@ -65,6 +68,7 @@ impl SavedState {
             state.buffer = self.buffer;
             state.last_delay = self.last_delay;
             state.links = self.links;
+            state.failures = self.failures;
         });
         local
     }

@@ -1,7 +1,7 @@
 //! The operations of a rank that are not complete, and the results that wait to be taken.
 
 use crate::content::Content;
-use crate::error::CallSite;
+use crate::error::{CallSite, RankError};
 use crate::matching::{Arrived, Pattern};
 use crate::name_server::ServerReply;
 use crate::packet::Payload;
@@ -24,6 +24,18 @@ pub(crate) enum Outcome {
     Reply(ServerReply),
     /// A collective operation has ended with this result, whose type is known to it alone.
     Value(Box<dyn Any + Send>),
+    /// It cannot complete, because a rank has failed or the communicator was revoked.
+    Failed(RankError),
+}
+
+impl Outcome {
+    /// The error of an operation that cannot complete.
+    pub(crate) fn completed(self) -> Result<(), RankError> {
+        match self {
+            Self::Failed(error) => Err(error),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What an operation waits for.
@@ -174,6 +186,35 @@ impl Slots {
     pub(crate) fn waiting(&self) -> impl Iterator<Item = CallSite> {
         let is_waiting = |slot: &&Slot| matches!(slot.state, State::Waiting { .. });
         self.slots.iter().filter(is_waiting).map(|slot| slot.at)
+    }
+
+    /// The operations that have not ended, and what each waits for.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (Ticket, CallSite, &Wait)> {
+        self.slots.iter().enumerate().filter_map(|(place, slot)| match &slot.state {
+            State::Waiting { wait, .. } => {
+                let ticket = Ticket { slot: place as u32, generation: slot.generation };
+                Some((ticket, slot.at, wait))
+            }
+            _ => None,
+        })
+    }
+
+    /// The call of an operation.
+    pub(crate) fn at(&self, ticket: Ticket) -> Option<CallSite> {
+        let slot = self.slots.get(ticket.slot as usize)?;
+        (slot.generation == ticket.generation).then_some(slot.at)
+    }
+
+    /// Wakes the tasks of collective operations that wait for messages.
+    pub(crate) fn wake_collectives(&self) {
+        for slot in &self.slots {
+            if let State::Waiting { wait: Wait::Receive(pattern, _), waker: Some(waker) } =
+                &slot.state
+                && pattern.context % 2 == 1
+            {
+                waker.wake_by_ref();
+            }
+        }
     }
 
     /// What the operations wait for whose end would wake a task.

@@ -244,3 +244,101 @@ fn numbers_of_messages_and_accesses_are_unique_after_a_wrap() {
     assert!(one.with(|state| state.slots.is_done(second)));
     assert_eq!(access(), 4);
 }
+
+/// Takes the error of an operation that cannot complete.
+fn failed(of: &Local, ticket: Ticket) -> RankError {
+    match of.with(|state| state.slots.take(ticket)) {
+        Some(Outcome::Failed(error)) => error,
+        _ => panic!("the operation has not failed"),
+    }
+}
+
+#[test]
+fn a_receive_from_a_failed_rank_gets_what_that_has_sent_and_then_fails() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    let from_one = Pattern { source: Some(0), ..ALL };
+    let receive = || {
+        other.with(|state| state.receive(from_one, Peers::One(0), CallSite { tag: Some(7), ..AT }))
+    };
+    assert!(matches!(send(&one, SendMode::Standard, 1), Begun::Now(())));
+    let long = later(&send(&one, SendMode::Standard, EAGER_BYTES + 1));
+    settle([&one, &other]);
+    other.with(|state| state.deliver(RankMessage::Failed { rank: 0, reason: "lost".to_owned() }));
+    assert!(matches!(receive(), Begun::Now(_)));
+    // The actor of the failed rank still sends the data of its offers.
+    let receiving = later(&receive());
+    settle([&one, &other]);
+    assert!(one.with(|state| state.slots.is_done(long)));
+    let outcome = other.with(|state| state.slots.take(receiving));
+    assert!(matches!(outcome, Some(Outcome::Message(_))));
+    let at = CallSite { tag: Some(7), ..AT };
+    let expected = RankError::PeerFailed { at, rank: 0, reason: "lost".to_owned() };
+    assert_eq!(failed(&other, later(&receive())), expected);
+    let refused = other.with(|state| state.send(SendMode::Standard, 0, LABEL, content(1), AT));
+    assert!(matches!(refused, Err(RankError::PeerFailed { rank: 0, .. })));
+}
+
+#[test]
+fn operations_that_wait_for_a_failed_rank_end() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    one.with(|state| state.buffer.attach(1 << 20)).unwrap();
+    let sends = [(SendMode::Synchronous, 1), (SendMode::Standard, EAGER_BYTES + 1)]
+        .map(|(mode, bytes)| later(&send(&one, mode, bytes)));
+    assert!(matches!(send(&one, SendMode::Buffered, EAGER_BYTES + 1), Begun::Now(())));
+    let receiving = later(
+        &one.with(|state| state.receive(Pattern { source: Some(1), ..ALL }, Peers::One(1), AT)),
+    );
+    let (access, _) = one.with(|state| state.access(1, 5, Access::Unlock, AT));
+    settle([&one, &other]);
+    one.with(|state| state.note_failed(1, "lost".to_owned()));
+    for ticket in [sends[0], sends[1], receiving, access] {
+        assert!(matches!(failed(&one, ticket), RankError::PeerFailed { rank: 1, .. }));
+    }
+    assert!(matches!(one.with(|state| state.detach(AT)), Begun::Now(bytes) if bytes == 1 << 20));
+    // Nothing waits, and a message of another rank is still received.
+    assert_eq!(one.with(|state| state.waits_until()), None);
+    let payload =
+        Payload { origin: 2, load: Load::Whole { content: content(3), acknowledge: None } };
+    one.with(|state| state.deliver(RankMessage::Message(Label { source: 2, ..LABEL }, payload)));
+    let begun = one.with(|state| state.receive(ALL, Peers::One(2), AT));
+    assert!(matches!(begun, Begun::Now(_)));
+}
+
+#[test]
+fn a_revoked_communicator_ends_its_operations_and_no_others() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    let elsewhere = Pattern { context: 4, ..ALL };
+    let [here, there] = [ALL, elsewhere]
+        .map(|pattern| later(&one.with(|state| state.receive(pattern, Peers::One(1), AT))));
+    let sending = later(&send(&one, SendMode::Standard, EAGER_BYTES + 1));
+    settle([&one, &other]);
+    let asking = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
+    // The receiver has asked for the data when both learn of the revocation.
+    for rank in [&one, &other] {
+        rank.with(|state| state.deliver(RankMessage::Revoked { communicator: 0 }));
+    }
+    settle([&one, &other]);
+    assert_eq!(failed(&one, here), RankError::Revoked { at: AT });
+    assert_eq!(failed(&one, sending), RankError::Revoked { at: AT });
+    assert_eq!(failed(&other, asking), RankError::Revoked { at: AT });
+    assert!(!one.with(|state| state.slots.is_done(there)));
+    let later_one = later(&one.with(|state| state.receive(ALL, Peers::One(1), AT)));
+    assert_eq!(failed(&one, later_one), RankError::Revoked { at: AT });
+}
+
+#[test]
+fn what_a_rank_knows_about_failures_moves_with_it() {
+    let one = Local::new(0);
+    one.with(|state| {
+        state.note_failed(3, "lost".to_owned());
+        state.note_revoked(0);
+        assert_eq!(state.failures.next_agreement(0), 1);
+    });
+    let moved = SavedState::of(&one).restored();
+    moved.with(|state| {
+        let error = RankError::PeerFailed { at: AT, rank: 3, reason: "lost".to_owned() };
+        assert_eq!(state.failures.of_rank(3, AT), Some(error));
+        assert!(state.failures.is_revoked(0));
+        assert_eq!(state.failures.next_agreement(0), 2);
+    });
+}

@@ -3,11 +3,14 @@
 use super::placement::SpawnPlacement;
 use super::port::RankPort;
 use crate::content::Content;
+use crate::runs::Run;
 use crate::site_links::SiteLinks;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a rank's number and place.
 const PLACED_BYTES: usize = 12;
+/// Bytes of a run of ranks.
+const RUN_BYTES: usize = 8;
 
 /// Ranks in the order of their group, and the site and the PE of each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +35,22 @@ pub(crate) struct Spawn {
     pub(crate) parents: PlacedRanks,
     /// The links as the parents know them in this run. Rank 0 may not have begun the run yet.
     pub(crate) links: SiteLinks,
+}
+
+/// Names an agreement: the number of the communicator and its first rank, because communicators
+/// without common ranks may have one number; the number of the agreement; whether it makes a
+/// communicator.
+pub(crate) type AgreementKey = (u32, u32, u64, bool);
+
+/// A request for an agreement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AgreementRequest {
+    pub(crate) key: AgreementKey,
+    /// The ranks of the communicator, also those that have failed.
+    pub(crate) members: Vec<Run>,
+    pub(crate) flags: u64,
+    /// The smallest number of a communicator that the asker has not used.
+    pub(crate) next_communicator: u32,
 }
 
 /// A request to the name server.
@@ -65,6 +84,8 @@ pub(crate) enum ServerRequest {
     Spawn(Spawn),
     /// The asker no longer waits. Has no answer.
     Withdraw,
+    /// Asks for what all living ranks of a communicator agree on.
+    Agree(AgreementRequest),
 }
 
 impl ServerRequest {
@@ -80,6 +101,7 @@ impl ServerRequest {
                 let Spawn { inits, parents, links, .. } = spawn;
                 inits.bytes.len() + parents.heap_bytes() + links.heap_bytes()
             }
+            Self::Agree(agreement) => RUN_BYTES * agreement.members.len(),
             Self::OpenPort | Self::ClosePort(_) | Self::Withdraw => 0,
         }
     }
@@ -104,6 +126,13 @@ pub(crate) enum ServerReply {
     },
     /// Nothing was done, for this reason.
     Refused(String),
+    /// What the living ranks have agreed on: the flags that all of them have set, a number that
+    /// none has used for a communicator, and who they are.
+    Agreed {
+        flags: u64,
+        number: u32,
+        survivors: Vec<Run>,
+    },
 }
 
 impl ServerReply {
@@ -112,6 +141,7 @@ impl ServerReply {
         match self {
             Self::Linked { remote: group, .. } | Self::Gathered { group, .. } => group.heap_bytes(),
             Self::Refused(reason) => reason.len(),
+            Self::Agreed { survivors, .. } => RUN_BYTES * survivors.len(),
             Self::Done | Self::Port(_) => 0,
         }
     }

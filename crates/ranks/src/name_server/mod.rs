@@ -9,20 +9,24 @@
 //! - **Spawning.** It numbers the new ranks and chooses their PEs. It answers once all have begun,
 //!   so that no rank can come to the next migration point before they exist.
 //!
+//! - **Agreements.** The living ranks of a communicator agree on flags, and on who of them lives.
+//!
 //! It also numbers the communicators that are made in these ways. So two groups without a common
 //! rank need not agree on a number first. The numbers begin with [`SERVED_FROM`], which those that
 //! ranks agree on do not reach.
 
+mod agreement;
 mod message;
 mod placement;
 mod port;
 
-pub(crate) use message::{PlacedRanks, ServerReply, ServerRequest, Spawn};
+pub(crate) use message::{AgreementRequest, PlacedRanks, ServerReply, ServerRequest, Spawn};
 pub use placement::SpawnPlacement;
 pub use port::RankPort;
 
 use crate::error::SERVED_FROM;
 use crate::ticket::{Asker, Ticket};
+use agreement::Agreements;
 use gridspan_runtime::{Layout, PeId};
 use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
@@ -80,6 +84,7 @@ pub(crate) struct NameServer {
     beginning: BTreeMap<u32, Beginning>,
     /// Number of calls of `number` so far.
     numbered: u32,
+    agreements: Agreements,
 }
 
 impl NameServer {
@@ -102,8 +107,10 @@ impl NameServer {
             ServerRequest::Accept(port, group) => self.call(port, Caller { asker, group }, true),
             ServerRequest::Connect(port, group) => self.call(port, Caller { asker, group }, false),
             ServerRequest::Join { group, ranks, place } => self.join(asker, group, ranks, place),
+            ServerRequest::Agree(request) => self.agreements.ask(asker, request),
             ServerRequest::Withdraw => {
                 self.withdraw(asker);
+                self.agreements.withdraw(asker);
                 Vec::new()
             }
             ServerRequest::Spawn(_) => refused(asker, "nothing to spawn".to_owned()),
@@ -258,6 +265,16 @@ impl NameServer {
             (asker, ServerReply::Linked { number, remote: children })
         };
         found.into_iter().map(reply).collect()
+    }
+
+    /// A rank has failed. Returns the answers of the agreements that end by this.
+    pub(crate) fn note_failed(&mut self, rank: u32, reason: String) -> Answers {
+        self.agreements.note_failed(rank, reason)
+    }
+
+    /// The failed ranks, and why each has failed.
+    pub(crate) fn failed(&self) -> &BTreeMap<u32, String> {
+        self.agreements.failed()
     }
 
     /// The number of a communicator, whose successor is taken, too.

@@ -170,3 +170,37 @@ fn parents_are_answered_once_all_their_children_have_begun() {
     let nowhere = server.spawn(asker(0), (0, 1), SpawnPlacement::AtSite(7), &layout);
     assert_eq!(nowhere, Err("there is no site 7 among 1".to_owned()));
 }
+
+fn agreement(flags: u64, next_communicator: u32, members: &[(u32, u32)]) -> ServerRequest {
+    let (key, members) = ((0, 1, 1, true), members.to_vec());
+    ServerRequest::Agree(AgreementRequest { key, members, flags, next_communicator })
+}
+
+#[test]
+fn an_agreement_ends_once_each_rank_has_asked_or_failed() {
+    let mut server = NameServer::default();
+    let asks = |flags, next| agreement(flags, next, &[(1, 3), (7, 1)]);
+    assert!(server.handle(asker(1), asks(0b111, 4)).is_empty());
+    assert!(server.handle(asker(7), asks(0b110, 9)).is_empty());
+    // Ranks of other communicators do not matter.
+    assert!(server.note_failed(5, "lost".to_owned()).is_empty());
+    assert!(server.note_failed(3, "lost".to_owned()).is_empty());
+    // Rank 7 gives up, and asks again.
+    assert!(server.handle(asker(7), ServerRequest::Withdraw).is_empty());
+    assert!(server.handle(asker(2), asks(0b011, 2)).is_empty());
+    let answers = server.handle(asker(7), asks(0b110, 9));
+    let agreed = ServerReply::Agreed { flags: 0b010, number: 9, survivors: vec![(1, 2), (7, 1)] };
+    let expected: Answers = [1, 2, 7].map(|rank| (asker(rank), agreed.clone())).into();
+    assert_eq!(answers, expected);
+    assert_eq!(server.failed().keys().copied().collect::<Vec<_>>(), [3, 5]);
+}
+
+#[test]
+fn what_a_failed_rank_has_given_to_an_agreement_does_not_count() {
+    let mut server = NameServer::default();
+    assert!(server.handle(asker(1), agreement(0b10, 1, &[(1, 2)])).is_empty());
+    assert!(server.note_failed(1, "lost".to_owned()).is_empty());
+    let answers = server.handle(asker(2), agreement(0b01, 3, &[(1, 2)]));
+    let agreed = ServerReply::Agreed { flags: 0b01, number: 3, survivors: vec![(2, 1)] };
+    assert_eq!(answers, [(asker(2), agreed)]);
+}

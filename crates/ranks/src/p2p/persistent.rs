@@ -118,6 +118,19 @@ impl Comm {
         self.prepared(SendMode::Synchronous, to.into(), tag, "ssend_init")
     }
 
+    /// Prepares an [`rsend`](Self::rsend).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub fn rsend_init(
+        &self,
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<PersistentSend, RankError> {
+        self.prepared(SendMode::Standard, to.into(), tag, "rsend_init")
+    }
+
     /// Prepares a [`bsend`](Self::bsend).
     ///
     /// # Errors

@@ -122,9 +122,11 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<Status, RankError> {
-        let (probed, at) = self.wanted(source.into(), tag.into(), "probe")?;
+        let (probed, at) = self.probed(source.into(), tag.into(), "probe")?;
         Ok(match probed {
-            Some((pattern, peers)) => self.found(&peers, at, |comm| comm.look(&pattern)).await,
+            Some((pattern, peers)) => {
+                self.found((&pattern, &peers), at, |comm| comm.look(&pattern)).await?
+            }
             None => Status::NULL,
         })
     }
@@ -140,13 +142,13 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<Option<Status>, RankError> {
-        let (probed, _) = self.wanted(source.into(), tag.into(), "iprobe")?;
-        let Some((pattern, _)) = probed else { return Ok(Some(Status::NULL)) };
+        let (probed, at) = self.probed(source.into(), tag.into(), "iprobe")?;
+        let Some((pattern, peers)) = probed else { return Ok(Some(Status::NULL)) };
         if let Some(status) = self.look(&pattern) {
             return Ok(Some(status));
         }
         go_on(&self.local).await;
-        Ok(self.look(&pattern))
+        self.looked(self.look(&pattern), (&pattern, &peers), at)
     }
 
     /// Waits for a message, and takes it, so that only the returned handle can receive it.
@@ -159,10 +161,10 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<MatchedMessage, RankError> {
-        let (probed, at) = self.wanted(source.into(), tag.into(), "mprobe")?;
+        let (probed, at) = self.probed(source.into(), tag.into(), "mprobe")?;
         Ok(match probed {
             Some((pattern, peers)) => {
-                self.found(&peers, at, |comm| comm.matched(&pattern, at)).await
+                self.found((&pattern, &peers), at, |comm| comm.matched(&pattern, at)).await?
             }
             None => self.matched_nothing(at),
         })
@@ -179,13 +181,25 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<Option<MatchedMessage>, RankError> {
-        let (probed, at) = self.wanted(source.into(), tag.into(), "improbe")?;
-        let Some((pattern, _)) = probed else { return Ok(Some(self.matched_nothing(at))) };
+        let (probed, at) = self.probed(source.into(), tag.into(), "improbe")?;
+        let Some((pattern, peers)) = probed else { return Ok(Some(self.matched_nothing(at))) };
         if let Some(message) = self.matched(&pattern, at) {
             return Ok(Some(message));
         }
         go_on(&self.local).await;
-        Ok(self.matched(&pattern, at))
+        self.looked(self.matched(&pattern, at), (&pattern, &peers), at)
+    }
+
+    /// What a probe looks for; an error if the communicator was revoked.
+    fn probed(
+        &self,
+        source: SourceSelector,
+        tag: TagSelector,
+        call: &'static str,
+    ) -> Result<(Option<(Pattern, Peers)>, CallSite), RankError> {
+        let (wanted, at) = self.wanted(source, tag, call)?;
+        let revoked = self.local.with(|state| state.failures.revocation(self.number(), at));
+        revoked.map_or(Ok((wanted, at)), Err)
     }
 
     fn look(&self, pattern: &Pattern) -> Option<Status> {
@@ -203,15 +217,39 @@ impl Comm {
     }
 
     /// Looks again after each message that no receive has taken, until something is found.
-    async fn found<T>(&self, peers: &Peers, at: CallSite, find: impl Fn(&Self) -> Option<T>) -> T {
-        poll_fn(|cx| match find(self) {
-            Some(found) => Poll::Ready(found),
-            None => {
-                let (waker, peers) = (cx.waker().clone(), peers.clone());
-                self.local.with(|state| state.watch(Watcher { waker, peers, at }));
-                Poll::Pending
+    async fn found<T>(
+        &self,
+        (pattern, peers): (&Pattern, &Peers),
+        at: CallSite,
+        find: impl Fn(&Self) -> Option<T>,
+    ) -> Result<T, RankError> {
+        poll_fn(|cx| {
+            if let Some(found) = find(self) {
+                return Poll::Ready(Ok(found));
             }
+            self.local.with(|state| match state.failures.of_receive(pattern, peers, at) {
+                Some(error) => Poll::Ready(Err(error)),
+                None => {
+                    let (waker, peers) = (cx.waker().clone(), peers.clone());
+                    state.watch(Watcher { waker, peers, at });
+                    Poll::Pending
+                }
+            })
         })
         .await
+    }
+
+    /// The result of a look that may have found nothing: an error if nothing can come.
+    fn looked<T>(
+        &self,
+        found: Option<T>,
+        (pattern, peers): (&Pattern, &Peers),
+        at: CallSite,
+    ) -> Result<Option<T>, RankError> {
+        if found.is_some() {
+            return Ok(found);
+        }
+        let error = self.local.with(|state| state.failures.of_receive(pattern, peers, at));
+        error.map_or(Ok(None), Err)
     }
 }

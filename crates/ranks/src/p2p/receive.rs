@@ -167,7 +167,7 @@ impl Comm {
             return Ok(Status::NULL);
         };
         if let (Begun::Later(ticket), _) = sending {
-            drop(outcome(&self.local, ticket).await);
+            outcome(&self.local, ticket).await.completed()?;
         }
         let (content, status) = receiving.message().await?;
         content.copy_to(buffer, received_by(at, &status))?;

@@ -5,6 +5,7 @@ use crate::comm::Comm;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::RankError;
+use crate::local::slots::Outcome;
 use crate::local::{Begun, SendMode};
 use crate::request::{CommRequest, go_on};
 use crate::selector::Destination;
@@ -220,7 +221,7 @@ impl Comm {
         match begun {
             Begun::Now(()) if gives_way => go_on(&self.local).await,
             Begun::Now(()) => {}
-            Begun::Later(ticket) => drop(outcome(&self.local, ticket).await),
+            Begun::Later(ticket) => outcome(&self.local, ticket).await.completed()?,
         }
         Ok(())
     }
@@ -237,7 +238,7 @@ impl Comm {
         let (begun, _) = self.begin(mode, content, to, tag, call)?;
         Ok(match begun {
             Begun::Now(()) => CommRequest::ended(&self.local, at, Ok(())),
-            Begun::Later(ticket) => CommRequest::later(&self.local, at, ticket, |_| Ok(())),
+            Begun::Later(ticket) => CommRequest::later(&self.local, at, ticket, Outcome::completed),
         })
     }
 }

@@ -34,6 +34,23 @@ impl Waiting<'_> {
         let Self { local, ticket } = self;
         poll_fn(|cx| local.with(|state| poll_outcome(state, ticket, cx))).await
     }
+
+    /// The outcome, or what `fails` returns before there is one.
+    async fn outcome_unless(
+        &mut self,
+        fails: impl Fn(&LocalState) -> Option<RankError>,
+    ) -> Result<Outcome, RankError> {
+        let Self { local, ticket } = self;
+        let mut poll =
+            |state: &mut LocalState, cx: &mut Context<'_>| match poll_outcome(state, ticket, cx) {
+                Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+                Poll::Pending => match fails(state) {
+                    Some(error) => Poll::Ready(Err(error)),
+                    None => Poll::Pending,
+                },
+            };
+        poll_fn(|cx| local.with(|state| poll(state, cx))).await
+    }
 }
 
 /// Takes the outcome of an operation, which is then over, or keeps the waker.
@@ -134,22 +151,28 @@ pub(crate) async fn message(
 pub(crate) fn of_outcome(outcome: Outcome, at: CallSite) -> Result<(Content, Status), RankError> {
     match outcome {
         Outcome::Message(arrived) => Ok(received(arrived)),
+        Outcome::Failed(error) => Err(error),
         _ => Err(RankError::Cancelled { at }),
     }
 }
 
-/// The parts of a message of a collective operation.
+/// The parts of a message of a collective operation. `fails` says why the operation cannot complete
+/// if it has to wait.
 pub(crate) async fn parts(
     local: &Arc<Local>,
     begun: Begun<Arrived<Payload>>,
     at: CallSite,
+    fails: impl Fn(&LocalState) -> Option<RankError>,
 ) -> Result<Vec<Part>, RankError> {
     let arrived = match begun {
         Begun::Now(arrived) => arrived,
-        Begun::Later(ticket) => match outcome(local, ticket).await {
-            Outcome::Message(arrived) => arrived,
-            _ => return Err(RankError::Cancelled { at }),
-        },
+        Begun::Later(ticket) => {
+            let mut waiting = Waiting { local, ticket: Some(ticket) };
+            match waiting.outcome_unless(fails).await? {
+                Outcome::Message(arrived) => arrived,
+                _ => return Err(RankError::Cancelled { at }),
+            }
+        }
     };
     match arrived.message.load {
         Load::Parts(parts) => Ok(parts),

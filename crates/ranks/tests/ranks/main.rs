@@ -7,6 +7,7 @@ mod common;
 mod comms;
 mod connect;
 mod deadlock;
+mod failures;
 mod migration;
 mod neighbours;
 mod one_site;

@@ -11,8 +11,11 @@
 //! `touch`, they overwrite it before each send and read all of it after each receive; with `move`,
 //! ours pass vectors on. Programs take turns, and each figure is the median of some rounds.
 //!
-//! Processes of an MPI that wait for a message poll, and use their processor. Ours are parked. The
-//! last table says how many processors each program uses. An MPI that is not installed is skipped.
+//! Processes of an MPI that wait for a message poll, and use their processor. Ours are parked. So
+//! two more tables compare like with like between two processes: in `both poll` our PEs test for
+//! the message all the time, too, while the threads of the network sleep; in `both sleep` the ranks
+//! of an MPI sleep for 50 µs between two tests. The last row of each table says how many processors
+//! each program uses. An MPI that is not installed is skipped.
 
 use clap::Parser;
 use gridspan_studies::mpi::{IMPLEMENTATIONS, Mpi};
@@ -26,6 +29,8 @@ use std::time::Instant;
 
 /// One-way latency between the emulated sites in ns.
 const LATENCY_NS: f64 = 2e6;
+/// The name of our program in two processes of this machine.
+const BETWEEN_PROCESSES: &str = "two processes";
 
 #[derive(Parser)]
 #[command(about = "Messages between two ranks, beside Open MPI and MPICH")]
@@ -97,6 +102,16 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         }
         table(handling, &programs, options)?;
     }
+    for (title, our_handling, their_handling) in
+        [("both poll", "poll", "keep"), ("both sleep", "keep", "sleep")]
+    {
+        let mut programs = ours(&gridctl, our_handling, options);
+        programs.retain(|program| program.name == BETWEEN_PROCESSES);
+        for (mpi, program) in &mpis {
+            programs.push(theirs(*mpi, program, their_handling, options));
+        }
+        table(title, &programs, options)?;
+    }
     Ok(())
 }
 
@@ -105,7 +120,7 @@ fn ours(gridctl: &Path, handling: &str, options: &Options) -> Vec<Program> {
     let places: [(&str, &[&str], f64); 4] = [
         ("one PE", &["-e", "1x1"], 0.0),
         ("two PEs", &["-e", "1x1x2"], 0.0),
-        ("two processes", &["-n", "2"], 0.0),
+        (BETWEEN_PROCESSES, &["-n", "2"], 0.0),
         ("two sites", &["-e", &sites], LATENCY_NS),
     ];
     let sizes: Vec<String> = options.bytes.iter().map(|bytes| format!("{bytes}B")).collect();

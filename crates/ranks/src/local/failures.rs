@@ -1,0 +1,115 @@
+//! What a rank knows about failed ranks and revoked communicators.
+
+use crate::error::{CallSite, RankError};
+use crate::matching::Pattern;
+use crate::scope::{Peers, Scope};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Failed ranks and revoked communicators. Empty in most jobs, and then a null pointer.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Failures(Option<Box<KnownFailures>>);
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct KnownFailures {
+    /// The failed ranks of the job, and why each has failed.
+    failed: BTreeMap<u32, String>,
+    /// The numbers of the revoked communicators.
+    revoked: BTreeSet<u32>,
+    /// The failures that the rank has acknowledged: a communicator, and a rank of the job.
+    acknowledged: BTreeSet<(u32, u32)>,
+    /// Number of agreements on each communicator that this rank has begun.
+    agreements: BTreeMap<u32, u64>,
+}
+
+impl Failures {
+    fn known(&mut self) -> &mut KnownFailures {
+        self.0.get_or_insert_default()
+    }
+
+    /// Notes a failed rank. Returns whether it is a new one.
+    pub(super) fn add(&mut self, rank: u32, reason: String) -> bool {
+        self.known().failed.insert(rank, reason).is_none()
+    }
+
+    /// Notes a revoked communicator. Returns whether it is a new one.
+    pub(super) fn add_revoked(&mut self, communicator: u32) -> bool {
+        self.known().revoked.insert(communicator)
+    }
+
+    /// The next agreement on a communicator.
+    pub(crate) fn next_agreement(&mut self, communicator: u32) -> u64 {
+        let count = self.known().agreements.entry(communicator).or_default();
+        *count += 1;
+        *count
+    }
+
+    pub(crate) fn is_revoked(&self, communicator: u32) -> bool {
+        self.0.as_ref().is_some_and(|known| known.revoked.contains(&communicator))
+    }
+
+    /// The failed ranks of a communicator, by their ranks there, in their order.
+    pub(crate) fn of_scope(&self, scope: &Scope) -> Vec<u32> {
+        let Some(known) = &self.0 else { return Vec::new() };
+        let mut ranks: Vec<u32> =
+            known.failed.keys().filter_map(|rank| scope.position(*rank)).collect();
+        ranks.sort_unstable();
+        ranks
+    }
+
+    /// Acknowledges the failed ranks of a communicator.
+    pub(crate) fn acknowledge(&mut self, communicator: u32, scope: &Scope) {
+        let Some(known) = self.0.as_deref_mut() else { return };
+        let members = known.failed.keys().filter(|rank| scope.position(**rank).is_some());
+        known.acknowledged.extend(members.map(|rank| (communicator, *rank)));
+    }
+
+    /// The error of an operation on a revoked communicator.
+    pub(crate) fn revocation(&self, communicator: u32, at: CallSite) -> Option<RankError> {
+        self.is_revoked(communicator).then_some(RankError::Revoked { at })
+    }
+
+    /// The error of an operation with this rank of the job, if that has failed.
+    pub(crate) fn of_rank(&self, rank: u32, at: CallSite) -> Option<RankError> {
+        let reason = self.0.as_ref()?.failed.get(&rank)?;
+        Some(RankError::PeerFailed { at, rank, reason: reason.clone() })
+    }
+
+    /// The error of a receive or probe for which no message is there. One from any rank fails if a
+    /// rank has failed whose failure was not acknowledged.
+    pub(crate) fn of_receive(
+        &self,
+        pattern: &Pattern,
+        peers: &Peers,
+        at: CallSite,
+    ) -> Option<RankError> {
+        let known = self.0.as_ref()?;
+        let communicator = pattern.context / 2;
+        if known.revoked.contains(&communicator) {
+            return Some(RankError::Revoked { at });
+        }
+        let is_known = |rank: u32| {
+            pattern.source.is_none() && known.acknowledged.contains(&(communicator, rank))
+        };
+        let mut failed = known.failed.keys().copied();
+        let rank = failed.find(|rank| peers.includes(*rank) && !is_known(*rank))?;
+        self.of_rank(rank, at)
+    }
+
+    /// The error of a collective operation that waits for a message: it fails at each rank that
+    /// waits once any rank of the communicator has failed, since that rank may be missing anywhere
+    /// in the tree.
+    pub(crate) fn of_collective(
+        &self,
+        communicator: u32,
+        scope: &Scope,
+        at: CallSite,
+    ) -> Option<RankError> {
+        let known = self.0.as_ref()?;
+        if known.revoked.contains(&communicator) {
+            return Some(RankError::Revoked { at });
+        }
+        let rank = known.failed.keys().find(|rank| scope.position(**rank).is_some())?;
+        self.of_rank(*rank, at)
+    }
+}

@@ -34,7 +34,8 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Res
 }
 
 /// Like [`run_with`], with a `keeper` of this node's parts of checkpoints. If the bundle orders the
-/// job to continue from a checkpoint, the keeper has its parts.
+/// job to continue from a checkpoint, the keeper has the parts that PEs of this node read, or the
+/// job's folder or object store has them.
 ///
 /// # Errors
 ///
@@ -50,7 +51,7 @@ pub fn run_keeping(
     let after = keeper.begin(node, joined.bundle.run)?;
     let program = match (joined.bundle.guest, &joined.bundle.restore) {
         (Some(pes), _) => Program::guest(job, layout, node, pes),
-        (None, Some(order)) => keeper.recover(job, layout, order),
+        (None, Some(order)) => keeper.recover(job, (layout, node), order),
         (None, None) => program(job, layout, Some(node), &keeper),
     }?
     .of_run(joined.bundle.run, after);

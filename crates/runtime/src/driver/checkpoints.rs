@@ -88,12 +88,26 @@ impl CheckpointKeeper {
         let mut image = self.store().image(&manifest)?;
         // The checkpoint is complete, whether this node knows or not.
         self.store().complete(manifest)?;
+        self.store_manifest(&image);
         let pes = layout.place(node).pes.clone();
         let parts = image.layout().pes().zip(&order.plan.readers);
         let parts = parts.filter(|(_, reader)| pes.contains(&reader.0));
         let parts: Vec<PeId> = parts.map(|(part, _)| part).collect();
         self.read_missing(&job, &mut image, &parts)?;
         Program::restored(job, layout, image, order.plan.clone())
+    }
+
+    /// Stores the manifest of a checkpoint to which the job goes back, if this node writes
+    /// manifests: the one that wrote them may have been lost before. Without the manifest, the
+    /// parts would be removed as those of an incomplete checkpoint.
+    #[cfg(feature = "net")]
+    fn store_manifest(&self, image: &Image) {
+        let writer = self.writer.as_ref().filter(|writer| writer.present().0);
+        let (Some(writer), Some(archive)) = (writer, &self.archive) else { return };
+        // A checkpoint with which the job began may be in another place.
+        if archive.has_part(image, PeId(0)) {
+            writer.order(Order::Manifest(image.manifest().clone(), None));
+        }
     }
 
     /// Reads those of these parts that are not in an image from the place where the job stores its
@@ -294,6 +308,33 @@ mod tests {
 
         let nowhere = parts_read(&CheckpointKeeper::default(), &Job::new("job")).unwrap_err();
         assert!(nowhere.contains("the job has no place from which"), "{nowhere}");
+    }
+
+    #[test]
+    fn the_node_that_writes_manifests_stores_that_of_the_checkpoint_to_which_the_job_goes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = Job::new("job").checkpoint_folder(folder.path());
+        let keeper = CheckpointKeeper::new(&job, false).unwrap();
+        let archive = CheckpointArchive::open(folder.path()).unwrap();
+        let image = Image::new(manifest()).unwrap();
+        // Nothing happens where the parts are not, and on other nodes.
+        keeper.begin(NodeId(0), 7).unwrap();
+        keeper.store_manifest(&image);
+        for part in [0, 1].map(PeId) {
+            archive.write_part(0, 3, part, &[Bytes::from_static(b"1234")]).unwrap();
+        }
+        keeper.begin(NodeId(1), 7).unwrap();
+        keeper.store_manifest(&image);
+        assert!(archive.complete().unwrap().is_empty());
+
+        keeper.begin(NodeId(0), 7).unwrap();
+        keeper.store_manifest(&image);
+        let (tell, stored) = std::sync::mpsc::channel();
+        let again: Done = Box::new(move |error| tell.send(error).unwrap());
+        keeper.writer.as_ref().unwrap().order(Order::Manifest(manifest(), Some(again)));
+
+        assert_eq!(stored.recv().unwrap(), None, "the same manifest again");
+        assert_eq!(archive.complete().unwrap(), [3]);
     }
 
     #[test]

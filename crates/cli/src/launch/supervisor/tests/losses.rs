@@ -148,6 +148,19 @@ fn a_part_of_which_no_copy_is_left_is_read_from_the_folder() {
 }
 
 #[test]
+fn a_job_that_cannot_go_on_points_to_its_folder() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    supervisor.set_draining(Duration::from_secs(25), true, false);
+
+    ends(&mut supervisor, A, Exit::Signal(9), seconds(5));
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+
+    let blame = supervisor.outcome().unwrap().blame.unwrap();
+    assert_eq!(blame.message, "the job cannot go on without b/1: no node is left");
+    assert!(blame.hint.unwrap().contains("--restart DIR"));
+}
+
+#[test]
 fn a_node_that_is_started_again_reads_its_part_from_the_folder_itself() {
     let mut supervisor = recovering(OnLoss::Replace);
 

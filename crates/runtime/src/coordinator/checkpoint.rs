@@ -397,10 +397,11 @@ impl Coordinator {
         making.stage = Stage::Encoding { began: self.now, parts: BTreeMap::new() };
         let checkpoint = making.number;
         let leaving = making.pause.clone().unwrap_or_default();
-        let (layout, settings) = (&self.common.layout, &self.common.run.checkpoints);
+        let (layout, run) = (&self.common.layout, &self.common.run);
         let mut missing = BTreeSet::new();
         for node in layout.nodes() {
-            let has_copy = settings.partner(layout, node, &leaving).is_some();
+            let partner = run.checkpoints.partner(layout, &run.hosts, node, &leaving);
+            let has_copy = partner.is_some();
             for pe in layout.place(node).pes.clone().map(PeId) {
                 missing.insert((pe, false));
                 missing.extend(has_copy.then_some((pe, true)));

@@ -290,7 +290,10 @@ impl Core {
         let here = layout.node_of(self.me);
         match self.common.fault {
             PlantedFault::CopyOnSameNode => Some(here),
-            _ => self.common.run.checkpoints.partner(layout, here, leaving),
+            _ => {
+                let run = &self.common.run;
+                run.checkpoints.partner(layout, &run.hosts, here, leaving)
+            }
         }
     }
 

@@ -62,7 +62,8 @@ impl fmt::Display for CheckpointEvery {
 pub struct Checkpoints {
     /// How often; `None` for never.
     pub every: Option<CheckpointEvery>,
-    /// Number of nodes that keep each part in memory: 1 for the node itself, 2 for a second one.
+    /// Number of nodes that keep each part in memory: 1 for the node itself, 2 for a second one, on
+    /// another host if the site has one.
     /// Default 2.
     pub copies: u32,
     /// Whether the second copy is kept at another site. Default no.

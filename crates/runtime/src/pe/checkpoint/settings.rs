@@ -63,8 +63,7 @@ pub struct Checkpoints {
     /// How often; `None` for never.
     pub every: Option<CheckpointEvery>,
     /// Number of nodes that keep each part in memory: 1 for the node itself, 2 for a second one, on
-    /// another host if the site has one.
-    /// Default 2.
+    /// another host if its site has several. Default 2.
     pub copies: u32,
     /// Whether the second copy is kept at another site. Default no.
     pub protects_site: bool,

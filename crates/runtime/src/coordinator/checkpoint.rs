@@ -243,6 +243,7 @@ impl Coordinator {
         let Some(keeping) = &self.checkpoints.keeping else { return };
         let waited = self.now.since(keeping.heard);
         let storing_max = STEP_MAX * 2_u32.pow(self.checkpoints.unstored);
+        let storing_max = storing_max.saturating_add(keeping.copying);
         if waited < storing_max {
             return self.look_at_checkpoint_after(storing_max - waited);
         }
@@ -396,6 +397,7 @@ impl Coordinator {
         let Some(making) = &mut self.checkpoints.making else { return };
         making.stage = Stage::Encoding { began: self.now, parts: BTreeMap::new() };
         let checkpoint = making.number;
+        let is_pause = making.pause.is_some();
         let leaving = making.pause.clone().unwrap_or_default();
         let (layout, run) = (&self.common.layout, &self.common.run);
         let mut missing = BTreeSet::new();
@@ -415,9 +417,12 @@ impl Coordinator {
             stopped: Duration::ZERO,
             since: self.now,
             heard: self.now,
+            copying: Duration::ZERO,
         });
-        let encode = || CheckpointMessage::Encode { checkpoint, leaving: leaving.clone() };
-        self.post_checkpoint_to_all(encode);
+        self.post_checkpoint_to_all(|| {
+            let leaving = leaving.clone();
+            CheckpointMessage::Encode { checkpoint, leaving, is_pause }
+        });
     }
 
     fn note_encoded(&mut self, from: PeId, checkpoint: u64, part: PartSummary) {
@@ -441,6 +446,8 @@ impl Coordinator {
         let bytes = parts.iter().map(PartSummary::bytes).fold(0, u64::saturating_add);
         let begun = making.since.unwrap_or(self.now);
         let stopped = self.now.since(begun).saturating_sub(making.computed);
+        let is_pause = making.pause.is_some();
+        let copying = if is_pause { Duration::ZERO } else { self.copying_time(&parts) };
         let manifest: Bytes = codec::encode(&self.manifest(parts)).into();
         if manifest.len() > MANIFEST_BYTES_MAX {
             self.checkpoints.keeping = None;
@@ -454,7 +461,7 @@ impl Coordinator {
             Some(keeping) => {
                 keeping.manifest = Some(manifest);
                 (keeping.bytes, keeping.stopped, keeping.since) = (bytes, stopped, self.now);
-                keeping.heard = self.now;
+                (keeping.heard, keeping.copying) = (self.now, copying);
             }
             // Then `making.given_up` has the reason, and the function has returned above.
             None => return self.end_making(Err("a part could not be kept".to_owned())),
@@ -464,6 +471,20 @@ impl Coordinator {
             _ => self.end_making(Ok(checkpoint)),
         }
         self.complete_checkpoint();
+    }
+
+    /// The longest time that the copies of a PE take with the bandwidth for them.
+    fn copying_time(&self, parts: &[PartSummary]) -> Duration {
+        let (layout, run) = (&self.common.layout, &self.common.run);
+        if run.checkpoints.copy_rate.is_none() {
+            return Duration::ZERO;
+        }
+        let time = |(pe, part): (PeId, &PartSummary)| {
+            let node = layout.node_of(pe);
+            let partner = run.checkpoints.partner(layout, &run.hosts, node, &[])?;
+            Some(run.checkpoints.copy_time(layout, [node, partner], part.bytes()))
+        };
+        layout.pes().zip(parts).filter_map(time).max().unwrap_or_default()
     }
 
     fn manifest(&self, parts: Vec<PartSummary>) -> Manifest {

@@ -24,7 +24,8 @@ pub(crate) enum CheckpointMessage {
     /// The report of a PE.
     Drained { round: u64, counts: DrainCounts },
     /// To all PEs: encode everything here. Parts of nodes that leave are copied to others.
-    Encode { checkpoint: u64, leaving: Vec<NodeId> },
+    /// `is_pause`: the job stays stopped, so that copies disturb nothing.
+    Encode { checkpoint: u64, leaving: Vec<NodeId>, is_pause: bool },
     /// The sender has encoded its part.
     Encoded { checkpoint: u64, part: PartSummary },
     /// To all PEs: continue with the handling of messages after this checkpoint was made, given up

@@ -130,6 +130,8 @@ pub(crate) struct Keeping {
     pub(crate) since: Time,
     /// When all parts were encoded, or one was kept after that.
     pub(crate) heard: Time,
+    /// Time that the copies of a PE may take, since the job limits their bandwidth.
+    pub(crate) copying: Duration,
 }
 
 /// The coordinator's part of an image.

@@ -2,6 +2,7 @@
 
 use super::settings::Checkpoints;
 use gridspan_topology::{Layout, NodeId};
+use std::time::Duration;
 
 impl Checkpoints {
     /// Returns the node that gets copies of the parts of node `here` in a checkpoint, before nodes
@@ -50,11 +51,28 @@ impl Checkpoints {
         let others = sites.iter().cycle().skip(own.index() + 1).take(sites.len() - 1);
         others.copied().find_map(at_site).or_else(anywhere)
     }
+
+    /// The time that a copy of so many bytes of a PE on node `from` takes of the bandwidth for
+    /// copies to other sites, which all PEs of its site share equally. Zero if the bandwidth is
+    /// unlimited, or `to` is at the same site.
+    pub(crate) fn copy_time(
+        &self,
+        layout: &Layout,
+        [from, to]: [NodeId; 2],
+        bytes: u64,
+    ) -> Duration {
+        let site = layout.site_of_node(from);
+        let rate = self.copy_rate.filter(|_| layout.site_of_node(to) != site);
+        let Some(rate) = rate else { return Duration::ZERO };
+        let pes: u64 = layout.nodes_in(site).map(|node| layout.place(node).pes.len() as u64).sum();
+        rate.time_for(bytes.saturating_mul(pes))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan_topology::Bandwidth;
 
     fn partners(checkpoints: Checkpoints, leaving: &[u32]) -> Vec<Option<u32>> {
         let sites = vec![("a".to_owned(), vec![1, 1]), ("b".to_owned(), vec![1])];
@@ -93,6 +111,20 @@ mod tests {
         assert_eq!(partners(near, mixed, &[]), [1, 0, 3, 2, 1, 6, 5].map(Some));
         let apart = near.protecting_sites(true);
         assert_eq!(partners(apart, hosts, &[]), [5, 6, 5, 6, 5, 0, 1].map(Some));
+    }
+
+    #[test]
+    fn the_pes_of_a_site_share_the_bandwidth_for_copies_to_others() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![2, 2]), ("b".to_owned(), vec![1])]);
+        let rate = Bandwidth::from_bits_per_second(8_000_000);
+        let limited = Checkpoints::default().with_copy_rate(rate);
+        let time = |checkpoints: Checkpoints, ends: [u32; 2]| {
+            checkpoints.copy_time(&layout, ends.map(NodeId), 1_000_000)
+        };
+        assert_eq!(time(limited, [0, 2]), Duration::from_secs(4));
+        assert_eq!(time(limited, [2, 1]), Duration::from_secs(1));
+        assert_eq!(time(limited, [0, 1]), Duration::ZERO, "within the site");
+        assert_eq!(time(Checkpoints::default(), [0, 2]), Duration::ZERO);
     }
 
     #[test]

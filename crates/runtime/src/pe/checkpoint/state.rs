@@ -1,12 +1,12 @@
 //! State of a PE for checkpoints.
 
 use crate::address::id::{ActorId, KindId, Slot};
-use crate::message::{MemberImage, ReplicaOrder};
+use crate::message::{MemberImage, ReplicaOrder, Segment};
 use crate::pe::callback::Callback;
 use crate::pe::checkpoint::restoration::{FormerOrder, Restoration};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +66,10 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) pause: Option<Vec<NodeId>>,
     /// Whether a warning has said that such a checkpoint was postponed.
     pub(crate) is_late_told: bool,
+    /// Copies of segments of this PE's part that are not sent yet, and the nodes that get them.
+    pub(crate) copies: VecDeque<(NodeId, Segment, Bytes)>,
+    /// Whether a timer will send them.
+    pub(crate) is_copying: bool,
 }
 
 /// A member of a group whose size has changed, before its actor is built.
@@ -104,6 +108,8 @@ impl<C> Default for Checkpointing<C> {
             cost: Duration::ZERO,
             pause: None,
             is_late_told: false,
+            copies: VecDeque::new(),
+            is_copying: false,
         }
     }
 }

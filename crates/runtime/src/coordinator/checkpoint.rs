@@ -21,7 +21,9 @@
 //! its launcher begins another run on other nodes from there. The parts of nodes that leave are
 //! copied to nodes that stay.
 //!
-//! **Pools of tasks** are not part of an image: a main that begins again opens its pools again.
+//! **Pools of tasks** are not part of an image: a main that begins again opens its pools again, and
+//! hands in the tasks of repeatable streams again. Such tasks stay where they are meanwhile, and
+//! count as messages that wait.
 //!
 //! **Questions** of actors are part of an image if their answers become messages by a tag, and so
 //! are requests for quiescence. A question counts as a message that waits, and its answer as one

@@ -234,7 +234,8 @@ impl Core {
             created: self.created,
             processed: self.processed,
             waiting: (queues.sum::<usize>() + self.timers.delayed().count() + self.waits.tagged())
-                as u64,
+                as u64
+                + self.checkpointing.repeatable_tasks,
             stranded: self.delivery.waiting()[1],
             insertions: (self.delivery.tombstones_awaited() + self.followers.len()) as u64,
             questions: self.waits.not_storable() as u64,

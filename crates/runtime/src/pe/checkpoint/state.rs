@@ -55,6 +55,9 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_postponed_told: bool,
     /// Number of tasks from outside their pools that are under way here.
     pub(crate) tasks: u64,
+    /// Number of those besides that main hands in again if it begins again. Like messages in
+    /// mailboxes, they are not in flight.
+    pub(crate) repeatable_tasks: u64,
     /// Whether main has requested a checkpoint and has no answer yet.
     pub(crate) is_requested: bool,
     /// When a checkpoint may be tried again, after one was postponed.
@@ -102,6 +105,7 @@ impl<C> Default for Checkpointing<C> {
             postponed_since: None,
             is_postponed_told: false,
             tasks: 0,
+            repeatable_tasks: 0,
             is_requested: false,
             retry_at: Time::ZERO,
             last: None,
@@ -115,6 +119,11 @@ impl<C> Default for Checkpointing<C> {
 }
 
 impl<C> Checkpointing<C> {
+    /// The number of tasks of this kind that are under way.
+    pub(crate) fn open_tasks(&mut self, is_repeatable: bool) -> &mut u64 {
+        if is_repeatable { &mut self.repeatable_tasks } else { &mut self.tasks }
+    }
+
     /// The time since the job began, from that of the driver, which counts from the start of the
     /// run.
     pub(crate) fn job_time(&self, driver: Time) -> Time {

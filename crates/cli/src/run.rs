@@ -232,7 +232,8 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
     let of_environment = settings.checkpoints.and_then(|it| it.every);
     let every = flags.checkpoint_every.or(of_environment);
     // Without these flags the settings of the program hold.
-    let has_details = flags.protect_sites || flags.copies.is_some() || flags.node_mtbf.is_some();
+    let has_times = flags.node_mtbf.is_some() || flags.copy_rate.is_some();
+    let has_details = flags.protect_sites || flags.copies.is_some() || has_times;
     if let Some(every) = every.or(has_details.then_some(CheckpointEvery::Auto)) {
         let mut checkpoints = Checkpoints::every(every).protecting_sites(flags.protect_sites);
         if let Some(copies) = flags.copies {
@@ -240,6 +241,9 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
         }
         if let Some(mtbf) = flags.node_mtbf {
             checkpoints = checkpoints.with_node_mtbf(mtbf);
+        }
+        if let Some(rate) = flags.copy_rate {
+            checkpoints = checkpoints.with_copy_rate(rate);
         }
         settings.checkpoints = Some(checkpoints);
     }

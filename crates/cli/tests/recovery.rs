@@ -172,6 +172,32 @@ fn checkpoints_are_stored_after_the_loss_of_the_node_that_stored_manifests() {
 }
 
 #[test]
+fn a_job_goes_back_to_its_folder_if_no_node_has_a_copy() {
+    for (on_loss, left) in [("shrink", "3 nodes go on"), ("replace", "4 nodes go on")] {
+        let folder = Folder::new(on_loss);
+        let place = ["--checkpoint", folder.path(), "--on-loss", on_loss];
+        let often = ["--checkpoint-every", "10steps", "--copies", "1"];
+        let flags = [place, often].concat();
+        let mut running = Running::start(&arguments(&flags, "90"));
+        let nodes = running.nodes(4);
+        running.await_line("      40 ");
+
+        kill(nodes[2], Signal::KILL);
+
+        let back = running.await_line("going back to checkpoint");
+        assert!(back.contains("; this repeats "), "{back}");
+        assert!(
+            back.ends_with("; the part of b/2 is read from the folder or object store"),
+            "{back}"
+        );
+        running.await_line(left);
+        let protected = running.await_line(" protects the job again, ");
+        assert!(protected.ends_with(" after the loss"), "{protected}");
+        assert_verified(&mut running);
+    }
+}
+
+#[test]
 fn lost_nodes_are_started_again_if_that_is_wanted() {
     let flags = ["--checkpoint-every", "10steps", "--on-loss", "replace"];
     let mut running = Running::start(&arguments(&flags, "80"));

@@ -3,6 +3,7 @@
 use super::values::period;
 use clap::{Args, Subcommand, ValueEnum};
 use gridspan::CheckpointEvery;
+use gridspan_topology::Bandwidth;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 pub(crate) struct CheckpointFlags {
     /// Make checkpoints this often, in memory: auto, a time such as 30s, or a number of main's
     /// progress points such as 100steps [default: what the program says; auto if --copies,
-    /// --protect-sites or --node-mtbf is given].
+    /// --protect-sites, --copy-rate or --node-mtbf is given].
     #[arg(long, value_name = "WHEN", value_parser = every)]
     pub(crate) checkpoint_every: Option<CheckpointEvery>,
     /// Also store checkpoints in DIR, which all nodes share; the last two are kept. DIR may be the
@@ -28,6 +29,10 @@ pub(crate) struct CheckpointFlags {
     /// Keep the second copy at another site.
     #[arg(long)]
     pub(crate) protect_sites: bool,
+    /// Let the copies of a site at others take at most RATE, such as 100mbit [default: all that the
+    /// links have].
+    #[arg(long, value_name = "RATE")]
+    pub(crate) copy_rate: Option<Bandwidth>,
     /// Assume this mean time between failures of a node, for `--checkpoint-every auto` [default: 30
     /// days].
     #[arg(long, value_name = "TIME", value_parser = period)]

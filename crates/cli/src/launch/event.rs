@@ -19,6 +19,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 /// Signals that are handled unless the launcher was started to ignore them.
 const WATCHED: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD];
@@ -46,6 +47,13 @@ pub(super) enum Event {
     },
     /// The job has stopped after a checkpoint.
     Paused(Pause),
+    /// A checkpoint is complete.
+    Checkpointed {
+        /// Its number.
+        checkpoint: u64,
+        /// Time since it was encoded.
+        age: Duration,
+    },
     /// The program makes checkpoints, so that the job can go on after a loss.
     Recovers,
     /// A node was requested by SIGTERM to leave the job.

@@ -271,9 +271,12 @@ impl Reader {
                     input.taken(number, taken, is_closed);
                 }
             }
-            // The user gets no report of them; programs that embed a job do.
+            // The user gets no report of each; programs that embed a job do.
             Control::Checkpoint(report) => {
                 self.record(|recording| recording.note_checkpoint(&report));
+                let (checkpoint, age) = (report.number, report.stored);
+                // The launcher may have ended already. Another one does not need this event.
+                let _ = self.outlets.events.send(Event::Checkpointed { checkpoint, age });
             }
             Control::Broadcast(report) => {
                 self.record(|recording| recording.note_broadcast(&report));

@@ -35,6 +35,9 @@ pub(super) struct GoOn {
     /// The number of the checkpoint; 0 if the job begins again, since there is none.
     pub(super) checkpoint: u64,
     pub(super) order: Option<RestoreOrder>,
+    /// The nodes whose parts no node that is left has in memory: they are read from the place where
+    /// the job stores its checkpoints.
+    pub(super) read: Vec<String>,
 }
 
 impl Runs {
@@ -70,6 +73,11 @@ impl Runs {
         self.runs.last().map_or(&[], |(_, members)| members)
     }
 
+    /// The checkpoint with which the present run began; 0 if it began without one.
+    pub(super) fn checkpoint(&self) -> u64 {
+        self.runs.last().map_or(0, |(began, _)| *began)
+    }
+
     /// Begins another run with these members, in the order of the roster. `holdings`: the parts of
     /// checkpoints that each has.
     ///
@@ -87,7 +95,7 @@ impl Runs {
         let all = || holdings.values().flat_map(|holdings| &holdings.checkpoints);
         let known = all().filter_map(|it| Some((it.number, it.manifest.as_ref()?)));
         let known = known.max_by_key(|(number, _)| *number);
-        let last = self.runs.last().map_or(0, |(began, _)| *began);
+        let last = self.checkpoint();
         if known.is_none() && last > 0 {
             return Err(format!("no node that is left knows checkpoint {last}"));
         }
@@ -103,18 +111,20 @@ impl Runs {
             });
         }
         let order = known.map(|(_, manifest)| self.order(number, manifest, &members, holdings));
-        let order = order.transpose()?;
+        let (order, read) = order.transpose()?.unzip();
         self.runs.push((number, members));
-        Ok(GoOn { checkpoint: number, order })
+        Ok(GoOn { checkpoint: number, order, read: read.unwrap_or_default() })
     }
 
+    /// How `members` continue from a checkpoint, and the names of the nodes whose parts are read
+    /// from the place where the job stores its checkpoints.
     fn order(
         &self,
         number: u64,
         manifest: &EncodedManifest,
         members: &[NodeId],
         holdings: &BTreeMap<NodeId, Holdings>,
-    ) -> Result<RestoreOrder, String> {
+    ) -> Result<(RestoreOrder, Vec<String>), String> {
         let image = Image::new(manifest.0.clone()).map_err(|error| error.to_string())?;
         let before = image.layout();
         let run = self.runs.iter().rev().find(|(began, _)| *began < number);
@@ -138,20 +148,32 @@ impl Runs {
             candidates.filter(|it| has_parts(it, old)).find_map(position)
         };
         let successor = |was: &Option<NodeId>| was.as_ref().and_then(position);
+        let name = |node: &NodeId| match were.get(node.index()) {
+            Some(Some(was)) => self.roster.name(*was),
+            _ => node.to_string(),
+        };
         let successors: Vec<_> = were.iter().map(successor).collect();
-        let holders: Vec<_> = before.nodes().zip(&were).map(holder).collect();
+        let mut holders: Vec<_> = before.nodes().zip(&were).map(holder).collect();
+        let mut all = holdings.values().flat_map(|it| &it.checkpoints);
+        let mut read = Vec::new();
+        if all.any(|it| it.number == number && it.is_stored) {
+            // Any node can read any part, and the missing parts are shared out.
+            let readers = members.len() as u32;
+            for (old, holder) in before.nodes().zip(&mut holders) {
+                if holder.is_none() {
+                    *holder = successors[old.index()].or(Some(NodeId(old.0 % readers)));
+                    read.push(name(&old));
+                }
+            }
+        }
         let plan = RestorePlan::recovery(&image, spec.layout(), &successors, &holders);
         let plan = plan.map_err(|missing| {
-            let name = |node: &NodeId| match were.get(node.index()) {
-                Some(Some(was)) => self.roster.host(*was).to_owned(),
-                _ => node.to_string(),
-            };
             let names: Vec<String> = missing.iter().map(name).collect();
             format!(
                 "no node that is left has a copy of the part of {} in checkpoint {number}",
                 names.join(", ")
             )
         })?;
-        Ok(RestoreOrder { manifest: manifest.clone(), plan })
+        Ok((RestoreOrder { manifest: manifest.clone(), plan }, read))
     }
 }

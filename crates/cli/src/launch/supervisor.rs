@@ -42,6 +42,7 @@ use gridspan::advice;
 use gridspan::control::{Failure, Holdings};
 use gridspan_runtime::session::crowding_factor;
 use gridspan_topology::{NodeId, Time};
+use repeating::Repeating;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -54,6 +55,7 @@ mod growing;
 mod losing;
 mod members;
 mod patience;
+mod repeating;
 mod sampling;
 mod taking_over;
 mod way;
@@ -100,6 +102,8 @@ pub(super) struct Supervisor {
     awaits_srun: bool,
     /// The runs of the job; `None` if it cannot go on after losses or with other nodes.
     recovery: Option<Recovery>,
+    /// What a loss makes the job repeat.
+    repeating: Repeating,
     changes: Changes,
     diagnosing: Diagnosing,
     /// Time that a node has to leave after SIGTERM.
@@ -239,6 +243,7 @@ impl Supervisor {
             patience,
             awaits_srun: false,
             recovery: None,
+            repeating: Repeating::default(),
             changes: Changes::default(),
             diagnosing: Diagnosing::default(),
             drain_deadline: Duration::ZERO,
@@ -323,6 +328,10 @@ impl Supervisor {
             Event::Failed { node, failure } => self.reported(node, failure, now),
             Event::Holds { node, holdings } => self.note_holdings(node, holdings),
             Event::Paused(pause) => self.paused(&pause, now),
+            Event::Checkpointed { checkpoint, age } => {
+                let text = self.repeating.completed(checkpoint, age, now);
+                self.commands.extend(text.map(Command::TellRecovery));
+            }
             Event::Recovers => self.recover_as_program(),
             Event::Leaving { node } => self.leave_on_signal(node, now),
             Event::Unchangeable { reason } => self.refuse_changes(&reason, now),
@@ -474,6 +483,7 @@ impl Supervisor {
             self.phase = Phase::Running;
             let number = members.len();
             self.commands.push_back(Command::Introduce(members, addresses));
+            self.note_begun(now);
             if let Some(recovery) = &mut self.recovery {
                 recovery.replacing.clear();
             }
@@ -490,6 +500,15 @@ impl Supervisor {
             }
             self.end_change();
         }
+    }
+
+    /// Notes that the present run begins.
+    fn note_begun(&mut self, now: Time) {
+        let recovery = self.recovery.as_ref();
+        let checkpoint = recovery.map_or(0, |it| it.runs.checkpoint());
+        let is_after_loss = self.changes.stage != Stage::GoesOn;
+        let after = recovery.filter(|it| is_after_loss && !it.holdings.is_empty());
+        self.repeating.begun(checkpoint, after.map(|it| it.began), now);
     }
 
     /// Translates the node numbers of the present run.

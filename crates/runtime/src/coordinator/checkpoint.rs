@@ -21,7 +21,9 @@
 //! its launcher begins another run on other nodes from there. The parts of nodes that leave are
 //! copied to nodes that stay.
 //!
-//! **Pools of tasks** are not part of an image: a main that begins again opens its pools again.
+//! **Pools of tasks** are not part of an image: a main that begins again opens its pools again, and
+//! hands in the tasks of repeatable streams again. Such tasks stay where they are meanwhile, and
+//! count as messages that wait.
 //!
 //! **Questions** of actors are part of an image if their answers become messages by a tag, and so
 //! are requests for quiescence. A question counts as a message that waits, and its answer as one
@@ -243,6 +245,7 @@ impl Coordinator {
         let Some(keeping) = &self.checkpoints.keeping else { return };
         let waited = self.now.since(keeping.heard);
         let storing_max = STEP_MAX * 2_u32.pow(self.checkpoints.unstored);
+        let storing_max = storing_max.saturating_add(keeping.copying);
         if waited < storing_max {
             return self.look_at_checkpoint_after(storing_max - waited);
         }
@@ -396,11 +399,13 @@ impl Coordinator {
         let Some(making) = &mut self.checkpoints.making else { return };
         making.stage = Stage::Encoding { began: self.now, parts: BTreeMap::new() };
         let checkpoint = making.number;
+        let is_pause = making.pause.is_some();
         let leaving = making.pause.clone().unwrap_or_default();
-        let (layout, settings) = (&self.common.layout, &self.common.run.checkpoints);
+        let (layout, run) = (&self.common.layout, &self.common.run);
         let mut missing = BTreeSet::new();
         for node in layout.nodes() {
-            let has_copy = settings.partner(layout, node, &leaving).is_some();
+            let partner = run.checkpoints.partner(layout, &run.hosts, node, &leaving);
+            let has_copy = partner.is_some();
             for pe in layout.place(node).pes.clone().map(PeId) {
                 missing.insert((pe, false));
                 missing.extend(has_copy.then_some((pe, true)));
@@ -415,9 +420,12 @@ impl Coordinator {
             since: self.now,
             heard: self.now,
             silence: Duration::ZERO,
+            copying: Duration::ZERO,
         });
-        let encode = || CheckpointMessage::Encode { checkpoint, leaving: leaving.clone() };
-        self.post_checkpoint_to_all(encode);
+        self.post_checkpoint_to_all(|| {
+            let leaving = leaving.clone();
+            CheckpointMessage::Encode { checkpoint, leaving, is_pause }
+        });
     }
 
     fn note_encoded(&mut self, from: PeId, checkpoint: u64, part: PartSummary) {
@@ -441,6 +449,8 @@ impl Coordinator {
         let bytes = parts.iter().map(PartSummary::bytes).fold(0, u64::saturating_add);
         let begun = making.since.unwrap_or(self.now);
         let stopped = self.now.since(begun).saturating_sub(making.computed);
+        let is_pause = making.pause.is_some();
+        let copying = if is_pause { Duration::ZERO } else { self.copying_time(&parts) };
         let manifest: Bytes = codec::encode(&self.manifest(parts)).into();
         if manifest.len() > MANIFEST_BYTES_MAX {
             self.checkpoints.keeping = None;
@@ -454,7 +464,7 @@ impl Coordinator {
             Some(keeping) => {
                 keeping.manifest = Some(manifest);
                 (keeping.bytes, keeping.stopped, keeping.since) = (bytes, stopped, self.now);
-                keeping.heard = self.now;
+                (keeping.heard, keeping.copying) = (self.now, copying);
             }
             // Then `making.given_up` has the reason, and the function has returned above.
             None => return self.end_making(Err("a part could not be kept".to_owned())),
@@ -464,6 +474,20 @@ impl Coordinator {
             _ => self.end_making(Ok(checkpoint)),
         }
         self.complete_checkpoint();
+    }
+
+    /// The longest time that the copies of a PE take with the bandwidth for them.
+    fn copying_time(&self, parts: &[PartSummary]) -> Duration {
+        let (layout, run) = (&self.common.layout, &self.common.run);
+        if run.checkpoints.copy_rate.is_none() {
+            return Duration::ZERO;
+        }
+        let time = |(pe, part): (PeId, &PartSummary)| {
+            let node = layout.node_of(pe);
+            let partner = run.checkpoints.partner(layout, &run.hosts, node, &[])?;
+            Some(run.checkpoints.copy_time(layout, [node, partner], part.bytes()))
+        };
+        layout.pes().zip(parts).filter_map(time).max().unwrap_or_default()
     }
 
     fn manifest(&self, parts: Vec<PartSummary>) -> Manifest {

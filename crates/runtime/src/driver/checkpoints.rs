@@ -16,6 +16,8 @@ use crate::Job;
 use crate::error::StartError;
 use crate::job::program::Program;
 use crate::message::CheckpointSegment;
+#[cfg(feature = "net")]
+use crate::message::Image;
 use crate::message::{CheckpointStore, Holding, RestorePlan};
 use crate::pe::{Action, Core};
 use bytes::Bytes;
@@ -73,24 +75,79 @@ impl CheckpointKeeper {
         Ok(last.unwrap_or(0))
     }
 
-    /// The program of a job that continues from a checkpoint whose parts the nodes have.
+    /// The program of a job that continues from a checkpoint whose parts the nodes have, or can
+    /// read from the place where the job stores its checkpoints.
     #[cfg(feature = "net")]
     pub(super) fn recover(
         &self,
         job: Job,
-        layout: Layout,
+        (layout, node): (Layout, NodeId),
         order: &crate::net::bootstrap::RestoreOrder,
     ) -> Result<Program, StartError> {
         let manifest = order.manifest.0.clone();
-        let image = self.store().image(&manifest)?;
+        let mut image = self.store().image(&manifest)?;
         // The checkpoint is complete, whether this node knows or not.
         self.store().complete(manifest)?;
+        self.store_manifest(&image);
+        let pes = layout.place(node).pes.clone();
+        let parts = image.layout().pes().zip(&order.plan.readers);
+        let parts = parts.filter(|(_, reader)| pes.contains(&reader.0));
+        let parts: Vec<PeId> = parts.map(|(part, _)| part).collect();
+        self.read_missing(&job, &mut image, &parts)?;
         Program::restored(job, layout, image, order.plan.clone())
     }
 
-    /// Numbers and parts of the last checkpoints that this node has.
+    /// Stores the manifest of a checkpoint to which the job goes back, if this node writes
+    /// manifests: the one that wrote them may have been lost before. Without the manifest, the
+    /// parts would be removed as those of an incomplete checkpoint.
+    #[cfg(feature = "net")]
+    fn store_manifest(&self, image: &Image) {
+        let writer = self.writer.as_ref().filter(|writer| writer.present().0);
+        let (Some(writer), Some(archive)) = (writer, &self.archive) else { return };
+        // A checkpoint with which the job began may be in another place.
+        if archive.has_part(image, PeId(0)) {
+            writer.order(Order::Manifest(image.manifest().clone(), None));
+        }
+    }
+
+    /// Reads those of these parts that are not in an image from the place where the job stores its
+    /// checkpoints, or from the one with which it began. The other nodes hear nothing of this one
+    /// meanwhile, but they cannot begin without these parts either.
+    #[cfg(feature = "net")]
+    fn read_missing(&self, job: &Job, image: &mut Image, parts: &[PeId]) -> Result<(), StartError> {
+        let here = image.parts();
+        let missing: Vec<PeId> = parts.iter().copied().filter(|it| !here.contains(it)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut places: Vec<CheckpointArchive> = self.archive.iter().cloned().collect();
+        if let Some(path) = job.restart_from().filter(|&path| job.folder() != Some(path)) {
+            places.push(CheckpointArchive::open(path)?);
+        }
+        for part in missing {
+            let mut problem = None;
+            let mut reads = places.iter().map(|place| place.read_part(image, part));
+            let is_read = reads.any(|read| match read {
+                Ok(()) => true,
+                Err(error) => {
+                    problem.get_or_insert(error);
+                    false
+                }
+            });
+            if !is_read {
+                return Err(problem.unwrap_or_else(|| lacking(image, part)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Numbers and parts of the last checkpoints that this node has. What is complete is stored, if
+    /// the job has a place for its checkpoints: only then is it complete.
     pub fn holdings(&self) -> Vec<Holding> {
-        self.store().holdings()
+        let mut holdings = self.store().holdings();
+        let complete = holdings.iter_mut().filter(|holding| holding.manifest.is_some());
+        complete.for_each(|holding| holding.is_stored |= self.archive.is_some());
+        holdings
     }
 
     /// Drops the parts of a checkpoint that was not completed, because the job has ended.
@@ -191,9 +248,106 @@ pub(super) fn program(
     Program::restored(job, layout, image, plan)
 }
 
+#[cfg(feature = "net")]
+fn lacking(image: &Image, part: PeId) -> StartError {
+    let number = image.number();
+    let reason = format!(
+        "this node has no copy of the part of {part} in checkpoint {number}, and the job has no \
+         place from which it could read it"
+    );
+    StartError::Checkpoint { reason }
+}
+
 /// A number for a run of a job in this process, which no other run has.
 pub(super) fn new_run() -> u64 {
     use std::time::{SystemTime, UNIX_EPOCH};
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
+}
+
+#[cfg(all(test, feature = "net"))]
+mod tests {
+    use super::*;
+    use crate::message::{EncodedManifest, Manifest, codec};
+
+    /// The manifest of a checkpoint of two PEs, each with one segment of four bytes.
+    fn manifest() -> Bytes {
+        let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+        let encoded = EncodedManifest::without_actors(3, layout).0;
+        let mut manifest: Manifest = codec::decode("a manifest", &encoded).unwrap();
+        manifest.parts.iter_mut().for_each(|part| part.segments = vec![4]);
+        codec::encode(&manifest).into()
+    }
+
+    /// The parts in an image after a node has read those that it lacks, or why it cannot.
+    fn parts_read(keeper: &CheckpointKeeper, job: &Job) -> Result<Vec<PeId>, String> {
+        let mut image = Image::new(manifest()).unwrap();
+        let read = keeper.read_missing(job, &mut image, &[PeId(0), PeId(1)]);
+        read.map_err(|error| error.to_string())?;
+        Ok(image.parts().into_iter().collect())
+    }
+
+    #[test]
+    fn missing_parts_are_read_where_the_job_stores_checkpoints_or_where_it_began() {
+        let [own, before] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let store = |folder: &tempfile::TempDir, part| {
+            let archive = CheckpointArchive::open(folder.path()).unwrap();
+            archive.write_part(0, 3, part, &[Bytes::from_static(b"1234")]).unwrap();
+        };
+        let job = || Job::new("job").checkpoint_folder(own.path());
+        let keeper = CheckpointKeeper::new(&job(), false).unwrap();
+        store(&own, PeId(0));
+
+        let problem = parts_read(&keeper, &job()).unwrap_err();
+        assert!(problem.contains("part-0000000000000000-000001"), "{problem}");
+        let restarted = job().restart(before.path());
+        let problem = parts_read(&keeper, &restarted).unwrap_err();
+        assert!(problem.contains(own.path().to_str().unwrap()), "{problem}");
+        store(&before, PeId(1));
+        assert_eq!(parts_read(&keeper, &restarted), Ok(vec![PeId(0), PeId(1)]));
+
+        let nowhere = parts_read(&CheckpointKeeper::default(), &Job::new("job")).unwrap_err();
+        assert!(nowhere.contains("the job has no place from which"), "{nowhere}");
+    }
+
+    #[test]
+    fn the_node_that_writes_manifests_stores_that_of_the_checkpoint_to_which_the_job_goes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = Job::new("job").checkpoint_folder(folder.path());
+        let keeper = CheckpointKeeper::new(&job, false).unwrap();
+        let archive = CheckpointArchive::open(folder.path()).unwrap();
+        let image = Image::new(manifest()).unwrap();
+        // Nothing happens where the parts are not, and on other nodes.
+        keeper.begin(NodeId(0), 7).unwrap();
+        keeper.store_manifest(&image);
+        for part in [0, 1].map(PeId) {
+            archive.write_part(0, 3, part, &[Bytes::from_static(b"1234")]).unwrap();
+        }
+        keeper.begin(NodeId(1), 7).unwrap();
+        keeper.store_manifest(&image);
+        assert!(archive.complete().unwrap().is_empty());
+
+        keeper.begin(NodeId(0), 7).unwrap();
+        keeper.store_manifest(&image);
+        let (tell, stored) = std::sync::mpsc::channel();
+        let again: Done = Box::new(move |error| tell.send(error).unwrap());
+        keeper.writer.as_ref().unwrap().order(Order::Manifest(manifest(), Some(again)));
+
+        assert_eq!(stored.recv().unwrap(), None, "the same manifest again");
+        assert_eq!(archive.complete().unwrap(), [3]);
+    }
+
+    #[test]
+    fn a_complete_checkpoint_of_a_job_with_a_folder_is_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = Job::new("job").checkpoint_folder(folder.path());
+        for (keeper, is_stored) in [
+            (CheckpointKeeper::new(&job, false).unwrap(), true),
+            (CheckpointKeeper::default(), false),
+        ] {
+            keeper.store().complete(manifest()).unwrap();
+            let stored: Vec<bool> = keeper.holdings().iter().map(|it| it.is_stored).collect();
+            assert_eq!(stored, [is_stored]);
+        }
+    }
 }

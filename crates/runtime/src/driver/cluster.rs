@@ -11,7 +11,8 @@ use crate::error::{JobError, StartError};
 use crate::job::program::Program;
 use crate::net::TransportLimits;
 use crate::net::bootstrap::Joined;
-use gridspan_topology::{NodeId, Speed};
+use gridspan_topology::{GridSpec, NodeId, Speed};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -34,7 +35,8 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Res
 }
 
 /// Like [`run_with`], with a `keeper` of this node's parts of checkpoints. If the bundle orders the
-/// job to continue from a checkpoint, the keeper has its parts.
+/// job to continue from a checkpoint, the keeper has the parts that PEs of this node read, or the
+/// job's folder or object store has them.
 ///
 /// # Errors
 ///
@@ -50,10 +52,11 @@ pub fn run_keeping(
     let after = keeper.begin(node, joined.bundle.run)?;
     let program = match (joined.bundle.guest, &joined.bundle.restore) {
         (Some(pes), _) => Program::guest(job, layout, node, pes),
-        (None, Some(order)) => keeper.recover(job, layout, order),
+        (None, Some(order)) => keeper.recover(job, (layout, node), order),
         (None, None) => program(job, layout, Some(node), &keeper),
     }?
-    .of_run(joined.bundle.run, after);
+    .of_run(joined.bundle.run, after)
+    .on_hosts(first_on_hosts(&joined.bundle.spec));
     keeper.drop_incomplete();
     let speed = match joined.bundle.emulate {
         true => emulated_speed(&joined.bundle.spec, node),
@@ -74,4 +77,27 @@ pub fn run_keeping(
         }
         running.join()
     })
+}
+
+/// Returns for each node the first one on the same host.
+fn first_on_hosts(spec: &GridSpec) -> Vec<NodeId> {
+    let mut first = BTreeMap::new();
+    spec.hosts().map(|(node, host)| *first.entry(name_of(host)).or_insert(node)).collect()
+}
+
+/// The name of a host, which a user for `ssh` may precede.
+fn name_of(host: &str) -> &str {
+    host.rsplit_once('@').map_or(host, |(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_on_one_host_are_known_by_its_name() {
+        let sites = "[site.a]\nhosts = [\"a1\", \"me@a1\", \"a2\"]\n[site.b]\nhosts = [\"b1\"]\n";
+        let spec = GridSpec::from_toml(sites).unwrap();
+        assert_eq!(first_on_hosts(&spec), [0, 0, 2, 3].map(NodeId));
+    }
 }

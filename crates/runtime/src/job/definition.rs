@@ -97,6 +97,7 @@ impl Job {
                     }
                     _ => self.checkpoints,
                 },
+                hosts: Arc::from([]),
                 maps: self.maps.iter().map(|map| map.name().to_owned()).collect(),
                 reducers: self.reducers.iter().map(|(name, _)| name.clone()).collect(),
             }),

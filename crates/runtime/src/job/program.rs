@@ -67,6 +67,14 @@ impl Program {
         self
     }
 
+    /// Sets for each node the first one on the same host: copies of checkpoints go to other hosts.
+    #[cfg(feature = "net")]
+    pub(crate) fn on_hosts(mut self, hosts: Vec<NodeId>) -> Self {
+        let hosts = hosts.into();
+        self.common.run = Arc::new(RunOfJob { hosts, ..RunOfJob::clone(&self.common.run) });
+        self
+    }
+
     /// Like [`new`](Self::new), for a guest with `pes` PEs: its layout has the founders and this
     /// guest.
     pub fn guest(job: Job, founders: Layout, guest: NodeId, pes: u32) -> Result<Self, StartError> {

@@ -28,8 +28,9 @@ impl Grid {
     /// [`collection`](Self::collection) turns into collections again. What main has printed or sent
     /// since the checkpoint happens again. Pools of tasks are left out: main opens them again.
     /// While tasks are not done, main has not taken the outputs of a stream, or another question
-    /// has no answer, except those that main
-    /// [asks again](crate::Member::ask_repeatable), the checkpoint is postponed.
+    /// has no answer, the checkpoint is postponed, except for questions that main
+    /// [asks again](crate::Member::ask_repeatable), and for
+    /// [repeatable](crate::TaskStream::repeatable) streams.
     ///
     /// ```
     /// # use gridspan::{embed::Runner, prelude::*, CheckpointEvery, Checkpoints, CollectionRef};

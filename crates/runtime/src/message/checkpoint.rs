@@ -24,7 +24,8 @@ pub(crate) enum CheckpointMessage {
     /// The report of a PE.
     Drained { round: u64, counts: DrainCounts },
     /// To all PEs: encode everything here. Parts of nodes that leave are copied to others.
-    Encode { checkpoint: u64, leaving: Vec<NodeId> },
+    /// `is_pause`: the job stays stopped, so that copies disturb nothing.
+    Encode { checkpoint: u64, leaving: Vec<NodeId>, is_pause: bool },
     /// The sender has encoded its part.
     Encoded { checkpoint: u64, part: PartSummary },
     /// To all PEs: continue with the handling of messages after this checkpoint was made, given up
@@ -71,8 +72,8 @@ pub(crate) struct DrainCounts {
     pub(crate) created: u64,
     /// Number of messages handled since the start.
     pub(crate) processed: u64,
-    /// Number of messages that wait in mailboxes and timers, and of questions whose answers will
-    /// become messages by their tags.
+    /// Number of messages that wait in mailboxes and timers, of questions whose answers will become
+    /// messages by their tags, and of repeatable tasks from outside their pools.
     pub(crate) waiting: u64,
     /// Number of messages for members that their home does not know.
     pub(crate) stranded: u64,
@@ -82,7 +83,7 @@ pub(crate) struct DrainCounts {
     pub(crate) questions: u64,
     /// Number of replicas that have ended for the checkpoint and begin again after it.
     pub(crate) replicas: u64,
-    /// Number of tasks from outside their pools that are not done.
+    /// Number of other tasks from outside their pools that are not done.
     pub(crate) tasks: u64,
     /// Number of actors that wait within an async method, which an image cannot contain.
     pub(crate) unmovable: u64,

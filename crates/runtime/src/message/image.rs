@@ -243,6 +243,10 @@ pub struct Holding {
     /// The PEs whose parts, or segments of them, it has. If the checkpoint is complete, so are the
     /// parts.
     pub parts: Vec<PeId>,
+    /// Whether all parts are in a folder or object store, too, from which every node of the job can
+    /// read them.
+    #[serde(default)]
+    pub is_stored: bool,
 }
 
 /// The checkpoints that a node keeps in memory: the last complete one, and the one in the making.
@@ -252,6 +256,8 @@ pub struct CheckpointStore {
     complete: Option<Image>,
     /// The last checkpoint of this run that was given up here.
     given_up: u64,
+    /// Number of the checkpoint that was [read elsewhere](Self::adopt).
+    adopted: Option<u64>,
 }
 
 impl CheckpointStore {
@@ -311,6 +317,7 @@ impl CheckpointStore {
 
     /// Keeps a complete checkpoint that was read elsewhere, with the parts that are there.
     pub fn adopt(&mut self, image: Image) {
+        self.adopted = Some(image.number());
         self.complete = Some(image);
     }
 
@@ -343,10 +350,12 @@ impl CheckpointStore {
             number: image.number(),
             manifest: Some(EncodedManifest(image.encoded.clone())),
             parts: image.parts().into_iter().collect(),
+            is_stored: self.adopted == Some(image.number()),
         });
         let making = self.segments.iter().map(|(&number, segments)| {
             let parts: BTreeSet<PeId> = segments.keys().map(|&(part, _)| part).collect();
-            Holding { number, manifest: None, parts: parts.into_iter().collect() }
+            let parts = parts.into_iter().collect();
+            Holding { number, manifest: None, parts, is_stored: false }
         });
         complete.chain(making).collect()
     }
@@ -401,8 +410,22 @@ mod tests {
         let holdings = store.holdings();
         assert_eq!((holdings.len(), holdings[0].number), (1, 3));
         assert_eq!(holdings[0].parts, [PeId(1)]);
+        assert!(!holdings[0].is_stored);
         let image = store.image(&manifest(3)).unwrap();
         assert_eq!(image.segment(PeId(1), 0).unwrap(), &b"1234"[..]);
+    }
+
+    #[test]
+    fn a_checkpoint_that_was_read_elsewhere_is_stored_there() {
+        let mut store = CheckpointStore::default();
+        store.adopt(Image::new(manifest(3)).unwrap());
+        store.keep(&segment(4, 0));
+        let is_stored = |store: &CheckpointStore| -> Vec<bool> {
+            store.holdings().into_iter().map(|holding| holding.is_stored).collect()
+        };
+        assert_eq!(is_stored(&store), [true, false]);
+        store.complete(manifest(4)).unwrap();
+        assert_eq!(is_stored(&store), [false], "it replaces the one before");
     }
 
     #[test]

@@ -142,7 +142,8 @@ pub struct NodeBundle {
     pub settings: serde_json::Value,
 }
 
-/// The order to continue from a checkpoint whose parts the nodes have in memory.
+/// The order to continue from a checkpoint whose parts the nodes have in memory, or can read from
+/// the place where the job stores its checkpoints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RestoreOrder {
     /// The manifest of the checkpoint.

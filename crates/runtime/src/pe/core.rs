@@ -194,6 +194,8 @@ pub(crate) struct RunOfJob {
     /// A number that no other run has, equal on all nodes.
     pub(crate) number: u64,
     pub(crate) checkpoints: Checkpoints,
+    /// For each node, the first one on the same host. Empty if each has its own host.
+    pub(crate) hosts: Arc<[NodeId]>,
     /// Names of the job's placement maps and reducers.
     pub(crate) maps: Vec<String>,
     pub(crate) reducers: Vec<String>,

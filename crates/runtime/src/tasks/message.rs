@@ -58,6 +58,8 @@ pub(crate) enum WorkerMessage {
     Report,
     /// No more work will come.
     Close,
+    /// Main hands in the further tasks of a stream again if it begins again.
+    Repeatable { stream: u64 },
 }
 
 impl WorkerMessage {
@@ -73,6 +75,7 @@ impl WorkerMessage {
             Self::Collect { .. }
             | Self::Bound { .. }
             | Self::EndStream { .. }
+            | Self::Repeatable { .. }
             | Self::Called { output: None, .. } => 0,
             Self::DropOrphans | Self::Drain | Self::Empty { .. } | Self::Report | Self::Close => 0,
         }

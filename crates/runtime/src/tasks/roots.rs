@@ -22,7 +22,14 @@ pub(super) enum Origin {
     /// A reply to this root alone.
     Asked(Reply<Option<Bytes>>),
     /// A stream, in which the root is the task of this number.
-    Streamed(u64, u64),
+    Streamed { stream: u64, number: u64, is_repeatable: bool },
+}
+
+impl Origin {
+    /// Whether main hands in the root again if it begins again.
+    pub(super) fn is_repeatable(&self) -> bool {
+        matches!(self, Self::Streamed { is_repeatable: true, .. })
+    }
 }
 
 /// The outputs of a stream that main has not received yet. The window of the stream limits their
@@ -31,6 +38,8 @@ pub(super) enum Origin {
 pub(super) struct StreamOutputs {
     pub(super) ready: Outputs,
     pub(super) waiting: Option<Reply<Option<Outputs>>>,
+    /// Whether main hands in the stream's further tasks again if it begins again.
+    pub(super) is_repeatable: bool,
 }
 
 /// A task of another pool that a frame here waits for.

@@ -26,7 +26,7 @@ impl<W: Work> Worker<W> {
                 let root = self.roots.enter(Origin::Asked(reply));
                 self.engine.submit([(item, root)]);
                 // The job is not quiescent while the pool has tasks.
-                cx.core.task_begins();
+                cx.core.task_begins(false);
             }
             Err(error) => cx.fail(format!("a task: {error}")),
         }
@@ -43,11 +43,18 @@ impl<W: Work> Worker<W> {
             Ok(items) => items,
             Err(error) => return cx.fail(format!("tasks of a stream: {error}")),
         };
-        self.roots.streams.entry(stream).or_default();
-        items.iter().for_each(|_| cx.core.task_begins());
-        let enter = |(number, item)| (item, self.roots.enter(Origin::Streamed(stream, number)));
+        let is_repeatable = self.roots.streams.entry(stream).or_default().is_repeatable;
+        items.iter().for_each(|_| cx.core.task_begins(is_repeatable));
+        let enter = |(number, item)| {
+            (item, self.roots.enter(Origin::Streamed { stream, number, is_repeatable }))
+        };
         let items: Vec<_> = (first..).zip(items).map(enter).collect();
         self.engine.submit(items);
+    }
+
+    /// Notes that main hands in further tasks of a stream again if it begins again.
+    pub(super) fn set_repeatable(&mut self, stream: u64) {
+        self.roots.streams.entry(stream).or_default().is_repeatable = true;
     }
 
     /// Takes main's request for outputs of a stream.
@@ -73,14 +80,14 @@ impl<W: Work> Worker<W> {
     /// Passes on the output of a root.
     pub(super) fn finish(&mut self, root: u64, output: &W::Output, cx: &mut Context<'_, Self>) {
         let Some(origin) = self.roots.open.remove(&root) else { return };
-        cx.core.task_ends();
+        cx.core.task_ends(origin.is_repeatable());
         match origin {
             Origin::Asked(reply) => {
                 if let Some(output) = encode_output::<W>(output, reply.pe, cx) {
                     cx.reply(reply, Some(output));
                 }
             }
-            Origin::Streamed(stream, number) => {
+            Origin::Streamed { stream, number, .. } => {
                 if let Some(stream) = self.roots.streams.get_mut(&stream) {
                     stream.ready.push((number, codec::encode(output).into()));
                 }
@@ -101,7 +108,7 @@ impl<W: Work> Worker<W> {
     pub(super) fn abandon_roots(&mut self, cx: &mut Context<'_, Self>) {
         let Roots { open, streams, .. } = std::mem::take(&mut self.roots);
         for origin in open.into_values() {
-            cx.core.task_ends();
+            cx.core.task_ends(origin.is_repeatable());
             if let Origin::Asked(reply) = origin {
                 cx.reply(reply, None);
             }

@@ -120,6 +120,45 @@ impl<T: Task> TaskStream<T> {
         Self(self.0.window_bytes(bytes))
     }
 
+    /// Promises that main, if it begins again from a checkpoint, hands in again those tasks whose
+    /// outputs it had not taken at the [progress point](crate::Grid::progress). Then tasks of this
+    /// stream that are not done postpone no checkpoint, and a loss repeats only those whose outputs
+    /// main has not remembered. Call it before the first [`next`](Self::next): earlier tasks
+    /// postpone checkpoints. So do tasks of other pools that these tasks spawn.
+    ///
+    /// ```
+    /// # use gridspan::{embed::Runner, prelude::*};
+    /// # use std::collections::BTreeMap;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Square(u64);
+    /// # impl Task for Square {
+    /// #     type Output = u64;
+    /// #     type Join = ();
+    /// #     fn run(self, _cx: &mut TaskContext<Self>) -> Step<Self> {
+    /// #         Step::Done(self.0 * self.0)
+    /// #     }
+    /// #     fn collect((): &mut (), _child: u32, _output: u64) {}
+    /// #     fn joined((): (), _cx: &mut TaskContext<'_, Self>) -> Step<Self> { Step::Done(0) }
+    /// # }
+    /// # let job = Job::new("squares").tasks::<Square>().main(async |grid: Grid| {
+    /// let mut squares: BTreeMap<u64, u64> = grid.restored().await?.unwrap_or_default();
+    /// let missing: Vec<u64> = (0..100).filter(|it| !squares.contains_key(it)).collect();
+    /// let pool = grid.task_pool::<Square>().await?;
+    /// let mut stream = pool.stream(missing.clone().into_iter().map(Square)).repeatable();
+    /// while let Some(next) = stream.next().await {
+    ///     let (number, square) = next?;
+    ///     squares.insert(missing[number as usize], square);
+    ///     grid.progress(&squares).await?;
+    /// }
+    /// assert_eq!(squares[&9], 81);
+    /// # Ok(())
+    /// # });
+    /// # Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    pub fn repeatable(self) -> Self {
+        Self(self.0.repeatable())
+    }
+
     /// Returns the next output with the number of its task in the iterator, from 0 on; `None` when
     /// there are no more. Each output comes once. Cancel safe: an output that was not returned
     /// comes with the next call.
@@ -151,6 +190,22 @@ impl<S: Search> SearchStream<S> {
     /// keep all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {
         Self(self.0.window_bytes(bytes))
+    }
+
+    /// Promises that main, if it begins again from a checkpoint, hands in again those searches
+    /// whose totals it had not taken at the [progress point](crate::Grid::progress). Then searches
+    /// of this stream that are not done postpone no checkpoint, and a loss repeats only those whose
+    /// totals main has not remembered. Call it before the first [`next`](Self::next): earlier
+    /// searches postpone checkpoints. So do tasks of other pools that these searches spawn.
+    ///
+    /// ```
+    /// # use gridspan::{Search, SearchStream};
+    /// fn lasting<S: Search>(totals: SearchStream<S>) -> SearchStream<S> {
+    ///     totals.window(100).repeatable()
+    /// }
+    /// ```
+    pub fn repeatable(self) -> Self {
+        Self(self.0.repeatable())
     }
 
     /// Returns the next total with the number of its search in the iterator, from 0 on; `None` when
@@ -211,6 +266,8 @@ pub(super) struct Stream<W: Work> {
     pending: Option<PendingOutputs>,
     /// Whether an error has ended the stream.
     is_over: bool,
+    /// Whether main hands in tasks again if it begins again.
+    is_repeatable: bool,
 }
 
 impl<W: Work> Stream<W> {
@@ -238,6 +295,7 @@ impl<W: Work> Stream<W> {
             ready,
             pending: None,
             is_over: false,
+            is_repeatable: false,
         }
     }
 
@@ -249,6 +307,27 @@ impl<W: Work> Stream<W> {
     fn window_bytes(mut self, bytes: usize) -> Self {
         self.window_bytes = bytes.max(1);
         self
+    }
+
+    fn repeatable(mut self) -> Self {
+        if !self.is_repeatable && self.pool.check_open().is_ok() {
+            self.count_untaken(self.begun - self.given, false);
+            self.is_repeatable = true;
+            self.send(WorkerMessage::Repeatable { stream: self.id });
+        }
+        self
+    }
+
+    /// Counts tasks whose outputs main has to take before a checkpoint, or that it has taken.
+    fn count_untaken(&self, tasks: u64, are_begun: bool) {
+        if self.is_repeatable {
+            return;
+        }
+        let counted = self.pool.grid.streamed();
+        match are_begun {
+            true => counted.fetch_add(tasks, Ordering::Relaxed),
+            false => counted.fetch_sub(tasks, Ordering::Relaxed),
+        };
     }
 
     /// Number of tasks that may be handed in and whose outputs main has not taken: the window, or
@@ -270,7 +349,7 @@ impl<W: Work> Stream<W> {
 
     /// Notes that a task of `bytes` is handed in.
     fn note_begun(&mut self, number: u64, bytes: usize) {
-        self.pool.grid.streamed().fetch_add(1, Ordering::Relaxed);
+        self.count_untaken(1, true);
         if bytes >= COUNTED_BYTES {
             self.sizes.insert(number, bytes);
             self.open_bytes += bytes;
@@ -279,7 +358,7 @@ impl<W: Work> Stream<W> {
 
     /// Notes that main receives the output of a task.
     fn note_given(&mut self, number: u64) {
-        self.pool.grid.streamed().fetch_sub(1, Ordering::Relaxed);
+        self.count_untaken(1, false);
         self.given += 1;
         self.open_bytes -= self.sizes.remove(&number).unwrap_or(0);
     }
@@ -358,7 +437,7 @@ impl<W: Work> Stream<W> {
 
     /// Notes that main will not receive the outputs that are missing.
     fn give_up_outputs(&mut self) {
-        self.pool.grid.streamed().fetch_sub(self.begun - self.given, Ordering::Relaxed);
+        self.count_untaken(self.begun - self.given, false);
         self.given = self.begun;
     }
 

@@ -105,6 +105,7 @@ impl<W: Work> Actor for Worker<W> {
             WorkerMessage::Collect { stream, reply } => self.collect(stream, reply, cx),
             WorkerMessage::Bound { reply } => cx.reply(reply, self.engine.bound.shared_value()),
             WorkerMessage::EndStream { stream } => self.end_stream(stream, cx),
+            WorkerMessage::Repeatable { stream } => self.set_repeatable(stream),
             WorkerMessage::Called { call, output } => self.called(call, output, cx),
             WorkerMessage::Run => {
                 self.is_running = false;

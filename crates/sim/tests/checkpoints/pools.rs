@@ -7,6 +7,7 @@ use gridspan_runtime::{
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::Time;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -98,6 +99,73 @@ fn an_open_pool_whose_tasks_are_done_does_not_postpone_checkpoints() {
                 Notes { begun: vec![taken - 1], postponed: Vec::new(), is_complete: true };
             assert_eq!(*notes.lock().unwrap(), expected);
         }
+    }
+}
+
+/// Number of independent trees.
+const TREES: u32 = 100;
+
+/// What the mains of a job with independent trees have done.
+#[derive(Default)]
+struct TreeNotes {
+    /// Number of outputs that each main has found in the checkpoint, and that it has taken.
+    outputs: Vec<(usize, usize)>,
+    postponed: Vec<String>,
+    is_complete: bool,
+}
+
+/// Runs independent trees. Main remembers the outputs that it has taken.
+fn independent(notes: &Arc<Mutex<TreeNotes>>) -> Job {
+    let notes = Arc::clone(notes);
+    let main = async move |grid: Grid| {
+        let mut outputs: BTreeMap<u32, u64> = grid.restored().await?.unwrap_or_default();
+        notes.lock().unwrap().outputs.push((outputs.len(), 0));
+        let missing: Vec<u32> = (0..TREES).filter(|tree| !outputs.contains_key(tree)).collect();
+        let pool = grid.task_pool::<Tree>().await?;
+        let trees = missing.clone().into_iter().map(|tree| Tree(tree % 7));
+        let mut stream = pool.stream(trees).window(16).repeatable();
+        while let Some(next) = stream.next().await {
+            let (number, output) = next?;
+            outputs.insert(missing[number as usize], output);
+            notes.lock().unwrap().outputs.last_mut().unwrap().1 += 1;
+            if let Progress::Postponed { reason } = grid.progress(&outputs).await? {
+                notes.lock().unwrap().postponed.push(reason);
+            }
+        }
+        let nodes = |tree: u32| (2_u64 << (tree % 7)) - 1;
+        let expected: BTreeMap<u32, u64> = (0..TREES).map(|tree| (tree, nodes(tree))).collect();
+        assert_eq!(outputs, expected);
+        notes.lock().unwrap().is_complete = true;
+        Ok(())
+    };
+    Job::new("independent").tasks::<Tree>().restartable_main(main).checkpoints(every(10))
+}
+
+#[test]
+fn only_tasks_whose_outputs_are_not_in_the_checkpoint_are_repeated() {
+    for at in [300, 600].map(Duration::from_millis) {
+        let notes = Arc::<Mutex<TreeNotes>>::default();
+        let options = SimOptions::with_seed(3);
+        let first = Simulation::new(independent(&notes), grid("2x2x1,wan=8ms"), options);
+        let halted = first.unwrap().run_until(Time(at.as_nanos() as u64));
+        let Ok(halted) = halted else { panic!("it has ended before {at:?}") };
+        let image = halted.checkpoint().unwrap().unwrap();
+        assert_eq!(image.members(), 0, "workers are left out");
+        for layout in ["2x2x1,wan=8ms", "1x1x2", "3x3x1,wan=20ms"].map(grid) {
+            let before = notes.lock().unwrap().outputs[0].1;
+            notes.lock().unwrap().outputs.truncate(1);
+            let plan = RestorePlan::restart(image.layout(), layout.layout());
+            let (options, from) = (SimOptions::with_seed(4), (image.clone(), plan));
+            let again = Simulation::restored(independent(&notes), layout, options, from);
+            assert_eq!(again.unwrap().run().outcome, Ok(()));
+            let mut notes = notes.lock().unwrap();
+            let (found, taken) = notes.outputs[1];
+            assert!((10..=before).contains(&found), "{found} of {before} at {at:?}");
+            assert_eq!(found + taken, TREES as usize);
+            assert!(std::mem::take(&mut notes.is_complete));
+        }
+        let postponed = notes.lock().unwrap().postponed.clone();
+        assert!(postponed.iter().all(|reason| !reason.contains("tasks")), "{postponed:?}");
     }
 }
 

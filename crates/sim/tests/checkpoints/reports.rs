@@ -90,6 +90,27 @@ fn a_complete_checkpoint_is_reported_with_its_size_and_times() {
 }
 
 #[test]
+fn copies_to_another_site_keep_to_their_bandwidth() {
+    // Each actor is a segment of its own.
+    const BYTES: u32 = 5_000_000;
+    let stored = |checkpoints: Checkpoints| {
+        let (reports, _) = simulate(checkpoints, async |grid: Grid| {
+            grid.create::<Asker>(Ix1::range(4), |_| BYTES).await?;
+            grid.progress(&()).await?;
+            grid.sleep(MINUTE).await?;
+            Ok(())
+        });
+        let [report] = &reports[..] else { panic!("one checkpoint: {reports:?}") };
+        report.stored.as_millis()
+    };
+    // 10 MB of each node take 80 ms at 1 Gbit/s.
+    assert!((80..90).contains(&stored(every(1))), "{}", stored(every(1)));
+    // At 100 Mbit/s a segment takes 400 ms. The last one, with no actor, follows two of them.
+    let limited = every(1).with_copy_rate("100mbit".parse().unwrap());
+    assert!((800..830).contains(&stored(limited)), "{}", stored(limited));
+}
+
+#[test]
 fn a_question_that_postpones_checkpoints_for_long_causes_one_warning() {
     let interval = Checkpoints::every(CheckpointEvery::Time(Duration::from_secs(20)));
     let (reports, warnings) = simulate(interval, async |grid: Grid| {

@@ -245,8 +245,19 @@ struct Launcher {
     ended: BTreeSet<NodeId>,
 }
 
+/// A planted bug, which the model has to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planted {
+    None,
+    /// The witness forgets on which half it has settled, and lets the other half go on, too.
+    WitnessGrantsTwice,
+    /// Keepers save what an earlier launcher sends after they have accepted a later one.
+    EarlierLauncherSaved,
+}
+
 /// Keepers, and what the witness has settled if there is one.
 struct Places {
+    bug: Planted,
     keepers: Vec<Keeper>,
     witness: Option<Halves>,
     /// Whether the witness can be told of majorities that go on.
@@ -262,6 +273,9 @@ impl Places {
         agrees: &BTreeSet<NodeId>,
         ended: &BTreeSet<NodeId>,
     ) -> bool {
+        if self.bug == Planted::WitnessGrantsTwice {
+            self.witness.iter_mut().for_each(Halves::clear);
+        }
         let none = BTreeSet::new();
         let has_agreed = |node: NodeId| agrees.contains(&node);
         // Fewer than half go on with the user's word, which may be wrong even if the members have
@@ -292,9 +306,10 @@ fn try_to_go_on(
     proposed.runs.push((0, next));
     proposed.epoch = launcher.id.epoch;
     let mut saved = BTreeSet::new();
+    let is_any_saved = places.bug == Planted::EarlierLauncherSaved;
     for node in reach {
         let keeper = &mut places.keepers[node.index()];
-        if keeper.launcher == launcher.id {
+        if keeper.launcher == launcher.id || is_any_saved {
             keeper.saved = Some(proposed.clone());
             saved.insert(*node);
         }
@@ -347,7 +362,8 @@ fn beginning(nodes: u32, has_witness: bool) -> (Places, Launcher) {
     let record = Record { runs: vec![(0, all(nodes))], agreed: 0, epoch: 1 };
     let keeper = Keeper { launcher: id.clone(), saved: Some(record.clone()) };
     let keepers = vec![keeper; nodes as usize];
-    let places = Places { keepers, witness: has_witness.then(Halves::new), is_told: false };
+    let witness = has_witness.then(Halves::new);
+    let places = Places { bug: Planted::None, keepers, witness, is_told: false };
     (places, Launcher { id, record, ended: BTreeSet::new() })
 }
 
@@ -388,11 +404,13 @@ fn a_wrong_word_of_the_user_does_not_let_others_go_on_if_the_witness_was_told() 
 }
 
 /// Launchers begin runs and take over at random. If there is a witness, nodes end, which later
-/// launchers know. Returns how many runs have begun.
-fn begin_runs(seed: u64, nodes: u32, has_witness: bool) -> u32 {
+/// launchers know. Returns how many runs have begun; an error if one begins without knowing all
+/// that have begun before, so that two parts of the job run.
+fn begin_runs(seed: u64, nodes: u32, has_witness: bool, bug: Planted) -> Result<u32, String> {
     let mut dice = Dice::new(seed);
     let (mut places, first) = beginning(nodes, has_witness);
-    places.is_told = seed.is_multiple_of(2);
+    (places.bug, places.is_told) = (bug, seed.is_multiple_of(2));
+    let mut last = first.record.runs.clone();
     let (mut launchers, mut ended) = (vec![first], BTreeSet::new());
     let (mut largest, mut begun) = (1_u64, 0);
     for step in 0..20 {
@@ -410,18 +428,33 @@ fn begin_runs(seed: u64, nodes: u32, has_witness: bool) -> u32 {
         }
         let one = dice.below(launchers.len());
         if try_to_go_on(&mut launchers[one], &mut places, &reach, next) {
-            let epoch = launchers[one].id.epoch;
-            assert!(epoch >= largest, "seed {seed}: {epoch} after {largest}");
-            (largest, begun) = (epoch, begun + 1);
+            let Launcher { id, record, .. } = &launchers[one];
+            if id.epoch < largest {
+                return Err(format!("seed {seed}: epoch {} begins after {largest}", id.epoch));
+            }
+            if !record.runs.starts_with(&last) {
+                return Err(format!("seed {seed}: {:?} begins beside {last:?}", record.runs));
+            }
+            (largest, begun) = (id.epoch, begun + 1);
+            last = record.runs.clone();
         }
     }
-    begun
+    Ok(begun)
 }
 
 #[test]
-fn no_launcher_begins_a_run_after_a_later_one_has() {
+fn no_launcher_begins_a_run_beside_another_or_after_a_later_launcher_has() {
     for (nodes, has_witness) in [(5, false), (4, false), (4, true), (2, true), (5, true)] {
-        let begun: u32 = (0..4000).map(|seed| begin_runs(seed, nodes, has_witness)).sum();
+        let begin = |seed| begin_runs(seed, nodes, has_witness, Planted::None).unwrap();
+        let begun: u32 = (0..4000).map(begin).sum();
         assert!(begun > 2000, "only {begun} runs have begun with {nodes} nodes");
+    }
+}
+
+#[test]
+fn a_witness_that_grants_twice_and_a_launcher_of_an_earlier_epoch_are_found() {
+    for bug in [Planted::WitnessGrantsTwice, Planted::EarlierLauncherSaved] {
+        let found = (0..100).find_map(|seed| begin_runs(seed, 2, true, bug).err());
+        println!("{bug:?} was found: {}", found.unwrap_or_else(|| panic!("{bug:?} was not found")));
     }
 }

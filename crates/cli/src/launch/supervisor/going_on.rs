@@ -4,6 +4,7 @@ use super::super::change::Stage;
 use super::super::event::Command;
 use super::super::recovery::GoOn;
 use super::{Node, OnLoss, Phase, STREAMS, Supervisor};
+use crate::quantity;
 use crate::roster::Roster;
 use gridspan::control::Holdings;
 use gridspan_topology::{NodeId, Time};
@@ -99,13 +100,28 @@ impl Supervisor {
         if self.changes.stage == Stage::Paused {
             self.changes.stage = Stage::GoesOn;
         } else {
-            let text = match go_on.checkpoint {
-                0 => "the job begins again, since it had made no checkpoint".to_owned(),
-                number => format!("going back to checkpoint {number}"),
-            };
+            let text = self.return_text(&go_on);
             self.commands.push_back(Command::TellRecovery(text));
         }
         self.commands.push_back(Command::GoOn(members, go_on.order));
+    }
+
+    /// Describes for the user how the job goes on after a loss.
+    fn return_text(&self, go_on: &GoOn) -> String {
+        let mut text = match go_on.checkpoint {
+            0 => "the job begins again, since it had made no checkpoint".to_owned(),
+            number => format!("going back to checkpoint {number}"),
+        };
+        let lost = self.recovery.as_ref().map(|recovery| recovery.began);
+        let repeated = lost.and_then(|lost| self.repeating.repeated(go_on.checkpoint, lost));
+        if let Some(repeated) = repeated {
+            text += &format!("; this repeats {}", quantity::time(repeated));
+        }
+        if !go_on.read.is_empty() {
+            let names = go_on.read.join(", ");
+            text += &format!("; the part of {names} is read from the folder or object store");
+        }
+        text
     }
 }
 

@@ -86,7 +86,10 @@ impl Supervisor {
     pub(super) fn give_up_recovery(&mut self, lost: NodeId, reason: &str, now: Time) {
         let name = &self.nodes[lost.index()].name;
         let message = format!("the job cannot go on without {name}: {reason}");
-        let blame = Blame { node: lost, message, hint: None };
+        // A job that cannot go back to a checkpoint in memory may have one in its folder.
+        let hint = "`gridctl run --restart DIR` goes on from the last one in the job's folder DIR";
+        let hint = self.has_folder.then(|| hint.to_owned());
+        let blame = Blame { node: lost, message, hint };
         self.blame(false, 1, blame, now);
         self.phase = Phase::Ending { next: Step::Ask, at: now };
     }

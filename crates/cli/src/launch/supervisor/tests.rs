@@ -61,8 +61,15 @@ fn holdings(number: u64, parts: &[u32]) -> Holdings {
     let parts = parts.iter().map(|&pe| gridspan_runtime::PeId(pe)).collect();
     let manifest =
         Some(gridspan_runtime::EncodedManifest::without_actors(number, grid().layout().clone()));
-    let checkpoints = vec![gridspan_runtime::Holding { number, manifest, parts }];
-    Holdings { checkpoints, is_restartable: true }
+    let holding = gridspan_runtime::Holding { number, manifest, parts, is_stored: false };
+    Holdings { checkpoints: vec![holding], is_restartable: true }
+}
+
+/// The same of a job that stores its checkpoints in a folder.
+fn stored_holdings(number: u64, parts: &[u32]) -> Holdings {
+    let mut holdings = holdings(number, parts);
+    holdings.checkpoints.iter_mut().for_each(|holding| holding.is_stored = true);
+    holdings
 }
 
 fn grid() -> gridspan_topology::GridSpec {

@@ -133,6 +133,8 @@ pub(crate) struct Keeping {
     pub(crate) heard: Time,
     /// The longest time after that in which no part was kept.
     pub(crate) silence: Duration,
+    /// Time that the copies of a PE may take, since the job limits their bandwidth.
+    pub(crate) copying: Duration,
 }
 
 /// The coordinator's part of an image.

@@ -234,6 +234,13 @@ impl CheckpointArchive {
         if rest.is_empty() { Ok(()) } else { Err(self.unusable(&name, &"it is too long")) }
     }
 
+    /// Whether the part of a PE is stored. It is not read.
+    #[cfg(feature = "net")]
+    pub(super) fn has_part(&self, image: &Image, part: PeId) -> bool {
+        // Without an answer, it may be there or not.
+        self.0.has(&part_name(image.run(), image.number(), part)).unwrap_or(false)
+    }
+
     /// Reads and checks all parts of a checkpoint.
     ///
     /// # Errors

@@ -36,8 +36,8 @@ impl Pe {
     pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
         match message {
             CheckpointMessage::Drain { checkpoint, round } => self.stop(checkpoint, round),
-            CheckpointMessage::Encode { checkpoint, leaving } => {
-                self.encode(checkpoint, &leaving);
+            CheckpointMessage::Encode { checkpoint, leaving, is_pause } => {
+                self.encode(checkpoint, &leaving, is_pause);
             }
             CheckpointMessage::Resume { checkpoint } => self.resume_handling(checkpoint),
             CheckpointMessage::Copy { segment, bytes } => {
@@ -129,7 +129,7 @@ impl Pe {
     }
 
     /// Encodes the state of this PE, in segments, and gives it to the driver to keep.
-    fn encode(&mut self, checkpoint: u64, leaving: &[NodeId]) {
+    fn encode(&mut self, checkpoint: u64, leaving: &[NodeId], is_pause: bool) {
         let mut image = self.core.image_without_members();
         let mut summary = PartSummary {
             others: (image.delayed.len() + image.gone.len() + image.questions.len()) as u64,
@@ -174,6 +174,11 @@ impl Pe {
         self.core.report_checkpoint(CheckpointMessage::Encoded { checkpoint, part });
         let partner = self.core.partner(leaving);
         self.core.keep_segments(checkpoint, segments, partner);
+        match is_pause {
+            // Timers wait until the job goes on.
+            true => while self.core.send_copy().is_some() {},
+            false => self.core.send_copies(),
+        }
     }
 }
 
@@ -229,7 +234,8 @@ impl Core {
             created: self.created,
             processed: self.processed,
             waiting: (queues.sum::<usize>() + self.timers.delayed().count() + self.waits.tagged())
-                as u64,
+                as u64
+                + self.checkpointing.repeatable_tasks,
             stranded: self.delivery.waiting()[1],
             insertions: (self.delivery.tombstones_awaited() + self.followers.len()) as u64,
             questions: self.waits.not_storable() as u64,
@@ -240,19 +246,47 @@ impl Core {
         self.report_checkpoint(CheckpointMessage::Drained { round, counts });
     }
 
-    /// Gives the segments of this PE's part to the driver, and copies of them to `partner`.
+    /// Gives the segments of this PE's part to the driver. Copies of them will go to `partner`.
     fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>, partner: Option<NodeId>) {
         let (part, count) = (self.me, segments.len() as u32);
+        // Those of a checkpoint that was given up are of no use.
+        self.checkpointing.copies.clear();
         for (position, bytes) in (0..).zip(segments) {
             let segment = Segment { checkpoint, part, position, segments: count };
             if let Some(partner) = partner {
-                let to = self.common.layout.leader(partner);
-                let copy = CheckpointMessage::Copy { segment, bytes: bytes.clone() };
-                self.post_large(to, Control::Checkpoint(Box::new(copy)));
+                self.checkpointing.copies.push_back((partner, segment, bytes.clone()));
             }
             let kept = CheckpointSegment { segment, bytes, is_copy: false };
             self.commands.push(PeCommand::Keep(kept));
         }
+    }
+
+    /// Sends the waiting copies, no faster than the job allows.
+    fn send_copies(&mut self) {
+        if self.checkpointing.is_copying {
+            return;
+        }
+        while let Some(time) = self.send_copy() {
+            if !time.is_zero() {
+                self.checkpointing.is_copying = true;
+                return self.run_after(time, |core| {
+                    core.checkpointing.is_copying = false;
+                    core.send_copies();
+                });
+            }
+        }
+    }
+
+    /// Sends the next copy. Returns the time for which the others wait; `None` if there is no copy.
+    fn send_copy(&mut self) -> Option<Duration> {
+        let (partner, segment, bytes) = self.checkpointing.copies.pop_front()?;
+        let layout = &self.common.layout;
+        let (here, to) = (layout.node_of(self.me), layout.leader(partner));
+        let settings = &self.common.run.checkpoints;
+        let time = settings.copy_time(layout, [here, partner], bytes.len() as u64);
+        let copy = CheckpointMessage::Copy { segment, bytes };
+        self.post_large(to, Control::Checkpoint(Box::new(copy)));
+        Some(time)
     }
 
     /// The part of this PE in an image, without members. Members that checkpoints leave out count
@@ -290,7 +324,10 @@ impl Core {
         let here = layout.node_of(self.me);
         match self.common.fault {
             PlantedFault::CopyOnSameNode => Some(here),
-            _ => self.common.run.checkpoints.partner(layout, here, leaving),
+            _ => {
+                let run = &self.common.run;
+                run.checkpoints.partner(layout, &run.hosts, here, leaving)
+            }
         }
     }
 

@@ -2,15 +2,20 @@
 
 use super::settings::Checkpoints;
 use gridspan_topology::{Layout, NodeId};
+use std::time::Duration;
 
 impl Checkpoints {
     /// Returns the node that gets copies of the parts of node `here` in a checkpoint, before nodes
-    /// `leaving` leave: the next node of its site, or of the job if its site has no other. With
-    /// protection of sites, it is a node of another site, if there is one. Parts of nodes that
-    /// leave are copied even if one copy is enough otherwise. `None`: the parts are not copied.
+    /// `leaving` leave: one on the next host of its site, or the next node if its site has one host
+    /// only, or one of another site if its site has no other node. With protection of sites, it is
+    /// a node of another site, if there is one. Parts of nodes that leave are copied even if one
+    /// copy is enough otherwise. `None`: the parts are not copied.
+    ///
+    /// `hosts`: for each node, the first one on the same host; empty if each has its own.
     pub(crate) fn partner(
         &self,
         layout: &Layout,
+        hosts: &[NodeId],
         here: NodeId,
         leaving: &[NodeId],
     ) -> Option<NodeId> {
@@ -19,9 +24,19 @@ impl Checkpoints {
         }
         let stays = |node: &NodeId| *node != here && !leaving.contains(node);
         let own = layout.site_of_node(here);
+        let host = |node: NodeId| hosts.get(node.index()).copied().unwrap_or(node);
         let after_here = |nodes: Vec<NodeId>| {
             let after = nodes.iter().position(|&node| node == here).map_or(0, |at| at + 1);
-            nodes.iter().cycle().skip(after).take(nodes.len()).copied().find(stays)
+            let mut others =
+                nodes.iter().cycle().skip(after).take(nodes.len()).copied().filter(stays);
+            let next = others.clone().map(host).find(|&other| other != host(here));
+            // The nodes of a host give their copies to different nodes of the next one.
+            let before = nodes.iter().filter(|&&node| node < here && host(node) == host(here));
+            let position = before.count();
+            let of_next = nodes.iter().copied().filter(stays);
+            let of_next: Vec<NodeId> = of_next.filter(|&node| Some(host(node)) == next).collect();
+            let apart = of_next.get(position % of_next.len().max(1)).copied();
+            apart.or_else(|| others.next())
         };
         let anywhere = || after_here(layout.nodes().collect());
         if !self.protects_site {
@@ -36,17 +51,34 @@ impl Checkpoints {
         let others = sites.iter().cycle().skip(own.index() + 1).take(sites.len() - 1);
         others.copied().find_map(at_site).or_else(anywhere)
     }
+
+    /// The time that a copy of so many bytes of a PE on node `from` takes of the bandwidth for
+    /// copies to other sites, which all PEs of its site share equally. Zero if the bandwidth is
+    /// unlimited, or `to` is at the same site.
+    pub(crate) fn copy_time(
+        &self,
+        layout: &Layout,
+        [from, to]: [NodeId; 2],
+        bytes: u64,
+    ) -> Duration {
+        let site = layout.site_of_node(from);
+        let rate = self.copy_rate.filter(|_| layout.site_of_node(to) != site);
+        let Some(rate) = rate else { return Duration::ZERO };
+        let pes: u64 = layout.nodes_in(site).map(|node| layout.place(node).pes.len() as u64).sum();
+        rate.time_for(bytes.saturating_mul(pes))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan_topology::Bandwidth;
 
     fn partners(checkpoints: Checkpoints, leaving: &[u32]) -> Vec<Option<u32>> {
         let sites = vec![("a".to_owned(), vec![1, 1]), ("b".to_owned(), vec![1])];
         let layout = Layout::new(sites);
         let leaving: Vec<NodeId> = leaving.iter().copied().map(NodeId).collect();
-        let partner = |here| Some(checkpoints.partner(&layout, here, &leaving)?.0);
+        let partner = |here| Some(checkpoints.partner(&layout, &[], here, &leaving)?.0);
         layout.nodes().map(partner).collect()
     }
 
@@ -56,6 +88,43 @@ mod tests {
         assert_eq!(partners(near, &[]), [Some(1), Some(0), Some(0)]);
         assert_eq!(partners(near.protecting_sites(true), &[]), [Some(2), Some(2), Some(0)]);
         assert_eq!(partners(near.with_copies(1), &[]), [None; 3]);
+    }
+
+    #[test]
+    fn copies_are_on_other_hosts_and_spread_over_their_nodes() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![1; 5]), ("b".to_owned(), vec![1; 2])]);
+        let partners = |checkpoints: Checkpoints, hosts: [u32; 7], leaving: &[NodeId]| {
+            let hosts = hosts.map(NodeId);
+            let partner = |here| Some(checkpoints.partner(&layout, &hosts, here, leaving)?.0);
+            layout.nodes().map(partner).collect::<Vec<Option<u32>>>()
+        };
+        let near = Checkpoints::default();
+        // Nodes 0 and 1 share a host, and so do 2 and 3, and both nodes of the other site.
+        let hosts = [0, 0, 2, 2, 4, 5, 5];
+        assert_eq!(partners(near, hosts, &[]), [2, 3, 4, 4, 0, 6, 5].map(Some));
+        assert_eq!(
+            partners(near, hosts, &[NodeId(2)]),
+            [3, 3, 4, 4, 0, 6, 5].map(Some),
+            "node 2 gives a copy, and gets none"
+        );
+        let mixed = [0, 1, 0, 1, 0, 5, 6];
+        assert_eq!(partners(near, mixed, &[]), [1, 0, 3, 2, 1, 6, 5].map(Some));
+        let apart = near.protecting_sites(true);
+        assert_eq!(partners(apart, hosts, &[]), [5, 6, 5, 6, 5, 0, 1].map(Some));
+    }
+
+    #[test]
+    fn the_pes_of_a_site_share_the_bandwidth_for_copies_to_others() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![2, 2]), ("b".to_owned(), vec![1])]);
+        let rate = Bandwidth::from_bits_per_second(8_000_000);
+        let limited = Checkpoints::default().with_copy_rate(rate);
+        let time = |checkpoints: Checkpoints, ends: [u32; 2]| {
+            checkpoints.copy_time(&layout, ends.map(NodeId), 1_000_000)
+        };
+        assert_eq!(time(limited, [0, 2]), Duration::from_secs(4));
+        assert_eq!(time(limited, [2, 1]), Duration::from_secs(1));
+        assert_eq!(time(limited, [0, 1]), Duration::ZERO, "within the site");
+        assert_eq!(time(Checkpoints::default(), [0, 2]), Duration::ZERO);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! When checkpoints are made, and how many copies are kept.
 
+use gridspan_topology::Bandwidth;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -62,18 +63,22 @@ impl fmt::Display for CheckpointEvery {
 pub struct Checkpoints {
     /// How often; `None` for never.
     pub every: Option<CheckpointEvery>,
-    /// Number of nodes that keep each part in memory: 1 for the node itself, 2 for a second one.
-    /// Default 2.
+    /// Number of nodes that keep each part in memory: 1 for the node itself, 2 for a second one, on
+    /// another host if its site has several. Default 2.
     pub copies: u32,
     /// Whether the second copy is kept at another site. Default no.
     pub protects_site: bool,
     /// Mean time between failures of one node. Default 30 days.
     pub node_mtbf: Duration,
+    /// Bandwidth that the copies from one site to others take together, as a mean. Default as much
+    /// as there is.
+    #[serde(default)]
+    pub copy_rate: Option<Bandwidth>,
 }
 
 impl Default for Checkpoints {
     fn default() -> Self {
-        Self { every: None, copies: 2, protects_site: false, node_mtbf: NODE_MTBF }
+        Self { every: None, copies: 2, protects_site: false, node_mtbf: NODE_MTBF, copy_rate: None }
     }
 }
 
@@ -109,6 +114,13 @@ impl Checkpoints {
     #[must_use]
     pub fn with_node_mtbf(mut self, mtbf: Duration) -> Self {
         self.node_mtbf = mtbf;
+        self
+    }
+
+    /// Sets the bandwidth that the copies from one site to others take together.
+    #[must_use]
+    pub fn with_copy_rate(mut self, rate: Bandwidth) -> Self {
+        self.copy_rate = Some(rate);
         self
     }
 

@@ -1,12 +1,12 @@
 //! State of a PE for checkpoints.
 
 use crate::address::id::{ActorId, KindId, Slot};
-use crate::message::{MemberImage, ReplicaOrder};
+use crate::message::{MemberImage, ReplicaOrder, Segment};
 use crate::pe::callback::Callback;
 use crate::pe::checkpoint::restoration::{FormerOrder, Restoration};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +55,9 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_postponed_told: bool,
     /// Number of tasks from outside their pools that are under way here.
     pub(crate) tasks: u64,
+    /// Number of those besides that main hands in again if it begins again. Like messages in
+    /// mailboxes, they are not in flight.
+    pub(crate) repeatable_tasks: u64,
     /// Whether main has requested a checkpoint and has no answer yet.
     pub(crate) is_requested: bool,
     /// When a checkpoint may be tried again, after one was postponed.
@@ -66,6 +69,10 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) pause: Option<Vec<NodeId>>,
     /// Whether a warning has said that such a checkpoint was postponed.
     pub(crate) is_late_told: bool,
+    /// Copies of segments of this PE's part that are not sent yet, and the nodes that get them.
+    pub(crate) copies: VecDeque<(NodeId, Segment, Bytes)>,
+    /// Whether a timer will send them.
+    pub(crate) is_copying: bool,
 }
 
 /// A member of a group whose size has changed, before its actor is built.
@@ -98,17 +105,25 @@ impl<C> Default for Checkpointing<C> {
             postponed_since: None,
             is_postponed_told: false,
             tasks: 0,
+            repeatable_tasks: 0,
             is_requested: false,
             retry_at: Time::ZERO,
             last: None,
             cost: Duration::ZERO,
             pause: None,
             is_late_told: false,
+            copies: VecDeque::new(),
+            is_copying: false,
         }
     }
 }
 
 impl<C> Checkpointing<C> {
+    /// The number of tasks of this kind that are under way.
+    pub(crate) fn open_tasks(&mut self, is_repeatable: bool) -> &mut u64 {
+        if is_repeatable { &mut self.repeatable_tasks } else { &mut self.tasks }
+    }
+
     /// The time since the job began, from that of the driver, which counts from the start of the
     /// run.
     pub(crate) fn job_time(&self, driver: Time) -> Time {

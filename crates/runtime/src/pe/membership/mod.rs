@@ -141,16 +141,16 @@ impl Core {
     }
 
     /// Counts a task from outside its pool: until it is done, the job is not quiescent, and no
-    /// checkpoint is made.
-    pub(crate) fn task_begins(&mut self) {
+    /// checkpoint is made unless the task is repeatable.
+    pub(crate) fn task_begins(&mut self, is_repeatable: bool) {
         self.created += 1;
-        self.checkpointing.tasks += 1;
+        *self.checkpointing.open_tasks(is_repeatable) += 1;
     }
 
     /// Counts the end of such a task.
-    pub(crate) fn task_ends(&mut self) {
+    pub(crate) fn task_ends(&mut self, is_repeatable: bool) {
         self.processed += 1;
-        self.checkpointing.tasks -= 1;
+        *self.checkpointing.open_tasks(is_repeatable) -= 1;
     }
 
     /// Handles a message about nodes that join, which only the coordinator may send.

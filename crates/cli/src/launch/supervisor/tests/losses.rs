@@ -1,6 +1,7 @@
 //! How a job goes on after the loss of nodes.
 
 use super::*;
+use gridspan_runtime::PeId;
 
 #[test]
 fn a_job_goes_on_if_its_program_makes_checkpoints_and_no_flag_forbids_it() {
@@ -27,10 +28,7 @@ fn the_other_nodes_go_on_when_one_is_killed() {
     supervisor.handle(Event::Listening { node: A, address: address(7) }, seconds(5));
     supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(5));
     let [Command::GoOn(members, Some(order))] = &actions(&mut supervisor)[..] else { panic!() };
-    assert_eq!(
-        (&members[..], &order.plan.readers[..]),
-        (&[A][..], &[gridspan_runtime::PeId(0); 2][..])
-    );
+    assert_eq!((&members[..], &order.plan.readers[..]), (&[A][..], &[PeId(0); 2][..]));
     supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(6));
     assert_eq!(actions(&mut supervisor), [Command::Introduce(vec![A], vec![address(8)])]);
     ends(&mut supervisor, A, Exit::Code(0), seconds(9));
@@ -131,6 +129,77 @@ fn a_job_without_the_parts_of_a_lost_node_ends_with_the_reason() {
         "{message}"
     );
     assert_eq!(outcome.code, 1);
+}
+
+#[test]
+fn a_part_of_which_no_copy_is_left_is_read_from_the_folder() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    let held = stored_holdings(3, &[0]);
+    supervisor.handle(Event::Holds { node: A, holdings: held }, seconds(5));
+
+    let all = commands(&mut supervisor);
+    let text =
+        "going back to checkpoint 3; the part of b/1 is read from the folder or object store";
+    assert!(all.contains(&Command::TellRecovery(text.to_owned())), "{all:?}");
+    let Some(Command::GoOn(members, Some(order))) = all.last() else { panic!("{all:?}") };
+    assert_eq!((&members[..], &order.plan.readers[..]), (&[A][..], &[PeId(0); 2][..]));
+}
+
+#[test]
+fn a_job_that_cannot_go_on_points_to_its_folder() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    supervisor.set_draining(Duration::from_secs(25), true, false);
+
+    ends(&mut supervisor, A, Exit::Signal(9), seconds(5));
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+
+    let blame = supervisor.outcome().unwrap().blame.unwrap();
+    assert_eq!(blame.message, "the job cannot go on without b/1: no node is left");
+    assert!(blame.hint.unwrap().contains("--restart DIR"));
+}
+
+#[test]
+fn a_node_that_is_started_again_reads_its_part_from_the_folder_itself() {
+    let mut supervisor = recovering(OnLoss::Replace);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    let held = stored_holdings(3, &[0]);
+    supervisor.handle(Event::Holds { node: A, holdings: held }, seconds(5));
+
+    let [.., Command::GoOn(members, Some(order))] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!((&members[..], &order.plan.readers[..]), (&[A, B][..], &[PeId(0), PeId(1)][..]));
+}
+
+#[test]
+fn the_user_learns_what_is_repeated_and_when_the_job_is_protected_again() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    let complete = |checkpoint, age| Event::Checkpointed { checkpoint, age };
+    supervisor.handle(complete(3, Duration::from_millis(500)), seconds(3));
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(6));
+    supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(7));
+    supervisor.handle(complete(4, Duration::ZERO), seconds(9));
+    supervisor.handle(complete(5, Duration::ZERO), seconds(10));
+
+    let told: Vec<String> = commands(&mut supervisor)
+        .into_iter()
+        .filter_map(|command| match command {
+            Command::TellRecovery(text) => Some(text),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "lost b/1: it was killed by SIGKILL (9); 1 node is left",
+            "going back to checkpoint 3; this repeats 2.50 s",
+            "1 node goes on, 2.00 s after the loss was noticed",
+            "checkpoint 4 protects the job again, 4.00 s after the loss",
+        ]
+    );
 }
 
 #[test]

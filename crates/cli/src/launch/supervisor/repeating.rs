@@ -1,0 +1,104 @@
+//! How much work a loss makes the job repeat, and since when the job lacks the copies that the lost
+//! nodes had.
+//!
+//! Both are times of the launcher. So they count the way of a node's report to it, and a launcher
+//! that has taken over a job knows neither until the next checkpoint.
+
+use crate::quantity;
+use gridspan_topology::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Number of checkpoints that are remembered. Nodes that are left may not know that the last one is
+/// complete, and go back to the one before.
+const KEPT: usize = 2;
+
+/// What a launcher knows of the checkpoints of a job.
+#[derive(Debug, Default)]
+pub(super) struct Repeating {
+    /// When the work began that is repeated if the job goes back to a checkpoint, by its number; 0
+    /// is the beginning of the job.
+    since: BTreeMap<u64, Time>,
+    /// When the loss was noticed, and the checkpoint to which the job went back, until there is
+    /// another checkpoint.
+    unprotected: Option<(Time, u64)>,
+}
+
+impl Repeating {
+    /// Notes that a run begins from a checkpoint, or from the beginning of the job. `lost`: when
+    /// the loss was noticed for which it begins.
+    pub(super) fn begun(&mut self, checkpoint: u64, lost: Option<Time>, now: Time) {
+        self.since = BTreeMap::from([(checkpoint, now)]);
+        if let Some(lost) = lost {
+            // Several losses may follow each other before the next checkpoint.
+            let first = self.unprotected.map_or(lost, |(first, _)| first);
+            self.unprotected = Some((first, checkpoint));
+        }
+    }
+
+    /// Notes that a checkpoint is complete, with the time since it was encoded. Returns a line for
+    /// the user if it is the first one after a loss.
+    pub(super) fn completed(
+        &mut self,
+        checkpoint: u64,
+        age: Duration,
+        now: Time,
+    ) -> Option<String> {
+        let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+        // The report may be late, so that a run has begun from the checkpoint.
+        self.since.entry(checkpoint).or_insert(Time(now.0.saturating_sub(age)));
+        while self.since.len() > KEPT {
+            self.since.pop_first();
+        }
+        let (lost, _) = self.unprotected.take_if(|(_, back)| checkpoint > *back)?;
+        let time = quantity::time(now.since(lost));
+        Some(format!("checkpoint {checkpoint} protects the job again, {time} after the loss"))
+    }
+
+    /// The work, as a time, that is repeated if the job goes back to a checkpoint because of a loss
+    /// that was noticed at `lost`; `None` if it is not known.
+    pub(super) fn repeated(&self, checkpoint: u64, lost: Time) -> Option<Duration> {
+        self.since.get(&checkpoint).map(|since| lost.since(*since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Time {
+        Time(seconds * 1_000_000_000)
+    }
+
+    const NOW: Duration = Duration::ZERO;
+
+    #[test]
+    fn what_is_repeated_begins_when_the_checkpoint_was_encoded() {
+        let mut repeating = Repeating::default();
+        assert_eq!(repeating.repeated(0, seconds(9)), None, "this launcher has taken over");
+        repeating.begun(0, None, seconds(1));
+        assert_eq!(repeating.repeated(0, seconds(9)), Some(Duration::from_secs(8)));
+        assert_eq!(repeating.completed(1, Duration::from_secs(2), seconds(10)), None);
+        assert_eq!(repeating.repeated(1, seconds(15)), Some(Duration::from_secs(7)));
+        repeating.completed(2, NOW, seconds(20));
+        assert_eq!(repeating.repeated(1, seconds(21)), Some(Duration::from_secs(13)));
+        assert_eq!(repeating.repeated(0, seconds(21)), None, "no node goes back that far");
+        // The job goes back to the same checkpoint twice.
+        repeating.begun(2, Some(seconds(30)), seconds(31));
+        assert_eq!(repeating.repeated(2, seconds(33)), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn the_next_checkpoint_ends_the_time_without_protection() {
+        let mut repeating = Repeating::default();
+        repeating.begun(3, Some(seconds(10)), seconds(11));
+        repeating.begun(3, Some(seconds(12)), seconds(13));
+        assert_eq!(repeating.completed(3, NOW, seconds(14)), None, "a late report");
+        let text = repeating.completed(4, NOW, seconds(15)).unwrap();
+        assert_eq!(text, "checkpoint 4 protects the job again, 5.00 s after the loss");
+        assert_eq!(repeating.completed(5, NOW, seconds(16)), None, "once");
+        // A change of the nodes is no loss.
+        repeating.begun(5, None, seconds(17));
+        assert_eq!(repeating.completed(6, NOW, seconds(18)), None);
+    }
+}

@@ -267,6 +267,7 @@ fn messages_of_timers_have_no_cause() {
             assert!(set.actor == handled.actor && handled.cause.is_none(), "{set:?} {handled:?}");
             // A turn begins before its first handler.
             assert!(handled.begin_ns >= set.begin_ns + lap / 2, "{set:?} {handled:?}");
+            assert_eq!(timed.delay_ns, lap);
         }
     }
     assert_eq!(records.iter().map(|record| record.timed.len()).sum::<usize>(), 4);

@@ -137,7 +137,7 @@ impl Core {
         let Some(kind) = self.kind_in::<A>(to.collection) else {
             return Timer { pe: self.me, at: Time::MAX, number: u64::MAX };
         };
-        let set_by = self.timer_span();
+        let set_by = self.timer_setter(delay);
         let message = Box::new(DelayedMessage::<A> { to, kind, message, set_by });
         let TimerId(at, number) = self.timers.delay(self.now + delay, message);
         Timer { pe: self.me, at, number }

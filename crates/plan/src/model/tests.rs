@@ -247,6 +247,16 @@ fn requests_of_main_take_the_round_trips_of_the_grid() {
 }
 
 #[test]
+fn a_recording_without_answers_to_main_is_noted() {
+    let is_noted = |recording: &Recording| {
+        let model = JobModel::of(&[recording]).unwrap();
+        model.notes().iter().any(|note| note.contains("no answers for which main waited"))
+    };
+    assert!(is_noted(&exchange(10, 12).recording()));
+    assert!(!is_noted(&questions(10)));
+}
+
+#[test]
 fn a_timer_starts_when_its_handler_has_ended() {
     // An actor computes for 1 ms, sleeps for 5 ms, computes for 2 ms, and sends to an actor beside
     // main, which computes for 1 ms and contributes to a reduction.

@@ -9,8 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 
 /// A job that runs until it is ended.
@@ -303,6 +304,23 @@ fn assert_takes_requests(run: &[&str], refusal: &str, code: Option<i32>) {
 
     assert_eq!(waiting.wait(LIMIT).expect("it ends").code(), Some(143));
     assert_eq!(running.wait(LIMIT).expect("it ends").code(), code);
+    assert!(user.listed().is_empty());
+}
+
+#[test]
+fn a_job_on_threads_is_stopped_although_gridctl_was_started_to_ignore_the_signal() {
+    let user = User::new();
+    let script =
+        format!("trap '' TERM; exec {} run drill --wait 600", env!("CARGO_BIN_EXE_gridctl"));
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &script]).env_clear().envs(user.variables()).stdin(Stdio::null());
+    let mut running = Running::of(command);
+    running.await_line("1 line from 1 node");
+
+    assert_eq!(user.done(&["stop"]), "the job is stopping\n");
+
+    let ended = running.wait(LIMIT).expect("it ends");
+    assert_eq!(ended.signal(), Some(Signal::TERM.as_raw()));
     assert!(user.listed().is_empty());
 }
 

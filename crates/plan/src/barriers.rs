@@ -161,7 +161,8 @@ pub(crate) fn barriers(
             *known = (*known).max(*known_ns);
         }
     }
-    let times = Times { grid, is_simulated, has_answers: has_answers(&events) };
+    let round_trip_ns = grid.longest_round_trip_ns();
+    let times = Times { round_trip_ns, is_simulated, has_answers: has_answers(&events) };
     let mut barriers = Vec::with_capacity(events.len());
     let mut before = 0;
     for (at, event) in events.iter().enumerate() {
@@ -187,16 +188,17 @@ fn since(at_ns: u64, from_ns: u64) -> f64 {
 }
 
 /// The times that main took on the recorded grid.
-struct Times<'a> {
-    grid: &'a RecordedGrid,
+struct Times {
+    /// The longest round trip between main and a PE.
+    round_trip_ns: f64,
     is_simulated: bool,
     has_answers: bool,
 }
 
-impl Times<'_> {
+impl Times {
     /// What was sent at a time, while all that it waited for was known before.
     fn of_message(&self, at_ns: u64, known_ns: u64) -> Barrier {
-        let round_trip = self.grid.longest_round_trip_ns();
+        let round_trip = self.round_trip_ns;
         let own = since(at_ns, known_ns);
         // With answers, what is left is known not to be a request.
         let is_told = !self.has_answers && (self.is_simulated || round_trip >= ROUND_TRIP_MIN_NS);
@@ -208,7 +210,7 @@ impl Times<'_> {
     /// An answer, while all that it waited for was known before. `before`: the events before it.
     fn of_answer(&self, answer: Answered, known_ns: u64, before: &[Event]) -> Barrier {
         let Answered { asked_ns, answered_ns, wait, .. } = answer;
-        let round_trip = self.grid.longest_round_trip_ns();
+        let round_trip = self.round_trip_ns;
         let is_wide = round_trip >= ROUND_TRIP_MIN_NS;
         let own = since(answered_ns, known_ns.max(asked_ns));
         let after = before.partition_point(|event| event.at_ns <= asked_ns).checked_sub(1);
@@ -248,7 +250,7 @@ impl Times<'_> {
 
     /// Round trips that fit into a time; 0 for too many.
     fn whole_trips(&self, own: f64) -> f64 {
-        let round_trip = self.grid.longest_round_trip_ns();
+        let round_trip = self.round_trip_ns;
         let trips = if round_trip > 0.0 { (own / round_trip).floor() } else { 0.0 };
         if trips <= ROUND_TRIPS_MAX { trips } else { 0.0 }
     }

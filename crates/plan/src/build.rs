@@ -164,7 +164,9 @@ impl<'a> Spans<'a> {
                 if seen.actor != by.actor || seen.span.cause.is_some() || setter >= at {
                     continue;
                 }
-                let delay_ns = seen.span.begin_ns.saturating_sub(by.span.end_ns());
+                // The PE may have been busy when the timer was due.
+                let waited_ns = seen.span.begin_ns.saturating_sub(by.span.end_ns());
+                let delay_ns = timed.delay_ns.min(waited_ns);
                 let seen = &mut self.seen[at as usize];
                 (seen.sender, seen.delay_ns) = (Some(setter), Some(delay_ns.max(1)));
                 self.seen[setter as usize].sends += 1;

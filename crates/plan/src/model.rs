@@ -85,6 +85,7 @@ impl JobModel {
         if recordings.len() > 1 {
             notes.push("of several recordings, the last one is replayed".to_owned());
         }
+        notes.extend(note_on_main(last));
         let (trace, costs) = traced(last)?;
         let model = ActorModel { trace, costs, growth: Growth::default() };
         Ok(Self { shape: Shape::Actors(Box::new(model)), notes })
@@ -108,7 +109,9 @@ impl JobModel {
         let (trace, costs) = traced(second.recording)?;
         let growth = Growth::between([&before, &trace], [first.size, second.size], size)?;
         let model = ActorModel { trace, costs, growth };
-        Ok(Self { shape: Shape::Actors(Box::new(model)), notes: notes(second.recording) })
+        let mut notes = notes(second.recording);
+        notes.extend(note_on_main(second.recording));
+        Ok(Self { shape: Shape::Actors(Box::new(model)), notes })
     }
 
     /// What a prediction does not consider, in sentences.
@@ -233,6 +236,16 @@ fn notes(recording: &Recording) -> Vec<String> {
             .push("links changed in the recording, and count as they were at its start".to_owned());
     }
     notes
+}
+
+/// Notes that a recording does not have what main waited for: it is of an earlier version, or there
+/// were too many answers.
+fn note_on_main(recording: &Recording) -> Option<String> {
+    let has_answers = recording.pes.iter().any(|record| !record.answers.is_empty());
+    let text = "the recording has no answers for which main waited, so that its round trips are \
+                derived from times; record the job with this version, and with a larger \
+                --record-bytes if main makes very many requests";
+    (!has_answers).then(|| text.to_owned())
 }
 
 fn of_tasks(grid: &GridSpec, model: &TaskModel) -> Result<JobForecast, ForecastError> {

@@ -2,6 +2,7 @@
 
 use gridspan_record::{Header, RecordedLink};
 use gridspan_topology::{GridSpec, Link};
+use std::collections::BTreeMap;
 
 /// Places and links of a recording.
 #[derive(Clone, Debug)]
@@ -9,7 +10,8 @@ pub(crate) struct RecordedGrid {
     /// The node and the site of each PE.
     places: Vec<(u32, u32)>,
     /// By sending and receiving site: latency in nanoseconds, and bytes per nanosecond if limited.
-    links: Vec<Vec<(f64, Option<f64>)>>,
+    /// Only those of the header, which may name more sites than all pairs of them fit the memory.
+    links: BTreeMap<(u32, u32), (f64, Option<f64>)>,
 }
 
 impl RecordedGrid {
@@ -18,14 +20,14 @@ impl RecordedGrid {
     pub(crate) fn of(header: &Header) -> Self {
         let sites = header.sites.len();
         let latency_max = Link::MAX_DELAY.as_nanos() as f64;
-        let mut links = vec![vec![(0.0, None); sites]; sites];
+        let is_site = |site: u32| (site as usize) < sites;
+        let mut links = BTreeMap::new();
         for RecordedLink { from, to, latency_us, bytes_per_second, .. } in &header.links {
             let latency = if latency_us.is_finite() { latency_us.max(0.0) * 1e3 } else { 0.0 };
             let latency = latency.min(latency_max);
             let rate = bytes_per_second.filter(|rate| *rate > 0.0).map(|rate| rate * 1e-9);
-            let row = links.get_mut(*from as usize);
-            if let Some(link) = row.and_then(|row| row.get_mut(*to as usize)) {
-                *link = (latency, rate);
+            if is_site(*from) && is_site(*to) {
+                links.insert((*from, *to), (latency, rate));
             }
         }
         let site = |node: u32| header.nodes.get(node as usize).map_or(0, |node| node.site);
@@ -70,8 +72,7 @@ impl RecordedGrid {
 
     /// The link between the sites of two PEs.
     fn link(&self, from: u32, to: u32) -> (f64, Option<f64>) {
-        let row = self.links.get(self.site(from) as usize);
-        row.and_then(|row| row.get(self.site(to) as usize)).copied().unwrap_or_default()
+        self.links.get(&(self.site(from), self.site(to))).copied().unwrap_or_default()
     }
 
     /// Round trip between main's PE and a PE, in nanoseconds.
@@ -86,7 +87,7 @@ impl RecordedGrid {
 
     /// The longest latency between two PEs, in nanoseconds.
     pub(crate) fn longest_latency_ns(&self) -> f64 {
-        self.links.iter().flatten().map(|(latency, _)| *latency).fold(0.0, f64::max)
+        self.links.values().map(|(latency, _)| *latency).fold(0.0, f64::max)
     }
 }
 
@@ -111,5 +112,14 @@ mod tests {
         assert_eq!(RecordedGrid::of(&header).longest_round_trip_ns(), 0.0);
         header.sites.clear();
         assert_eq!(RecordedGrid::of(&header).transfer_ns(0, 1, 9), 0.0);
+    }
+
+    #[test]
+    fn a_million_sites_take_no_memory_for_each_pair() {
+        let link =
+            RecordedLink { from: 7, to: 999_999, latency_us: 2.0, ..RecordedLink::default() };
+        let sites = vec![String::new(); 1_000_000];
+        let header = Header { sites, links: vec![link], ..Header::default() };
+        assert_eq!(RecordedGrid::of(&header).longest_latency_ns(), 2e3);
     }
 }

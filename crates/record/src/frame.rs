@@ -126,16 +126,16 @@ mod tests {
     fn answers_and_timers_follow_their_record_and_records_without_any_are_as_before() {
         let mut with = records();
         with[0].answers = answers();
-        with[1].timed = vec![TimedSpan { number: 9, set_by: 2 }];
+        with[1].timed = vec![TimedSpan { number: 9, set_by: 2, delay_ns: 5 }];
         assert_eq!(decode_records(&encode_records(&with)), Ok(with.clone()));
-        // An empty list is one byte, and a timer is two.
+        // An empty list is one byte, and a timer is three.
         let longer = encode_records(&with).len() - encode_records(&records()).len();
-        assert_eq!(longer, postcard::to_allocvec(&answers()).unwrap().len() + 1 + 1 + 1 + 2);
+        assert_eq!(longer, postcard::to_allocvec(&answers()).unwrap().len() + 1 + 1 + 1 + 3);
     }
 
     #[test]
     fn other_bytes_behind_a_record_are_refused() {
-        for behind in [&[0_u8][..], &[9], &[0, 0], &[0, 1, 1, 0, 7]] {
+        for behind in [&[0_u8][..], &[9], &[0, 0], &[0, 1, 1, 0, 5, 7]] {
             let mut body = postcard::to_allocvec(&records()[0]).unwrap();
             body.extend_from_slice(behind);
             let length = (body.len() as u32).to_le_bytes();

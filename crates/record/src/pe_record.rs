@@ -268,7 +268,7 @@ impl Span {
 /// use gridspan_record::TimedSpan;
 ///
 /// // The second handler of the PE has set a timer, whose message is handled by the fifth.
-/// let timed = TimedSpan { number: 4, set_by: 1 };
+/// let timed = TimedSpan { number: 4, set_by: 1, delay_ns: 5_000_000 };
 /// assert!(timed.set_by < timed.number);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -277,6 +277,9 @@ pub struct TimedSpan {
     pub number: u64,
     /// Number of the span on the same PE that set the timer.
     pub set_by: u64,
+    /// Time from the setting of the timer until it was due, in nanoseconds. The span began later if
+    /// the PE had something else to do.
+    pub delay_ns: u64,
 }
 
 /// The message that a span handled.

@@ -275,11 +275,11 @@ impl Recorder {
     }
 
     /// Notes that the open span handles the message of a timer, which an earlier span of this PE
-    /// has set. As of answers, all or none are kept.
-    pub fn note_timed(&mut self, set_by: u64) {
+    /// has set for this time after. As of answers, all or none are kept.
+    pub fn note_timed(&mut self, set_by: u64, delay_ns: u64) {
         let Some(number) = self.open.as_ref().map(|span| span.number) else { return };
         if set_by < number {
-            let timed = TimedSpan { number, set_by };
+            let timed = TimedSpan { number, set_by, delay_ns };
             add(&mut self.timed, timed, self.config.budget_bytes / LIST_PART);
         }
     }
@@ -566,13 +566,13 @@ mod tests {
     #[test]
     fn a_timer_belongs_to_the_open_span_and_to_an_earlier_one() {
         let mut recorder = recorder(1 << 20);
-        recorder.note_timed(0);
+        recorder.note_timed(0, 7);
         recorder.begin_span(10, of_kind(0));
-        recorder.note_timed(0);
+        recorder.note_timed(0, 7);
         recorder.begin_span(20, of_kind(0));
-        recorder.note_timed(0);
+        recorder.note_timed(0, 7);
         let timed = recorder.into_record().timed;
-        assert_eq!(timed, [TimedSpan { number: 1, set_by: 0 }]);
+        assert_eq!(timed, [TimedSpan { number: 1, set_by: 0, delay_ns: 7 }]);
     }
 
     #[test]

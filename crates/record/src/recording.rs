@@ -294,7 +294,9 @@ mod tests {
             it.pes[0].answers = vec![MainAnswer { span: Some((2, 0)), ..MainAnswer::default() }];
         });
         assert!(error.contains("an answer to main came from an unknown PE"), "{error}");
-        let error = broken(|it| it.pes[0].timed = vec![TimedSpan { number: 3, set_by: 3 }]);
+        let error = broken(|it| {
+            it.pes[0].timed = vec![TimedSpan { number: 3, set_by: 3, ..TimedSpan::default() }];
+        });
         assert!(error.contains("a timer is set after its message"), "{error}");
         let error = broken(|it| it.pes[0].kept_every = 3);
         assert!(error.contains("regular windows"), "{error}");

@@ -28,7 +28,8 @@ use gridspan_runtime::Job;
 use gridspan_runtime::driver::NodeHandle;
 use gridspan_runtime::message::telemetry::{TelemetryLease, TelemetrySample};
 use gridspan_topology::GridSpec;
-use rustix::process::{Signal, getpid, kill_process};
+use signal_hook::consts::{SIGKILL, SIGTERM};
+use signal_hook::low_level::emulate_default_handler;
 use std::io;
 use std::mem;
 use std::path::Path;
@@ -154,19 +155,20 @@ impl Attended {
                               cluster`, so that nodes can leave and join";
                 Answer::Refused(reason.to_owned())
             }
-            Request::Stop => return self.end_by(Signal::TERM, id, "the job is stopping"),
-            Request::Kill => return self.end_by(Signal::KILL, id, "the job is killed"),
+            Request::Stop => return self.end_by(SIGTERM, id, "the job is stopping"),
+            Request::Kill => return self.end_by(SIGKILL, id, "the job is killed"),
             Request::Wait => return self.lock().waiting.push(id),
         };
         self.answer(id, &answer);
     }
 
     /// Ends this process by a signal, on request.
-    fn end_by(&self, signal: Signal, request: u64, done: &str) {
+    fn end_by(&self, signal: i32, request: u64, done: &str) {
         self.answer(request, &Answer::Done(done.to_owned()));
-        self.end(exit_code(signal.as_raw()));
-        // It fails only for processes of others.
-        let _ = kill_process(getpid(), signal);
+        self.end(exit_code(signal));
+        // Also if gridctl was started to ignore the signal. It fails only for signals that do not
+        // exist.
+        let _ = emulate_default_handler(signal);
     }
 
     /// The latest sample of the counters of the job.

@@ -178,7 +178,12 @@ impl Grid {
     /// Fails only if the job is ending.
     pub async fn sleep(&self, duration: Duration) -> Result<(), GridError> {
         let (resolve, over) = self.main.promise();
-        self.main.run(move |core| core.sleep(duration, move || resolve.with(Ok(()))));
+        let awake = move || {
+            let is_awaited = resolve.is_awaited();
+            resolve.with(Ok(()));
+            is_awaited
+        };
+        self.main.run(move |core| core.sleep(duration, awake));
         wait(over).await
     }
 

@@ -77,6 +77,12 @@ pub(crate) fn promise<T>(awaited: &Arc<Awaited>) -> (Resolve<T>, Promise<T>) {
 }
 
 impl<T> Resolve<T> {
+    /// Whether the promise is not dropped: main may give up what it waits for.
+    pub(crate) fn is_awaited(&self) -> bool {
+        // The promise and its resolver are the only holders.
+        Arc::strong_count(&self.0) > 1
+    }
+
     pub(crate) fn with(self, value: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).value = Some(value);
         // Dropping `self` wakes the waiter.
@@ -171,6 +177,14 @@ mod tests {
         let polled = Pin::new(&mut wrapped).poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending());
         assert!(!awaited.is_all(holders()), "its waker is unknown");
+    }
+
+    #[test]
+    fn a_promise_that_is_dropped_is_not_awaited() {
+        let (resolve, promised) = promise::<u8>(&Arc::default());
+        assert!(resolve.is_awaited());
+        drop(promised);
+        assert!(!resolve.is_awaited());
     }
 
     #[test]

@@ -4,11 +4,13 @@ use crate::common::comb::{Comb, Nodes, take_runs};
 use gridspan_record::{Bin, MainAnswer, MainWait, PeRecord, TASK, encode_records};
 use gridspan_runtime::pe::{RecordSettings, Records};
 use gridspan_runtime::{
-    Actor, AskError, Context, InStep, Ix1, Job, Op, PeId, Reply, SectionRef, To,
+    Actor, AskError, Context, Grid, InStep, Ix1, Job, Op, PeId, Reply, SectionRef, To,
 };
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
@@ -265,9 +267,32 @@ fn messages_of_timers_have_no_cause() {
             assert!(set.actor == handled.actor && handled.cause.is_none(), "{set:?} {handled:?}");
             // A turn begins before its first handler.
             assert!(handled.begin_ns >= set.begin_ns + lap / 2, "{set:?} {handled:?}");
+            assert_eq!(timed.delay_ns, lap);
         }
     }
     assert_eq!(records.iter().map(|record| record.timed.len()).sum::<usize>(), 4);
+}
+
+#[test]
+fn a_sleep_that_main_gives_up_is_no_answer() {
+    let records = Records::new(RecordSettings::new(16 << 20));
+    let job = Job::new("sleep").recording(&records).main(async move |grid: Grid| {
+        let mut given_up = Box::pin(grid.sleep(Duration::from_millis(10)));
+        let has_begun = poll_fn(|cx| Poll::Ready(given_up.as_mut().poll(cx).is_pending())).await;
+        assert!(has_begun);
+        drop(given_up);
+        grid.sleep(Duration::from_millis(30)).await?;
+        Ok(())
+    });
+    let spec = GridSpec::from_emulate("2x2,wan=2ms").unwrap();
+    let report = Simulation::new(job, spec, SimOptions::with_seed(7)).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+
+    let records = records.take();
+
+    let slept = records[0].answers.iter().filter(|answer| answer.wait == MainWait::Time);
+    let slept: Vec<u64> = slept.map(MainAnswer::took_ns).collect();
+    assert!(matches!(slept[..], [took] if took > 20 * MS), "{slept:?}");
 }
 
 /// Moves to another PE, and greets member 1 of its collection when it arrives there.

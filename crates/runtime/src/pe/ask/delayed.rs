@@ -5,6 +5,7 @@ use crate::address::id::{ActorId, KindId, Sender, Timer};
 use crate::message::payload::Payload;
 use crate::message::{DelayedImage, codec};
 use crate::pe::core::Core;
+use crate::pe::recording::state::TimerSetter;
 use crate::pe::timers::Delayed;
 use bytes::Bytes;
 
@@ -13,8 +14,8 @@ pub(super) struct DelayedMessage<A: Actor> {
     pub(super) to: ActorId,
     pub(super) kind: KindId,
     pub(super) message: A::Message,
-    /// The span that has set the timer, if the job is recorded.
-    pub(super) set_by: Option<u64>,
+    /// Who has set the timer, if the job is recorded.
+    pub(super) set_by: Option<TimerSetter>,
 }
 
 impl<A: Actor> Delayed<Core> for DelayedMessage<A> {

@@ -137,7 +137,7 @@ impl Core {
         let Some(kind) = self.kind_in::<A>(to.collection) else {
             return Timer { pe: self.me, at: Time::MAX, number: u64::MAX };
         };
-        let set_by = self.timer_span();
+        let set_by = self.timer_setter(delay);
         let message = Box::new(DelayedMessage::<A> { to, kind, message, set_by });
         let TimerId(at, number) = self.timers.delay(self.now + delay, message);
         Timer { pe: self.me, at, number }
@@ -197,14 +197,17 @@ impl Core {
         reply.slot
     }
 
-    /// Calls `awake` after a delay for which main sleeps.
-    pub(crate) fn sleep(&mut self, delay: Duration, awake: impl FnOnce() + Send + 'static) {
+    /// Calls `awake` after a delay for which main sleeps. It returns whether main sleeps still. If
+    /// main has given up, nothing follows from the end of the sleep.
+    pub(crate) fn sleep(&mut self, delay: Duration, awake: impl FnOnce() -> bool + Send + 'static) {
         let number = self.looks.begin_sleep(self.now + delay);
         let asked_ns = self.main_asks();
         self.run_after(delay, move |core| {
             core.looks.end_sleep(number);
-            core.note_slept(asked_ns);
-            awake();
+            // Main's next request comes to this PE in a later turn.
+            if awake() {
+                core.note_slept(asked_ns);
+            }
         });
     }
 

@@ -30,7 +30,7 @@ use crate::pe::core::Core;
 use crate::pe::rank::{Rank, step_of};
 use gridspan_record::{MainAnswer, MainWait, Span, SpanCause, TASK, TimeUse};
 use gridspan_topology::{PeId, SiteId, Time};
-use state::{Recording, SavedCause};
+use state::{Recording, SavedCause, TimerSetter};
 use std::time::Duration;
 
 impl Core {
@@ -259,16 +259,17 @@ impl Core {
         }
     }
 
-    /// The span that is running, which sets a timer.
-    pub(in crate::pe) fn timer_span(&self) -> Option<u64> {
-        self.recording.as_ref().and_then(|recording| recording.current)
+    /// The span that is running, which sets a timer of this delay.
+    pub(in crate::pe) fn timer_setter(&self, delay: Duration) -> Option<TimerSetter> {
+        let span = self.recording.as_ref()?.current?;
+        Some(TimerSetter { span, delay })
     }
 
-    /// Sends the message of a timer, which has no cause. `set_by`: the span that set the timer.
+    /// Sends the message of a timer, which has no cause. `set_by`: who set the timer.
     pub(in crate::pe) fn send_timed(
         &mut self,
         to: ActorId,
-        set_by: Option<u64>,
+        set_by: Option<TimerSetter>,
         send: impl FnOnce(&mut Self),
     ) {
         if let Some(recording) = &mut self.recording {
@@ -299,13 +300,13 @@ impl Core {
         }
     }
 
-    /// Notes which span set the timer whose message is handled, if it is the message of a timer.
+    /// Notes who set the timer whose message is handled, if it is the message of a timer.
     #[cold]
     fn note_timer(&mut self, slot: Slot) {
         let receiver = hash(self.id_in(slot));
         let Some(recording) = &mut self.recording else { return };
         if let Some(set_by) = recording.take_timer(receiver) {
-            recording.recorder.note_timed(set_by);
+            recording.recorder.note_timed(set_by.span, nanos(set_by.delay));
         }
     }
 

@@ -55,8 +55,8 @@ pub(crate) struct Recording {
     pub(super) is_timed: bool,
     /// Whether that message has become ready on this PE.
     pub(super) is_timed_ready: bool,
-    /// By receiver: the spans that set the timers whose messages are ready, in order.
-    timers: BTreeMap<u64, VecDeque<u64>>,
+    /// By receiver: who set the timers whose messages are ready, in order.
+    timers: BTreeMap<u64, VecDeque<TimerSetter>>,
     /// Number of all entries of `timers`.
     timer_count: usize,
 }
@@ -64,6 +64,13 @@ pub(crate) struct Recording {
 /// Maximum number of ready messages of timers whose setters are known. Entries of removed messages
 /// may remain, so all are dropped at this number.
 const TIMERS_MAX: usize = 1 << 16;
+
+/// The span that set a timer, and the delay of the timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimerSetter {
+    pub(crate) span: u64,
+    pub(crate) delay: Duration,
+}
 
 /// The cause of a message, saved while a copy of the message is sent.
 pub(crate) struct SavedCause {
@@ -165,8 +172,8 @@ impl Recording {
         SpanCause { pe, span, sent_ns, received_ns, bytes }
     }
 
-    /// Notes that a message of a timer to this receiver is ready, and the span that set the timer.
-    pub(super) fn add_timer(&mut self, receiver: u64, set_by: u64) {
+    /// Notes that a message of a timer to this receiver is ready, and who set the timer.
+    pub(super) fn add_timer(&mut self, receiver: u64, set_by: TimerSetter) {
         if self.timer_count >= TIMERS_MAX {
             self.timers.clear();
             self.timer_count = 0;
@@ -175,8 +182,8 @@ impl Recording {
         self.timers.entry(receiver).or_default().push_back(set_by);
     }
 
-    /// Returns the span that set the timer whose message this receiver handles now.
-    pub(super) fn take_timer(&mut self, receiver: u64) -> Option<u64> {
+    /// Returns who set the timer whose message this receiver handles now.
+    pub(super) fn take_timer(&mut self, receiver: u64) -> Option<TimerSetter> {
         let set_by = self.timers.get_mut(&receiver)?;
         let first = set_by.pop_front();
         self.timer_count -= usize::from(first.is_some());
@@ -241,15 +248,16 @@ mod tests {
     fn setters_of_timers_are_taken_in_order_and_take_bounded_memory() {
         let records = Records::new(RecordSettings::new(1 << 20));
         let mut recording = Recording::new(&records, 0, 1, std::iter::empty());
-        recording.add_timer(7, 1);
-        recording.add_timer(7, 2);
-        recording.add_timer(8, 3);
+        let by = |span| TimerSetter { span, delay: Duration::from_millis(span) };
+        recording.add_timer(7, by(1));
+        recording.add_timer(7, by(2));
+        recording.add_timer(8, by(3));
         let taken = [7, 7, 7, 8].map(|receiver| recording.take_timer(receiver));
-        assert_eq!(taken, [Some(1), Some(2), None, Some(3)]);
+        assert_eq!(taken, [Some(by(1)), Some(by(2)), None, Some(by(3))]);
         assert_eq!((recording.timer_count, recording.timers.len()), (0, 0));
 
-        for set_by in 0..3 * TIMERS_MAX as u64 {
-            recording.add_timer(7, set_by);
+        for span in 0..3 * TIMERS_MAX as u64 {
+            recording.add_timer(7, by(span));
         }
         assert!(recording.timer_count <= TIMERS_MAX);
         assert_eq!(recording.timers[&7].len(), recording.timer_count);

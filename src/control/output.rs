@@ -68,7 +68,8 @@ impl Write for ControlOutput {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::super::demux::{MARK, OutputDemux, OutputItem};
     use super::*;

@@ -72,6 +72,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "segments",
             "heads",
             "site_links",
+            "dissemination",
             "sharing",
             "runs",
             "deadlock",

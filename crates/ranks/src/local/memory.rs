@@ -205,7 +205,8 @@ mod tests {
     #[test]
     fn the_locks_of_a_failed_rank_go_to_the_next_ones() {
         let mut locks = Locks::default();
-        let mut ask = |from| granted(&locks.ask(Asker { from, token: from, is_exclusive: true }));
+        let mut ask =
+            |from| granted(&locks.ask(LockRequest { from, token: from, is_exclusive: true }));
         assert_eq!((ask(1), ask(2), ask(3)), (vec![1], vec![], vec![]));
         assert!(locks.forget(2).is_empty());
         assert_eq!(granted(&locks.forget(1)), [3]);

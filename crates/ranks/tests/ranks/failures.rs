@@ -14,8 +14,8 @@ use std::time::Duration;
 
 /// The number of the failed rank in an error.
 fn failed_peer<T>(result: Result<T, RankError>) -> Option<u32> {
-    match result {
-        Err(RankError::PeerFailed { rank, .. }) => Some(rank),
+    match result.err() {
+        Some(RankError::PeerFailed { rank, .. }) => Some(rank),
         _ => None,
     }
 }

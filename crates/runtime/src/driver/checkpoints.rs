@@ -265,7 +265,8 @@ pub(super) fn new_run() -> u64 {
     since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
 }
 
-#[cfg(all(test, feature = "net"))]
+#[cfg(test)]
+#[cfg(feature = "net")]
 mod tests {
     use super::*;
     use crate::message::{EncodedManifest, Manifest, codec};

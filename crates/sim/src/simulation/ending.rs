@@ -23,7 +23,7 @@ impl Simulation {
             all.fold(coordinator, u64::wrapping_add)
         };
         let is_turn = |event: &Event| matches!(event, Event::Turn(_) | Event::Coordinator(_));
-        self.idleness.was_long(now, &activity)
+        self.idleness.was_long(now, activity)
             && self.main.waits_inside()
             && is_turn(event)
             && self.queue.iter().all(is_turn)

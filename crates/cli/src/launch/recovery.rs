@@ -174,6 +174,7 @@ impl Runs {
                 names.join(", ")
             )
         })?;
-        Ok((RestoreOrder { manifest: manifest.clone(), plan }, read))
+        let reads_stored = !read.is_empty();
+        Ok((RestoreOrder { manifest: manifest.clone(), plan, reads_stored }, read))
     }
 }

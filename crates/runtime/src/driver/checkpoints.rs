@@ -112,7 +112,8 @@ impl CheckpointKeeper {
 
     /// Reads those of these parts that are not in an image from the place where the job stores its
     /// checkpoints, or from the one with which it began. The other nodes hear nothing of this one
-    /// meanwhile, but they cannot begin without these parts either.
+    /// meanwhile, but they cannot begin without these parts either. The parts are kept, so that the
+    /// next loss finds them in memory, and nodes that are started later are known to have a place.
     #[cfg(feature = "net")]
     fn read_missing(&self, job: &Job, image: &mut Image, parts: &[PeId]) -> Result<(), StartError> {
         let here = image.parts();
@@ -138,6 +139,7 @@ impl CheckpointKeeper {
                 return Err(problem.unwrap_or_else(|| lacking(image, part)));
             }
         }
+        self.store().adopt(image.clone());
         Ok(())
     }
 
@@ -306,6 +308,14 @@ mod tests {
         assert!(problem.contains(own.path().to_str().unwrap()), "{problem}");
         store(&before, PeId(1));
         assert_eq!(parts_read(&keeper, &restarted), Ok(vec![PeId(0), PeId(1)]));
+
+        // A node that was started again keeps what it has read, and reports that it is stored.
+        let again = CheckpointKeeper::default();
+        store(&before, PeId(0));
+        let began_there = Job::new("job").restart(before.path());
+        assert_eq!(parts_read(&again, &began_there), Ok(vec![PeId(0), PeId(1)]));
+        let [held] = &again.holdings()[..] else { panic!() };
+        assert_eq!((&held.parts[..], held.is_stored), (&[PeId(0), PeId(1)][..], true));
 
         let nowhere = parts_read(&CheckpointKeeper::default(), &Job::new("job")).unwrap_err();
         assert!(nowhere.contains("the job has no place from which"), "{nowhere}");

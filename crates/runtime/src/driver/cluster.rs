@@ -15,7 +15,12 @@ use gridspan_topology::{GridSpec, NodeId, Speed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Time for which nodes wait for others that read parts of a checkpoint from a folder or object
+/// store: as long as the coordinator waits for a part that is stored. If the place does not answer,
+/// the nodes that read are lost then.
+const READING_MAX: Duration = Duration::from_secs(300);
 
 /// Runs this process's node of a job. On node 0, main runs on the calling thread; other nodes
 /// ignore the definition of main. Returns when the job has ended on this node, with the outcome
@@ -63,8 +68,12 @@ pub fn run_keeping(
         false => Speed::ORDINARY,
     };
     check_pes(program.layout().place(node).pes.len() as u32)?;
+    let mut limits = TransportLimits::for_job(&program.limits());
+    if joined.bundle.restore.as_ref().is_some_and(|order| order.reads_stored) {
+        limits.connect_patience = READING_MAX;
+    }
     let net = joined
-        .into_loop(TransportLimits::for_job(&program.limits()), program.lost_after())
+        .into_loop(limits, program.lost_after())
         .map_err(|error| StartError::Join { reason: error.to_string() })?;
     let net_driver = Arc::new(NetDriver::new(net).telling(program.on_failure()));
     let begin = Instant::now();

@@ -150,6 +150,10 @@ pub struct RestoreOrder {
     pub manifest: EncodedManifest,
     /// The PEs that read the parts, and where the members continue.
     pub plan: RestorePlan,
+    /// Whether nodes first read parts from the place where the job stores its checkpoints. They
+    /// answer no other node meanwhile.
+    #[serde(default)]
+    pub reads_stored: bool,
 }
 
 /// Addresses on which the nodes receive packets, by node number.

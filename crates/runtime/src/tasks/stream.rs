@@ -448,10 +448,14 @@ impl<W: Work> Stream<W> {
             none => {
                 self.pool.check_open()?;
                 let (worker, stream) = (self.pool.workers.member(at(PeId(0))), self.id);
+                // A call that main has dropped must not postpone checkpoints, either.
+                let is_repeatable = self.is_repeatable;
                 none.insert(Box::pin(async move {
-                    let outputs: Option<_> = worker
-                        .ask(FOREVER, move |reply| WorkerMessage::Collect { stream, reply })
-                        .await?;
+                    let ask = move |reply| WorkerMessage::Collect { stream, reply };
+                    let outputs: Option<Outputs> = match is_repeatable {
+                        true => worker.ask_repeatable(FOREVER, ask).await?,
+                        false => worker.ask(FOREVER, ask).await?,
+                    };
                     outputs.ok_or(GridError::PoolClosed)
                 }))
             }

@@ -208,6 +208,17 @@ fn tasks_that_are_not_done_postpone_checkpoints() {
         drop(stream);
         grid.quiescence().await?;
         assert_eq!(reason(&grid).await?, None, "nothing waits for the answer");
+        // The same call on a repeatable stream, which stays.
+        let mut stream = pool.stream([Tree(13)]).repeatable();
+        let mut next = Box::pin(stream.next());
+        let is_pending = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending()));
+        assert!(is_pending.await);
+        drop(next);
+        grid.sleep(Duration::from_secs(1)).await?;
+        let made = grid.progress(&0_u32).await?;
+        assert!(matches!(made, Progress::Taken { .. }), "the call postpones nothing: {made:?}");
+        assert_eq!(stream.next().await.unwrap()?, (0, (2 << 13) - 1), "the output comes once");
+        assert!(stream.next().await.is_none());
         Ok::<_, JobError>(())
     };
     let job = Job::new("streams").tasks::<Tree>().restartable_main(main).checkpoints(every(1));

@@ -4,6 +4,7 @@ use super::super::change::Stage;
 use super::super::event::Command;
 use super::super::recovery::GoOn;
 use super::{Node, OnLoss, Phase, STREAMS, Supervisor};
+use crate::names::abbreviated;
 use crate::quantity;
 use crate::roster::Roster;
 use gridspan::control::Holdings;
@@ -118,8 +119,12 @@ impl Supervisor {
             text += &format!("; this repeats {}", quantity::time(repeated));
         }
         if !go_on.read.is_empty() {
-            let names = go_on.read.join(", ");
-            text += &format!("; the part of {names} is read from the folder or object store");
+            let (parts, are) = match go_on.read.len() {
+                1 => ("part", "is"),
+                _ => ("parts", "are"),
+            };
+            let names = abbreviated(go_on.read.iter().map(String::as_str));
+            text += &format!("; the {parts} of {names} {are} read from the folder or object store");
         }
         text
     }

@@ -87,7 +87,7 @@ impl Supervisor {
         let name = &self.nodes[lost.index()].name;
         let message = format!("the job cannot go on without {name}: {reason}");
         // A job that cannot go back to a checkpoint in memory may have one in its folder.
-        let hint = "`gridctl run --restart DIR` goes on from the last one in the job's folder DIR";
+        let hint = "`gridctl run --restart DIR` goes on from the last checkpoint in the folder DIR";
         let hint = self.has_folder.then(|| hint.to_owned());
         let blame = Blame { node: lost, message, hint };
         self.blame(false, 1, blame, now);

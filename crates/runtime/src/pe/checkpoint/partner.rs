@@ -8,8 +8,9 @@ impl Checkpoints {
     /// Returns the node that gets copies of the parts of node `here` in a checkpoint, before nodes
     /// `leaving` leave: one on the next host of its site, or the next node if its site has one host
     /// only, or one of another site if its site has no other node. With protection of sites, it is
-    /// a node of another site, if there is one. Parts of nodes that leave are copied even if one
-    /// copy is enough otherwise. `None`: the parts are not copied.
+    /// a node of another site, if there is one, and on another host if that site has one. Parts of
+    /// nodes that leave are copied even if one copy is enough otherwise. `None`: the parts are not
+    /// copied.
     ///
     /// `hosts`: for each node, the first one on the same host; empty if each has its own.
     pub(crate) fn partner(
@@ -45,6 +46,10 @@ impl Checkpoints {
         let position = layout.nodes_in(own).position(|node| node == here).unwrap_or(0);
         let at_site = |site| {
             let nodes: Vec<NodeId> = layout.nodes_in(site).filter(stays).collect();
+            // Sites that are tried out on a few hosts may share them.
+            let apart = nodes.iter().copied().filter(|&node| host(node) != host(here));
+            let apart: Vec<NodeId> = apart.collect();
+            let nodes = if apart.is_empty() { nodes } else { apart };
             nodes.get(position % nodes.len().max(1)).copied()
         };
         let sites: Vec<_> = layout.sites().collect();
@@ -125,6 +130,18 @@ mod tests {
         assert_eq!(time(limited, [2, 1]), Duration::from_secs(1));
         assert_eq!(time(limited, [0, 1]), Duration::ZERO, "within the site");
         assert_eq!(time(Checkpoints::default(), [0, 2]), Duration::ZERO);
+    }
+
+    #[test]
+    fn copies_at_other_sites_are_on_other_hosts_if_sites_share_hosts() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![1; 2]), ("b".to_owned(), vec![1; 2])]);
+        let partners = |hosts: [u32; 4]| {
+            let (apart, hosts) = (Checkpoints::default().protecting_sites(true), hosts.map(NodeId));
+            let partner = |here| Some(apart.partner(&layout, &hosts, here, &[])?.0);
+            layout.nodes().map(partner).collect::<Vec<Option<u32>>>()
+        };
+        assert_eq!(partners([0, 1, 0, 1]), [3, 2, 1, 0].map(Some));
+        assert_eq!(partners([0, 0, 0, 0]), [2, 3, 0, 1].map(Some), "there is one host only");
     }
 
     #[test]

@@ -145,6 +145,20 @@ fn a_part_of_which_no_copy_is_left_is_read_from_the_folder() {
     assert!(all.contains(&Command::TellRecovery(text.to_owned())), "{all:?}");
     let Some(Command::GoOn(members, Some(order))) = all.last() else { panic!("{all:?}") };
     assert_eq!((&members[..], &order.plan.readers[..]), (&[A][..], &[PeId(0); 2][..]));
+    assert!(order.reads_stored, "the others wait longer for the node that reads");
+}
+
+#[test]
+fn several_parts_that_are_read_from_the_folder_are_named() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: stored_holdings(3, &[]) }, seconds(5));
+
+    let all = commands(&mut supervisor);
+    let text = "going back to checkpoint 3; the parts of a/1, b/1 are read from the folder or \
+                object store";
+    assert!(all.contains(&Command::TellRecovery(text.to_owned())), "{all:?}");
 }
 
 #[test]

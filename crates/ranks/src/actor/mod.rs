@@ -270,8 +270,8 @@ impl<P: RankProgram> RankActor<P> {
             RankMessage::Flushed { round, rank, waits } => {
                 self.note_flushed((round, rank), waits, cx);
             }
-            RankMessage::HasFailed { rank, known, reason } => {
-                self.note_failure((rank, known), &reason, cx);
+            RankMessage::HasFailed { rank, known, next_communicator, reason } => {
+                self.note_failure((rank, known), next_communicator, &reason, cx);
             }
             RankMessage::TellFailure { ranks } => self.tell_failure(ranks, cx),
             message => {

@@ -267,9 +267,15 @@ impl NameServer {
         found.into_iter().map(reply).collect()
     }
 
-    /// A rank has failed. Returns the answers of the agreements that end by this.
-    pub(crate) fn note_failed(&mut self, rank: u32, reason: String) -> Answers {
-        self.agreements.note_failed(rank, reason)
+    /// A rank has failed, which has used no communicator number from `next_communicator` on.
+    /// Returns the answers of the agreements that end by this.
+    pub(crate) fn note_failed(
+        &mut self,
+        rank: u32,
+        next_communicator: u32,
+        reason: String,
+    ) -> Answers {
+        self.agreements.note_failed(rank, next_communicator, reason)
     }
 
     /// The failed ranks, and why each has failed.

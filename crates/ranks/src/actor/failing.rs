@@ -43,6 +43,7 @@ impl<P: RankProgram> RankActor<P> {
         cx: &mut Context<'_, Self>,
     ) {
         let ranks = self.size.max(known);
+        self.detector.get_or_insert_default().note_failed(rank);
         let server = self.server.get_or_insert_default();
         let answers = server.note_failed(rank, next_communicator, reason.to_owned());
         if server.failed().len() as u64 == u64::from(ranks) {

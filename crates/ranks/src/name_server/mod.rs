@@ -8,7 +8,6 @@
 //! - **Groups by name.** Ranks that join a group of one name get each other once all have joined.
 //! - **Spawning.** It numbers the new ranks and chooses their PEs. It answers once all have begun,
 //!   so that no rank can come to the next migration point before they exist.
-//!
 //! - **Agreements.** The living ranks of a communicator agree on flags, and on who of them lives.
 //!
 //! It also numbers the communicators that are made in these ways. So two groups without a common

@@ -126,7 +126,7 @@ impl Agreement {
         let number = given
             .iter()
             .map(|(_, given)| given.next_communicator)
-            .fold(next_of_failed, |number, next| number.max(next));
+            .fold(next_of_failed, u32::max);
         let survivors = runs::ranks(&self.members).filter(is_living);
         let survivors = runs::runs(survivors, usize::MAX).unwrap_or_default();
         let answer = |(rank, Given { ticket, .. })| {

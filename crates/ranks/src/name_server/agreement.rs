@@ -123,10 +123,8 @@ impl Agreement {
         let given: Vec<(u32, Given)> =
             self.given.into_iter().filter(|(rank, _)| is_living(rank)).collect();
         let flags = given.iter().fold(u64::MAX, |flags, (_, given)| flags & given.flags);
-        let number = given
-            .iter()
-            .map(|(_, given)| given.next_communicator)
-            .fold(next_of_failed, u32::max);
+        let number =
+            given.iter().map(|(_, given)| given.next_communicator).fold(next_of_failed, u32::max);
         let survivors = runs::ranks(&self.members).filter(is_living);
         let survivors = runs::runs(survivors, usize::MAX).unwrap_or_default();
         let answer = |(rank, Given { ticket, .. })| {

@@ -19,7 +19,8 @@ use crate::runs::{self, Run};
 /// [`notify_end`](Comm::notify_end), and does not come back at later migration points. A panic in
 /// [`Rank::create`](crate::Rank::create) still ends the job.
 ///
-/// The loss of a node is no failure of ranks: all ranks go on from the last checkpoint.
+/// The loss of a node is no failure of ranks: all ranks go on from the last checkpoint, and without
+/// one the job begins again or ends.
 ///
 /// ```
 /// use gridspan::ranks::{self, Comm, ErrorsReturn, RankError, ops};
@@ -68,8 +69,10 @@ struct Agreed {
 ///   [agree](Self::agree) on whether all of them have completed it.
 ///
 /// [`agree`](Self::agree) and [`shrink`](Self::shrink) also work with failed ranks, and on revoked
-/// communicators. All living ranks of the communicator call them, in the same order; their futures
-/// must not be dropped.
+/// communicators. All ranks of the communicator that have not failed call them, in the same order;
+/// their futures must not be dropped. A rank that has returned without an error lives, so that the
+/// others would wait for it. Rank 0 of the job collects the calls, also after its program has
+/// failed: each call takes a message to it and an answer.
 impl Comm {
     /// The ranks of this communicator of whose failures this rank knows, in their order. Other
     /// ranks may know of more or fewer.
@@ -115,7 +118,11 @@ impl Comm {
     /// Revokes this communicator: all operations on it fail with [`RankError::Revoked`], at this
     /// rank from now on, and at each other rank, also those that wait, once the notice has come. So
     /// ranks that wait for one that has left an operation go on. The notice leaves when this rank
-    /// next awaits.
+    /// next awaits. No collective operation: one rank calls it. The communicator stays revoked, the
+    /// world also after migration points.
+    ///
+    /// Ranks that wait only for each other are in a deadlock, which ends the job, even if another
+    /// rank would have revoked the communicator later.
     ///
     /// ```
     /// use gridspan::ranks::{self, ErrorsReturn, RankError};
@@ -172,6 +179,9 @@ impl Comm {
 
     /// Returns the bits that all living ranks of this communicator have set, the same at each of
     /// them. Ends once each rank has called it or has failed.
+    ///
+    /// Unlike `MPIX_Comm_agree`, it returns no error for failures that a rank has not
+    /// acknowledged, and acknowledges none: let each rank set a bit if what it did was complete.
     ///
     /// ```
     /// use gridspan::ranks::{self, ErrorsReturn, ops};

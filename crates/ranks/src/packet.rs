@@ -155,8 +155,9 @@ pub(crate) enum RankMessage {
     Marker { round: u64, from: u32 },
     /// To rank 0: a rank has its markers. The text says what it waits for, if it waits as before.
     Flushed { round: u64, rank: u32, waits: Option<String> },
-    /// To rank 0: the program of a rank has failed, which knows of this number of ranks.
-    HasFailed { rank: u32, known: u32, reason: String },
+    /// To rank 0: the program of a rank has failed. The rank knows of this number of ranks, and has
+    /// used no communicator number from `next_communicator` on.
+    HasFailed { rank: u32, known: u32, next_communicator: u32, reason: String },
     /// From rank 0 to a failed rank: tell these ranks, of which the job has this number.
     TellFailure { ranks: u32 },
     /// A rank has failed. All its messages have come before.

@@ -212,8 +212,9 @@ impl<F: RankFunction> RankProgram for FunctionProgram<F> {
     }
 
     fn begin(&self, _state: NoState, world: Comm) -> Run<Self> {
-        let run = self.function.call(world);
-        Box::pin(async move { Ok(RunEnd::Value(run.await?)) })
+        // A function that panics before it returns its future must not do so here.
+        let function = self.function.clone();
+        Box::pin(async move { Ok(RunEnd::Value(function.call(world).await?)) })
     }
 }
 

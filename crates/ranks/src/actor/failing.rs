@@ -22,11 +22,13 @@ impl<P: RankProgram> RankActor<P> {
             self.tell_end(asker, cx);
         }
         let (rank, known) = (self.local.rank, self.size);
+        let next_communicator = self.local.with(|state| state.next_communicator);
         match rank {
-            0 => self.note_failure((rank, known), &reason, cx),
+            0 => self.note_failure((rank, known), next_communicator, &reason, cx),
             _ => {
                 let first = cx.collection().at(Ix1(0));
-                cx.send(&first, RankMessage::HasFailed { rank, known, reason });
+                let failed = RankMessage::HasFailed { rank, known, next_communicator, reason };
+                cx.send(&first, failed);
             }
         }
     }
@@ -36,12 +38,14 @@ impl<P: RankProgram> RankActor<P> {
     pub(super) fn note_failure(
         &mut self,
         (rank, known): (u32, u32),
+        next_communicator: u32,
         reason: &str,
         cx: &mut Context<'_, Self>,
     ) {
         let ranks = self.size.max(known);
+        self.detector.get_or_insert_default().note_failed(rank);
         let server = self.server.get_or_insert_default();
-        let answers = server.note_failed(rank, reason.to_owned());
+        let answers = server.note_failed(rank, next_communicator, reason.to_owned());
         if server.failed().len() as u64 == u64::from(ranks) {
             return cx
                 .fail(format!("all ranks have failed, the last one was rank {rank}: {reason}"));

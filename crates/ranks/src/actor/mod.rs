@@ -12,28 +12,29 @@
 //! messages and asks to go back.
 
 mod body;
+mod ending;
 mod failing;
 mod image;
+mod outbox;
 mod serving;
 mod watching;
 
 pub(crate) use body::Parking;
 
 use crate::comm::Comm;
-use crate::deadlock::{self, Detector, WaitWatch};
-use crate::error::RankError;
+use crate::deadlock::{Detector, WaitWatch};
 use crate::failures::ErrorsReturn;
 use crate::local::Local;
 use crate::local::link::Link;
 use crate::name_server::NameServer;
 use crate::packet::{RankMessage, SpawnedGroup};
-use crate::pieces::{self, Joiner, PIECE_BYTES};
+use crate::pieces::Joiner;
 use crate::places::Places;
-use crate::program::{EagerLimit, RankProgram, RunEnd};
+use crate::program::{EagerLimit, RankProgram};
 use crate::scope::World;
 use crate::ticket::Asker;
-use body::{Body, End, Parked};
-use gridspan_runtime::{Actor, ActorRef, Context, Ix1, List, NodeId, Op, PeId, To};
+use body::{Body, Parked};
+use gridspan_runtime::{Actor, Context, Ix1, NodeId, Op, PeId, To};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -270,8 +271,8 @@ impl<P: RankProgram> RankActor<P> {
             RankMessage::Flushed { round, rank, waits } => {
                 self.note_flushed((round, rank), waits, cx);
             }
-            RankMessage::HasFailed { rank, known, reason } => {
-                self.note_failure((rank, known), &reason, cx);
+            RankMessage::HasFailed { rank, known, next_communicator, reason } => {
+                self.note_failure((rank, known), next_communicator, &reason, cx);
             }
             RankMessage::TellFailure { ranks } => self.tell_failure(ranks, cx),
             message => {
@@ -358,143 +359,6 @@ impl<P: RankProgram> RankActor<P> {
         }
         self.body.set(Some(body));
     }
-
-    /// Sends the messages of the outbox, and delivers those to this rank itself, until there are
-    /// none. Gives futures that were polled the tasks that they have begun.
-    fn flush(&mut self, mut polled: Option<&mut Body<P>>, cx: &mut Context<'_, Self>) {
-        let ranks = cx.collection();
-        loop {
-            let spare = std::mem::take(&mut self.spare_outbox);
-            let body = polled.take();
-            let is_polled = body.is_some();
-            let (mut outbox, delays, charged, tasks) = self.local.with(|state| {
-                state.changes += u64::from(is_polled);
-                let tasks = match is_polled {
-                    true => std::mem::take(&mut state.tasks),
-                    false => Vec::new(),
-                };
-                let outbox = std::mem::replace(&mut state.outbox, spare);
-                let delays = std::mem::take(&mut state.delays);
-                (outbox, delays, std::mem::take(&mut state.charged), tasks)
-            });
-            if let Some(body) = body {
-                body.add(tasks);
-            }
-            for (delay, number) in delays {
-                cx.send_after(delay, &cx.me(), RankMessage::Elapsed(number));
-            }
-            if charged > Duration::ZERO {
-                cx.charge(charged);
-            }
-            let mut has_delivered = false;
-            for (to, message) in outbox.drain(..) {
-                match message {
-                    // It comes back once the PE has handled what waits now.
-                    RankMessage::GoOn => cx.send(&cx.me(), RankMessage::GoOn),
-                    RankMessage::Ask { asker, request } if to == self.local.rank => {
-                        self.serve(asker, *request, cx);
-                        has_delivered = true;
-                    }
-                    RankMessage::TellEnd(asker) if to == self.local.rank => {
-                        self.tell_end(asker, cx);
-                        has_delivered = true;
-                    }
-                    message if to == self.local.rank => {
-                        self.local.with(|state| state.deliver(message));
-                        has_delivered = true;
-                    }
-                    message => self.send(&ranks.at(Ix1(to as i32)), to, message, cx),
-                }
-            }
-            self.spare_outbox = outbox;
-            // Only messages that are delivered here leave more in the outbox.
-            if !has_delivered {
-                return;
-            }
-        }
-    }
-
-    /// Sends a message to another rank: in pieces, if it is long and goes to another node.
-    fn send(
-        &self,
-        rank: &ActorRef<Self>,
-        to: u32,
-        message: RankMessage,
-        cx: &mut Context<'_, Self>,
-    ) {
-        let is_here = |(_, pe): (u32, u32)| cx.layout().node_of(PeId(pe)) == cx.node();
-        let is_near = || self.places.find(to).is_some_and(is_here);
-        if message.heap_bytes() <= PIECE_BYTES || is_near() {
-            cx.send(rank, message);
-            return;
-        }
-        match pieces::cut(self.local.rank, &message, PIECE_BYTES) {
-            Ok(pieces) => pieces.into_iter().for_each(|piece| cx.send(rank, piece)),
-            Err(error) => cx.fail(format!("a long message to rank {to}: {error}")),
-        }
-    }
-
-    /// Ends a run, at a migration point, with a result or with a failure.
-    fn end(&mut self, end: End<P>, body: Body<P>, cx: &mut Context<'_, Self>) {
-        let rank = self.local.rank;
-        let pending = self.local.pending();
-        self.local.with(|state| state.windows.clear());
-        let end = match end {
-            Ok(_) if !pending.is_empty() => Err(RankError::PendingOperations { rank, pending }),
-            end => end,
-        };
-        match end {
-            Err(error) if self.fails_alone => {
-                // The futures give back what they hold of others, such as locks.
-                drop(body);
-                drop(self.local.pending());
-                self.flush(None, cx);
-                self.begin_failure(&error.to_string(), cx);
-            }
-            Err(error) => cx.fail(format!("rank {rank}: {error}")),
-            Ok(RunEnd::Moves(state)) => {
-                self.life = Life::Between(state);
-                arrive(true, cx);
-            }
-            Ok(RunEnd::Value(value)) => {
-                self.life = Life::Ended(value);
-                for asker in std::mem::take(&mut self.wait_for_end) {
-                    self.tell_end(asker, cx);
-                }
-                arrive(false, cx);
-            }
-        }
-    }
-
-    /// What the rank waits for; `None` if it waits for other ranks to come to a migration point.
-    fn waits(&self) -> Option<String> {
-        let is_running = matches!(self.life, Life::Running);
-        is_running.then(|| self.local.with(|state| state.waits()))
-    }
-
-    /// Collects what ranks wait for, at rank 0, and ends the job once all have reported.
-    fn collect(&mut self, rank: u32, waits: Option<String>, cx: &mut Context<'_, Self>) {
-        self.stuck.insert(rank, waits);
-        if self.stuck.len() as u32 == self.size {
-            let stuck = std::mem::take(&mut self.stuck);
-            let waits = stuck.iter().filter_map(|(rank, waits)| Some((rank, waits.as_ref()?)));
-            cx.fail(deadlock::text("the ranks are in a deadlock", waits));
-        }
-    }
-
-    /// Gives main the result, and ends the actor. The results of spawned ranks are dropped.
-    fn give_result(&mut self, cx: &mut Context<'_, Self>) {
-        let is_spawned = self.world.is_some_and(World::is_spawned);
-        match std::mem::replace(&mut self.life, Life::Running) {
-            Life::Ended(_) if is_spawned => {
-                cx.contribute(Op::Concat, List::<P::Value>(Vec::new()), To::main());
-            }
-            Life::Failed(_) => cx.contribute(Op::Concat, List::<P::Value>(Vec::new()), To::main()),
-            Life::Ended(value) => cx.contribute(Op::Concat, List(vec![value]), To::main()),
-            _ => cx.fail(format!("rank {} has no result", self.local.rank)),
-        }
-        cx.destroy();
-    }
 }
 
 /// Tells main that a rank has come to a migration point, or has ended.
@@ -505,6 +369,7 @@ fn arrive<P: RankProgram>(goes_on: bool, cx: &mut Context<'_, RankActor<P>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::RankError;
     use crate::program::{Continuation, Rank, StructProgram};
     use std::any::type_name;
 

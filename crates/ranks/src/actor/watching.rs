@@ -1,4 +1,5 @@
-//! What an actor does to detect deadlocks of a part of the ranks; see `deadlock`.
+//! What an actor does to detect deadlocks: of all ranks, once nothing happens any more, and of a
+//! part of them while others run (see `deadlock`).
 
 use super::{Life, RankActor};
 use crate::deadlock::{self, Flush, Verdict, WaitState};
@@ -7,6 +8,22 @@ use crate::program::RankProgram;
 use gridspan_runtime::{Context, Ix1};
 
 impl<P: RankProgram> RankActor<P> {
+    /// What the rank waits for; `None` if it waits for other ranks to come to a migration point.
+    pub(super) fn waits(&self) -> Option<String> {
+        let is_running = matches!(self.life, Life::Running);
+        is_running.then(|| self.local.with(|state| state.waits()))
+    }
+
+    /// Collects what ranks wait for, at rank 0, and ends the job once all have reported.
+    pub(super) fn collect(&mut self, rank: u32, waits: Option<String>, cx: &mut Context<'_, Self>) {
+        self.stuck.insert(rank, waits);
+        if self.stuck.len() as u32 == self.size {
+            let stuck = std::mem::take(&mut self.stuck);
+            let waits = stuck.iter().filter_map(|(rank, waits)| Some((rank, waits.as_ref()?)));
+            cx.fail(deadlock::text("the ranks are in a deadlock", waits));
+        }
+    }
+
     /// The number of changes of what this rank waits for; `None` if it does not run.
     fn epoch(&self) -> Option<u64> {
         match self.life {

@@ -50,10 +50,12 @@ pub(crate) struct Detector {
     /// Number of rounds that were given up.
     given_up: u32,
     suspicion: Option<Suspicion>,
+    /// The ranks that have failed. Their notices wake others.
+    failed: BTreeSet<u32>,
 }
 
 /// What follows from an answer.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// Nothing yet.
     Open,
@@ -67,7 +69,14 @@ impl Detector {
     /// A detector for the next run. It continues the numbers of the rounds, so that it takes no
     /// late marker of this run for one of its rounds.
     pub(crate) fn of_next_run(&self) -> Self {
-        Self { last_round: self.last_round, ..Self::default() }
+        Self { last_round: self.last_round, failed: self.failed.clone(), ..Self::default() }
+    }
+
+    /// A rank has failed, and sends notices of that to all others before any later marker. A round
+    /// that has begun does not wait for them, so it is given up.
+    pub(crate) fn note_failed(&mut self, rank: u32) {
+        self.failed.insert(rank);
+        (self.suspicion, self.is_changed) = (None, true);
     }
 
     /// A rank has reported whether it waits.
@@ -100,15 +109,16 @@ impl Detector {
         }
     }
 
-    /// The channels to flush: between each of the ranks and those for which it waits, both ways.
-    /// `None` if there are too many.
+    /// The channels to flush: between each of the ranks and those for which it waits or that have
+    /// failed, both ways. `None` if there are too many.
     fn flushes(&self, stuck: &BTreeSet<u32>) -> Option<BTreeMap<u32, Flush>> {
         let mut peers: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         let mut pairs = 0;
         for rank in stuck {
             peers.entry(*rank).or_default();
             let Some(WaitState::Waits { until, .. }) = self.states.get(rank) else { continue };
-            for other in ranks(until).filter(|other| other != rank) {
+            let failed = self.failed.iter().copied();
+            for other in ranks(until).chain(failed).filter(|other| other != rank) {
                 pairs += usize::from(peers.entry(*rank).or_default().insert(other));
                 peers.entry(other).or_default().insert(*rank);
                 if pairs > PAIRS_MAX {
@@ -225,6 +235,24 @@ mod tests {
         let expected = [1, 2, 3].map(|rank| (rank, format!("wait {rank}")));
         let found = detector.answered((second, 4), text(4), Time::ZERO);
         assert_eq!(found, Verdict::Deadlock(expected.into_iter().collect()));
+    }
+
+    #[test]
+    fn the_notices_of_failed_ranks_come_before_a_report() {
+        let mut detector = suspicious();
+        let first = round(detector.look(Time::ZERO));
+        detector.note_failed(5);
+        assert_eq!(detector.answered((first, 1), Some(String::new()), Time::ZERO), Verdict::Open);
+        let again = detector.look(Time::ZERO);
+        let Verdict::Flush(flushes) = again.clone() else { panic!("no suspicion") };
+        let peers = |rank| flushes[&rank].peers.clone();
+        assert_eq!((peers(1), peers(2), peers(3)), (vec![2, 5], vec![1, 5], vec![4, 5]));
+        assert_eq!((flushes[&5].epoch, peers(5)), (None, vec![1, 2, 3]));
+        assert!(round(again) > first);
+        let mut next_run = detector.of_next_run();
+        suspicious().states.into_iter().for_each(|(rank, state)| next_run.note(rank, state));
+        let Verdict::Flush(flushes) = next_run.look(Time::ZERO) else { panic!("no suspicion") };
+        assert_eq!(flushes[&1].peers, [2, 5]);
     }
 
     #[test]

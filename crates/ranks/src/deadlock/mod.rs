@@ -16,6 +16,9 @@
 //! answer comes before the marker of the second round. A rank whose data are on their way does not
 //! count as one that waits. After two rounds without a change nothing can change any more.
 //!
+//! **Failures.** The notice of a failed rank may end any wait, so the ranks also exchange markers
+//! with all that have failed.
+//!
 //! Main notices deadlocks of all ranks, also those that depend on windows and on the name server.
 
 mod detector;

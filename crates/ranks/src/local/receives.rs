@@ -41,12 +41,18 @@ impl LocalState {
         Begun::Later(ticket)
     }
 
-    /// Receives a message that was taken from the matching engine.
+    /// Receives a message that was taken from the matching engine. The receive has failed if the
+    /// communicator was revoked since: the sender no longer has the data of a long message.
     pub(crate) fn accept(
         &mut self,
         arrived: Arrived<Payload>,
         at: CallSite,
     ) -> Begun<Arrived<Payload>> {
+        if let Some(error) = self.failures.revocation(arrived.label.context / 2, at) {
+            let receive = self.slots.add(at, Wait::Task);
+            self.slots.end(receive, Outcome::Failed(error));
+            return Begun::Later(receive);
+        }
         if is_without_data(&arrived) {
             let receive = self.slots.add(at, Wait::Task);
             self.await_data(receive, arrived);

@@ -327,6 +327,23 @@ fn a_revoked_communicator_ends_its_operations_and_no_others() {
 }
 
 #[test]
+fn a_matched_message_of_a_revoked_communicator_is_not_received() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    assert!(matches!(send(&one, SendMode::Standard, 1), Begun::Now(())));
+    let long = later(&send(&one, SendMode::Standard, EAGER_BYTES + 1));
+    settle([&one, &other]);
+    let matched = [(); 2].map(|()| other.with(|state| state.matcher.take(&ALL)).unwrap());
+    for rank in [&one, &other] {
+        rank.with(|state| state.deliver(RankMessage::Revoked { communicator: 0 }));
+    }
+    assert_eq!(failed(&one, long), RankError::Revoked { at: AT });
+    for arrived in matched {
+        let receiving = later(&other.with(|state| state.accept(arrived, AT)));
+        assert_eq!(failed(&other, receiving), RankError::Revoked { at: AT });
+    }
+}
+
+#[test]
 fn what_a_rank_knows_about_failures_moves_with_it() {
     let one = Local::new(0);
     one.with(|state| {

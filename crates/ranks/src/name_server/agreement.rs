@@ -4,6 +4,10 @@
 //! asked and live get the same answer. It is reached at one place, which does not fail: the actor
 //! of rank 0 goes on after the program of rank 0 has failed, and the loss of its node takes the
 //! whole job back to a checkpoint.
+//!
+//! A communicator that an agreement makes has a number that no rank has used, failed ones included:
+//! a rank may have completed a `dup` that failed at others, and have sent messages on the new
+//! communicator before it failed, too. They must not be taken for messages of another one.
 
 use super::message::{AgreementKey, AgreementRequest, ServerReply};
 use crate::runs::{self, Run};
@@ -32,6 +36,8 @@ struct Agreement {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Agreements {
     failed: BTreeMap<u32, String>,
+    /// The smallest number of a communicator that no failed rank has used.
+    next_of_failed: u32,
     open: BTreeMap<AgreementKey, Agreement>,
 }
 
@@ -69,8 +75,14 @@ impl Agreements {
     }
 
     /// A rank has failed. Returns the answers to those that have waited for it.
-    pub(super) fn note_failed(&mut self, rank: u32, reason: String) -> Vec<(Asker, ServerReply)> {
+    pub(super) fn note_failed(
+        &mut self,
+        rank: u32,
+        next_communicator: u32,
+        reason: String,
+    ) -> Vec<(Asker, ServerReply)> {
         self.failed.insert(rank, reason);
+        self.next_of_failed = self.next_of_failed.max(next_communicator);
         for agreement in self.open.values_mut() {
             agreement.missing.remove(&rank);
         }
@@ -93,7 +105,7 @@ impl Agreements {
         let mut answers = Vec::new();
         for key in complete {
             if let Some(agreement) = self.open.remove(&key) {
-                answers.extend(agreement.answers(&self.failed));
+                answers.extend(agreement.answers(&self.failed, self.next_of_failed));
             }
         }
         answers
@@ -102,12 +114,17 @@ impl Agreements {
 
 impl Agreement {
     /// The answers to all that live.
-    fn answers(self, failed: &BTreeMap<u32, String>) -> Vec<(Asker, ServerReply)> {
+    fn answers(
+        self,
+        failed: &BTreeMap<u32, String>,
+        next_of_failed: u32,
+    ) -> Vec<(Asker, ServerReply)> {
         let is_living = |rank: &u32| !failed.contains_key(rank);
         let given: Vec<(u32, Given)> =
             self.given.into_iter().filter(|(rank, _)| is_living(rank)).collect();
         let flags = given.iter().fold(u64::MAX, |flags, (_, given)| flags & given.flags);
-        let number = given.iter().map(|(_, given)| given.next_communicator).max().unwrap_or(0);
+        let number =
+            given.iter().map(|(_, given)| given.next_communicator).fold(next_of_failed, u32::max);
         let survivors = runs::ranks(&self.members).filter(is_living);
         let survivors = runs::runs(survivors, usize::MAX).unwrap_or_default();
         let answer = |(rank, Given { ticket, .. })| {

@@ -8,7 +8,6 @@
 //! - **Groups by name.** Ranks that join a group of one name get each other once all have joined.
 //! - **Spawning.** It numbers the new ranks and chooses their PEs. It answers once all have begun,
 //!   so that no rank can come to the next migration point before they exist.
-//!
 //! - **Agreements.** The living ranks of a communicator agree on flags, and on who of them lives.
 //!
 //! It also numbers the communicators that are made in these ways. So two groups without a common
@@ -267,9 +266,15 @@ impl NameServer {
         found.into_iter().map(reply).collect()
     }
 
-    /// A rank has failed. Returns the answers of the agreements that end by this.
-    pub(crate) fn note_failed(&mut self, rank: u32, reason: String) -> Answers {
-        self.agreements.note_failed(rank, reason)
+    /// A rank has failed, which has used no communicator number from `next_communicator` on.
+    /// Returns the answers of the agreements that end by this.
+    pub(crate) fn note_failed(
+        &mut self,
+        rank: u32,
+        next_communicator: u32,
+        reason: String,
+    ) -> Answers {
+        self.agreements.note_failed(rank, next_communicator, reason)
     }
 
     /// The failed ranks, and why each has failed.

@@ -183,8 +183,8 @@ fn an_agreement_ends_once_each_rank_has_asked_or_failed() {
     assert!(server.handle(asker(1), asks(0b111, 4)).is_empty());
     assert!(server.handle(asker(7), asks(0b110, 9)).is_empty());
     // Ranks of other communicators do not matter.
-    assert!(server.note_failed(5, "lost".to_owned()).is_empty());
-    assert!(server.note_failed(3, "lost".to_owned()).is_empty());
+    assert!(server.note_failed(5, 2, "lost".to_owned()).is_empty());
+    assert!(server.note_failed(3, 1, "lost".to_owned()).is_empty());
     // Rank 7 gives up, and asks again.
     assert!(server.handle(asker(7), ServerRequest::Withdraw).is_empty());
     assert!(server.handle(asker(2), asks(0b011, 2)).is_empty());
@@ -199,8 +199,18 @@ fn an_agreement_ends_once_each_rank_has_asked_or_failed() {
 fn what_a_failed_rank_has_given_to_an_agreement_does_not_count() {
     let mut server = NameServer::default();
     assert!(server.handle(asker(1), agreement(0b10, 1, &[(1, 2)])).is_empty());
-    assert!(server.note_failed(1, "lost".to_owned()).is_empty());
+    assert!(server.note_failed(1, 1, "lost".to_owned()).is_empty());
     let answers = server.handle(asker(2), agreement(0b01, 3, &[(1, 2)]));
     let agreed = ServerReply::Agreed { flags: 0b01, number: 3, survivors: vec![(2, 1)] };
+    assert_eq!(answers, [(asker(2), agreed)]);
+}
+
+#[test]
+fn an_agreement_gives_no_communicator_a_number_that_a_failed_rank_has_used() {
+    let mut server = NameServer::default();
+    assert!(server.handle(asker(2), agreement(0, 5, &[(1, 2)])).is_empty());
+    // Rank 1 has made communicator 5, and rank 2 has not.
+    let answers = server.note_failed(1, 6, "lost".to_owned());
+    let agreed = ServerReply::Agreed { flags: 0, number: 6, survivors: vec![(2, 1)] };
     assert_eq!(answers, [(asker(2), agreed)]);
 }

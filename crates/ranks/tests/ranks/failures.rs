@@ -177,6 +177,24 @@ fn ranks_that_are_left_spawn_another_one_in_place_of_a_failed_one() {
 }
 
 #[test]
+fn a_function_that_panics_before_it_returns_its_future_fails_alone() {
+    everywhere(|| {
+        let job = run_then(
+            3,
+            |world: Comm| {
+                assert_ne!(world.rank(), 1, "this rank panics");
+                async move { Ok::<u32, RankError>(world.shrink().await?.size()) }
+            },
+            |found| {
+                assert_eq!(found, [2; 2]);
+                Ok(())
+            },
+        );
+        job.resource(ErrorsReturn)
+    });
+}
+
+#[test]
 fn a_job_ends_once_all_ranks_have_failed() {
     let fail = async |_world: Comm| Err::<(), RankError>("this rank fails".into());
     let job = run(3, fail).resource(ErrorsReturn).time_limit(Duration::from_secs(60));

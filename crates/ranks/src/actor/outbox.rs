@@ -1,0 +1,86 @@
+//! How an actor sends what its rank has left in the outbox.
+
+use super::RankActor;
+use super::body::Body;
+use crate::packet::RankMessage;
+use crate::pieces::{self, PIECE_BYTES};
+use crate::program::RankProgram;
+use gridspan_runtime::{ActorRef, Context, Ix1, PeId};
+use std::time::Duration;
+
+impl<P: RankProgram> RankActor<P> {
+    /// Sends the messages of the outbox, and delivers those to this rank itself, until there are
+    /// none. Gives futures that were polled the tasks that they have begun.
+    pub(super) fn flush(&mut self, mut polled: Option<&mut Body<P>>, cx: &mut Context<'_, Self>) {
+        let ranks = cx.collection();
+        loop {
+            let spare = std::mem::take(&mut self.spare_outbox);
+            let body = polled.take();
+            let is_polled = body.is_some();
+            let (mut outbox, delays, charged, tasks) = self.local.with(|state| {
+                state.changes += u64::from(is_polled);
+                let tasks = match is_polled {
+                    true => std::mem::take(&mut state.tasks),
+                    false => Vec::new(),
+                };
+                let outbox = std::mem::replace(&mut state.outbox, spare);
+                let delays = std::mem::take(&mut state.delays);
+                (outbox, delays, std::mem::take(&mut state.charged), tasks)
+            });
+            if let Some(body) = body {
+                body.add(tasks);
+            }
+            for (delay, number) in delays {
+                cx.send_after(delay, &cx.me(), RankMessage::Elapsed(number));
+            }
+            if charged > Duration::ZERO {
+                cx.charge(charged);
+            }
+            let mut has_delivered = false;
+            for (to, message) in outbox.drain(..) {
+                match message {
+                    // It comes back once the PE has handled what waits now.
+                    RankMessage::GoOn => cx.send(&cx.me(), RankMessage::GoOn),
+                    RankMessage::Ask { asker, request } if to == self.local.rank => {
+                        self.serve(asker, *request, cx);
+                        has_delivered = true;
+                    }
+                    RankMessage::TellEnd(asker) if to == self.local.rank => {
+                        self.tell_end(asker, cx);
+                        has_delivered = true;
+                    }
+                    message if to == self.local.rank => {
+                        self.local.with(|state| state.deliver(message));
+                        has_delivered = true;
+                    }
+                    message => self.send(&ranks.at(Ix1(to as i32)), to, message, cx),
+                }
+            }
+            self.spare_outbox = outbox;
+            // Only messages that are delivered here leave more in the outbox.
+            if !has_delivered {
+                return;
+            }
+        }
+    }
+
+    /// Sends a message to another rank: in pieces, if it is long and goes to another node.
+    fn send(
+        &self,
+        rank: &ActorRef<Self>,
+        to: u32,
+        message: RankMessage,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let is_here = |(_, pe): (u32, u32)| cx.layout().node_of(PeId(pe)) == cx.node();
+        let is_near = || self.places.find(to).is_some_and(is_here);
+        if message.heap_bytes() <= PIECE_BYTES || is_near() {
+            cx.send(rank, message);
+            return;
+        }
+        match pieces::cut(self.local.rank, &message, PIECE_BYTES) {
+            Ok(pieces) => pieces.into_iter().for_each(|piece| cx.send(rank, piece)),
+            Err(error) => cx.fail(format!("a long message to rank {to}: {error}")),
+        }
+    }
+}

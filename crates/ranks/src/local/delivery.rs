@@ -1,0 +1,108 @@
+//! What a rank's state does with messages of other ranks, with answers and with notices.
+
+use super::slots::Outcome;
+use super::{LocalState, Sent};
+use crate::matching::{Arrival, Arrived};
+use crate::packet::{Answer, Load, Payload, RankMessage};
+use crate::ticket::Ticket;
+use std::task::Waker;
+
+impl LocalState {
+    /// Takes a message from another rank.
+    pub(crate) fn deliver(&mut self, message: RankMessage) {
+        let is_change = !matches!(message, RankMessage::Message(..) | RankMessage::Access { .. });
+        self.changes += u64::from(is_change);
+        match message {
+            RankMessage::Message(label, payload) => match self.matcher.arrive(label, payload) {
+                Some((receive, arrived)) => {
+                    self.changes += 1;
+                    self.matched(receive, arrived);
+                }
+                None => self.wake_watchers(),
+            },
+            RankMessage::Accept { token, receive, at } => self.send_data(token, receive, at),
+            RankMessage::Data(receive, arrived) => self.end_receive(receive, arrived),
+            RankMessage::Matched { token } => self.end_send(token),
+            RankMessage::Access { from, window, token, access } => {
+                let Some(window) = self.windows.get_mut(&window) else { return };
+                for (to, answer) in window.access(from, token, &access) {
+                    self.outbox.push((to, RankMessage::Answer(answer)));
+                }
+            }
+            RankMessage::Answer(Answer { token, content }) => {
+                if let Some((_, ticket)) = self.accesses.remove(&token) {
+                    self.slots.end(ticket, Outcome::Answer(content));
+                }
+            }
+            RankMessage::Answered { ticket, reply } => {
+                drop(self.slots.end(ticket, Outcome::Reply(reply)));
+            }
+            RankMessage::GoOn => {
+                self.resumed.drain(..).for_each(Waker::wake);
+                for send in std::mem::take(&mut self.leaving) {
+                    self.slots.end(send, Outcome::Sent);
+                }
+            }
+            RankMessage::Elapsed(number) => {
+                if let Some(waker) = self.sleeping.remove(&number) {
+                    waker.wake();
+                }
+            }
+            RankMessage::Failed { rank, reason } => self.note_failed(rank, reason),
+            RankMessage::Revoked { communicator } => self.note_revoked(communicator),
+            _ => {}
+        }
+    }
+
+    /// Learns that a rank of the job has failed.
+    pub(crate) fn note_failed(&mut self, rank: u32, reason: String) {
+        if self.failures.add(rank, reason) {
+            self.take_locks_of(rank);
+            let freed = self.end_hopeless();
+            self.give_back_buffer(freed);
+        }
+    }
+
+    /// Learns that a communicator was revoked.
+    pub(crate) fn note_revoked(&mut self, communicator: u32) {
+        if self.failures.add_revoked(communicator) {
+            let freed = self.end_hopeless();
+            self.give_back_buffer(freed);
+        }
+    }
+
+    /// Sends the data of an offer that was accepted. The send ends once the data has left: a rank
+    /// that waits for nothing else would otherwise compute first, in the same turn of its PE, and
+    /// the receiver would wait for that.
+    fn send_data(&mut self, token: u32, receive: Ticket, at: Arrival) {
+        let Some(sent) = self.sent.remove(&token) else { return };
+        self.give_back_buffer(sent.buffered);
+        if let Some(send) = sent.ticket {
+            self.post_go_on();
+            self.leaving.push(send);
+        }
+        let Sent { to, label, content: Some(content), .. } = sent else { return };
+        let load = Load::Whole { content, acknowledge: None };
+        let message = Payload { origin: self.rank, load };
+        self.outbox.push((to, RankMessage::Data(receive, Arrived { at, label, message })));
+    }
+
+    /// Ends a synchronous send, whose message its receiver has matched.
+    fn end_send(&mut self, token: u32) {
+        let Some(sent) = self.sent.remove(&token) else { return };
+        self.give_back_buffer(sent.buffered);
+        if let Some(ticket) = sent.ticket {
+            self.slots.end(ticket, Outcome::Sent);
+        }
+    }
+
+    /// Gives back the part of the attached buffer that a message took.
+    fn give_back_buffer(&mut self, bytes: usize) {
+        self.buffer.give_back(bytes);
+        if self.buffer.is_empty() {
+            for ticket in std::mem::take(&mut self.detaching) {
+                self.slots.end(ticket, Outcome::Sent);
+            }
+        }
+    }
+}

@@ -62,7 +62,7 @@ impl Agreements {
 
     /// Forgets a request that waits. Its rank is missing again, unless it has failed.
     pub(super) fn withdraw(&mut self, asker: Asker) {
-        let Self { failed, open } = self;
+        let Self { failed, open, .. } = self;
         for agreement in open.values_mut() {
             let given = agreement.given.get(&asker.rank);
             if given.is_some_and(|given| given.ticket == asker.ticket) {

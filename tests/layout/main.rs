@@ -6,7 +6,8 @@ mod imports;
 mod stored;
 
 use gridspan_studies::structure::{
-    Circle, SharedName, UnshownType, circles, read, shared_names, types_without_example,
+    Circle, SharedName, UnexplainedFailure, UnshownType, circles, failures_without_reason, read,
+    shared_names, types_without_example,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -200,6 +201,7 @@ struct Findings {
     circles: Vec<Circle>,
     shared_names: Vec<SharedName>,
     without_example: Vec<UnshownType>,
+    unexplained: Vec<UnexplainedFailure>,
 }
 
 /// Returns the findings in all source code. It is parsed once, since that takes seconds, and
@@ -213,6 +215,7 @@ fn findings() -> &'static Findings {
             circles: circles(&sources),
             shared_names: shared_names(&sources),
             without_example: types_without_example(&sources, MET_IN_WHOLE_CRATE),
+            unexplained: failures_without_reason(&sources),
         }
     })
 }
@@ -342,6 +345,12 @@ fn types_that_users_meet_have_an_example_in_their_documentation() {
     let found: Vec<_> =
         findings().without_example.iter().filter(|found| !needs_none(&found.name)).collect();
     assert!(found.is_empty(), "rule: an example shows how to use a type; none has {found:#?}");
+}
+
+#[test]
+fn public_functions_that_return_a_result_say_when_they_fail() {
+    let found = &findings().unexplained;
+    assert!(found.is_empty(), "rule: documentation has `# Errors`; none has {found:#?}");
 }
 
 #[test]

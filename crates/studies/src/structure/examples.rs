@@ -1,10 +1,10 @@
 //! Types that users meet through the facade, and whether their documentation shows an example.
 
-use super::source::{Source, is_test};
+use super::source::{Source, documentation, is_test};
 use proc_macro2::TokenStream;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::parse::ParseStream;
-use syn::{Attribute, Expr, ExprLit, Ident, Item, Lit, Meta, UseTree, Visibility};
+use syn::{Attribute, Ident, Item, UseTree, Visibility};
 
 /// The member of the workspace that is the facade.
 const FACADE: &str = "gridspan";
@@ -115,15 +115,9 @@ fn name_after_docs(input: ParseStream<'_>) -> syn::Result<(String, bool)> {
 
 /// Whether documentation contains a block of code that `cargo test` runs.
 fn has_example(attributes: &[Attribute]) -> bool {
-    let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
-        Meta::NameValue(value) if value.path.is_ident("doc") => match &value.value {
-            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
-            _ => None,
-        },
-        _ => None,
-    });
-    let fences: Vec<String> =
-        lines.filter_map(|line| line.trim().strip_prefix("```").map(str::to_owned)).collect();
+    let fences: Vec<String> = documentation(attributes)
+        .filter_map(|line| line.trim().strip_prefix("```").map(str::to_owned))
+        .collect();
     fences.chunks(2).any(|ends| ["", "rust"].contains(&ends[0].as_str()))
 }
 

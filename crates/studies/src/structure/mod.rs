@@ -5,6 +5,7 @@
 
 mod circles;
 mod examples;
+mod failures;
 mod fields;
 mod guards;
 mod instrument;
@@ -15,6 +16,7 @@ mod source;
 
 pub use circles::{Circle, circles};
 pub use examples::{UnshownType, types_without_example};
+pub use failures::{UnexplainedFailure, failures_without_reason};
 pub use fields::fields;
 pub use guards::{Guards, guards};
 pub use instrument::instrument;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
-use syn::{Attribute, Item};
+use syn::{Attribute, Expr, ExprLit, Item, Lit, Meta};
 
 /// One file, parsed.
 pub struct Source {
@@ -106,6 +106,17 @@ fn folder_of_children(path: &str) -> String {
         "mod.rs" | "lib.rs" | "main.rs" => folder.to_owned(),
         _ => path.trim_end_matches(".rs").to_owned(),
     }
+}
+
+/// Returns the lines of an item's documentation.
+pub(super) fn documentation(attributes: &[Attribute]) -> impl Iterator<Item = String> {
+    attributes.iter().filter_map(|attribute| match &attribute.meta {
+        Meta::NameValue(value) if value.path.is_ident("doc") => match &value.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    })
 }
 
 /// Whether an item exists only in tests.

@@ -73,6 +73,10 @@ const SLOWED: f64 = 0.10;
 
 impl PlanReport {
     /// Reports the effects of `plan` on `snapshot`, as predicted by `model`.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError`] if the moves do not fit the snapshot.
     pub fn of(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Result<Self, PlanError> {
         let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
         let then = plan.mapping(snapshot)?;

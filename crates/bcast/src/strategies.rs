@@ -74,6 +74,10 @@ pub trait BroadcastStrategy {
 }
 
 /// Finds the strategy of this name.
+///
+/// # Errors
+///
+/// [`UnknownBroadcastStrategy`] for a name that is not in [`NAMES`].
 pub fn by_name(name: &str) -> Result<Box<dyn BroadcastStrategy>, UnknownBroadcastStrategy> {
     NAMES
         .iter()

@@ -52,6 +52,10 @@ pub struct RecordingFolder {
 impl RecordingFolder {
     /// Checks that the files of a recording can be written to a folder: that it does not exist, or
     /// is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::NotEmpty`], and [`RecordError::Io`] if the folder cannot be read.
     pub fn check(folder: &Path) -> Result<(), RecordError> {
         match fs::read_dir(folder).map(|mut entries| entries.next().is_some()) {
             Ok(false) => Ok(()),
@@ -73,11 +77,19 @@ impl RecordingFolder {
     }
 
     /// Writes the header once more, when nodes have joined.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] if the file cannot be written.
     pub fn set_header(&self, header: &Header) -> Result<(), RecordError> {
         write_json(&self.folder.join(HEADER), header)
     }
 
     /// Adds an event of the job. Events above 64 MiB are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] if the file cannot be written.
     pub fn add(&mut self, event: &RecordedEvent) -> Result<(), RecordError> {
         let path = self.folder.join(EVENTS);
         let mut line = to_json(&path, event)?;
@@ -92,6 +104,10 @@ impl RecordingFolder {
 
     /// Adds to the records of a node, as [`encode_records`](crate::encode_records) returns them.
     /// They become a part of the recording by [`complete_node`](Self::complete_node).
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::Io`] if the file cannot be written.
     pub fn add_to_node(&self, node: u32, bytes: &[u8]) -> Result<(), RecordError> {
         let path = partial(&node_path(&self.folder, node));
         let mut file = at(&path, OpenOptions::new().append(true).create(true).open(&path))?;
@@ -99,12 +115,20 @@ impl RecordingFolder {
     }
 
     /// Makes the records that were added for a node a part of the recording.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::Io`] if nothing was added for the node, or the file cannot be renamed.
     pub fn complete_node(&self, node: u32) -> Result<(), RecordError> {
         let path = node_path(&self.folder, node);
         at(&path, fs::rename(partial(&path), &path))
     }
 
     /// Removes the records that were added for a node that is not complete.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::Io`] if the file exists and cannot be removed.
     pub fn drop_node(&self, node: u32) -> Result<(), RecordError> {
         let path = partial(&node_path(&self.folder, node));
         match fs::remove_file(&path) {
@@ -114,6 +138,10 @@ impl RecordingFolder {
     }
 
     /// Writes how the job ended, as the last file.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] if the file cannot be written.
     pub fn end(self, ending: &JobEnding) -> Result<(), RecordError> {
         write_json(&self.folder.join(ENDING), ending)
     }

@@ -51,6 +51,10 @@ pub fn encode_records(records: &[PeRecord]) -> Vec<u8> {
 
 /// Decodes the records of one node. They take at most 30 times the memory of the bytes, and that of
 /// the names of types, of which a record has at most 65,534.
+///
+/// # Errors
+///
+/// [`FrameError`] at the first record that is cut off, has a wrong checksum, or cannot be decoded.
 pub fn decode_records(bytes: &[u8]) -> Result<Vec<PeRecord>, FrameError> {
     let mut records = Vec::new();
     let mut rest = bytes;

@@ -90,6 +90,11 @@ pub enum GraphError {
 impl Graph {
     /// Makes a graph from the loads of its vertices and its edges `(one end, other end, weight)`,
     /// in any order and direction.
+    ///
+    /// # Errors
+    ///
+    /// [`GraphError`] if an edge ends at no vertex, there are too many vertices or edges, or their
+    /// weights add up to too much.
     pub fn new(loads: &[u64], edges: &[(u32, u32, u64)]) -> Result<Self, GraphError> {
         let vertices = loads.len();
         if vertices >= u32::MAX as usize {

@@ -153,11 +153,21 @@ impl<'a> Cutter<'a> {
     }
 
     /// Cuts from scratch. If no vertex has a load, the numbers of vertices are balanced.
+    ///
+    /// # Errors
+    ///
+    /// [`CutError`] if a setting of the cutter is invalid or does not fit the graph, or the weights
+    /// of edges and ties together are too great.
     pub fn cut(&self, graph: &Graph) -> Result<Cut, CutError> {
         self.run(graph, None)
     }
 
     /// Improves `start`; where little needs to change, few vertices change.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`cut`](Self::cut), and [`CutError`] if `start` does not name an existing part for
+    /// each vertex.
     pub fn recut(&self, graph: &Graph, start: &[u32]) -> Result<Cut, CutError> {
         self.run(graph, Some(start))
     }

@@ -27,6 +27,10 @@ pub struct Appraisal {
 
 impl Appraisal {
     /// Appraises `plan` by `model`. The time is proportional to the number of actors and edges.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError`] if the plan does not fit the snapshot.
     pub fn of(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Result<Self, PlanError> {
         let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
         if !plan.begin.is_empty() || !plan.end.is_empty() {

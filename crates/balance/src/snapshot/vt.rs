@@ -203,6 +203,11 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
 
 /// Reads one phase of the files of all ranks, in order, as a snapshot. Messages from or to entities
 /// that are in no file are left out.
+///
+/// # Errors
+///
+/// [`VtError`] if a file has another type or no such phase, two tasks have one entity, or a number
+/// is out of range.
 pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
     let (mut tasks, mut communications, mut pes) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (at, file) in files.iter().enumerate() {

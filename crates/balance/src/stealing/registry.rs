@@ -33,6 +33,10 @@ pub struct UnknownStealingPolicy {
 }
 
 /// Creates the policy of this name for one node.
+///
+/// # Errors
+///
+/// [`UnknownStealingPolicy`] for a name that is not in [`STEALING_POLICIES`].
 pub fn stealing_policy(name: &str) -> Result<Box<dyn StealingPolicy>, UnknownStealingPolicy> {
     name.parse::<StealingPolicyName>().map(|name| name.make())
 }

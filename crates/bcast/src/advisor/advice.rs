@@ -109,6 +109,10 @@ impl Advisor {
     /// Returns the plan for a broadcast that begins now, without a search: the plan for this size
     /// or for the nearest size within a factor of two; if there is none, the default plan or one
     /// that needs no search.
+    ///
+    /// # Errors
+    ///
+    /// [`BroadcastPlanError::NoMember`] if the advisor does not know `root`.
     pub fn plan(
         &mut self,
         now: Time,
@@ -230,6 +234,10 @@ impl Advisor {
     /// timings of its edges for the bytes sent so far; `rest` begins at a segment boundary and then
     /// is a message by itself. `None` unless the timings were not as expected and the other plan,
     /// its beginning included, is faster for the rest by more than the least gain.
+    ///
+    /// # Errors
+    ///
+    /// [`BroadcastPlanError`] if the other plan is invalid.
     pub fn midway(
         &mut self,
         now: Time,

@@ -106,6 +106,11 @@ impl BroadcastPlan {
 
     /// Makes a plan from a draft; `members[n]` is its node `n`. Panics if there are fewer members
     /// than the draft has nodes.
+    ///
+    /// # Errors
+    ///
+    /// [`BroadcastPlanError`] if the draft has no tree or too many, the edges of one form no tree,
+    /// the trees do not reach the same nodes, or segments have no bytes.
     pub fn from_draft(
         id: PlanId,
         draft: &Draft,

@@ -46,6 +46,10 @@ pub enum TreeError {
 impl Tree {
     /// A tree of `(parent, child)` edges. Each edge comes after the one that reaches its parent; a
     /// parent sends to its children in the order of their edges.
+    ///
+    /// # Errors
+    ///
+    /// [`TreeError`] if a node is reached twice, or sends before an edge has reached it.
     pub fn from_edges(root: NodeId, edges: &[(NodeId, NodeId)]) -> Result<Self, TreeError> {
         let mut nodes: Vec<NodeId> = edges.iter().map(|&(_, child)| child).collect();
         nodes.push(root);

@@ -66,7 +66,11 @@ impl ObjectStore {
         self.put(key, Ok(block));
     }
 
-    /// Returns a value, or the reason why it does not exist or cannot be read from disk.
+    /// Returns a value.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the value does not exist or cannot be read from disk.
     pub fn value(&mut self, key: DataKey) -> Result<Encoded, String> {
         self.get(key).map(Encoded)
     }

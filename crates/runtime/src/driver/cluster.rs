@@ -25,11 +25,19 @@ const READING_MAX: Duration = Duration::from_secs(300);
 /// Runs this process's node of a job. On node 0, main runs on the calling thread; other nodes
 /// ignore the definition of main. Returns when the job has ended on this node, with the outcome
 /// that all nodes share.
+///
+/// # Errors
+///
+/// [`JobError`]: why the job failed, or could not start on this node.
 pub fn run(job: Job, joined: Joined) -> Result<(), JobError> {
     run_with(job, joined, |_| {})
 }
 
 /// Like [`run`]; once the node runs, calls `begun` with its handle.
+///
+/// # Errors
+///
+/// Those of [`run`].
 pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Result<(), JobError> {
     let keeper = match joined.bundle.guest {
         // Guests have no actors.

@@ -14,11 +14,19 @@ use std::time::Instant;
 
 /// Runs a job on the PEs of one node. Main runs on the calling thread. Returns when the job has
 /// ended on all PEs.
+///
+/// # Errors
+///
+/// [`JobError`]: why the job failed, or could not start.
 pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
     run_with(job, pes, |_| {})
 }
 
 /// Like [`run`]; once the job runs, calls `begun` with a handle that cancels it.
+///
+/// # Errors
+///
+/// Those of [`run`].
 pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<(), JobError> {
     check_pes(pes)?;
     let keeper = CheckpointKeeper::new(&job, false)?;
@@ -38,12 +46,21 @@ pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<()
 /// Runs a job over the nodes of `spec`, all in this process, connected by QUIC over loopback. Links
 /// between sites are emulated below QUIC, and so are slower processors of `spec`. Main runs on the
 /// calling thread.
+///
+/// # Errors
+///
+/// [`JobError`]: why the job failed, or could not start, for example because no port could be
+/// opened.
 #[cfg(feature = "net")]
 pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), JobError> {
     run_emulated_with(job, spec, |_| {})
 }
 
 /// Like [`run_emulated`]; once the job runs, calls `begun` with a handle that cancels it.
+///
+/// # Errors
+///
+/// Those of [`run_emulated`].
 #[cfg(feature = "net")]
 pub fn run_emulated_with(
     job: Job,
@@ -64,6 +81,10 @@ pub struct Carried {
 }
 
 /// Like [`run_emulated`]; returns the bytes that each node sent and received.
+///
+/// # Errors
+///
+/// Those of [`run_emulated`].
 #[cfg(feature = "net")]
 pub fn run_emulated_counted(
     job: Job,

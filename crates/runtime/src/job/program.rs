@@ -34,6 +34,10 @@ struct Restoring {
 
 impl Program {
     /// Checks a job and binds it to a layout.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`] if the job or its settings are invalid, or do not fit the layout.
     pub fn new(job: Job, layout: Layout) -> Result<Self, StartError> {
         job.check(&layout)?;
         let layout = Arc::new(layout);
@@ -77,6 +81,10 @@ impl Program {
 
     /// Like [`new`](Self::new), for a guest with `pes` PEs: its layout has the founders and this
     /// guest.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new).
     pub fn guest(job: Job, founders: Layout, guest: NodeId, pes: u32) -> Result<Self, StartError> {
         Self::new(job, founders.for_guest(guest, pes))
     }

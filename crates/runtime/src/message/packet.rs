@@ -83,6 +83,10 @@ impl Packet {
 
     /// Reads sender, receiver and packet from a frame that [`into_frame`](Self::into_frame) wrote.
     /// Messages stay encoded until the receiver takes them.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the frame is too short, or its content cannot be decoded.
     pub fn from_frame(frame: &Bytes) -> Result<(PeId, PeId, Self), DecodeError> {
         const WHAT: &str = "a frame";
         let short = || DecodeError::new(WHAT, "shorter than its header");

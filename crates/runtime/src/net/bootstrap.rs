@@ -162,6 +162,10 @@ pub struct Addresses(pub Vec<SocketAddr>);
 
 impl NodeBundle {
     /// Issues a bundle for one life of `node`, with a fresh certificate and seed.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the certificate or the seed cannot be made.
     pub fn issue(
         authority: &Authority,
         spec: &GridSpec,
@@ -189,6 +193,10 @@ impl NodeBundle {
     }
 
     /// Returns the bundle as the line that the launcher writes.
+    ///
+    /// # Errors
+    ///
+    /// If the bundle cannot be encoded as JSON.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         to_line(self)
     }
@@ -209,12 +217,20 @@ impl NodeBundle {
 
 impl Addresses {
     /// Returns the addresses as the line that the launcher writes.
+    ///
+    /// # Errors
+    ///
+    /// If the addresses cannot be encoded as JSON.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         to_line(self)
     }
 }
 
 /// Issues one bundle for each node of `spec`, all in their first life.
+///
+/// # Errors
+///
+/// Those of [`NodeBundle::issue`].
 pub fn issue(authority: &Authority, spec: &GridSpec) -> Result<Vec<NodeBundle>, IdentityError> {
     let issue = |node| NodeBundle::issue(authority, spec, node, 1);
     let mut bundles: Vec<_> = spec.layout().nodes().map(issue).collect::<Result<_, _>>()?;
@@ -248,6 +264,10 @@ impl Joined {
     /// Returns the node's transport with its socket, and the emulated links if the bundle requests
     /// them. `lost_after` is the silence after which a node is lost, unless the grid sets another
     /// one for the link from it; by default 3 s, more on crowded machines.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Transport::new`].
     pub fn into_loop(
         self,
         limits: TransportLimits,
@@ -311,6 +331,12 @@ fn windows(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, u64> {
 
 /// Runs the node's side of the start: reads the bundle, opens the socket, prints its address, and
 /// reads the addresses of all nodes.
+///
+/// # Errors
+///
+/// [`BootstrapError`] if the launcher ends first or sends an invalid line, or the socket cannot be
+/// opened; [`BootstrapError::Again`] or [`BootstrapError::Left`] if the launcher sends that order
+/// in place of a line.
 pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, BootstrapError> {
     let bundle: NodeBundle = read_line(from, "the bundle")?;
     bundle.check()?;

@@ -52,6 +52,10 @@ pub struct EnrolmentSecret([u8; BYTES]);
 
 impl EnrolmentSecret {
     /// Makes a random secret.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the system has no random bytes.
     pub fn new() -> Result<Self, IdentityError> {
         let mut bytes = [0; BYTES];
         let filled = provider().secure_random.fill(&mut bytes);
@@ -139,6 +143,10 @@ pub struct EnrolmentListener {
 impl EnrolmentListener {
     /// Opens a port on all interfaces, which the launcher secures with a certificate of the
     /// authority.
+    ///
+    /// # Errors
+    ///
+    /// [`EnrolmentError`] if the certificate cannot be made, or no port be opened.
     pub fn bind(authority: &Authority) -> Result<Self, EnrolmentError> {
         let (certificate, key) = authority.issue_server(LAUNCHER_NAME)?;
         let chain = vec![certificate, authority.certificate()];
@@ -156,11 +164,19 @@ impl EnrolmentListener {
     }
 
     /// Returns the port.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not report it.
     pub fn port(&self) -> io::Result<u16> {
         Ok(self.tcp.local_addr()?.port())
     }
 
     /// Waits for the next connection for up to `patience`; `None` if there was none.
+    ///
+    /// # Errors
+    ///
+    /// If the system cannot wait for a connection, or accept it.
     pub fn accept(&self, patience: Duration) -> io::Result<Option<Unsecured>> {
         let timeout = Timespec {
             tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
@@ -187,6 +203,10 @@ pub struct Unsecured {
 impl Unsecured {
     /// Returns a handle that can end the connection while another thread secures it or reads from
     /// it.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no room for another file descriptor.
     pub fn closer(&self) -> io::Result<EnrolmentCloser> {
         Ok(EnrolmentCloser(self.tcp.try_clone()?))
     }

@@ -72,6 +72,11 @@ pub struct Authority {
 
 impl Authority {
     /// Creates an authority for `job`, with a fresh key.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if `job` cannot be part of a certificate's names, or the certificate or
+    /// its key cannot be made.
     pub fn new(job: &str) -> Result<Self, IdentityError> {
         check_job_name(job)?;
         let mut probe_key = [0; 32];
@@ -92,6 +97,10 @@ impl Authority {
     }
 
     /// Issues a certificate with a fresh key for one life of `node`.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the certificate or its key cannot be made.
     pub fn issue(&self, node: NodeId, incarnation: u64) -> Result<Identity, IdentityError> {
         let key = NodeKey::new()?;
         let identity = self.certify(node, incarnation, &key.public())?;
@@ -100,6 +109,10 @@ impl Authority {
 
     /// Issues a certificate for the key that one life of `node` has made. The identity contains no
     /// key: the node adds it.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the certificate cannot be made.
     pub fn certify(
         &self,
         node: NodeId,
@@ -150,6 +163,10 @@ pub struct NodeKey(rcgen::KeyPair);
 
 impl NodeKey {
     /// Makes a fresh key pair.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the system has no random bytes.
     pub fn new() -> Result<Self, IdentityError> {
         Ok(Self(rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?))
     }
@@ -266,6 +283,10 @@ impl Identity {
     }
 
     /// Returns the TLS settings over QUIC for connections that this node dials.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the certificate or the key of this identity cannot be read or used.
     pub fn quic_client(&self) -> Result<Arc<QuicClientConfig>, IdentityError> {
         let config = QuicClientConfig::try_from(self.client_config()?);
         Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))
@@ -273,6 +294,10 @@ impl Identity {
 
     /// Returns the TLS settings over QUIC for connections that this node accepts: only those with a
     /// certificate of the same authority.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`quic_client`](Self::quic_client).
     pub fn quic_server(&self) -> Result<Arc<QuicServerConfig>, IdentityError> {
         let config = QuicServerConfig::try_from(self.server_config()?);
         Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))
@@ -320,6 +345,10 @@ pub(super) fn certifies(
 }
 
 /// Checks that `job` can be part of a certificate's names.
+///
+/// # Errors
+///
+/// [`IdentityError::JobName`] if it cannot.
 pub fn check_job_name(job: &str) -> Result<(), IdentityError> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let fine = (1..=JOB_NAME_BYTES_MAX).contains(&job.len())

@@ -115,6 +115,10 @@ impl NetLoop {
     }
 
     /// Returns the address on which packets are received.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not report it.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.port.local_address()
     }
@@ -126,6 +130,10 @@ impl NetLoop {
 
     /// Sends due packets and receives; waits at most `timeout` (`None`: without limit) if there is
     /// nothing to do. Returns the number of events.
+    ///
+    /// # Errors
+    ///
+    /// If the socket fails. Packets that the network refuses are lost, and no error.
     pub fn turn(
         &mut self,
         timeout: Option<Duration>,
@@ -188,6 +196,10 @@ impl NetLoop {
 
     /// Turns until all frames sent are acknowledged, for at most `patience`. Returns whether they
     /// are.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`turn`](Self::turn).
     pub fn flush(
         &mut self,
         patience: Duration,
@@ -202,6 +214,10 @@ impl NetLoop {
     }
 
     /// Sends the last acknowledgements and `reason` to all nodes, and ends all connections.
+    ///
+    /// # Errors
+    ///
+    /// If the socket fails.
     pub fn close(&mut self, reason: &str) -> io::Result<()> {
         self.transport.acknowledge_all();
         while self.transmit(Instant::now())? && self.stuck.is_none() {}

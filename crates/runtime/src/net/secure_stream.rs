@@ -66,6 +66,10 @@ impl SecureStream {
     }
 
     /// Writes all bytes; those of another call come before or after them.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has ended or fails; a part may be written then.
     pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         while !bytes.is_empty() {
@@ -89,6 +93,10 @@ impl SecureStream {
     }
 
     /// Returns the own address on the connection, at which the other side has reached this process.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not report it.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.tcp.local_addr()
     }

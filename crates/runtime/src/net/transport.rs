@@ -102,6 +102,10 @@ pub struct Transport {
 
 impl Transport {
     /// Creates a transport without connections.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the identity of the node, or the name of its job, cannot be used.
     pub fn new(config: TransportConfig, now: Instant) -> Result<Self, IdentityError> {
         check_job_name(&config.identity.job)?;
         let client = config.identity.quic_client()?;
@@ -191,6 +195,11 @@ impl Transport {
 
     /// Sends a frame, which is kept until `to` has acknowledged it. Costs a reference now, and a
     /// copy later if the frame is small.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] if the frame is too large for its class, `to` is no other node of the job, or
+    /// is lost, or too many bytes to it are not acknowledged yet. Nothing is sent then.
     pub fn send(
         &mut self,
         to: NodeId,

@@ -69,6 +69,10 @@ pub struct UdpPort {
 
 impl UdpPort {
     /// Opens a socket; port 0 chooses a free one.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`] if the address is taken or is not of this machine.
     pub fn bind(address: SocketAddr) -> Result<Self, PortError> {
         Self::open(address).map_err(|source| PortError { address, source })
     }
@@ -91,6 +95,10 @@ impl UdpPort {
     }
 
     /// Returns the address on which packets are received.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not report it.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -102,6 +110,10 @@ impl UdpPort {
 
     /// Sends packets; returns false if the kernel has no room now. A packet that the network
     /// refuses is lost, as on any network.
+    ///
+    /// # Errors
+    ///
+    /// If the socket fails.
     pub fn send(&self, outbound: Outbound<'_>) -> io::Result<bool> {
         let transmit = quinn_udp::Transmit {
             destination: outbound.destination,
@@ -119,6 +131,10 @@ impl UdpPort {
 
     /// Receives waiting packets without blocking; some may remain. Returns the number of received
     /// ones.
+    ///
+    /// # Errors
+    ///
+    /// If the socket fails. Refusals of packets sent before are no errors.
     pub fn receive(
         &mut self,
         on_packet: &mut dyn FnMut(SocketAddr, Option<EcnCodepoint>, BytesMut),
@@ -175,6 +191,10 @@ impl UdpPort {
     }
 
     /// Waits for a packet, for room to send if `writable`, or for a [`Waker`], at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// If the system cannot wait. An interruption by a signal ends the wait without an error.
     pub fn wait(&mut self, timeout: Option<Duration>, writable: bool) -> io::Result<()> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),

@@ -42,6 +42,10 @@ pub struct VirtualJob {
 
 impl VirtualJob {
     /// Creates a job with a throw-away authority.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the authority cannot be made.
     pub fn new(layout: Layout, seed: u64, limits: TransportLimits) -> Result<Self, IdentityError> {
         let (authority, base) = (Authority::new("virtual")?, Instant::now());
         Ok(Self { authority, base, layout, seed, limits, fault: PlantedFault::None })
@@ -54,6 +58,10 @@ impl VirtualJob {
     }
 
     /// Creates the transport of a founder or a guest, which knows the addresses of all founders.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the certificate of the node cannot be made.
     pub fn transport(&self, node: NodeId, now: Time) -> Result<VirtualTransport, IdentityError> {
         let identity = self.authority.issue(node, 1)?;
         let mut seed = [0; 32];
@@ -81,6 +89,10 @@ pub struct VirtualTransport {
 impl VirtualTransport {
     /// Sends a frame, which is kept until `to` has acknowledged it. It leaves with the next
     /// [`transmit`](Self::transmit).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Transport::send`].
     pub fn send(
         &mut self,
         to: NodeId,

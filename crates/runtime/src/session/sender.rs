@@ -55,6 +55,10 @@ impl Sender {
 
     /// Queues a frame. A frame is always accepted if no other is unacknowledged, so that the limit
     /// cannot stop a job with larger frames.
+    ///
+    /// # Errors
+    ///
+    /// [`Backlog`] if too many bytes are not acknowledged yet. The frame is not queued then.
     pub fn push(&mut self, class: Class, frame: impl Into<Frame>) -> Result<(), Backlog> {
         let frame = frame.into();
         let bytes = frame.len() as u64;
@@ -85,6 +89,10 @@ impl Sender {
 
     /// Releases the frames that the other side has received. Outdated acknowledgements change
     /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`AcknowledgementError`] if the other side claims frames that were never sent.
     pub fn acknowledge(&mut self, received: &Received) -> Result<(), AcknowledgementError> {
         let highest_bulk = received.bulk_above.last().map_or(received.bulk, |&(_, end)| end);
         if received.small > self.small.ever_written
@@ -105,6 +113,10 @@ impl Sender {
 
     /// Starts a new connection to a node that has `received`: releases these frames, and will write
     /// all others again from the first missing one on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acknowledge`](Self::acknowledge).
     pub fn resume(&mut self, received: &Received) -> Result<(), AcknowledgementError> {
         if self.fault == PlantedFault::ResendWithoutSequence {
             self.small.renumber();

@@ -103,6 +103,11 @@ impl RttMatrix {
     /// names are skipped. Empty fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing entries,
     /// and so is the diagonal, whatever its values. Empty lines and lines that start with `#` are
     /// skipped.
+    ///
+    /// # Errors
+    ///
+    /// [`MatrixTextError`], with the line and the column, if a field is no round trip or above an
+    /// hour, the rows do not form a square, or the matrix is too wide.
     pub fn from_csv(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
         let mut lines = numbered(text).peekable();
         let has_names = lines.peek().is_some_and(|(_, line)| {
@@ -123,6 +128,10 @@ impl RttMatrix {
     /// matrices are published. The first line may contain names, with or without one for the
     /// corner, and each row may start with a name. Missing entries and skipped lines are as in
     /// [`RttMatrix::from_csv`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RttMatrix::from_csv`].
     pub fn from_rows(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
         let (has_header, has_row_names) = plain_names(text);
         let rows = numbered(text).skip(usize::from(has_header)).map(|(number, line)| {

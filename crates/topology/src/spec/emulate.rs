@@ -85,6 +85,11 @@ impl GridSpec {
     /// assert_eq!(spec.link(NodeId(3), NodeId(4)).latency, Latency::from_millis(32));
     /// # Ok::<(), gridspan_topology::EmulateError>(())
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`EmulateError`] if the text is no such shape or too long, an option is unknown, repeated or
+    /// has no valid value, or the grid has too many sites, hosts or PEs.
     pub fn from_emulate(text: &str) -> Result<Self, EmulateError> {
         if text.len() > MAX_TEXT_BYTES {
             return Err(EmulateError::TooLong);

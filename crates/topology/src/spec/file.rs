@@ -102,6 +102,10 @@ impl GridSpec {
     /// assert_eq!(spec.link(NodeId(3), NodeId(4)).latency, Latency::from_millis(32));
     /// # Ok::<(), gridspan_topology::GridFileError>(())
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`GridFileError`], with the line and the column, at the first problem of the file.
     pub fn from_toml(text: &str) -> Result<Self, GridFileError> {
         read(text).map_err(|problem| GridFileError::new(text, problem))
     }

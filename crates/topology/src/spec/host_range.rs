@@ -50,6 +50,10 @@ pub enum HostRangeError {
 /// assert_eq!(expand_hosts("d[09-10,7]", 100)?, ["d09", "d10", "d7"]);
 /// # Ok::<(), gridspan_topology::HostRangeError>(())
 /// ```
+///
+/// # Errors
+///
+/// [`HostRangeError`] if the pattern is invalid or too long, or has more than `limit` hosts.
 pub fn expand_hosts(pattern: &str, limit: usize) -> Result<Vec<String>, HostRangeError> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(HostRangeError::TooLong);

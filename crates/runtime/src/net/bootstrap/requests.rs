@@ -60,6 +60,10 @@ const PAUSE: &str = "pause ";
 
 impl PauseOrder {
     /// Returns the order as the line that the launcher writes to the node of main.
+    ///
+    /// # Errors
+    ///
+    /// If the order cannot be encoded as JSON.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         Ok(format!("{PAUSE}{}", to_line(self)?))
     }
@@ -106,6 +110,10 @@ const SAMPLE: &str = "sample ";
 
 impl SampleOrder {
     /// Returns the order as the line that the launcher writes to the node of main.
+    ///
+    /// # Errors
+    ///
+    /// If the order cannot be encoded as JSON.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         Ok(format!("{SAMPLE}{}", to_line(self)?))
     }
@@ -132,6 +140,10 @@ pub type LauncherLines = BufReader<Lines>;
 /// the launcher has ended. Passes all lines on to [`join`](super::join), except those of a
 /// [`PauseOrder`] or a [`SampleOrder`], those that request a diagnosis, and those with standard
 /// input.
+///
+/// # Errors
+///
+/// If the thread cannot be started.
 pub fn watch_launcher(
     from: impl BufRead + Send + 'static,
     mut on_request: impl FnMut(LauncherRequest) + Send + 'static,

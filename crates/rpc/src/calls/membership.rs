@@ -12,8 +12,8 @@ const RESTORATIONS: u32 = 1 << 11;
 const ATTEMPTS: u32 = 1 << 20;
 
 /// The number before the first attempt of an order after this many restorations. It is below those
-/// of shared data. Servers drop orders from before the last restoration, for nobody waits for their
-/// outcome.
+/// of shared data. Servers drop orders from before the last restoration, since no client waits for
+/// their outcome.
 pub(super) fn attempts_after(restorations: u32) -> u32 {
     restorations % RESTORATIONS * ATTEMPTS
 }

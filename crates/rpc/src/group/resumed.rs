@@ -75,7 +75,7 @@ pub struct GroupRef {
 
 impl<C: Catalogue> CallGroup<'_, Services<C>> {
     /// A reference for [`Grid::progress`](gridspan_runtime::Grid::progress), with which a main that
-    /// begins again from the checkpoint [goes on](Mapper::resume) with this group. Take it anew for
+    /// begins again from the checkpoint [goes on](Mapper::resume) with this group. Take one for
     /// each progress point, since it has the results that were fetched so far. Progress points may
     /// also be reached while a window is executed, in another future.
     pub fn reference(&self) -> GroupRef {

@@ -35,8 +35,8 @@ pub(crate) struct Checkpoints {
     /// number that counts.
     pub(crate) given_up: u32,
     /// Number of checkpoints whose parts were not stored in time, up to the number that counts. It
-    /// begins anew once the parts of one are stored without more time than usual: a store that is
-    /// always slow would otherwise make the job give up most of its checkpoints.
+    /// is reset once the parts of one are stored in the usual time: a store that is always slow
+    /// would otherwise make the job give up most of its checkpoints.
     pub(crate) unstored: u32,
     /// Whether late PEs may end replicas that [`Making::replicas`] does not count.
     #[serde(skip)]

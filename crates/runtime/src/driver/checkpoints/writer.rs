@@ -36,8 +36,8 @@ pub(super) enum Order {
     Manifest(Bytes, Option<Done>),
 }
 
-/// Called with the error if a part or manifest could not be stored. It is dropped with a part that
-/// nobody waits for any more.
+/// Called with the error if a part or manifest could not be stored. It is dropped with a part whose
+/// storing is no longer awaited.
 pub(super) type Done = Box<dyn FnOnce(Option<String>) + Send>;
 
 impl Order {
@@ -126,7 +126,7 @@ pub(super) fn within(limit: Duration, done: Done) -> Done {
     let (tell, told) = channel::<()>();
     let late = done.clone();
     let wait = move || {
-        // An error says that the time is over, or that nobody will call any more.
+        // An error means that the time is over, or that all senders were dropped.
         if told.recv_timeout(limit).is_err() {
             let seconds = limit.as_secs();
             let reason = format!(

@@ -57,7 +57,7 @@ impl Checkpoints {
         others.copied().find_map(at_site).or_else(anywhere)
     }
 
-    /// The time that a copy of so many bytes of a PE on node `from` takes of the bandwidth for
+    /// The time to send a copy of `bytes` of a PE on node `from`, at its share of the bandwidth for
     /// copies to other sites, which all PEs of its site share equally. Zero if the bandwidth is
     /// unlimited, or `to` is at the same site.
     pub(crate) fn copy_time(

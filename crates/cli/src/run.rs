@@ -69,7 +69,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         // Variables that users pass may be secret.
         let surroundings = surroundings.hidden();
         let launch = Launch::new(&program, &spec, processes);
-        let launch = Launch { membership, surroundings, binding, ..launch };
+        let id = launch::planned_job_name(&program);
+        let launch = Launch { membership, surroundings, binding, id, ..launch };
         dry_run::print(&launch, is_alone, args.json, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -248,12 +248,15 @@ fn arguments_and_environment_of_nodes_contain_no_secret() {
             "NODES",
             "RUN",
             "SITE",
+            "SITES",
+            "SITE_INDEX",
         ];
-        assert_eq!((names, environment.len()), (expected.to_vec(), 9), "{environment:?}");
+        assert_eq!((names, environment.len()), (expected.to_vec(), 11), "{environment:?}");
         assert_eq!(values[0], "node");
         assert_eq!(values[1], format!("drill-{}", running.child.id()));
         assert!(values[2].parse::<u16>().is_ok_and(|number| number > 2), "{}", values[2]);
-        assert_eq!((values[3] == values[5], &values[6..]), (true, &["2", "0", "local"][..]));
+        assert_eq!(values[3], values[5]);
+        assert_eq!(values[6..], ["2", "0", "local", "1", "0"]);
     }
     let launcher = running.child.id();
     assert_eq!(proc_words(launcher, "environ"), Vec::<String>::new());

@@ -244,7 +244,7 @@ impl<'a> Launch<'a> {
     fn variables_of(&self, node: NodeId) -> Vec<(&'static str, OsString)> {
         let mut variables = self.variables();
         if matches!(self.processes, Processes::Nodes { .. }) {
-            variables.extend(rank_variables(&self.roster, node, (&self.id, self.run)));
+            variables.extend(rank_variables(&self.roster, node, (self.id.as_str(), self.run)));
         }
         variables
     }

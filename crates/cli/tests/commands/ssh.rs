@@ -101,7 +101,7 @@ fn a_node_on_another_host_is_started_by_ssh_and_joins_the_job() {
     let expected = format!(
         "-o BatchMode=yes -J head.far 127.0.0.2 -- sh -c 'cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null' \
          sh {here} env RUST_LOG=info GRIDSPAN_DRIVER=node GRIDSPAN_NODE=0 GRIDSPAN_NODES=2 GRIDSPAN_SITE=far \
-         GRIDSPAN_LOCAL_NODE=0 GRIDSPAN_LOCAL_NODES=1 GRIDSPAN_JOB=ring-PID GRIDSPAN_RUN=0 GRIDSPAN_LAUNCHER=3 \
+         GRIDSPAN_SITE_INDEX=0 GRIDSPAN_SITES=2 GRIDSPAN_LOCAL_NODE=0 GRIDSPAN_LOCAL_NODES=1 GRIDSPAN_JOB=ring-PID GRIDSPAN_RUN=0 GRIDSPAN_LAUNCHER=3 \
          {own} __job ring --members 8 --rounds 3\n",
         here = std::env::current_dir().unwrap().display()
     );
@@ -276,7 +276,7 @@ fn a_dry_run_shows_the_commands_that_a_run_starts_and_no_values_of_variables() {
     let text = run(&[&flags[..], &["--dry-run"], &job].concat());
     assert!(text.stdout.contains("far/0   sh "), "{text:?}");
     assert!(text.stdout.contains("near/1  env GRIDSPAN_DRIVER=node GRIDSPAN_JOB"), "{text:?}");
-    assert!(text.stdout.contains(" GRIDSPAN_SITE=near 'KEY=***' "), "{text:?}");
+    assert!(text.stdout.contains(" GRIDSPAN_SITE_INDEX=1 'KEY=***' "), "{text:?}");
     assert!(text.stdout.contains(r"''\''KEY=***'\'''"), "quoted for two shells: {text:?}");
     assert!(!text.stdout.contains("secret"), "{text:?}");
 }

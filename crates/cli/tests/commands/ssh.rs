@@ -100,9 +100,10 @@ fn a_node_on_another_host_is_started_by_ssh_and_joins_the_job() {
     let own = env!("CARGO_BIN_EXE_gridctl");
     let expected = format!(
         "-o BatchMode=yes -J head.far 127.0.0.2 -- sh -c 'cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null' \
-         sh {here} env RUST_LOG=info GRIDSPAN_DRIVER=node GRIDSPAN_NODE=0 GRIDSPAN_NODES=2 GRIDSPAN_SITE=far \
-         GRIDSPAN_SITE_INDEX=0 GRIDSPAN_SITES=2 GRIDSPAN_LOCAL_NODE=0 GRIDSPAN_LOCAL_NODES=1 GRIDSPAN_JOB=ring-PID GRIDSPAN_RUN=0 GRIDSPAN_LAUNCHER=3 \
-         {own} __job ring --members 8 --rounds 3\n",
+         sh {here} env RUST_LOG=info GRIDSPAN_DRIVER=node GRIDSPAN_NODE=0 GRIDSPAN_NODES=2 \
+         GRIDSPAN_SITE=far GRIDSPAN_SITE_INDEX=0 GRIDSPAN_SITES=2 GRIDSPAN_LOCAL_NODE=0 \
+         GRIDSPAN_LOCAL_NODES=1 GRIDSPAN_JOB=ring-PID GRIDSPAN_RUN=0 GRIDSPAN_LAUNCHER=3 {own} __job ring \
+         --members 8 --rounds 3\n",
         here = std::env::current_dir().unwrap().display()
     );
     let said = without_launcher(&fake.said("arguments"), "ring");

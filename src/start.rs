@@ -53,7 +53,7 @@ pub fn run_with(job: Job, start: &Start, begun: impl FnOnce(NodeHandle)) -> Exit
             let job = control::telling_broadcasts(job, records.as_ref());
             control::tell_processors(records.as_ref());
             #[cfg(feature = "net")]
-            let begun = answering(spec, is_told, begun);
+            let begun = answering(is_told, begun);
             let outcome = embed(job, spec, begun);
             let code = conclude(outcome, spec.layout(), start.report_lines);
             control::tell_records(records.as_ref());
@@ -130,16 +130,11 @@ fn ending_overdue(job: Job, spec: &GridSpec, report_lines: bool) -> Job {
     })
 }
 
-/// Lets the launcher, if there is one, ask a job of one node for samples and diagnoses, before
-/// `begun` is called. The handle of a job of several nodes is that of the first one alone.
+/// Lets the launcher, if there is one, ask the job for samples and diagnoses, before `begun` is
+/// called.
 #[cfg(feature = "net")]
-fn answering(
-    spec: &GridSpec,
-    is_told: bool,
-    begun: impl FnOnce(NodeHandle),
-) -> impl FnOnce(NodeHandle) {
-    let is_asked = is_told && spec.layout().node_count() == 1;
-    let answer = is_asked.then(node::answer_launcher);
+fn answering(is_told: bool, begun: impl FnOnce(NodeHandle)) -> impl FnOnce(NodeHandle) {
+    let answer = is_told.then(node::answer_launcher);
     move |node: NodeHandle| {
         if let Some(answer) = answer {
             answer(node.clone());

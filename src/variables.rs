@@ -25,6 +25,9 @@
 //! | `GRIDSPAN_NODE`, `GRIDSPAN_NODES` | number of this node in the grid of the job, from 0, and of all its nodes; set by the launcher for the process of a node | |
 //! | `GRIDSPAN_LOCAL_NODE`, `GRIDSPAN_LOCAL_NODES` | the same among the nodes of this host | |
 //! | `GRIDSPAN_SITE` | name of this node's site; set by the launcher | |
+//! | `GRIDSPAN_SITE_INDEX`, `GRIDSPAN_SITES` | number of this node's site in the grid of the job, from 0, and of all its sites; set by the launcher | |
+//! | `GRIDSPAN_JOB` | name of the job, as `gridctl ps` lists it; set by the launcher | |
+//! | `GRIDSPAN_RUN` | the run of the job when this process was started: 0 at first, and higher after each change of nodes; set by the launcher | |
 //! | `GRIDSPAN_RECORD` | the budget of a node's recording in bytes, and the start of the job in nanoseconds since 1970, such as `16000000@0`; set by the launcher | nothing is recorded |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
@@ -100,10 +103,18 @@ pub const LOCAL_NODE: &str = "GRIDSPAN_LOCAL_NODE";
 pub const LOCAL_NODES: &str = "GRIDSPAN_LOCAL_NODES";
 /// Name of a node's site.
 pub const SITE: &str = "GRIDSPAN_SITE";
+/// Number of a node's site in the grid of its job.
+pub const SITE_INDEX: &str = "GRIDSPAN_SITE_INDEX";
+/// Number of sites in the grid of a job.
+pub const SITES: &str = "GRIDSPAN_SITES";
+/// Name of a node's job.
+pub const JOB: &str = "GRIDSPAN_JOB";
+/// Number of the run of a job.
+pub const RUN: &str = "GRIDSPAN_RUN";
 /// The variables that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All variables.
-pub const ALL: [&str; 27] = [
+pub const ALL: [&str; 31] = [
     DRIVER,
     PES,
     EMULATE,
@@ -131,6 +142,10 @@ pub const ALL: [&str; 27] = [
     LOCAL_NODE,
     LOCAL_NODES,
     SITE,
+    SITE_INDEX,
+    SITES,
+    JOB,
+    RUN,
 ];
 
 /// Error of the environment. Nothing was started; correct the variable.

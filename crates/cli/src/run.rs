@@ -37,8 +37,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     };
     let wants_processes = args.detach || args.process.metrics.is_some() || !args.only.is_empty();
     if args.guests > 0 || wants_processes {
-        // Guests join over the network; only separate processes outlive this one, have samples, and
-        // print lines that are known to be theirs.
+        // Guests join over the network; only separate processes outlive this one, have memory of
+        // their own to report, and print lines that are known to be theirs.
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
@@ -69,7 +69,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         // Variables that users pass may be secret.
         let surroundings = surroundings.hidden();
         let launch = Launch::new(&program, &spec, processes);
-        let launch = Launch { membership, surroundings, binding, ..launch };
+        let id = launch::planned_job_name(&program);
+        let launch = Launch { membership, surroundings, binding, id, ..launch };
         dry_run::print(&launch, is_alone, args.json, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }

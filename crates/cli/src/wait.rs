@@ -5,6 +5,7 @@ use crate::attach::{self, Attention};
 use crate::error::CliError;
 use crate::job_folder::JobFolder;
 use crate::nodes;
+use crate::progress::Progress;
 use crate::request::{Answer, Pending, Request, send};
 use crate::status::Status;
 use std::io;
@@ -29,12 +30,12 @@ pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CliError> {
     // All are asked before the first one is awaited, since only a running job can answer.
     let jobs: Vec<Awaited> =
         args.jobs.iter().map(|id| Awaited::find(id)).collect::<Result<_, _>>()?;
-    let mut first = 0;
-    for job in jobs {
-        let code = job.end(until)?;
-        first = if first == 0 { code } else { first };
-    }
-    Ok(ExitCode::from(first))
+    let progress = Progress::begin("waiting for jobs".to_owned(), Some(jobs.len() as u64));
+    let codes = jobs.into_iter().map(|job| job.end(until)).inspect(|_| progress.advance());
+    let codes = codes.collect::<Result<Vec<u8>, _>>();
+    progress.end();
+    let first = codes?.into_iter().find(|&code| code != 0);
+    Ok(ExitCode::from(first.unwrap_or(0)))
 }
 
 impl Awaited {

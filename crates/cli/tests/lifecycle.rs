@@ -238,11 +238,25 @@ fn arguments_and_environment_of_nodes_contain_no_secret() {
             .iter()
             .filter_map(|it| it.strip_prefix("GRIDSPAN_")?.split_once('='))
             .unzip();
-        let expected = ["DRIVER", "LAUNCHER", "LOCAL_NODE", "LOCAL_NODES", "NODE", "NODES", "SITE"];
-        assert_eq!((names, environment.len()), (expected.to_vec(), 7), "{environment:?}");
+        let expected = [
+            "DRIVER",
+            "JOB",
+            "LAUNCHER",
+            "LOCAL_NODE",
+            "LOCAL_NODES",
+            "NODE",
+            "NODES",
+            "RUN",
+            "SITE",
+            "SITES",
+            "SITE_INDEX",
+        ];
+        assert_eq!((names, environment.len()), (expected.to_vec(), 11), "{environment:?}");
         assert_eq!(values[0], "node");
-        assert!(values[1].parse::<u16>().is_ok_and(|number| number > 2), "{}", values[1]);
-        assert_eq!((values[2] == values[4], &values[5..]), (true, &["2", "local"][..]));
+        assert_eq!(values[1], format!("drill-{}", running.child.id()));
+        assert!(values[2].parse::<u16>().is_ok_and(|number| number > 2), "{}", values[2]);
+        assert_eq!(values[3], values[5]);
+        assert_eq!(values[6..], ["2", "0", "local", "1", "0"]);
     }
     let launcher = running.child.id();
     assert_eq!(proc_words(launcher, "environ"), Vec::<String>::new());

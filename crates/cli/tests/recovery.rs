@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, run, until};
+use common::{LIMIT, Output, Running, proc_words, run, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
@@ -200,13 +200,19 @@ fn a_job_goes_back_to_its_folder_if_no_node_has_a_copy() {
 #[test]
 fn lost_nodes_are_started_again_if_that_is_wanted() {
     let flags = ["--checkpoint-every", "10steps", "--on-loss", "replace"];
-    let mut running = Running::start(&arguments(&flags, "80"));
+    let mut running = Running::start(&arguments(&flags, "160"));
     let nodes = running.nodes(4);
     running.await_line("      40 ");
 
     kill(nodes[1], Signal::KILL);
 
     running.await_line("4 nodes go on");
+    let run = |pid: u32| {
+        let words = proc_words(pid, "environ");
+        words.iter().find_map(|word| word.strip_prefix("GRIDSPAN_RUN=").map(str::to_owned))
+    };
+    let runs: Vec<_> = running.nodes(4).into_iter().map(run).collect();
+    assert_eq!(runs, ["0", "1", "0", "0"].map(|run| Some(run.to_owned())));
     assert_verified(&mut running);
 }
 

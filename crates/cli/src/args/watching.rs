@@ -17,8 +17,7 @@ pub(crate) struct DoctorArgs {
 
 const DOCTOR_HELP: &str = "The first line names the most likely cause; the others say what waits. \
 The job goes on meanwhile.
-A job of several nodes must run as processes (-n, --grid, --driver cluster). The answer takes up to \
-five seconds, even if PEs are inside handlers or nodes do not answer.
+The answer takes up to five seconds, even if PEs are inside handlers or nodes do not answer.
 
 Exit codes: 0 answered, 1 refused or the job cannot be reached, 2 usage.";
 
@@ -44,8 +43,7 @@ const TOP_HELP: &str = "Keys: arrows select a row, Enter goes into a site, a nod
 type, Esc goes back; 1 to 5 or Tab change what is shown; < and > choose the column to sort by, r \
 reverses the order; q ends.
 
-A job of several nodes must run as processes (-n, --grid, --driver cluster). The job goes on as \
-before; it takes samples only while it is watched.
+The job goes on as before; it takes samples only while it is watched.
 
 Exit codes: 0 done or the job has ended, 1 the job cannot be reached, 2 usage.";
 

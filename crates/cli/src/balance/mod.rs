@@ -7,6 +7,7 @@ mod measured;
 use crate::args::{BalanceVerb, ReplayArgs, SnapshotFormat};
 use crate::error::CliError;
 use crate::output::print;
+use crate::progress::Progress;
 use crate::quantity::{digits, time};
 use crate::table::{Align, Table};
 use gridspan_balance::{CostModel, Explanation, PlanReport, Prediction, Reason, Snapshot, by_name};
@@ -34,23 +35,27 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode, CliError> {
         true => DEFAULT.into(),
         false => args.strategy.iter().map(|&name| name.into()).collect(),
     };
-    let mut reports = Vec::new();
-    for name in names {
-        let strategy = by_name(name, args.seed).map_err(io::Error::other);
-        let mut strategy = strategy.map_err(CliError::system("plan"))?;
-        let plan = strategy.plan(&snapshot);
-        let report = PlanReport::of(&snapshot, &plan, &CostModel::default());
-        // A plan that does not fit the snapshot is a fault of the strategy: the error names it.
-        let report =
-            report.map_err(|error| measured::refuse(&args.file, format!("{name}: {error}")))?;
-        reports.push((name, report));
-    }
+    let progress = Progress::begin("planning".to_owned(), Some(names.len() as u64));
+    let report = |name| planned(args, &snapshot, name).map(|report| (name, report));
+    let reports = names.into_iter().map(report);
+    let reports = reports.inspect(|_| progress.advance()).collect::<Result<Vec<_>, CliError>>();
+    progress.end();
+    let reports = reports?;
     let text = match args.json {
         true => json(&snapshot, &reports)
             .map_err(|error| CliError::System { what: "print the plans", error })?,
         false => text(&snapshot, &reports, args.why),
     };
     print(&text, "print the plans")
+}
+
+/// Lets the strategy of this name plan.
+fn planned(args: &ReplayArgs, snapshot: &Snapshot, name: &str) -> Result<PlanReport, CliError> {
+    let strategy = by_name(name, args.seed).map_err(io::Error::other);
+    let plan = strategy.map_err(CliError::system("plan"))?.plan(snapshot);
+    let report = PlanReport::of(snapshot, &plan, &CostModel::default());
+    // A plan that does not fit the snapshot is a fault of the strategy: the error names it.
+    report.map_err(|error| measured::refuse(&args.file, format!("{name}: {error}")))
 }
 
 fn text(snapshot: &Snapshot, reports: &[(&str, PlanReport)], why: bool) -> String {

@@ -243,8 +243,8 @@ impl CliError {
                 format!("its nodes: {}", crate::names::abbreviated(nodes.iter().map(String::as_str)))
             }
             Self::Unreachable { .. } => {
-                "jobs with several nodes in one process take no requests: use `gridctl run -n`, \
-                 `--grid` or `--driver cluster`"
+                "it may have just ended: see `gridctl ps`; a job whose launcher could not create its \
+                 socket, `ID.sock` among the status files, takes no requests"
                     .into()
             }
             Self::NotInvited { .. } => {

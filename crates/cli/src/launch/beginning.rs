@@ -159,6 +159,7 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
         supervisor.set_end_patience(RECORD_PATIENCE);
     }
     let Processes::Nodes { settings, tasks, .. } = &launch.processes else {
+        supervisor.set_nodes_of_process(launch.spec.layout().node_count());
         return supervisor;
     };
     let runs = match launch.saved() {
@@ -189,11 +190,7 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
 
 /// The socket for requests of other processes; `None` if it cannot be opened.
 fn requests(launch: &Launch<'_>, events: Sender<Event>) -> Option<Requests> {
-    let can_answer = match launch.processes {
-        Processes::Nodes { .. } => true,
-        Processes::Single { .. } => launch.spec.layout().node_count() == 1,
-    };
-    if !launch.is_listed || !can_answer {
+    if !launch.is_listed {
         return None;
     }
     let folder = launch.status_folder();

@@ -99,7 +99,9 @@ pub(crate) use host_shares::host_shares;
 pub(crate) use lines::LineSplitter;
 pub(crate) use on_threads::run_on_threads;
 use pacing::Pacing;
-pub(crate) use plan::{InputWay, Kept, Launch, Membership, PlannedNode, Processes, job_name};
+pub(crate) use plan::{
+    InputWay, Kept, Launch, Membership, PlannedNode, Processes, job_name, planned_job_name,
+};
 pub(crate) use record_plan::RecordPlan;
 use starter::Starter;
 use std::sync::mpsc::channel;

@@ -52,6 +52,9 @@ pub(crate) struct Launch<'a> {
     pub(crate) surroundings: Surroundings,
     /// Name of the job among those of this user.
     pub(crate) id: String,
+    /// The run of the job in which processes are started, from 0. Each change of its nodes begins
+    /// another one.
+    pub(crate) run: u32,
     /// The folder of a detached job, and the state that an earlier launcher, if there was one, has
     /// saved there.
     pub(crate) detached: Option<(JobFolder, Option<Saved>)>,
@@ -201,6 +204,7 @@ impl<'a> Launch<'a> {
             is_simulated: false,
             surroundings: Surroundings::default(),
             id: job_name(program),
+            run: 0,
             detached: None,
             kept: None,
             log_limit: u64::MAX,
@@ -240,7 +244,7 @@ impl<'a> Launch<'a> {
     fn variables_of(&self, node: NodeId) -> Vec<(&'static str, OsString)> {
         let mut variables = self.variables();
         if matches!(self.processes, Processes::Nodes { .. }) {
-            variables.extend(rank_variables(&self.roster, node));
+            variables.extend(rank_variables(&self.roster, node, (self.id.as_str(), self.run)));
         }
         variables
     }
@@ -323,9 +327,18 @@ impl Processes {
 /// Returns a name for certificates, such as `ring-4711`: up to 24 characters of the program's name,
 /// with `-` for each that is not allowed, and the id of this process.
 pub(crate) fn job_name(program: &Program) -> String {
+    name_with(program, &std::process::id().to_string())
+}
+
+/// Returns the name of a job that is not started, with `PID` in place of the id of its launcher.
+pub(crate) fn planned_job_name(program: &Program) -> String {
+    name_with(program, "PID")
+}
+
+fn name_with(program: &Program, process: &str) -> String {
     let name = program.name().to_ascii_lowercase();
     let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
     let name: String = name.trim_matches('-').chars().take(24).collect();
     let name = if name.is_empty() { "job" } else { &name };
-    format!("{name}-{}", std::process::id())
+    format!("{name}-{process}")
 }

@@ -39,7 +39,7 @@ pub(super) struct Starter<'a> {
     slots: Arc<Slots>,
     /// The tasks of Slurm, if nodes run as tasks.
     tasks: Option<Tasks>,
-    /// Number of runs whose bundles were issued.
+    /// Number of runs whose bundles were issued, also by earlier launchers.
     runs: u32,
     /// Bundles for the guests of the present run, until its invitations are written.
     guests: Vec<NodeBundle>,
@@ -49,7 +49,7 @@ impl<'a> Starter<'a> {
     /// Creates the starter of a job with these shared connections. Also returns the nodes that may
     /// join later.
     pub(super) fn new(
-        launch: Launch<'a>,
+        mut launch: Launch<'a>,
         outlets: Outlets,
         sharing: Sharing,
     ) -> Result<(Self, Invited), CliError> {
@@ -71,9 +71,11 @@ impl<'a> Starter<'a> {
                 let tasks = tasks.as_ref().map(open).transpose()?;
                 let (slots, guests) = (Arc::default(), Vec::new());
                 let left = launch.saved().map(|saved| saved.left.clone());
+                let runs = launch.saved().map_or(0, |saved| saved.runs.len() as u32);
+                launch.run = runs.saturating_sub(1);
                 let members: Vec<NodeId> = launch.members().collect();
                 let mut starter =
-                    Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0, guests };
+                    Self { launch, outlets, bundles, sharing, slots, tasks, runs, guests };
                 match left {
                     // The members have their bundles already.
                     Some(left) => starter.begin_run(&left),
@@ -114,6 +116,7 @@ impl<'a> Starter<'a> {
             record.run = self.runs;
             record.places = Some(places(self.launch.spec, members, &spec));
         }
+        self.launch.run = self.runs;
         self.runs += 1;
         let nodes_per_core = processes.nodes_per_core(members.iter().copied());
         let mut guests = issue_guests(authority, &spec, self.launch.guests)?;

@@ -87,6 +87,8 @@ const STREAMS: u8 = 2;
 /// The state of all processes of a job.
 pub(super) struct Supervisor {
     nodes: Vec<Node>,
+    /// Number of nodes of the grid that each process has: all of them if there is one process.
+    nodes_of_process: u32,
     phase: Phase,
     interrupted: Option<i32>,
     /// The first failure, and whether it may be the consequence of another one.
@@ -234,6 +236,7 @@ impl Supervisor {
         };
         Self {
             nodes: names.into_iter().map(Node::new).collect(),
+            nodes_of_process: 1,
             phase,
             interrupted: None,
             blame: None,
@@ -289,6 +292,11 @@ impl Supervisor {
             *until += patience.start.saturating_sub(self.patience.start);
         }
         self.patience = patience;
+    }
+
+    /// Sets the number of nodes of the only process.
+    pub(super) fn set_nodes_of_process(&mut self, nodes: u32) {
+        self.nodes_of_process = nodes;
     }
 
     /// Expects a simulation: a process that ends without reporting one has failed.

@@ -80,6 +80,14 @@ pub(crate) fn assert_no_secret(text: &str) {
     }
 }
 
+/// The text with `PID` in place of the process id in the name of the job.
+fn without_launcher(text: &str, program: &str) -> String {
+    let (begin, rest) = text.split_once(&format!(" GRIDSPAN_JOB={program}-")).unwrap();
+    let (launcher, end) = rest.split_once(' ').unwrap();
+    assert!(launcher.parse::<u32>().is_ok(), "it is a process: {text}");
+    format!("{begin} GRIDSPAN_JOB={program}-PID {end}")
+}
+
 #[test]
 fn a_node_on_another_host_is_started_by_ssh_and_joins_the_job() {
     let fake = Fake::new();
@@ -92,12 +100,14 @@ fn a_node_on_another_host_is_started_by_ssh_and_joins_the_job() {
     let own = env!("CARGO_BIN_EXE_gridctl");
     let expected = format!(
         "-o BatchMode=yes -J head.far 127.0.0.2 -- sh -c 'cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null' \
-         sh {here} env RUST_LOG=info GRIDSPAN_DRIVER=node GRIDSPAN_NODE=0 GRIDSPAN_NODES=2 GRIDSPAN_SITE=far \
-         GRIDSPAN_LOCAL_NODE=0 GRIDSPAN_LOCAL_NODES=1 GRIDSPAN_LAUNCHER=3 {own} __job ring --members 8 \
-         --rounds 3\n",
+         sh {here} env RUST_LOG=info GRIDSPAN_DRIVER=node GRIDSPAN_NODE=0 GRIDSPAN_NODES=2 \
+         GRIDSPAN_SITE=far GRIDSPAN_SITE_INDEX=0 GRIDSPAN_SITES=2 GRIDSPAN_LOCAL_NODE=0 \
+         GRIDSPAN_LOCAL_NODES=1 GRIDSPAN_JOB=ring-PID GRIDSPAN_RUN=0 GRIDSPAN_LAUNCHER=3 {own} __job ring \
+         --members 8 --rounds 3\n",
         here = std::env::current_dir().unwrap().display()
     );
-    assert_eq!(fake.said("arguments"), expected, "once, for the node that is not here");
+    let said = without_launcher(&fake.said("arguments"), "ring");
+    assert_eq!(said, expected, "once, for the node that is not here");
     assert_no_secret(&fake.said("arguments"));
     assert_no_secret(&fake.said("environment"));
 }
@@ -259,15 +269,15 @@ fn a_dry_run_shows_the_commands_that_a_run_starts_and_no_values_of_variables() {
     let output = run(&[&flags[..], &job].concat());
 
     assert_eq!(output.code, Some(0), "{output:?}");
-    let started = fake.said("arguments");
+    let started = without_launcher(&fake.said("arguments"), job[0]);
     // The first two words are the command in place of ssh.
     let planned = words[2..].join(" ").replace("'KEY=***'", r"'KEY=it'\''s secret'");
     assert_eq!(started, planned + "\n");
 
     let text = run(&[&flags[..], &["--dry-run"], &job].concat());
     assert!(text.stdout.contains("far/0   sh "), "{text:?}");
-    assert!(text.stdout.contains("near/1  env GRIDSPAN_DRIVER=node GRIDSPAN_LOCAL"), "{text:?}");
-    assert!(text.stdout.contains(" GRIDSPAN_SITE=near 'KEY=***' "), "{text:?}");
+    assert!(text.stdout.contains("near/1  env GRIDSPAN_DRIVER=node GRIDSPAN_JOB"), "{text:?}");
+    assert!(text.stdout.contains(" GRIDSPAN_SITE_INDEX=1 'KEY=***' "), "{text:?}");
     assert!(text.stdout.contains(r"''\''KEY=***'\'''"), "quoted for two shells: {text:?}");
     assert!(!text.stdout.contains("secret"), "{text:?}");
 }

@@ -5,7 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-use common::{Output, Running, finish, gridctl, run, until};
+use common::{Output, Running, finish, gridctl, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -190,11 +190,12 @@ fn the_answer_leaves_the_job_alone() {
 }
 
 #[test]
-fn a_job_of_several_nodes_in_one_process_cannot_be_asked() {
-    let patient = Patient::start(&["--emulate", "2x1"], &["--wait", "60"]);
-    let output = until(|| Some(patient.doctor(&[])).filter(|output| output.code != Some(2)));
-    assert_eq!(output.code, Some(1), "{output:?}");
-    assert!(output.stderr.contains("several nodes in one process take no requests"));
+fn the_nodes_of_one_process_name_the_handlers_of_all_their_pes() {
+    let place = ["--emulate", "2x1", "--lost-after", "120s"];
+    let patient = Patient::start(&place, &["--endless", "1"]);
+    let handler = format!("inside a handler of {ACTOR} 0x1 of collection 0 for ");
+    let text = format!("pe1 (node1 at site b) has been {handler}");
+    patient.lines_once(&[&text, "; 1 PE has nothing to do, of 2"]);
 }
 
 #[test]

@@ -87,7 +87,7 @@ pub fn run_keeping(
     let begin = Instant::now();
     thread::scope(|scope| {
         let running =
-            Node::start(scope, (&program, keeper), node, Some(net_driver), (begin, speed));
+            Node::start(scope, (&program, keeper), node, Some(net_driver), (begin, speed), 1);
         begun(NodeHandle::new(&running.switch));
         if node == NodeId(0) {
             main_thread::run(program, &running.switch);

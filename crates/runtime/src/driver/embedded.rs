@@ -36,7 +36,7 @@ pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<()
     let begin = Instant::now();
     thread::scope(|scope| {
         let node =
-            Node::start(scope, (&program, keeper), NodeId(0), None, (begin, Speed::ORDINARY));
+            Node::start(scope, (&program, keeper), NodeId(0), None, (begin, Speed::ORDINARY), 1);
         begun(NodeHandle::new(&node.switch));
         main_thread::run(program, &node.switch);
         node.join()
@@ -56,7 +56,8 @@ pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), 
     run_emulated_with(job, spec, |_| {})
 }
 
-/// Like [`run_emulated`]; once the job runs, calls `begun` with a handle that cancels it.
+/// Like [`run_emulated`]; once the job runs, calls `begun` with a handle that cancels it, and asks
+/// all its nodes.
 ///
 /// # Errors
 ///
@@ -134,6 +135,7 @@ fn run_counted(
         net_drivers.push(Arc::new(NetDriver::new(net)));
     }
     let (begin, counting) = (Instant::now(), net_drivers.clone());
+    let nodes_here = spec.layout().node_count();
     let outcome = thread::scope(|scope| {
         let mut nodes: Vec<_> = program
             .layout()
@@ -142,11 +144,11 @@ fn run_counted(
             .zip(keepers)
             .map(|((node, net_driver), keeper)| {
                 let pace = (begin, emulated_speed(spec, node));
-                Node::start(scope, (&program, keeper), node, Some(net_driver), pace)
+                Node::start(scope, (&program, keeper), node, Some(net_driver), pace, nodes_here)
             })
             .collect();
         let switch = nodes[0].switch.clone();
-        begun(NodeHandle::new(&switch));
+        begun(NodeHandle::of_all(&switch, nodes[1..].iter().map(|node| &node.switch)));
         main_thread::run(program, &switch);
         let others = nodes.split_off(1);
         let outcome = nodes.pop().map_or(Ok(()), Node::join);

@@ -16,17 +16,31 @@ use std::time::Duration;
 /// Cancels the job of a node in this process, or makes the node leave it, from any thread. Does
 /// nothing once the node has ended.
 #[derive(Clone)]
-pub struct NodeHandle(Weak<Switch>);
+pub struct NodeHandle {
+    switch: Weak<Switch>,
+    /// The other nodes of the job that run in this process.
+    others: Arc<[Weak<Switch>]>,
+}
 
 impl NodeHandle {
+    /// The handle to the only node of the job in this process.
     pub(super) fn new(switch: &Arc<Switch>) -> Self {
-        Self(Arc::downgrade(switch))
+        Self { switch: Arc::downgrade(switch), others: Arc::default() }
+    }
+
+    /// The handle to the node of main, in a process that also runs the other nodes of the job.
+    #[cfg(feature = "net")]
+    pub(super) fn of_all<'a>(
+        switch: &Arc<Switch>,
+        others: impl Iterator<Item = &'a Arc<Switch>>,
+    ) -> Self {
+        Self { switch: Arc::downgrade(switch), others: others.map(Arc::downgrade).collect() }
     }
 
     /// Ends the job with [`JobError::Cancelled`]. Handlers that run are not interrupted. Does
     /// nothing on nodes other than that of main.
     pub fn cancel(&self) {
-        let Some(switch) = self.0.upgrade() else { return };
+        let Some(switch) = self.switch.upgrade() else { return };
         if switch.layout.node_of(MAIN_PE) != switch.node {
             return;
         }
@@ -39,10 +53,13 @@ impl NodeHandle {
     /// Makes the coordinator, if it runs on this node, find out within two seconds why the job is
     /// slow or does not go on, and report it to [listeners](crate::Job::on_diagnosis) with the
     /// number of this request. Every node tells the coordinator which handlers its PEs are inside,
-    /// so call this for all nodes. Returns the other nodes that this one suspects because they are
-    /// silent, each with the time since the suspicion. Does not wait.
+    /// so call this in all processes of the job; it asks all nodes of this process. Returns the
+    /// other nodes that this one suspects because they are silent, each with the time since the
+    /// suspicion. Does not wait.
     pub fn diagnose(&self, request: u64) -> Vec<(NodeId, Duration)> {
-        let Some(switch) = self.0.upgrade() else { return Vec::new() };
+        let Some(switch) = self.switch.upgrade() else { return Vec::new() };
+        let others = self.others.iter().filter_map(Weak::upgrade);
+        others.for_each(|other| other.diagnose(request));
         switch.diagnose(request);
         switch.silences()
     }
@@ -53,7 +70,7 @@ impl NodeHandle {
     /// one node without a network takes its samples in these calls: after a `None`, or a sample
     /// that is known, another call soon takes the one that is due. Does not wait.
     pub fn sample(&self, lease: TelemetryLease) -> Option<TelemetrySample> {
-        let switch = self.0.upgrade()?;
+        let switch = self.switch.upgrade()?;
         if switch.layout.node_of(MAIN_PE) != switch.node {
             return None;
         }
@@ -64,7 +81,7 @@ impl NodeHandle {
     /// lost. Handlers that run are not interrupted.
     #[cfg(feature = "net")]
     pub fn stop_to_recover(&self) {
-        let Some(switch) = self.0.upgrade() else { return };
+        let Some(switch) = self.switch.upgrade() else { return };
         switch.abandon_network();
         for pe in switch.layout.place(switch.node).pes.clone().map(PeId) {
             let stop = |core: &mut crate::pe::Core| core.handle_stop(Err(JobError::Recovering));
@@ -82,7 +99,7 @@ impl NodeHandle {
     /// other than that of main.
     #[cfg(feature = "net")]
     pub fn pause(&self, order: PauseOrder, refuse: impl FnOnce(String) + Send + 'static) {
-        let switch = self.0.upgrade();
+        let switch = self.switch.upgrade();
         if let Some(switch) = switch.filter(|it| it.layout.node_of(MAIN_PE) == it.node) {
             let pause = move |core: &mut crate::pe::Core| {
                 if let Err(reason) = core.pause(order.leaving, order.is_end) {
@@ -96,8 +113,8 @@ impl NodeHandle {
     /// Makes the node hand back its tasks and leave. Does nothing if the node is not a guest.
     #[cfg(feature = "net")]
     pub fn leave(&self) {
-        if let Some(switch) = self.0.upgrade().filter(|switch| switch.layout.is_guest(switch.node))
-        {
+        let switch = self.switch.upgrade();
+        if let Some(switch) = switch.filter(|switch| switch.layout.is_guest(switch.node)) {
             let leader = switch.layout.leader(switch.node);
             switch.inbox(leader).push_action(Box::new(crate::pe::Core::leave));
         }

@@ -122,13 +122,15 @@ fn wake(
 }
 
 impl<'scope> Node<'scope> {
-    /// Starts the threads of a node; `speed` is emulated if it is below ordinary.
+    /// Starts the threads of a node; `speed` is emulated if it is below ordinary. This process runs
+    /// `nodes_here` nodes of the job.
     pub(super) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         (program, keeper): (&Program, CheckpointKeeper),
         node: NodeId,
         net_driver: Option<Arc<NetDriver>>,
         (begin, speed): (Instant, Speed),
+        nodes_here: u32,
     ) -> Self {
         let layout = program.layout().clone();
         #[cfg(feature = "net")]
@@ -170,7 +172,7 @@ impl<'scope> Node<'scope> {
             (limits, keeper, begin, program.records().is_some()),
         );
         let offset = program.records().map(|records| recording_offset(records, begin));
-        switch.set_readings(Arc::new(SwitchReadings::new(&switch)));
+        switch.set_readings(Arc::new(SwitchReadings::new(&switch, nodes_here)));
         if pes.iter().any(|&pe| program.cpus_of(pe).is_some()) {
             switch.set_home(Affinity::of_this_thread());
         }

@@ -13,6 +13,8 @@ const MEMORY_HOLDS: Duration = Duration::from_secs(5);
 /// The counters of the node of a switch.
 pub(super) struct SwitchReadings {
     switch: Weak<Switch>,
+    /// Number of nodes of this process, which share its memory equally.
+    nodes_here: u32,
     begin: Instant,
     /// Opened at the first reading, since most jobs are not watched.
     memory: Mutex<Option<RecentMemory>>,
@@ -26,8 +28,10 @@ struct RecentMemory {
 }
 
 impl SwitchReadings {
-    pub(super) fn new(switch: &Arc<Switch>) -> Self {
-        Self { switch: Arc::downgrade(switch), begin: Instant::now(), memory: Mutex::default() }
+    /// The counters of one of the `nodes_here` nodes of this process.
+    pub(super) fn new(switch: &Arc<Switch>, nodes_here: u32) -> Self {
+        let (switch, begin) = (Arc::downgrade(switch), Instant::now());
+        Self { switch, nodes_here: nodes_here.max(1), begin, memory: Mutex::default() }
     }
 }
 
@@ -60,10 +64,11 @@ impl NodeReadings for SwitchReadings {
             switch.gauges().iter().map(|gauge| gauge.read()).unzip();
         let now = Instant::now();
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let process_bytes = memory.get_or_insert_with(|| RecentMemory::open(now)).bytes(now);
         NodeReading {
             pes,
             links: switch.sent(),
-            memory_bytes: memory.get_or_insert_with(|| RecentMemory::open(now)).bytes(now),
+            memory_bytes: process_bytes / u64::from(self.nodes_here),
             spent_ns: spent.iter().sum::<Duration>().as_nanos() as u64,
         }
     }

@@ -15,7 +15,9 @@ impl Supervisor {
     pub(super) fn request(&mut self, id: u64, request: Request, now: Time) {
         let (what, deadline) = match request {
             Request::Nodes => {
-                let states = (0..self.nodes.len()).map(|node| self.state_of(NodeId::from(node)));
+                let processes = (0..self.nodes.len()).map(NodeId::from);
+                let count = self.nodes_of_process as usize;
+                let states = processes.flat_map(|node| vec![self.state_of(node); count]);
                 return self.answer(Some(id), Answer::Nodes(states.collect()));
             }
             Request::Diagnose => return self.diagnose(id, now),

@@ -21,7 +21,8 @@ pub struct NodeReading {
     pub pes: Vec<PeReading>,
     /// Traffic that it has sent, by receiving site.
     pub links: Vec<LinkReading>,
-    /// Resident memory of the process, in bytes; 0 if the system does not tell.
+    /// Resident memory of the process, in bytes; 0 if the system does not tell. If the process has
+    /// several nodes, an equal share of it.
     pub memory_bytes: u64,
     /// Nanoseconds that its PEs have spent on their counters.
     pub spent_ns: u64,

@@ -71,7 +71,7 @@ pub struct NodeTelemetry {
     /// The sum over its PEs.
     pub counts: TelemetryCounts,
     /// Resident memory of its process at some time in the last five seconds, in bytes; 0 where the
-    /// system does not tell.
+    /// system does not tell. If the process has several nodes, an equal share of it.
     pub memory_bytes: u64,
     /// Share of the last period in which its PEs were busy, in thousandths.
     pub busy_permille: u16,

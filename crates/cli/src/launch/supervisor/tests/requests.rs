@@ -128,3 +128,12 @@ fn a_single_process_is_asked_at_once_and_its_node_cannot_leave() {
     assert_eq!(*sample, Command::Sample(A, SampleOrder { number: 1, lease }));
     assert!(reason.contains("all nodes of this job are one process"), "{reason}");
 }
+
+#[test]
+fn all_nodes_of_a_single_process_are_members() {
+    let mut supervisor = Supervisor::new(vec!["a/0".to_owned()], false, Time(0));
+    supervisor.set_nodes_of_process(3);
+    supervisor.handle(Event::Requested { id: 1, request: Request::Nodes }, seconds(1));
+    let states = vec![NodeState::Member; 3];
+    assert_eq!(commands(&mut supervisor), [Command::Answer(1, Answer::Nodes(states))]);
+}

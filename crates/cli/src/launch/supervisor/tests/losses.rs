@@ -156,7 +156,7 @@ fn several_parts_that_are_read_from_the_folder_are_named() {
     supervisor.handle(Event::Holds { node: A, holdings: stored_holdings(3, &[]) }, seconds(5));
 
     let all = commands(&mut supervisor);
-    let text = "going back to checkpoint 3; the parts of a/1, b/1 are read from the folder or \
+    let text = "going back to checkpoint 3; the parts of a/0, b/1 are read from the folder or \
                 object store";
     assert!(all.contains(&Command::TellRecovery(text.to_owned())), "{all:?}");
 }

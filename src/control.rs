@@ -7,9 +7,9 @@
 //! line with the address at which a node listens starts with [`MARK`] too, and is defined in
 //! [`gridspan_runtime::net::bootstrap`]. All other lines are output of the program.
 //!
-//! A control line does not wait for a program that holds the lock of standard output. So it may come
-//! between two parts of a line of the program, and a long one is divided: [`OutputDemux`] puts both
-//! together again.
+//! A control line does not wait for a program that holds the lock of standard output. So it may
+//! come between two parts of a line of the program, and a long one is divided: [`OutputDemux`] puts
+//! both together again.
 //!
 //! # Failure
 //!

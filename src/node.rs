@@ -124,8 +124,8 @@ fn listen(
     Ok(lines)
 }
 
-/// Applies the launcher's settings to the job, and decides whether this node recovers from a loss of
-/// others.
+/// Applies the launcher's settings to the job, and decides whether this node recovers from a loss
+/// of others.
 fn prepare(job: Job, joined: &Joined, settings: &mut Settings, is_restartable: bool) -> Job {
     let mut job = settings.apply(job).origin(build(), host());
     let is_open = settings.recovers.is_none();

@@ -114,8 +114,8 @@ impl OutputDemux {
         }
     }
 
-    /// Passes on a line of the program whose rest has not come, as a line. Call it at the end of the
-    /// stream.
+    /// Passes on a line of the program whose rest has not come, as a line. Call it at the end of
+    /// the stream.
     pub fn pass_on(&mut self, on_item: &mut impl FnMut(OutputItem<'_>)) {
         if !self.unfinished.is_empty() {
             self.was_cut = true;
@@ -154,8 +154,8 @@ impl OutputDemux {
         }
     }
 
-    /// Adds a piece that is not the first one. Returns whether the first one has come: the reader of
-    /// a file may begin in the middle of a control line.
+    /// Adds a piece that is not the first one. Returns whether the first one has come: the reader
+    /// of a file may begin in the middle of a control line.
     fn continue_control(&mut self, part: &[u8]) -> bool {
         if self.control.len() + part.len() > CONTROL_BYTES_MAX {
             self.control.clear();

@@ -7,8 +7,8 @@
 //! temporary files: a directory that only the user can enter. Detached jobs go on when the user has
 //! logged out, so their files are beside their folders (see `job_folder`). A job has two files:
 //! `ID.json` is its [`Status`], replaced as a whole on each change; `ID.lock` is locked while the
-//! launcher lives. `ID.sock` is the socket of its launcher, or its own (see `request`). If guests may
-//! join, `ID.invitation-N` is an invitation for one of them (see `invitation`), until a process
+//! launcher lives. `ID.sock` is the socket of its launcher, or its own (see `request`). If guests
+//! may join, `ID.invitation-N` is an invitation for one of them (see `invitation`), until a process
 //! takes it.
 //!
 //! # Failure

@@ -43,12 +43,12 @@
 //! # Budget
 //!
 //! Totals by type and bins of time cover the whole run, and so do answers to main and what is known
-//! of timers, unless one of both exceeds its part of the budget: then all of it is dropped. Bins are
-//! never dropped: when there are too many, neighbours are merged and the width doubles. Spans are
-//! dropped by *windows* of time when they exceed the budget: first every second window, then three
-//! of four, and so on. All PEs have the same windows. If a PE keeps fewer windows than others, these
-//! are among the windows of the others. So within the windows that all PEs keep, causes lead to
-//! spans.
+//! of timers, unless one of both exceeds its part of the budget: then all of it is dropped. Bins
+//! are never dropped: when there are too many, neighbours are merged and the width doubles. Spans
+//! are dropped by *windows* of time when they exceed the budget: first every second window, then
+//! three of four, and so on. All PEs have the same windows. If a PE keeps fewer windows than
+//! others, these are among the windows of the others. So within the windows that all PEs keep,
+//! causes lead to spans.
 
 mod answer;
 mod clocks;

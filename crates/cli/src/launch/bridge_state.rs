@@ -70,7 +70,8 @@ impl State {
     /// Sends a frame, if there is a connection.
     pub(super) fn send(&self, frame: ToBridge, content: Arc<[u8]>) {
         if let Some(frames) = &self.frames {
-            // This fails if the connection has just broken. The next one carries what matters again.
+            // This fails if the connection has just broken. The next one carries what matters
+            // again.
             let _ = frames.send((frame, content));
         }
     }

@@ -151,8 +151,8 @@ impl Tasks {
         });
     }
 
-    /// Cancels each `srun` whose tasks have all been ended before they have enrolled: it may wait in
-    /// the queue for as long as the allocation lasts. Returns their nodes.
+    /// Cancels each `srun` whose tasks have all been ended before they have enrolled: it may wait
+    /// in the queue for as long as the allocation lasts. Returns their nodes.
     pub(super) fn cancel_unneeded(&mut self) -> Vec<Vec<NodeId>> {
         let mut cancelled = Vec::new();
         for StartedStep { step, secret, tasks } in &mut self.steps {
@@ -189,8 +189,8 @@ impl Tasks {
         line.map(Some).map_err(|error| failed(error.into()))
     }
 
-    /// Waits until each `srun` has ended. Its tasks must have ended. Cancels those that have started
-    /// none.
+    /// Waits until each `srun` has ended. Its tasks must have ended. Cancels those that have
+    /// started none.
     pub(super) fn end(&mut self) {
         for StartedStep { step, tasks, .. } in &mut self.steps {
             if tasks.iter().all(|task| task.is_awaited() || task.is_given_up()) {

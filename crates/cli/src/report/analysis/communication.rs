@@ -256,7 +256,7 @@ mod tests {
         let at = |name: &str| found.names.iter().position(|known| known == name).unwrap();
         let [sender, others] = ["Worker 000007", OTHERS].map(at);
         let all: f64 = found.cells[sender].iter().map(|cell| cell.messages).sum();
-        // Besides the sender, main and the row for all others, there is room for so many receivers.
+        // The sender, main and the row for all others take three rows; the rest are receivers.
         let rest = 100.0 - (ROWS_MAX - 3) as f64;
         assert_eq!((all, found.cells[sender][others].messages), (100.0, rest));
     }

@@ -49,7 +49,7 @@ pub(crate) fn tree(tree: &BroadcastTree, most_ns: u64) -> String {
     let mut places: Vec<[f64; 2]> = Vec::with_capacity(tree.nodes.len());
     for (row, node) in tree.nodes.iter().enumerate() {
         let parent = node.parent.and_then(|parent| places.get(parent).copied());
-        // A node that only passes the broadcast on has no time of its own.
+        // A node without a time only passes the broadcast on. It stands below its parent.
         let own = node.after_ns.map(|after| LEFT + after as f64 / most * length);
         let x = own.or(parent.map(|[x, _]| x)).unwrap_or(LEFT);
         let y = row as f64 * ROW + 10.0;

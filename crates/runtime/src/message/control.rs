@@ -351,7 +351,7 @@ pub(crate) enum Control {
     MigrateRefuse { id: ActorId, epoch: u32, reason: String },
     /// The old copy is gone; the new one is live. `plan`: the rebalance that moves it, if one does.
     MigrateCommit { id: ActorId, epoch: u32, plan: Option<RebalanceId> },
-    /// Cancel a message that was to be sent later.
+    /// Cancel a delayed message.
     CancelTimer(Timer),
     /// From main's PE to the coordinator. The answer goes to this slot.
     MainRequest { slot: u64, request: MainRequest },
@@ -543,7 +543,7 @@ impl Control {
         !matches!(self, Self::WorkerMessage { .. })
     }
 
-    /// Whether handling the control can lead to messages, so that the job is not quiescent before.
+    /// Whether handling the control can cause messages: the job is not quiescent until then.
     pub(crate) fn is_counted(&self) -> bool {
         matches!(
             self,

@@ -47,8 +47,8 @@ pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
 /// the second at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Frontier {
-    /// The next messages to the actors that the second replica serves. The end is over once the
-    /// other replica has sent as many.
+    /// The next messages to the actors that the second replica serves. The end is complete once
+    /// the other replica has sent as many.
     pub(crate) sent: Counters,
     /// The next messages to the actor. A replica that has handled as many must have sent as many;
     /// otherwise the actor is not deterministic.

@@ -54,7 +54,7 @@ pub struct Outbound<'a> {
     pub segment_size: Option<usize>,
 }
 
-/// A UDP socket that can be waited for.
+/// A UDP socket on which a thread can wait.
 pub struct UdpPort {
     socket: UdpSocket,
     state: UdpSocketState,

@@ -1,7 +1,7 @@
 //! The restoration of an image on this PE.
 //!
-//! Each part of the image is read by one PE, which keeps the members that continue here and sends
-//! the others on. A member's home learns its place before any PE handles messages.
+//! One PE reads each part of the image, keeps the members that continue on it, and sends the others
+//! on. A member's home learns its place before any PE handles messages.
 
 use super::restoration::Restoration;
 use crate::address::id::{ActorId, COORDINATOR};

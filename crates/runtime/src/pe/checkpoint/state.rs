@@ -55,7 +55,7 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_postponed_told: bool,
     /// Number of tasks from outside their pools that are under way here.
     pub(crate) tasks: u64,
-    /// Number of those besides that main hands in again if it begins again. Like messages in
+    /// Number of further such tasks, which main hands in again if it begins again. Like messages in
     /// mailboxes, they are not in flight.
     pub(crate) repeatable_tasks: u64,
     /// Whether main has requested a checkpoint and has no answer yet.

@@ -215,8 +215,8 @@ impl Pe {
         }
     }
 
-    /// Tells the coordinator of a changed share, unless no actor here can move now. If none can, a
-    /// rebalance would only end the window that the next rebalance needs, and the PE tries again
+    /// Tells the coordinator of a changed share, if an actor here can move now. If none can, a
+    /// rebalance would only end the window that the next rebalance needs, so the PE tries again
     /// later.
     fn tell_share(&mut self, is_late: bool) {
         let slots = self.core.members.iter().zip(&self.stores).flat_map(|(members, store)| {

@@ -8,8 +8,8 @@
 //!
 //! **Joining.** A guest sends a request to the coordinator, which announces the guest to all
 //! founders. When all of them have acknowledged, the coordinator creates workers on the guest for
-//! every open pool, and the guest is active: from then on no founder drops its requests because it
-//! does not know the guest.
+//! every open pool, and the guest is active: from then on all founders know it and accept its
+//! requests.
 //!
 //! **Active.** Guests trade with founders only. They know of no other guest and need not reach one.
 //! Agents exchange messages with agents of guests as with all others. Workers use *worker

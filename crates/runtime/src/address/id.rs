@@ -166,7 +166,6 @@ pub struct Timer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     pub(crate) number: u32,
-    /// The number of producers.
     pub(crate) producers: u64,
 }
 

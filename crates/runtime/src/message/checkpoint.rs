@@ -230,7 +230,6 @@ impl MemberImage {
 pub(crate) struct DelayedImage {
     /// The timer that its sender got.
     pub(crate) timer: Timer,
-    /// Time that remains.
     pub(crate) remaining: Duration,
     pub(crate) to: ActorId,
     pub(crate) kind: KindId,
@@ -276,7 +275,6 @@ pub(crate) struct Manifest {
     pub(crate) number: u64,
     /// The run of the job that made it, a random number.
     pub(crate) run: u64,
-    /// Name of the job.
     pub(crate) job: String,
     /// The actor types of the job, in their order.
     pub(crate) types: Vec<ActorType>,

@@ -263,7 +263,6 @@ pub(crate) struct Tombstone {
 /// A node's observation of one edge of a tree broadcast or multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Arrival {
-    /// The sending node.
     pub(crate) from: NodeId,
     /// Index of the plan's tree.
     pub(crate) stripe: u32,

@@ -31,7 +31,6 @@ use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// Stage of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The handshake or the hello is under way.
@@ -42,7 +41,6 @@ pub(super) enum Stage {
     Closed,
 }
 
-/// An event of a link.
 #[derive(Debug)]
 pub(super) enum LinkEvent {
     /// The handshake is complete, and this side has to send its hello.

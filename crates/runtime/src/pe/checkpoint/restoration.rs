@@ -65,7 +65,6 @@ pub(crate) struct ResizedGroup {
 }
 
 impl ResizedGroup {
-    /// A group that has ended.
     pub(crate) fn ended(kind: KindId) -> Self {
         Self { kind, members: 0, successors: Vec::new(), counts: GroupCounts::default() }
     }

@@ -96,7 +96,6 @@ pub(crate) struct NewMembers {
 }
 
 impl NewMembers {
-    /// The first members of a collection.
     pub(crate) fn first(collection: CollectionId) -> Self {
         Self { collection, epoch: 0, reductions: 0, broadcasts: 0, syncs: 0, channels: None }
     }

@@ -55,7 +55,7 @@ pub(crate) struct Recording {
     pub(super) is_timed: bool,
     /// Whether that message has become ready on this PE.
     pub(super) is_timed_ready: bool,
-    /// By receiver: who set the timers whose messages are ready, in order.
+    /// By receiver: the setters of the timers whose messages are ready, in order.
     timers: BTreeMap<u64, VecDeque<TimerSetter>>,
     /// Number of all entries of `timers`.
     timer_count: usize,
@@ -135,7 +135,7 @@ impl Recording {
     }
 
     /// Takes the cause of a message that is now delivered here or leaves for another PE. `None` if
-    /// the message is sent now, since it has neither arrived nor was held.
+    /// the message is sent now, so that it has not arrived and was not held.
     pub(super) fn known_cause(
         &mut self,
         header: Option<&Header>,
@@ -159,8 +159,8 @@ impl Recording {
         Trace { pe: self.recorder.pe(), span: self.current, sent_ns: now_ns }
     }
 
-    /// The cause of a message of this trace and size that has arrived. `now_ns` is not called if
-    /// the driver has said when it arrived.
+    /// The cause of a message of this trace and size that has arrived. `now_ns` is called only if
+    /// the driver did not state when it arrived.
     pub(super) fn arrived(
         &self,
         trace: Trace,
@@ -172,7 +172,7 @@ impl Recording {
         SpanCause { pe, span, sent_ns, received_ns, bytes }
     }
 
-    /// Notes that a message of a timer to this receiver is ready, and who set the timer.
+    /// Notes that a message of a timer to this receiver is ready, and the setter of the timer.
     pub(super) fn add_timer(&mut self, receiver: u64, set_by: TimerSetter) {
         if self.timer_count >= TIMERS_MAX {
             self.timers.clear();
@@ -182,7 +182,7 @@ impl Recording {
         self.timers.entry(receiver).or_default().push_back(set_by);
     }
 
-    /// Returns who set the timer whose message this receiver handles now.
+    /// Returns the setter of the timer whose message this receiver handles now.
     pub(super) fn take_timer(&mut self, receiver: u64) -> Option<TimerSetter> {
         let set_by = self.timers.get_mut(&receiver)?;
         let first = set_by.pop_front();

@@ -353,8 +353,8 @@ impl<A: Actor> Context<'_, A> {
     /// The member takes part in broadcasts that begin later on this node, and in broadcasts of
     /// other nodes that the coordinator orders after the insertion. It takes part in reductions
     /// from the first incomplete one on: so insert while no reduction is under way, or let the new
-    /// member contribute. A sync point under way does not wait for it, unless it is the
-    /// collection's first one. Messages can be sent to the member at once; but if a member of this
+    /// member contribute. A sync point under way does not wait for the member, unless it is the
+    /// first of the collection. Messages can be sent to the member at once; but if a member of this
     /// index was destroyed before, messages that arrive before the insertion are dropped. Ends the
     /// job if messages [create](crate::Job::on_demand) the members.
     pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {

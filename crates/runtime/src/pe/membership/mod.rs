@@ -25,8 +25,8 @@
 //! invalid data, the coordinator informs all nodes. They repeat the tasks that the guest still
 //! owes, and drop late results from it and all tasks that have come through it
 //! (`tasks/lineage.rs`). A guest that was declared lost in error learns that the job does not need
-//! it. A job that does not tolerate the loss of guests ends, unless the guest was not active yet:
-//! then it has received no tasks.
+//! it. A job that does not tolerate the loss of guests ends if the guest was active; a guest that
+//! was not has received no tasks.
 
 pub(in crate::pe) mod state;
 

@@ -65,7 +65,7 @@ impl SecureStream {
         SecureReader { stream: self, until }
     }
 
-    /// Writes all bytes; those of another call come before or after them.
+    /// Writes all bytes. The bytes of another call come before or after all of them.
     ///
     /// # Errors
     ///

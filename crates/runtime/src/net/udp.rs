@@ -129,8 +129,8 @@ impl UdpPort {
         }
     }
 
-    /// Receives waiting packets without blocking; some may remain. Returns the number of received
-    /// ones.
+    /// Receives waiting packets without blocking; some may remain. Returns the number of packets
+    /// received.
     ///
     /// # Errors
     ///

@@ -318,9 +318,10 @@ impl<A: Actor> Context<'_, A> {
     ///
     /// A sync point is not a barrier; for a barrier, contribute to a reduction. Messages are
     /// handled as usual at all times. Without a strategy no member waits. With one, a sync point is
-    /// settled once all members have reached it and the moves after it are known. A member waits
-    /// until its first sync point is settled, so that a bad placement is corrected early. At later
-    /// ones it waits only while it is more than three sync points ahead of the settled ones.
+    /// settled once all members have reached it and the moves after it are known. Members wait
+    /// until the collection's first sync point is settled, so that a bad placement is corrected
+    /// early. Later a member waits only while it is more than three sync points ahead of the last
+    /// settled one.
     pub fn at_sync(&mut self) {
         if !self.core.breaks_promise(self.slot.kind, "wait at a sync point") {
             self.core.reach_sync(self.slot);

@@ -102,7 +102,7 @@ impl ResizedGroup {
     pub(crate) fn successor(&self, former: Key) -> Option<(FormerOrder, Key)> {
         let number = u32::try_from(Ix1::from_key(former).0).unwrap_or_default();
         let known = self.successors.len().max(1);
-        // An index beyond the former group belongs to the same PE as its remainder.
+        // An index beyond the former group counts as the index modulo the group's size.
         let &(order, to) = self.successors.get(number as usize % known)?;
         Some((order, Ix1(to as i32).key()))
     }

@@ -101,7 +101,7 @@ impl Pe {
         self.core.report_restored(dropped as u64);
     }
 
-    /// Installs members and timers here.
+    /// Installs members, delayed messages and questions here, and notes which members are gone.
     pub(super) fn install(&mut self, part: RestoredPart) {
         let RestoredPart { members, delayed, gone, questions } = part;
         let items = (delayed.len() + gone.len() + questions.len()) as u64;

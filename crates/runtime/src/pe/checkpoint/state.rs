@@ -124,8 +124,8 @@ impl<C> Checkpointing<C> {
         if is_repeatable { &mut self.repeatable_tasks } else { &mut self.tasks }
     }
 
-    /// The time since the job began, from that of the driver, which counts from the start of the
-    /// run.
+    /// Converts a time of the driver, which counts from the start of the run, to the time since the
+    /// job began.
     pub(crate) fn job_time(&self, driver: Time) -> Time {
         Time(self.began.0.saturating_add(driver.0))
     }

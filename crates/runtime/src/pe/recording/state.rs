@@ -13,7 +13,7 @@ use std::time::Duration;
 /// their receiver. Causes of ready messages get as much, and the recorder gets the rest.
 const CAUSES_PART: usize = 8;
 
-/// Identifies a message that waits, by receiver, sender, channel, number, and whether it is a
+/// Identifies a message that waits, by receiver, sender, priority, number, and whether it is a
 /// broadcast.
 type HeldKey = (ActorId, ActorId, i32, u64, bool);
 
@@ -45,8 +45,8 @@ pub(crate) struct Recording {
     /// The cause of all messages that are being delivered or sent: a multicast, a broadcast or an
     /// answer.
     pub(super) origin: Option<SpanCause>,
-    /// What main waits for: by the slot of the answer, the time of the request and its kind. As
-    /// many as there are unanswered requests of main.
+    /// What main waits for: by the slot of the answer, the time of the request and its kind. Has
+    /// one entry for each unanswered request of main.
     pub(super) asked: BTreeMap<u64, (u64, MainWait)>,
     held: BTreeMap<HeldKey, SpanCause>,
     /// Maximum number of entries in `held`.
@@ -134,8 +134,9 @@ impl Recording {
         self.records.settings().site(site)
     }
 
-    /// Takes the cause of a message that is now delivered here or leaves for another PE. `None` if
-    /// the message is sent now, so that it has not arrived and was not held.
+    /// Takes the cause of a message that is now delivered here or leaves for another PE: its own,
+    /// or that of the multicast, broadcast or answer under way. `None` for a message that is sent
+    /// now without one of these.
     pub(super) fn known_cause(
         &mut self,
         header: Option<&Header>,

@@ -407,8 +407,8 @@ pub(crate) enum Control {
     Probed(ProbeReport),
     /// To the coordinator: measurements of the connections of the sender's node.
     Links { samples: Vec<(NodeId, LinkSample)> },
-    /// To the coordinator: the sender's share of its processor has changed. `is_late`: that was some
-    /// time ago, when no actor could move, and measurements since show the effect.
+    /// To the coordinator: the sender's share of its processor has changed. `is_late`: it changed
+    /// some time ago, when no actor could move, and later measurements show the effect.
     ShareChanged { is_late: bool },
     /// Report the number of messages that you have handled.
     ProgressProbe { number: u64 },
@@ -418,8 +418,8 @@ pub(crate) enum Control {
     /// From main's PE to the coordinator, before its loads: the clock of the job's own time, and
     /// the nanoseconds spent on measuring.
     OwnTime { at: Time, measuring_ns: u64 },
-    /// Send contributions up this tree of nodes, which is the tree of a plan, unless a later one is
-    /// known.
+    /// Send contributions up this tree of nodes, the tree of a plan, unless you know that of a later
+    /// plan.
     UpTree { plan: PlanId, tree: Tree },
     /// To the coordinator: the sender's node knows this plan for tree broadcasts.
     PlanKnown { plan: PlanId },

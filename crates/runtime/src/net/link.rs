@@ -92,8 +92,8 @@ impl Link {
         }
     }
 
-    /// Handles the events of quinn. Readable streams are noted in [`Incoming`], free windows in
-    /// [`Outgoing`]; the rest is passed to `on_event`.
+    /// Handles the events of quinn. Notes readable streams in [`Incoming`] and free windows in
+    /// [`Outgoing`], and passes all other events to `on_event`.
     pub(super) fn poll(&mut self, on_event: &mut dyn FnMut(LinkEvent)) {
         while let Some(event) = self.connection.poll() {
             match event {

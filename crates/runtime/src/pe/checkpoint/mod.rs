@@ -59,8 +59,8 @@ impl Pe {
     }
 
     /// Stops handling messages for a checkpoint, and reports the counts of this PE. If the order to
-    /// continue after the previous checkpoint has not come yet, this PE continues first. If actors
-    /// here have replicas, they end before it stops.
+    /// continue after the previous checkpoint has not come yet, this PE continues first. Replicas
+    /// of actors here end before this PE stops.
     fn stop(&mut self, checkpoint: u64, round: u64) {
         let before = self.core.checkpointing.stop;
         if before < checkpoint {

@@ -418,8 +418,8 @@ pub(crate) enum Control {
     /// From main's PE to the coordinator, before its loads: the clock of the job's own time, and
     /// the nanoseconds spent on measuring.
     OwnTime { at: Time, measuring_ns: u64 },
-    /// Send contributions up this tree of nodes, the tree of a plan, unless you know that of a later
-    /// plan.
+    /// Send contributions up this tree of nodes, the tree of a plan, unless you know that of a
+    /// later plan.
     UpTree { plan: PlanId, tree: Tree },
     /// To the coordinator: the sender's node knows this plan for tree broadcasts.
     PlanKnown { plan: PlanId },

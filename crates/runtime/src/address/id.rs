@@ -55,8 +55,8 @@ impl ActorId {
     }
 }
 
-/// Identifies a section, unique within the job. `collection` is the first collection with members
-/// in it.
+/// Identifies a section, unique within the job. `collection` is the first collection that has
+/// members in the section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct SectionId {
     pub(crate) collection: CollectionId,
@@ -92,7 +92,7 @@ pub(crate) enum Sender {
     Actor(Slot),
 }
 
-/// Identifies a message that is sent later, to [cancel](crate::Context::cancel) it.
+/// Identifies a delayed message, to [cancel](crate::Context::cancel) it.
 ///
 /// ```
 /// # use gridspan::{embed::Runner, prelude::*};
@@ -166,7 +166,6 @@ pub struct Timer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     pub(crate) number: u32,
-    /// The number of producers.
     pub(crate) producers: u64,
 }
 

@@ -6,8 +6,8 @@ use std::hash::Hash;
 
 /// An index in its fixed-size form, used on the wire and in lookups.
 ///
-/// Packed, because every message and every actor carries several, and the alignment of 128-bit
-/// numbers would round all of those structures up to multiples of 16 bytes.
+/// The type is packed, because every message and every actor holds several keys, and the alignment
+/// of 128-bit numbers would round all of those structures up to multiples of 16 bytes.
 ///
 /// ```
 /// use gridspan::{ActorIndex, Ix2, Key};
@@ -89,7 +89,7 @@ pub trait ActorIndex: Copy + Eq + fmt::Debug + Send + 'static {
     note = "write `Ix1::range(n)`, the box of another `Ix`, or a `Vec` such as `vec![Ix1(3), Ix1(5)]`"
 )]
 pub trait IndexSet {
-    /// The kind of index.
+    /// The type of the indices.
     type Index: ActorIndex;
     /// The extent, if the set is a full box of coordinates that start at zero.
     fn shape(&self) -> Option<Shape>;

@@ -34,8 +34,8 @@ pub(crate) enum BroadcastOrder {
     Total(u64),
     /// In the total order, with a number that the coordinator sends separately.
     TotalApart,
-    /// Unordered, except among broadcasts of the same PE and channel, where it has this number. The
-    /// source is then the PE's name for these broadcasts.
+    /// Ordered only among broadcasts of the same PE and channel, with this number. The source then
+    /// identifies these broadcasts of the PE.
     Fifo(u64),
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct SequencerRight {
     /// Number of times the right was granted, including this one.
     pub(crate) term: u64,
     pub(crate) next: u64,
-    /// Number of numbered broadcasts by sender, for the senders that the holder must know.
+    /// Number of broadcasts that have a number, for each sender that the holder must know.
     pub(crate) come: BTreeMap<ActorId, u64>,
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 use std::time::Duration;
 
-/// Between the coordinator and PEs: the making of a checkpoint, and its restoration.
+/// Messages between the coordinator and PEs that make and restore checkpoints.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum CheckpointMessage {
     /// To all PEs: handle no message, pass on everything that waits for others, and report.
@@ -28,8 +28,7 @@ pub(crate) enum CheckpointMessage {
     Encode { checkpoint: u64, leaving: Vec<NodeId>, is_pause: bool },
     /// The sender has encoded its part.
     Encoded { checkpoint: u64, part: PartSummary },
-    /// To all PEs: continue with the handling of messages after this checkpoint was made, given up
-    /// or restored.
+    /// To all PEs: handle messages again. This checkpoint was made, given up or restored.
     Resume { checkpoint: u64 },
     /// To a PE of another node: keep a copy of a segment of a part.
     Copy { segment: Segment, bytes: Bytes },
@@ -46,8 +45,8 @@ pub(crate) enum CheckpointMessage {
     Publish { id: u32, value: Bytes },
     /// To the home of these members: they live on the sender.
     Places(Vec<ActorId>),
-    /// To the coordinator: number of members that can be reached from now on or are known to be
-    /// gone, and of delayed messages and published values that are restored here.
+    /// To the coordinator: the number of members that can now be reached or are known to be gone,
+    /// and of delayed messages and published values that are restored here.
     Restored { items: u64 },
     /// To the coordinator: an actor whose replica has ended for a checkpoint has one again, or
     /// cannot have one.
@@ -79,7 +78,7 @@ pub(crate) struct DrainCounts {
     pub(crate) stranded: u64,
     /// Number of insertions that wait for the end of an earlier member, or for a partner.
     pub(crate) insertions: u64,
-    /// Number of questions without an answer that an image cannot contain.
+    /// Number of unanswered questions that an image cannot contain.
     pub(crate) questions: u64,
     /// Number of replicas that have ended for the checkpoint and begin again after it.
     pub(crate) replicas: u64,
@@ -147,9 +146,9 @@ impl CheckpointSegment {
 pub enum RestoreTarget {
     /// On this PE.
     On(PeId),
-    /// On these PEs, in proportion to their numbers.
+    /// On these PEs, in proportion to the number beside each.
     Over(Vec<(PeId, u64)>),
-    /// On the first PE, which gives shares to the others, in proportion to their numbers.
+    /// On the first PE, which gives shares to the others, in proportion to the number beside each.
     Shared(Vec<(PeId, u64)>),
     /// At their homes.
     Homes,
@@ -161,7 +160,7 @@ pub(crate) struct PartSummary {
     pub(crate) members: u64,
     /// Number of members that may continue on other PEs.
     pub(crate) movable: u64,
-    /// Time that these have taken since they were last measured for balancing, in microseconds; 0
+    /// Compute time of these members since the last measurement for balancing, in microseconds; 0
     /// if the job does not measure it.
     pub(crate) load_us: u64,
     /// Number of delayed messages, of questions, and of members that are gone.
@@ -189,7 +188,7 @@ pub(crate) struct PartImage {
     pub(crate) gone: Vec<ActorId>,
     /// Published values; in the part of main's PE only.
     pub(crate) published: Vec<(u32, Bytes)>,
-    /// Questions of actors without an answer.
+    /// Unanswered questions of actors.
     pub(crate) questions: Vec<QuestionImage>,
 }
 
@@ -226,12 +225,11 @@ impl MemberImage {
     }
 }
 
-/// A message that is to be sent later.
+/// A delayed message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DelayedImage {
     /// The timer that its sender got.
     pub(crate) timer: Timer,
-    /// Time that remains.
     pub(crate) remaining: Duration,
     pub(crate) to: ActorId,
     pub(crate) kind: KindId,
@@ -277,7 +275,6 @@ pub(crate) struct Manifest {
     pub(crate) number: u64,
     /// The run of the job that made it, a random number.
     pub(crate) run: u64,
-    /// Name of the job.
     pub(crate) job: String,
     /// The actor types of the job, in their order.
     pub(crate) types: Vec<ActorType>,

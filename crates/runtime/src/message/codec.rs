@@ -84,7 +84,6 @@ fn extend_by<const N: usize>(bytes: &mut Vec<u8>, data: &[u8]) {
     }
 }
 
-/// Encodes `value`.
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
     append(value, &mut bytes);

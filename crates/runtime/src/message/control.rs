@@ -263,7 +263,6 @@ pub(crate) struct Tombstone {
 /// A node's observation of one edge of a tree broadcast or multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Arrival {
-    /// The sending node.
     pub(crate) from: NodeId,
     /// Index of the plan's tree.
     pub(crate) stripe: u32,
@@ -351,7 +350,7 @@ pub(crate) enum Control {
     MigrateRefuse { id: ActorId, epoch: u32, reason: String },
     /// The old copy is gone; the new one is live. `plan`: the rebalance that moves it, if one does.
     MigrateCommit { id: ActorId, epoch: u32, plan: Option<RebalanceId> },
-    /// Cancel a message that was to be sent later.
+    /// Cancel a delayed message.
     CancelTimer(Timer),
     /// From main's PE to the coordinator. The answer goes to this slot.
     MainRequest { slot: u64, request: MainRequest },
@@ -408,8 +407,8 @@ pub(crate) enum Control {
     Probed(ProbeReport),
     /// To the coordinator: measurements of the connections of the sender's node.
     Links { samples: Vec<(NodeId, LinkSample)> },
-    /// To the coordinator: the sender's share of its processor has changed. `is_late`: that was some
-    /// time ago, when no actor could move, and measurements since show the effect.
+    /// To the coordinator: the sender's share of its processor has changed. `is_late`: it changed
+    /// some time ago, when no actor could move, and later measurements show the effect.
     ShareChanged { is_late: bool },
     /// Report the number of messages that you have handled.
     ProgressProbe { number: u64 },
@@ -419,8 +418,8 @@ pub(crate) enum Control {
     /// From main's PE to the coordinator, before its loads: the clock of the job's own time, and
     /// the nanoseconds spent on measuring.
     OwnTime { at: Time, measuring_ns: u64 },
-    /// Send contributions up this tree of nodes, which is the tree of a plan, unless a later one is
-    /// known.
+    /// Send contributions up this tree of nodes, the tree of a plan, unless you know that of a
+    /// later plan.
     UpTree { plan: PlanId, tree: Tree },
     /// To the coordinator: the sender's node knows this plan for tree broadcasts.
     PlanKnown { plan: PlanId },
@@ -543,7 +542,7 @@ impl Control {
         !matches!(self, Self::WorkerMessage { .. })
     }
 
-    /// Whether handling the control can lead to messages, so that the job is not quiescent before.
+    /// Whether handling the control can cause messages: the job is not quiescent until then.
     pub(crate) fn is_counted(&self) -> bool {
         matches!(
             self,

@@ -121,8 +121,8 @@ impl HeaderDelta {
         Ok((self.0, rest))
     }
 
-    /// Reads the next [`header`](Self::header). Returns whether it differs from the previous one
-    /// only by its number, which is the next, and the rest.
+    /// Reads the next [`header`](Self::header). Returns whether it continues the previous one, with
+    /// the next number and all else equal; and the rest of the bytes.
     #[inline]
     pub(crate) fn take_next<'a>(
         &mut self,

@@ -21,7 +21,7 @@ pub(crate) const CHECKPOINT_MAX: u64 = (1 << 32) - 2;
 /// times do not show which PEs have more work.
 const MEASURED_US_MIN: u64 = 100_000;
 
-/// A complete checkpoint, with those of its parts that a process has.
+/// A complete checkpoint, with the parts of it that a process has.
 ///
 /// ```
 /// use gridspan_runtime::{CheckpointStore, Image};
@@ -243,7 +243,7 @@ pub struct Holding {
     /// The PEs whose parts, or segments of them, it has. If the checkpoint is complete, so are the
     /// parts.
     pub parts: Vec<PeId>,
-    /// Whether all parts are in a folder or object store, too, from which every node of the job can
+    /// Whether all parts are also in a folder or object store from which every node of the job can
     /// read them.
     #[serde(default)]
     pub is_stored: bool,

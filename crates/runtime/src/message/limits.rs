@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct Limits {
     /// Number of bytes of ready messages above which a PE takes no more messages from its inbox
     /// before it has handled some; the node stops reading from the network, and QUIC stalls the
-    /// senders. While a checkpoint is made, it takes what is under way. Default 256 MiB.
+    /// senders. While a checkpoint is made, the PE takes all messages in flight. Default 256 MiB.
     pub soft_bytes: usize,
     /// Number of bytes of messages, ready or held for earlier ones, and of initial values whose
     /// collection is not complete, above which the job ends with an error that names the fullest

@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 
-/// A list of any type that serialises, for [`Op::Concat`](crate::Op::Concat): the result lists the
-/// elements of all contributions by index of their contributors. Numbers need no `List`, since a
-/// `Vec` of numbers is contributed as it is.
+/// A list of any type that serialises, for [`Op::Concat`](crate::Op::Concat): the result has the
+/// elements of all contributions, in the order of the contributors' indices. Numbers need no
+/// `List`: members can contribute a `Vec` of numbers.
 ///
 /// ```
 /// use gridspan_runtime::{List, Reducible};

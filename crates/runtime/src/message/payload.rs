@@ -19,7 +19,6 @@ pub(crate) enum Payload {
 }
 
 impl Payload {
-    /// Packs `value`.
     pub(crate) fn new<T: Serialize + Send + 'static>(value: T) -> Self {
         Self::Value(Box::new(value))
     }

@@ -10,7 +10,7 @@ use gridspan_topology::{Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// While no PE is empty, a PE may keep a load that exceeds an equal share by one part in this many:
+/// While no PE is empty, a PE may keep a load that exceeds an equal share by a tenth, since
 /// measured loads vary.
 const TOLERANCE: u64 = 10;
 

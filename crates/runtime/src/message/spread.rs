@@ -185,7 +185,6 @@ impl IncomingControl {
         here.map(|pe| Ok((pe, self.control()?))).collect()
     }
 
-    /// Returns the control for one PE.
     fn control(&self) -> Result<Control, DecodeError> {
         Ok(match self.head {
             Head::Multicast(ref head) => {

@@ -29,8 +29,8 @@ pub struct CoordinatorPlace {
 const VERSIONS: u64 = 1 << 32;
 
 impl CoordinatorPlace {
-    /// Returns a version below those of all plans that the coordinator makes at this place, and not
-    /// below those of earlier places.
+    /// Returns a version that is lower than those of all plans that the coordinator makes at this
+    /// place, and at least as high as those of earlier places.
     pub(crate) fn versions_after(self) -> u64 {
         self.term.saturating_mul(VERSIONS)
     }

@@ -161,7 +161,7 @@ impl Connections {
                 Ok(())
             }
             Err(error) => {
-                // No answer is due to a late packet of a handshake that has ended, or to noise.
+                // A late packet of a handshake that has ended, and noise, need no answer.
                 let Some(transmit) = error.response else {
                     tracing::debug!(cause = %error.cause, "packet dropped");
                     return Ok(());

@@ -31,7 +31,6 @@ use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// Stage of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The handshake or the hello is under way.
@@ -42,7 +41,6 @@ pub(super) enum Stage {
     Closed,
 }
 
-/// An event of a link.
 #[derive(Debug)]
 pub(super) enum LinkEvent {
     /// The handshake is complete, and this side has to send its hello.
@@ -94,8 +92,8 @@ impl Link {
         }
     }
 
-    /// Handles the events of quinn. Readable streams are noted in [`Incoming`], free windows in
-    /// [`Outgoing`]; the rest is passed to `on_event`.
+    /// Handles the events of quinn. Notes readable streams in [`Incoming`] and free windows in
+    /// [`Outgoing`], and passes all other events to `on_event`.
     pub(super) fn poll(&mut self, on_event: &mut dyn FnMut(LinkEvent)) {
         while let Some(event) = self.connection.poll() {
             match event {

@@ -33,7 +33,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest pause: by default the detector declares a node lost after 3 s, and several attempts must
 /// fit.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// Additional time that the higher node waits: that of a handshake within a continent.
+/// Additional time that the higher node waits: about one handshake within a continent.
 const HIGHER_WAITS: Duration = Duration::from_millis(100);
 /// Beats, by default 1.2 s, after which a dial is replaced by another. A lost first packet is sent
 /// again after 0.3 s and 0.9 s. A fresh dial does not double its pauses further, so it succeeds

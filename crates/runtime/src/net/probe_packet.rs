@@ -22,7 +22,6 @@ pub(super) const PING_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 /// Size in bytes of the packets of a train.
 pub(super) const TRAIN_BYTES: usize = ProbeKind::TRAIN_BYTES as usize;
 
-/// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Ping,
@@ -42,7 +41,6 @@ pub(super) struct ProbePacket {
     pub(super) kind: Kind,
     pub(super) from: NodeId,
     pub(super) to: NodeId,
-    /// The order to which it belongs.
     pub(super) order: u64,
     /// Position in a train, from zero, or round of a ping, from one.
     pub(super) index: u16,

@@ -31,8 +31,8 @@ impl Sampler {
     }
 
     /// Returns a sample of each connection since the last call. A quiet connection is sampled in
-    /// one of [`QUIET_LOOKS`] calls only. `stats` gives the least round trip of each connection,
-    /// too.
+    /// one of [`QUIET_LOOKS`] calls only. `stats` also gives the shortest round trip of each
+    /// connection.
     pub(super) fn look(
         &mut self,
         now: Instant,

@@ -65,7 +65,7 @@ impl SecureStream {
         SecureReader { stream: self, until }
     }
 
-    /// Writes all bytes; those of another call come before or after them.
+    /// Writes all bytes. The bytes of another call come before or after all of them.
     ///
     /// # Errors
     ///
@@ -92,7 +92,8 @@ impl SecureStream {
         let _ = self.tcp.shutdown(Shutdown::Both);
     }
 
-    /// Returns the own address on the connection, at which the other side has reached this process.
+    /// Returns the local address of the connection, at which the other side has reached this
+    /// process.
     ///
     /// # Errors
     ///
@@ -101,7 +102,7 @@ impl SecureStream {
         self.tcp.local_addr()
     }
 
-    /// Never waits for room to write alone: if both sides did, neither would read.
+    /// Never waits only for room to write: if both sides did, neither would read.
     fn read(&self, to: &mut [u8], until: Option<Instant>) -> io::Result<usize> {
         loop {
             let (is_fed, must_write) = {

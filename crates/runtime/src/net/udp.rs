@@ -54,7 +54,7 @@ pub struct Outbound<'a> {
     pub segment_size: Option<usize>,
 }
 
-/// A UDP socket that can be waited for.
+/// A UDP socket on which a thread can wait.
 pub struct UdpPort {
     socket: UdpSocket,
     state: UdpSocketState,
@@ -129,8 +129,8 @@ impl UdpPort {
         }
     }
 
-    /// Receives waiting packets without blocking; some may remain. Returns the number of received
-    /// ones.
+    /// Receives waiting packets without blocking; some may remain. Returns the number of packets
+    /// received.
     ///
     /// # Errors
     ///

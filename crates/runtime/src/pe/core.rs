@@ -238,12 +238,10 @@ pub(crate) struct Common {
     /// Values that the actors of one node share.
     pub(crate) node_local: Arc<NodeLocal>,
     pub(crate) resources: Resources,
-    /// The recording of the job, if it is recorded.
     pub(crate) records: Option<Records>,
 }
 
 impl Common {
-    /// The default plan for broadcasts from a node.
     pub(crate) fn default_plan_from(&self, node: NodeId) -> BroadcastPlan {
         default_plan(&self.broadcasts.tree(&self.layout, node))
     }
@@ -510,7 +508,6 @@ impl Core {
         local.info.home(key, &self.common.layout, &self.common.maps)
     }
 
-    /// The identity of the actor in a slot.
     #[inline]
     pub(crate) fn id_in(&self, slot: Slot) -> ActorId {
         self.member_in(slot).map_or_else(|| ActorId::system(self.me), |member| member.id)

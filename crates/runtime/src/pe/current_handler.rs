@@ -31,7 +31,7 @@ impl Default for CurrentHandler {
 }
 
 impl CurrentHandler {
-    /// Stores that a handler of this actor begins.
+    /// Notes that a handler of this actor begins.
     #[inline]
     pub(crate) fn begin(&self, kind: KindId, id: ActorId) {
         let (collection, key) = (id.collection, id.key.0);
@@ -42,7 +42,7 @@ impl CurrentHandler {
         self.kind.store(u32::from(kind.0), Ordering::Relaxed);
     }
 
-    /// Stores that the last handler has ended.
+    /// Notes that the last handler has ended.
     #[inline]
     pub(crate) fn end(&self) {
         self.kind.store(NONE, Ordering::Relaxed);

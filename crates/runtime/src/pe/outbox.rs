@@ -16,8 +16,8 @@ use std::ops::Range;
 /// the next batch. A larger batch would be copied repeatedly as it grows, and would have left the
 /// cache before another core takes it.
 const BATCH_BYTES: usize = 512 << 10;
-/// Number of bytes at which a turn ends after the current handler: the driver then sends them and
-/// checks whether to hold the PE back. Far above the output of a turn with small
+/// Number of bytes at which a turn ends after the current handler: the driver then sends the
+/// packets and checks whether to hold the PE back. Far above the output of a turn with small
 /// messages, little compared with the memory budget.
 const TURN_BYTES: usize = 16 << 20;
 

@@ -1,6 +1,6 @@
 //! Controls of any size between nodes: encoded, in pieces that each fit into a frame.
 //!
-//! The controls of a rebalance grow with the number of actors without a bound; frames have one.
+//! The controls of a rebalance grow with the number of actors, and the size of frames is bounded.
 
 use crate::message::Assembly;
 use crate::message::codec::{self, DecodeError};

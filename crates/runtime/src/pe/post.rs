@@ -34,7 +34,6 @@ impl Core {
         self.common.layout.node_count() > 1
     }
 
-    /// The PEs of this node.
     pub(super) fn pes_here(
         &self,
     ) -> impl DoubleEndedIterator<Item = PeId> + ExactSizeIterator + use<> {

@@ -21,13 +21,11 @@ const STEPS: u64 = (1 << 30) - 1;
 /// The hops of an actor whose distance to another site is not known.
 pub(crate) const FAR: u8 = u8::MAX;
 
-/// The priority of a step.
 #[inline]
 pub(crate) fn priority_of_step(step: u64) -> i32 {
     FIRST_STEP + (step % STEPS) as i32
 }
 
-/// Whether a priority is that of a step.
 #[inline]
 pub(crate) fn is_step(priority: i32) -> bool {
     priority >= FIRST_STEP

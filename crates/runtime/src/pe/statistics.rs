@@ -18,7 +18,7 @@ pub struct PeStatistics {
     pub repeated: u64,
     /// Messages that were dropped because their receiver did not exist.
     pub dead_letters: u64,
-    /// Answers that arrived after their timeout.
+    /// Answers that arrived after their time-out.
     pub late_answers: u64,
 }
 

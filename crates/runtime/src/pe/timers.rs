@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerId(pub(crate) Time, pub(crate) u64);
 
-/// A message that an actor sends later.
+/// A delayed message of an actor.
 pub(crate) trait Delayed<C>: Send {
     fn send(self: Box<Self>, core: &mut C);
     fn receiver(&self) -> ActorId;
@@ -80,7 +80,6 @@ impl<C> Timers<C> {
         self.restored.get(&(timer.pe, TimerId(timer.at, timer.number))).copied()
     }
 
-    /// The messages that are to be sent later.
     pub(crate) fn delayed(&self) -> impl Iterator<Item = (TimerId, &dyn Delayed<C>)> {
         self.due.iter().filter_map(|(&id, due)| match due {
             Due::Action(_) => None,
@@ -96,7 +95,7 @@ impl<C> Timers<C> {
     }
 
     pub(crate) fn next(&self) -> Option<Time> {
-        // A timer at the end of time only waits to be cancelled.
+        // A timer at the maximum time never fires; it can only be cancelled.
         self.due.first_key_value().map(|(id, _)| id.0).filter(|&at| at < Time::MAX)
     }
 

@@ -65,7 +65,7 @@ pub struct CheckpointReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BroadcastReport {
-    /// When the coordinator heard that it began.
+    /// When the coordinator learned that the broadcast began.
     pub at: Time,
     /// The node from which it came.
     pub root: NodeId,
@@ -75,8 +75,8 @@ pub struct BroadcastReport {
     pub reached: u64,
     /// Version of the plan of its trees; 0 if they follow the layout alone.
     pub plan: u64,
-    /// Time from its begin until the last node had all of it. The way of the node's report back to
-    /// the root is subtracted, as far as the latency of the link is known.
+    /// Time from its start until the last node had all of it. The latency of that node's report to
+    /// the root is subtracted, if it is known.
     pub took: Duration,
     /// The edges of its trees, each after the one that reaches its sender. Empty if the coordinator
     /// has moved since the plan was made.
@@ -101,7 +101,7 @@ pub struct BroadcastEdge {
     pub to: NodeId,
     /// Number of the tree: a plan may divide a broadcast among several.
     pub tree: u32,
-    /// Time from the begin until the receiving node had all of the broadcast, by all trees. `None`
+    /// Time from the start until the receiving node had all of the broadcast, by all trees. `None`
     /// for a node that only passes it on.
     pub after: Option<Duration>,
 }
@@ -116,7 +116,6 @@ pub(crate) struct Watch {
     pub(crate) on_progress: Vec<OnProgress>,
     /// Whether a job that can make no progress fails.
     pub(crate) fails: bool,
-    /// Time limit of the job.
     pub(crate) time_limit: Option<Duration>,
     /// Silence after which a node is lost, if a network connects it with this one.
     pub(crate) lost_after: Option<Duration>,

@@ -5,7 +5,7 @@ use super::text::text;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
-/// Approximate number of bytes in which each side of a difference is described.
+/// Approximate maximum length in bytes of the text for each side of a difference.
 const SIDE_BYTES_MAX: usize = 400;
 
 /// The first place where two structures differ.

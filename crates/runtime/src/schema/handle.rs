@@ -1,4 +1,4 @@
-//! Handles: values that refer to values of another type, which are sent because of them.
+//! Handles: values that refer to values of another type, as a `Reply` refers to its answer.
 //!
 //! The bytes of a handle contain nothing of that type, but its structure must: a node that answers
 //! with an `i64` where another node expects a `u64` is as wrong as one that sends it in a message.

@@ -136,7 +136,7 @@ impl Shape {
         }
     }
 
-    /// Creates a tuple of these runs, of which neighbours with equal shapes are joined.
+    /// Creates a tuple of these runs. Joins neighbouring runs of equal shape.
     pub(super) fn tuple(runs: impl IntoIterator<Item = (ShapeId, u32)>) -> Self {
         let mut joined: Vec<(ShapeId, u32)> = Vec::new();
         for (part, count) in runs {

@@ -43,7 +43,7 @@ pub struct DetectorSettings {
     pub sigma_min: Duration,
     /// Silence after which a node is suspected, regardless of phi.
     pub suspect_after: Duration,
-    /// Silence after which a node is lost, besides [`LOST_ROUND_TRIPS`].
+    /// Silence after which a node is lost, in addition to [`LOST_ROUND_TRIPS`].
     pub lost_after: Duration,
 }
 

@@ -249,8 +249,8 @@ impl From<Vec<Wait>> for Waits {
 }
 
 impl Waits {
-    /// Adds a wait to that of the same kind and subject. Drops it if it has another subject and its
-    /// kind has many subjects already.
+    /// Adds a wait to the one of the same kind and subject. Drops the wait if its subject is new
+    /// and its kind already has many subjects.
     pub fn add(&mut self, wait: Wait) {
         let wait = wait.bounded();
         let key = |wait: &Wait| (wait.kind, wait.subject.clone());

@@ -4,9 +4,9 @@
 use super::sample::{OTHER_TYPES, SEVERAL_SITES};
 use gridspan_topology::{Layout, SiteId};
 
-/// Largest number of nodes that are all listed: 80 bytes each.
+/// Up to this number of nodes, samples list all of them: 80 bytes each.
 const NODES_MAX: u32 = 128;
-/// Largest number of PEs that are all listed: 60 bytes each.
+/// Up to this number of PEs, samples list all of them: 60 bytes each.
 const PES_MAX: u32 = 256;
 /// Largest number of PEs that are listed for the node in focus.
 const FOCUS_PES_MAX: usize = 128;

@@ -8,7 +8,7 @@ pub trait NodeReadings: Send + Sync {
     /// Asks the PEs for their counters, without waiting for them.
     fn order(&self);
     /// Returns the counters. Those of a PE that has not answered since the last order are old; the
-    /// memory is that of the last seconds.
+    /// memory was measured within the last few seconds.
     fn read(&self) -> NodeReading;
     /// Nanoseconds since a fixed moment.
     fn clock_ns(&self) -> u64;

@@ -1,7 +1,7 @@
 //! The tree of nodes over which samples are merged.
 //!
 //! The leaders of sites, which are their first nodes, form a tree of [`FANOUT`] children each, with
-//! the site of main on top. Inside a site the other nodes form one below the leader. So a sample
+//! the site of main on top. Inside a site the other nodes form a tree below the leader. So a sample
 //! crosses each pair of sites at most once, and no node gets more than eight.
 
 use gridspan_topology::{Layout, NodeId, SiteId};

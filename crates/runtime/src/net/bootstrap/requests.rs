@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, channel};
 
-/// The line that makes a guest leave, or a founder end that has stopped.
+/// The line that makes a guest leave, and ends a founder that has stopped.
 pub const LEAVE: &str = "leave\n";
 
 /// The byte that cancels the beginning of a line, up to and including itself. A launcher that was
@@ -166,7 +166,7 @@ pub fn watch_launcher(
             let request = match &mut line {
                 line if *line == LEAVE.as_bytes() => Some(LauncherRequest::Leave),
                 // Checked before `RECOVER`: the text is not the launcher's, and may end with that
-                // word. Nodes with such input end with their launcher, so that no other one
+                // word. Nodes with such input end with their launcher, so that no other launcher
                 // follows.
                 line if line.starts_with(INPUT.as_bytes()) => {
                     input_text(line).map(LauncherRequest::Input)
@@ -194,7 +194,7 @@ pub fn watch_launcher(
                 on_request(request);
             }
             if is_for_join {
-                // Lines that the launcher sends without a reason have no reader.
+                // Without a reader, the line is dropped.
                 let _ = send.send(line);
             }
         }

@@ -318,9 +318,10 @@ impl<A: Actor> Context<'_, A> {
     ///
     /// A sync point is not a barrier; for a barrier, contribute to a reduction. Messages are
     /// handled as usual at all times. Without a strategy no member waits. With one, a sync point is
-    /// settled once all members have reached it and the moves after it are known. A member waits
-    /// until its first sync point is settled, so that a bad placement is corrected early. At later
-    /// ones it waits only while it is more than three sync points ahead of the settled ones.
+    /// settled once all members have reached it and the moves after it are known. Members wait
+    /// until the collection's first sync point is settled, so that a bad placement is corrected
+    /// early. Later a member waits only while it is more than three sync points ahead of the last
+    /// settled one.
     pub fn at_sync(&mut self) {
         if !self.core.breaks_promise(self.slot.kind, "wait at a sync point") {
             self.core.reach_sync(self.slot);
@@ -353,8 +354,8 @@ impl<A: Actor> Context<'_, A> {
     /// The member takes part in broadcasts that begin later on this node, and in broadcasts of
     /// other nodes that the coordinator orders after the insertion. It takes part in reductions
     /// from the first incomplete one on: so insert while no reduction is under way, or let the new
-    /// member contribute. A sync point under way does not wait for it, unless it is the
-    /// collection's first one. Messages can be sent to the member at once; but if a member of this
+    /// member contribute. A sync point under way does not wait for the member, unless it is the
+    /// first of the collection. Messages can be sent to the member at once; but if a member of this
     /// index was destroyed before, messages that arrive before the insertion are dropped. Ends the
     /// job if messages [create](crate::Job::on_demand) the members.
     pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {

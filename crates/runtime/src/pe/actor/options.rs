@@ -143,7 +143,7 @@ pub struct SendOptions {
 }
 
 impl SendOptions {
-    /// Behind all other messages, also those of steps.
+    /// After all other messages, including those of steps.
     pub(crate) const BEHIND_ALL: Self = Self { priority: i32::MAX };
 }
 

@@ -1,4 +1,4 @@
-//! Messages that are sent later.
+//! Delayed messages.
 
 use crate::Actor;
 use crate::address::id::{ActorId, KindId, Sender, Timer};
@@ -14,7 +14,7 @@ pub(super) struct DelayedMessage<A: Actor> {
     pub(super) to: ActorId,
     pub(super) kind: KindId,
     pub(super) message: A::Message,
-    /// Who has set the timer, if the job is recorded.
+    /// The span that set the timer, and its delay, if the job is recorded.
     pub(super) set_by: Option<TimerSetter>,
 }
 
@@ -78,7 +78,7 @@ impl Core {
         }
     }
 
-    /// The messages that are to be sent later.
+    /// The delayed messages of this PE, for an image.
     pub(in crate::pe) fn delayed_images(&self) -> Vec<DelayedImage> {
         let image = |(id, message): (crate::pe::timers::TimerId, &dyn Delayed<Self>)| {
             let (to, kind, bytes) = message.image();

@@ -197,8 +197,8 @@ impl Core {
         reply.slot
     }
 
-    /// Calls `awake` after a delay for which main sleeps. It returns whether main sleeps still. If
-    /// main has given up, nothing follows from the end of the sleep.
+    /// Calls `awake` after a delay for which main sleeps. `awake` returns whether main still
+    /// sleeps. If main has given up, the end of the sleep has no effect.
     pub(crate) fn sleep(&mut self, delay: Duration, awake: impl FnOnce() -> bool + Send + 'static) {
         let number = self.looks.begin_sleep(self.now + delay);
         let asked_ns = self.main_asks();
@@ -224,7 +224,7 @@ impl Core {
 /// What main waits for with a request to the coordinator, for the recording of the job.
 fn wait_of(request: &MainRequest) -> MainWait {
     match request {
-        // The answer is the identifier; the members of a collection are awaited apart.
+        // The answer is the identifier; main waits for the members of a collection separately.
         MainRequest::Create { .. } | MainRequest::KnownLinks => MainWait::Coordinator,
         MainRequest::Publish { .. } => MainWait::EachPe,
         MainRequest::Reduction { .. } => MainWait::Contributions,

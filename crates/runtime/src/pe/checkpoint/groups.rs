@@ -3,9 +3,8 @@
 //! **Start.** Before a PE reads anything, it registers the members that such groups get here,
 //! without their actors. Their mailboxes keep messages for them.
 //!
-//! **Steady state.** The PE keeps former members that are merged into one of these as they arrive.
-//! They have an order in which they are merged, so the result does not depend on the order of
-//! arrival.
+//! **Steady state.** As former members arrive that go into one of these, the PE keeps them. It
+//! merges them in a fixed order later, so the result does not depend on the order of arrival.
 //!
 //! **End.** When all PEs continue, each PE builds the actors: from the first former member, which
 //! takes in the others, or from the job's initial value if there is none. The messages of former

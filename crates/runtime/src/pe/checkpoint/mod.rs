@@ -59,8 +59,8 @@ impl Pe {
     }
 
     /// Stops handling messages for a checkpoint, and reports the counts of this PE. If the order to
-    /// continue after the previous checkpoint has not come yet, this PE continues first. If actors
-    /// here have replicas, they end before it stops.
+    /// continue after the previous checkpoint has not come yet, this PE continues first. Replicas
+    /// of actors here end before this PE stops.
     fn stop(&mut self, checkpoint: u64, round: u64) {
         let before = self.core.checkpointing.stop;
         if before < checkpoint {
@@ -438,7 +438,8 @@ impl Core {
         }
     }
 
-    /// Warns once if the job makes checkpoints, and main has reached no progress point for long.
+    /// Warns once if the job makes checkpoints and main has not reached a progress point for a long
+    /// time.
     pub(crate) fn warn_without_progress(&mut self) {
         let state = &mut self.checkpointing;
         let settings = &self.common.run.checkpoints;
@@ -456,7 +457,7 @@ impl Core {
         }
     }
 
-    /// Warns once if the job makes checkpoints, and they have been postponed for long.
+    /// Warns once if the job makes checkpoints and has postponed them for a long time.
     fn warn_of_postponement(&mut self, reason: &str) {
         let state = &mut self.checkpointing;
         let settings = &self.common.run.checkpoints;

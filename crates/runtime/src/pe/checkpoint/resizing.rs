@@ -6,7 +6,7 @@ use crate::message::payload::Payload;
 use std::any::Any;
 use std::sync::Arc;
 
-/// Merges a state into that of the actor in a slot. Both are of one type, which is not known here.
+/// Merges a state into the actor in a slot. Both have the same type, which is not known here.
 pub(crate) type Merge<C> =
     Arc<dyn Fn(&mut dyn Any, Box<dyn Any + Send>, &mut C, Slot) + Send + Sync>;
 
@@ -22,7 +22,7 @@ pub(crate) enum Resizing<C> {
     },
     /// Members keep their indices, whatever the number of PEs or nodes, and each goes with its PE.
     Keep,
-    /// Checkpoints leave out all members of the type, also those of other collections than groups.
+    /// Checkpoints leave out all members of the type, in groups and in other collections.
     End,
 }
 

@@ -65,7 +65,6 @@ pub(crate) struct ResizedGroup {
 }
 
 impl ResizedGroup {
-    /// A group that has ended.
     pub(crate) fn ended(kind: KindId) -> Self {
         Self { kind, members: 0, successors: Vec::new(), counts: GroupCounts::default() }
     }
@@ -103,7 +102,7 @@ impl ResizedGroup {
     pub(crate) fn successor(&self, former: Key) -> Option<(FormerOrder, Key)> {
         let number = u32::try_from(Ix1::from_key(former).0).unwrap_or_default();
         let known = self.successors.len().max(1);
-        // An index beyond the former group belongs to the same PE as its remainder.
+        // An index beyond the former group counts as the index modulo the group's size.
         let &(order, to) = self.successors.get(number as usize % known)?;
         Some((order, Ix1(to as i32).key()))
     }

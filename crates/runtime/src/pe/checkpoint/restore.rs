@@ -1,7 +1,7 @@
 //! The restoration of an image on this PE.
 //!
-//! Each part of the image is read by one PE, which keeps the members that continue here and sends
-//! the others on. A member's home learns its place before any PE handles messages.
+//! One PE reads each part of the image, keeps the members that continue on it, and sends the others
+//! on. A member's home learns its place before any PE handles messages.
 
 use super::restoration::Restoration;
 use crate::address::id::{ActorId, COORDINATOR};
@@ -101,7 +101,7 @@ impl Pe {
         self.core.report_restored(dropped as u64);
     }
 
-    /// Installs members and timers here.
+    /// Installs members, delayed messages and questions here, and notes which members are gone.
     pub(super) fn install(&mut self, part: RestoredPart) {
         let RestoredPart { members, delayed, gone, questions } = part;
         let items = (delayed.len() + gone.len() + questions.len()) as u64;

@@ -55,7 +55,7 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_postponed_told: bool,
     /// Number of tasks from outside their pools that are under way here.
     pub(crate) tasks: u64,
-    /// Number of those besides that main hands in again if it begins again. Like messages in
+    /// Number of further such tasks, which main hands in again if it begins again. Like messages in
     /// mailboxes, they are not in flight.
     pub(crate) repeatable_tasks: u64,
     /// Whether main has requested a checkpoint and has no answer yet.
@@ -124,8 +124,8 @@ impl<C> Checkpointing<C> {
         if is_repeatable { &mut self.repeatable_tasks } else { &mut self.tasks }
     }
 
-    /// The time since the job began, from that of the driver, which counts from the start of the
-    /// run.
+    /// Converts a time of the driver, which counts from the start of the run, to the time since the
+    /// job began.
     pub(crate) fn job_time(&self, driver: Time) -> Time {
         Time(self.began.0.saturating_add(driver.0))
     }

@@ -21,8 +21,8 @@ pub(crate) struct GroupState {
 }
 
 impl GroupState {
-    /// Number of contributions with which a reduction is passed up: as many as last time, less
-    /// those that were passed up already.
+    /// Number of contributions at which this PE passes a reduction up: as many as last time, less
+    /// those that it has passed up already.
     pub(crate) fn outstanding(&self, sequence: u64) -> u64 {
         if sequence > self.latest { self.passed } else { self.before.saturating_sub(self.passed) }
     }

@@ -147,7 +147,7 @@ impl Core {
         self.note_taken(collection);
     }
 
-    /// Adds its trace to a broadcast and counts it, if the job is recorded.
+    /// Adds a trace to a broadcast and counts the broadcast, if the job is recorded.
     pub(super) fn traced_cast(&mut self, kind: KindId, message: Payload) -> Payload {
         if self.recording.is_none() {
             return message;

@@ -23,7 +23,7 @@ use gridspan_balance::leaders::{Leader, LeaderActor, Note, Said, SiteTalk, SiteV
 use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
 
-/// Maximum number of moves in a plan that is sent to all PEs of the actors' new site.
+/// Maximum number of moves that a leader sends to all PEs of its site.
 const TOLD_MAX: usize = 4096;
 
 impl Core {

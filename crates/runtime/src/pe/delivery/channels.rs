@@ -44,7 +44,6 @@ const CHANNELS: i32 = 16;
 /// The channel of all steps.
 const STEPS: i32 = CHANNELS;
 
-/// The channel of a priority.
 #[inline]
 pub(crate) fn channel(priority: i32) -> i32 {
     if is_step(priority) { STEPS } else { priority.rem_euclid(CHANNELS) }

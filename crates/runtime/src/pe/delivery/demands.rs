@@ -25,14 +25,14 @@ use crate::pe::core::Core;
 use gridspan_topology::PeId;
 
 impl Core {
-    /// The rule by which missing members of this collection are created, if they are.
+    /// The rule by which messages create missing members of this collection, if they do.
     pub(in crate::pe) fn rule(&self, collection: CollectionId) -> Option<(KindId, &OnDemand)> {
         let info = &self.collections.get(collection)?.info;
         let rule = self.common.on_demand.get(&info.kind)?;
         info.migratable().then_some((info.kind, rule))
     }
 
-    /// Whether missing members of this collection are created by messages.
+    /// Whether messages create missing members of this collection.
     pub(super) fn is_on_demand(&self, collection: CollectionId) -> bool {
         self.rule(collection).is_some()
     }

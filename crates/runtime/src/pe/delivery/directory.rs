@@ -18,7 +18,6 @@ pub(crate) struct Place {
     pub(crate) epoch: u32,
     /// Whether the actor was destroyed.
     pub(crate) gone: bool,
-    /// The PE of its replica, if it has one.
     pub(crate) replica: Option<PeId>,
 }
 

@@ -232,7 +232,7 @@ impl Core {
         self.is_unknown(id) && !self.is_on_demand(id.collection)
     }
 
-    /// Whether this is the home of a member that never existed, as far as is known.
+    /// Whether this is the home of a member that never existed, as far as this PE knows.
     pub(crate) fn is_unknown(&self, id: ActorId) -> bool {
         self.home(id) == Some(self.me) && self.delivery.directory.place(id).is_none()
     }

@@ -215,9 +215,9 @@ impl Pe {
         }
     }
 
-    /// Tells the coordinator of a changed share, unless no actor here can move now. If none can, a
-    /// rebalance would only end the window that the next rebalance needs, and the PE tries again
-    /// later.
+    /// Tells the coordinator of a changed share, if no actor lives here or one of them can move
+    /// now. If none can, a rebalance would only end the window that the next rebalance needs, so
+    /// the PE tries again later.
     fn tell_share(&mut self, is_late: bool) {
         let slots = self.core.members.iter().zip(&self.stores).flat_map(|(members, store)| {
             let slots = members.iter().enumerate().filter(|(_, member)| member.is_some());
@@ -239,7 +239,6 @@ impl Pe {
     }
 }
 
-/// The ring of each member.
 fn rings(members: &mut [Vec<Option<Member>>]) -> Vec<(ActorId, &mut EdgeCache)> {
     let members = members.iter_mut().flatten().flatten();
     members.map(|member| (member.id, &mut member.ring)).collect()

@@ -137,8 +137,8 @@ impl Timesheet {
         self.share_in(self.sum)
     }
 
-    /// The share that the PE gets now: that since the last change. A plan for actors that can move
-    /// only now and then must not count load that has ended since the start of a long window.
+    /// The share that the PE gets now: that since the last change. Windows are long if actors can
+    /// move only now and then, and a plan must not count foreign load that has ended meanwhile.
     fn present_share(&self) -> f64 {
         self.share_in(self.present)
     }

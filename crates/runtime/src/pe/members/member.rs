@@ -67,9 +67,9 @@ impl Paced {
         self.handled = self.handled.saturating_add(1);
     }
 
-    /// Ends the window, in which the member's load was `load_ns`, of which the fraction `share`
-    /// counts. Returns the time per message on `here`, with the time in the last earlier window
-    /// with messages; `None` if one of them is missing.
+    /// Ends the window. The member's load was `load_ns`, of which the fraction `share` counts.
+    /// Returns the time per message on `here`, and the time in the last earlier window with
+    /// messages; `None` if either is missing.
     pub(crate) fn take(&mut self, here: PeId, load_ns: u64, share: f64) -> Option<HandlingTime> {
         let carried = std::mem::take(&mut self.carried_ns);
         let handled = std::mem::take(&mut self.handled);
@@ -96,7 +96,6 @@ pub(crate) struct NewMembers {
 }
 
 impl NewMembers {
-    /// The first members of a collection.
     pub(crate) fn first(collection: CollectionId) -> Self {
         Self { collection, epoch: 0, reductions: 0, broadcasts: 0, syncs: 0, channels: None }
     }

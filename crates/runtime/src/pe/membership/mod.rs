@@ -8,8 +8,8 @@
 //!
 //! **Joining.** A guest sends a request to the coordinator, which announces the guest to all
 //! founders. When all of them have acknowledged, the coordinator creates workers on the guest for
-//! every open pool, and the guest is active: from then on no founder drops its requests because it
-//! does not know the guest.
+//! every open pool, and the guest is active: from then on all founders know it and accept its
+//! requests.
 //!
 //! **Active.** Guests trade with founders only. They know of no other guest and need not reach one.
 //! Agents exchange messages with agents of guests as with all others. Workers use *worker
@@ -25,8 +25,8 @@
 //! invalid data, the coordinator informs all nodes. They repeat the tasks that the guest still
 //! owes, and drop late results from it and all tasks that have come through it
 //! (`tasks/lineage.rs`). A guest that was declared lost in error learns that the job does not need
-//! it. A job that does not tolerate the loss of guests ends, unless the guest was not active yet:
-//! then it has received no tasks.
+//! it. A job that does not tolerate the loss of guests ends if the guest was active; a guest that
+//! was not has received no tasks.
 
 pub(in crate::pe) mod state;
 

@@ -64,7 +64,7 @@ pub(crate) fn depart(
     let bytes = migrants.iter().map(codec::encoded_len).sum();
     let limit = core.common.limits.message_bytes();
     if bytes > limit || !is_movable {
-        // They are refused here, with the same effect as a refusal by the target. The target learns
+        // This PE refuses them, with the same effect as a refusal by the target. The target learns
         // their place, since a plan may have announced the move to all nodes.
         let reason = match is_movable {
             true => too_large(bytes, limit),

@@ -5,7 +5,6 @@ use crate::message::Edge;
 use crate::pe::core::Core;
 
 impl Core {
-    /// Whether the collection is bound to another.
     pub(in crate::pe) fn is_bound(&self, collection: CollectionId) -> bool {
         self.collections.get(collection).is_some_and(|local| local.base.is_some())
     }

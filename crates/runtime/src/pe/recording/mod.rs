@@ -14,8 +14,8 @@
 //! it: `passing` while the message is delivered, `held` while it waits for its turn, and in
 //! `causes` while it is ready. Messages of a mailbox that moves with its actor lose their traces.
 //!
-//! **Main** is no actor, so it has no spans. On its PE, the recording has the answers for which it
-//! waits, with the times of its requests.
+//! **Main** is no actor, so it has no spans. The recording of main's PE has the answers for which
+//! main waits, with the times of main's requests.
 
 pub(in crate::pe) mod causes;
 pub(in crate::pe) mod records;
@@ -47,8 +47,8 @@ impl Core {
         self.recording = Some(Box::new(recording));
     }
 
-    /// The time of the recording. A slower processor is emulated by a pause at the end of the turn;
-    /// here it takes longer for each handler.
+    /// The time of the recording. The driver emulates a slower processor by a pause at the end of
+    /// the turn; the recording makes each handler longer instead.
     fn recorded_ns(&self, recording: &Recording) -> u64 {
         self.recorded_after(recording, 0)
     }
@@ -265,7 +265,7 @@ impl Core {
         Some(TimerSetter { span, delay })
     }
 
-    /// Sends the message of a timer, which has no cause. `set_by`: who set the timer.
+    /// Sends the message of a timer, which has no cause. `set_by`: the span that set the timer.
     pub(in crate::pe) fn send_timed(
         &mut self,
         to: ActorId,
@@ -300,7 +300,7 @@ impl Core {
         }
     }
 
-    /// Notes who set the timer whose message is handled, if it is the message of a timer.
+    /// Notes which span set the timer, if the message that is handled is that of a timer.
     #[cold]
     fn note_timer(&mut self, slot: Slot) {
         let receiver = hash(self.id_in(slot));

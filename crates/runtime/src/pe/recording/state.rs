@@ -13,7 +13,7 @@ use std::time::Duration;
 /// their receiver. Causes of ready messages get as much, and the recorder gets the rest.
 const CAUSES_PART: usize = 8;
 
-/// Identifies a message that waits, by receiver, sender, channel, number, and whether it is a
+/// Identifies a message that waits, by receiver, sender, priority, number, and whether it is a
 /// broadcast.
 type HeldKey = (ActorId, ActorId, i32, u64, bool);
 
@@ -45,8 +45,8 @@ pub(crate) struct Recording {
     /// The cause of all messages that are being delivered or sent: a multicast, a broadcast or an
     /// answer.
     pub(super) origin: Option<SpanCause>,
-    /// What main waits for: by the slot of the answer, the time of the request and its kind. As
-    /// many as there are unanswered requests of main.
+    /// What main waits for: by the slot of the answer, the time of the request and its kind. Has
+    /// one entry for each unanswered request of main.
     pub(super) asked: BTreeMap<u64, (u64, MainWait)>,
     held: BTreeMap<HeldKey, SpanCause>,
     /// Maximum number of entries in `held`.
@@ -55,7 +55,7 @@ pub(crate) struct Recording {
     pub(super) is_timed: bool,
     /// Whether that message has become ready on this PE.
     pub(super) is_timed_ready: bool,
-    /// By receiver: who set the timers whose messages are ready, in order.
+    /// By receiver: the setters of the timers whose messages are ready, in order.
     timers: BTreeMap<u64, VecDeque<TimerSetter>>,
     /// Number of all entries of `timers`.
     timer_count: usize,
@@ -134,8 +134,9 @@ impl Recording {
         self.records.settings().site(site)
     }
 
-    /// Takes the cause of a message that is now delivered here or leaves for another PE. `None` if
-    /// the message is sent now, since it has neither arrived nor was held.
+    /// Takes the cause of a message that is now delivered here or leaves for another PE: its own,
+    /// or that of the multicast, broadcast or answer under way. `None` for a message that is sent
+    /// now without one of these.
     pub(super) fn known_cause(
         &mut self,
         header: Option<&Header>,
@@ -159,8 +160,8 @@ impl Recording {
         Trace { pe: self.recorder.pe(), span: self.current, sent_ns: now_ns }
     }
 
-    /// The cause of a message of this trace and size that has arrived. `now_ns` is not called if
-    /// the driver has said when it arrived.
+    /// The cause of a message of this trace and size that has arrived. `now_ns` is called only if
+    /// the driver did not state when it arrived.
     pub(super) fn arrived(
         &self,
         trace: Trace,
@@ -172,7 +173,7 @@ impl Recording {
         SpanCause { pe, span, sent_ns, received_ns, bytes }
     }
 
-    /// Notes that a message of a timer to this receiver is ready, and who set the timer.
+    /// Notes that a message of a timer to this receiver is ready, and the setter of the timer.
     pub(super) fn add_timer(&mut self, receiver: u64, set_by: TimerSetter) {
         if self.timer_count >= TIMERS_MAX {
             self.timers.clear();
@@ -182,7 +183,7 @@ impl Recording {
         self.timers.entry(receiver).or_default().push_back(set_by);
     }
 
-    /// Returns who set the timer whose message this receiver handles now.
+    /// Returns the setter of the timer whose message this receiver handles now.
     pub(super) fn take_timer(&mut self, receiver: u64) -> Option<TimerSetter> {
         let set_by = self.timers.get_mut(&receiver)?;
         let first = set_by.pop_front();

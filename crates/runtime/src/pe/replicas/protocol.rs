@@ -26,8 +26,8 @@
 //! then removed. For that it needs the messages that the primary has handled, which are on their
 //! way to it. The primary has all later messages, or they are forwarded to it. If the second was
 //! ahead of the primary, the primary repeats some messages with the same numbers. Only after those
-//! does the actor move, or is it encoded for a checkpoint, which has no numbers. After a checkpoint
-//! its replica begins again.
+//! can the actor move, or be encoded for a checkpoint, which has no numbers. After a checkpoint its
+//! replica begins again.
 //!
 //! **Failure.** A PE that cannot take the replica refuses it. The actor stays on one PE, with a
 //! higher epoch.
@@ -195,7 +195,6 @@ impl Core {
         self.post(to, Control::Replica(Box::new(edge)));
     }
 
-    /// Whether an actor may get a replica on the PE `at`.
     fn may_have_replica(&self, id: ActorId, at: PeId) -> bool {
         let local = self.collections.get(id.collection);
         let is_deterministic = local.is_some_and(|local| {
@@ -395,8 +394,8 @@ impl Core {
         }
     }
 
-    /// Removes a second replica. The primary has got its waiting messages too. Returns what it has
-    /// reached.
+    /// Removes a second replica. The primary gets the messages that wait for it, too. Returns the
+    /// frontier that the replica has reached.
     fn vacate_second(&mut self, (kind, slot): (KindId, u32)) -> Frontier {
         let Some((member, mailbox)) = self.take_out(kind, slot) else {
             return Frontier::default();

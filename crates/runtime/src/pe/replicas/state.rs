@@ -141,7 +141,6 @@ impl Replicas {
         self.leaving.iter().filter_map(|&id| Some((id, self.get(id)?)))
     }
 
-    /// All replicas, by actor.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ActorId, &ReplicaState)> {
         self.by_actor.iter().map(|(&id, replica)| (id, replica))
     }

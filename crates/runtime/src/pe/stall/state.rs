@@ -19,7 +19,7 @@ pub(crate) struct Looks {
     /// On main's PE: the coordinator's last round of a diagnosis, and what it asks about, until the
     /// driver adds the status of main.
     pub(crate) diagnosed: Option<(u64, Vec<(ReductionGroup, u64)>)>,
-    /// Receivers of messages that did not exist, at most [`NAMED_MAX`] of them.
+    /// Receivers that did not exist when a message came for them, at most [`NAMED_MAX`].
     pub(crate) absent_members: BTreeSet<ActorId>,
     /// When the sleeps of main end, by number.
     sleeps: BTreeMap<u64, Time>,

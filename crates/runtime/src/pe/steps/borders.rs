@@ -6,9 +6,9 @@
 //! actors is not known, and steps alone determine the order.
 //!
 //! **Steady state.** With every plan, the coordinator computes the hops of each actor to another
-//! site as of the end of the plan, and sends each PE those of its members; if leaders plan, each
-//! does so for its site. An actor that arrives later with the plan gets the hops that were sent in
-//! advance; one that arrives at its own request counts as far.
+//! site as of the end of the plan, and sends each PE the hops of its members; if leaders plan, each
+//! leader does so for its site. An actor that arrives later with the plan gets the hops that were
+//! sent in advance; one that arrives at its own request counts as far.
 //!
 //! **Order.** When the hops of a receiver change, its waiting messages are ranked again. So
 //! messages of one pair and one step never have two ranks, and are handled in the order in which

@@ -10,7 +10,6 @@ pub(crate) struct WorkCounts {
     /// One more than the newest step of which a message was handled; 0 if there is none.
     newest_step: u64,
     tasks_done: u64,
-    /// Number of tasks that wait now.
     tasks_waiting: u64,
 }
 

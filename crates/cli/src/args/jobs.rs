@@ -14,8 +14,8 @@ pub(crate) struct AttachArgs {
     /// The job [default: the latest that was started with --detach].
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
-    /// Start a launcher on this machine for a job whose launcher's machine has ended. HOST is any
-    /// host with a node of the job, from which the launcher gets the state of the job.
+    /// Start a launcher on this machine for a job whose launcher was lost with its machine. HOST is
+    /// any host with a node of the job, from which the launcher gets the state of the job.
     #[arg(long, value_name = "HOST")]
     pub(crate) from: Option<String>,
     /// State that this node, host or site has ended for good, so that it does not count in the

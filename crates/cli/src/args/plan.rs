@@ -22,7 +22,7 @@ const FACTOR_MAX: f64 = 1e9;
     after_help = PLAN_HELP
 )]
 pub(crate) struct PlanArgs {
-    /// Predict from this recording, the folder of `--record`. Of a job of tasks, several
+    /// Predict from this recording, the folder of `--record`. For a job of tasks, several
     /// recordings give a better model. With --size, write the size of the problem in each of two
     /// recordings, as in `--recording r1=4000 --recording r2=8000`.
     #[arg(long = "recording", value_name = "DIR[=SIZE]")]

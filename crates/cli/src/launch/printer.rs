@@ -33,7 +33,7 @@ pub(super) struct Printer {
     pub(super) logs: Option<NodeLogs>,
     /// The nodes whose output is printed, if not that of all.
     pub(super) shown: Option<BTreeSet<NodeId>>,
-    /// Counts what happens, if the end of the job is to say it.
+    /// Counts what happens, if the last line of the job is to sum it up.
     pub(super) ending: Option<EndingSummary>,
     /// The progress that is shown on the terminal besides.
     pub(super) progress: Option<Progress>,
@@ -267,14 +267,14 @@ impl Printer {
         if let Err(error) = logs.take(reports) {
             let folder = logs.folder().display();
             let text = format!("the output in {folder} is not complete: {error}");
-            // Not after the end of the job, which may be among these reports.
+            // First, since the end of the job may be among these reports.
             reports.insert(0, Report::Warning { text });
             self.logs = None;
         }
     }
 }
 
-/// Whether a report is printed if only the output of these nodes is.
+/// Whether a report is printed when only the output of these nodes is shown.
 fn is_shown(report: &Report, shown: &BTreeSet<NodeId>) -> bool {
     match report {
         Report::Output { node, .. } => shown.contains(node),

@@ -38,7 +38,7 @@ enum State {
     },
     /// Its node has ended like this, or the connection has.
     Ended(Exit),
-    /// It was ended like this before its agent has enrolled.
+    /// It was ended like this before its agent enrolled.
     NotEnrolled(Exit),
 }
 
@@ -111,7 +111,7 @@ impl Task {
         matches!(*self.lock(), State::Awaited { .. })
     }
 
-    /// Whether it was ended before its agent has enrolled.
+    /// Whether it was ended before its agent enrolled.
     pub(super) fn is_given_up(&self) -> bool {
         matches!(*self.lock(), State::NotEnrolled(_))
     }

@@ -28,13 +28,13 @@ pub(crate) struct AttachArgs {
     pub(crate) ssh: Option<String>,
 }
 
-const ATTACH_HELP: &str = "If the launcher of the job was killed, another one is started, \
+const ATTACH_HELP: &str = "If the launcher of the job was killed, gridctl starts another one, \
 which attends to the job from then on.
-If its machine has ended, --from starts one here. This machine must have gridctl, and the folder \
+If its machine was lost, --from starts one here. This machine must have gridctl, and the folder \
 in which the job was started, at the same paths, and must reach all hosts by the same names.
 Ctrl-C leaves the job alone; `gridctl stop` ends it.
 
-Exit codes: that of the job, 1 nothing attends to it, 2 usage.";
+Exit codes: that of the job, 1 no launcher attends to it, 2 usage.";
 
 /// Arguments of `gridctl stop`.
 #[derive(Debug, Args)]

@@ -123,7 +123,7 @@ impl Work<'_> {
                 }
             };
             if let Err(error) = spawn("witness", tell) {
-                tracing::warn!(%error, "the witness does not learn who goes on");
+                tracing::warn!(%error, "the witness does not learn which nodes go on");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Prints reports: for people, whole lines behind `site/node│`; for scripts, JSON.
+//! Prints reports: for people, whole lines with the prefix `site/node│`; for scripts, JSON.
 
 use super::ending_summary::EndingSummary;
 use super::event::Event;
@@ -43,7 +43,7 @@ pub(super) struct Printer {
 pub(super) enum Style {
     /// A line of JSON for each report, on standard output.
     Json,
-    /// The lines of the nodes, each behind the name of its node.
+    /// The lines of the nodes, each with the prefix of its node.
     Text(Prefixes),
 }
 
@@ -261,7 +261,8 @@ impl Printer {
         Ok(())
     }
 
-    /// Writes into the files of nodes. The job is worth more than them, so an error is a warning.
+    /// Writes to the files of nodes. An error is only a warning, since the job does not need the
+    /// files.
     fn write_logs(&mut self, reports: &mut Vec<Report>) {
         let Some(logs) = &mut self.logs else { return };
         if let Err(error) = logs.take(reports) {

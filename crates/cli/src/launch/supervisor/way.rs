@@ -7,12 +7,14 @@ use super::super::event::Exit;
 pub(crate) enum Way {
     /// Over ssh.
     Ssh {
+        /// The host.
         host: String,
         /// The command that logs in there.
         login: String,
     },
     /// As a task of Slurm.
     Srun {
+        /// The host.
         host: String,
     },
 }

@@ -9,10 +9,12 @@ use serde::Serialize;
 pub(crate) enum Awaited {
     /// For a PE that computed.
     Computing {
+        /// The PE.
         pe: usize,
     },
     /// For a PE that sent, received, or waited for its processor.
     Overhead {
+        /// The PE.
         pe: usize,
     },
     /// For the latency of a link.

@@ -59,7 +59,7 @@ pub(crate) struct PlanTrees {
 /// A tree.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct BroadcastTree {
-    /// Its nodes, each behind the one from which it receives, with its descendants behind it.
+    /// Its nodes in depth-first order: each follows the one from which it receives.
     pub(crate) nodes: Vec<TreeNode>,
     /// Number of nodes that are not shown.
     pub(crate) more_nodes: usize,

@@ -30,8 +30,9 @@ pub(crate) struct AttachArgs {
 
 const ATTACH_HELP: &str = "If the launcher of the job was killed, gridctl starts another one, \
 which attends to the job from then on.
-If its machine was lost, --from starts one here. This machine must have gridctl, and the folder \
-in which the job was started, at the same paths, and must reach all hosts by the same names.
+If the machine of the launcher was lost, --from starts one here. This machine must have gridctl, \
+and the folder in which the job was started, at the same paths, and must reach all hosts by the \
+same names.
 Ctrl-C leaves the job alone; `gridctl stop` ends it.
 
 Exit codes: that of the job, 1 no launcher attends to it, 2 usage.";

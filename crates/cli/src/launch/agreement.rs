@@ -48,7 +48,7 @@ impl Work<'_> {
             if let (Some(keepers), Some((number, _))) = (&mut self.keepers, &self.sent)
                 && *number == saved.number
             {
-                // The run may have been proposed since.
+                // The same state may have been sent before the run was proposed.
                 keepers.sent(*number);
             }
             return;

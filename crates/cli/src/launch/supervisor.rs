@@ -100,7 +100,7 @@ pub(super) struct Supervisor {
     awaits_simulation: bool,
     /// Times that a process has to start and to end, and that its output may take to end.
     patience: Patience,
-    /// Whether there is an `srun` none of whose tasks has enrolled.
+    /// Whether there is an `srun` without an enrolled task.
     awaits_srun: bool,
     /// The runs of the job; `None` if it cannot go on after losses or with other nodes.
     recovery: Option<Recovery>,

@@ -26,7 +26,7 @@ pub(super) struct Task {
 
 enum State {
     Awaited {
-        /// What is to be sent to the agent.
+        /// Frames for the agent.
         orders: Receiver<Frame>,
         /// Pipes for its standard output and standard error.
         streams: [PipeWriter; 2],
@@ -45,7 +45,7 @@ enum State {
 /// The connection to an agent that has enrolled.
 pub(super) struct Connection {
     pub(super) stream: Arc<SecureStream>,
-    /// What is to be sent to the agent.
+    /// Frames for the agent.
     orders: Receiver<Frame>,
     /// For its standard output and standard error.
     streams: [PipeWriter; 2],

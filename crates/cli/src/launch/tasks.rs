@@ -164,7 +164,7 @@ impl Tasks {
         cancelled
     }
 
-    /// Whether there is an `srun` none of whose tasks has enrolled.
+    /// Whether there is an `srun` without an enrolled task.
     pub(super) fn awaits_srun(&self) -> bool {
         let is_silent = |started: &StartedStep| started.tasks.iter().all(|it| it.is_awaited());
         self.steps.iter().any(is_silent)

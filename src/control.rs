@@ -41,9 +41,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maximum length of the message of a failure, in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
-/// Maximum number of broadcasts of a run that are told: many times as many as a report lists.
+/// Maximum number of broadcasts of a run that are told to the launcher: many times what a report
+/// lists.
 const BROADCASTS_MAX: usize = 20_000;
-/// Number of edges after which broadcasts are told without their trees, so that these take some
+/// Number of edges after which broadcasts are told without their trees: all trees take at most some
 /// megabytes of a recording.
 const ALL_EDGES_MAX: usize = 100_000;
 /// Maximum number of edges of a broadcast, those near its root, so that a control line stays below
@@ -100,7 +101,7 @@ pub enum Control {
     Awake {
         /// Number of the request.
         number: u64,
-        /// The nodes that it suspects because they are silent, with the seconds since then.
+        /// The nodes that it suspects because they are silent, with the seconds of their silence.
         silent: Vec<(NodeId, u64)>,
     },
     /// What the job waits for.
@@ -114,7 +115,8 @@ pub enum Control {
     Processors {
         /// The hardware threads on which it may run.
         cpus: Vec<Cpu>,
-        /// Number of them whose time it may use at once, if its control group allows fewer.
+        /// Number of hardware threads whose time it may use at once, if its control group allows
+        /// fewer.
         quota: Option<u32>,
     },
     /// A part of what a PE has recorded.
@@ -288,7 +290,7 @@ pub(crate) fn telling_broadcasts(job: Job, records: Option<&Records>) -> Job {
     }
 }
 
-/// What was told about broadcasts.
+/// How much the launcher was told about broadcasts.
 #[derive(Debug, Default)]
 struct BroadcastRoom {
     broadcasts: AtomicUsize,

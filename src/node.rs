@@ -9,7 +9,7 @@
 //! The end of the input from the launcher ends the process. If the process hangs, the kernel kills
 //! it on Linux when the launcher's thread that started it ends. Once it has its bundle, the node of
 //! a detached job outlives its launcher: it reads from a named pipe, which does not end, so that
-//! another launcher can attend to it. If it needs one to go on after a loss, it waits for
+//! another launcher can attend to it. If it needs a launcher to go on after a loss, it waits for
 //! [`LAUNCHER_PATIENCE`]. If the job has several hosts, a bridge starts the node, and acts as its
 //! launcher (see [`keeper`]).
 
@@ -116,8 +116,8 @@ fn listen(
     }
     let mut lines = watch(launcher, handle.clone(), is_restartable)?;
     if is_detached {
-        // The launcher has saved the id of this process before it writes the first line, which is
-        // read again to join the job.
+        // The launcher saves the id of this process before it writes the first line. That line
+        // stays in the buffer, and is read to join the job.
         let _ = lines.fill_buf();
         live_without_launcher();
     }

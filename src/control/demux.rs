@@ -1,10 +1,10 @@
 //! The form of control lines within the output of a process, and how to separate them from it.
 //!
 //! Control lines and the lines of the program are written to one stream by threads that do not wait
-//! for each other. What the system guarantees is that a write of [`PIECE_BYTES_MAX`] bytes is not
-//! divided: no other write to the same pipe gets in between. So a longer control line is written in
-//! pieces, each of which is a line of the stream. After the mark, the first piece has `<`, the last
-//! one `>`, and those between them `+`. A control line that is one piece has none of these.
+//! for each other. The system does not divide a write of [`PIECE_BYTES_MAX`] bytes: no other write
+//! to the same pipe gets in between. So a longer control line is written in pieces, each of which
+//! is a line of the stream. After the mark, the first piece has `<`, the last one `>`, and those
+//! between them `+`. A control line that is one piece has none of these.
 //!
 //! A piece may follow a part of a line of the program, whose rest follows the piece. The reader
 //! puts the parts together.
@@ -148,7 +148,7 @@ impl OutputDemux {
         self.add_unfinished(rest, on_item);
         let was_cut = mem::take(&mut self.was_cut);
         let line = mem::take(&mut self.unfinished);
-        // The line end of what was passed on has come late.
+        // An empty rest of a line that was cut is no line.
         if !was_cut || !line.is_empty() {
             on_item(OutputItem::Line(&line));
         }

@@ -24,7 +24,7 @@ use gridspan_topology::NodeId;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A rebalance was judged; see [`Job::on_balance`](gridspan_runtime::Job::on_balance).
+    /// The report of a rebalance; see [`Job::on_balance`](gridspan_runtime::Job::on_balance).
     Balanced(BalanceReport),
     /// Main has [reported](crate::Grid::report_progress) that a part of its work is done.
     Progress {

@@ -105,7 +105,7 @@ struct Accepted {
     lock: File,
 }
 
-/// Accepts the launcher, and ends the bridge before this one; or returns why not.
+/// Accepts the launcher, and ends the previous bridge; or returns the refusal.
 fn accept(order: &BridgeOrder) -> io::Result<Result<Accepted, BridgeRefusal>> {
     let folder = match order.task {
         BridgeTask::Start => Some(KeeperFolder::create(&order.job, &order.node)?),
@@ -124,7 +124,7 @@ fn accept(order: &BridgeOrder) -> io::Result<Result<Accepted, BridgeRefusal>> {
     folder.set_bridge(own)?;
     drop(folder.await_lines(LINE_PATIENCE)?);
     if let Some(old) = old.filter(|old| !old.kill(KILL_PATIENCE)) {
-        let text = format!("its bridge before, process {}, does not end", old.pid());
+        let text = format!("its previous bridge, process {}, does not end", old.pid());
         return Ok(Err(BridgeRefusal::Failed(text)));
     }
     Ok(Ok(Accepted { folder, own, lock }))
@@ -140,7 +140,7 @@ fn begin(order: &BridgeOrder, content: &[u8]) -> io::Result<Result<Bridge, Bridg
     let node = match (&order.task, before) {
         (BridgeTask::Start, before) => {
             if let Some(before) = before.filter(|before| !before.kill_group(KILL_PATIENCE)) {
-                let text = format!("its process before, {}, does not end", before.pid());
+                let text = format!("its previous process, {}, does not end", before.pid());
                 return Ok(Err(BridgeRefusal::Failed(text)));
             }
             folder.begin(content)?;

@@ -69,7 +69,7 @@ pub enum FromBridge {
     Kept(KeptNode),
     /// The node has printed the content on this stream: 0 is standard output, 1 standard error.
     Output(usize),
-    /// The node has got the line of this number, or has ended before.
+    /// The node has got the line with this number, or has ended without it.
     Taken(u64),
     /// The state of this number is saved, durably.
     Saved(u64),

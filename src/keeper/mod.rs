@@ -38,9 +38,9 @@
 //! When `ssh` or the launcher's machine ends, so does the bridge; the node goes on. Any launcher
 //! can [attend](BridgeTask::Attend) to the node by another bridge, if the keeper
 //! [accepts](BridgeTask::Accept) it: a launcher of a smaller epoch than the accepted one is
-//! refused. The new bridge kills the old one before it writes a line. The beginning of a line that
-//! an old bridge has left in the pipe is cancelled by
-//! [`CANCEL`](gridspan_runtime::net::bootstrap::CANCEL).
+//! refused. The new bridge kills the old one before it writes a line.
+//! [`CANCEL`](gridspan_runtime::net::bootstrap::CANCEL) cancels the beginning of a line that an old
+//! bridge has left in the pipe.
 //!
 //! Before its first line, a node ends with the bridge that has started it. Later it ends if no
 //! launcher attends to it for an hour while it needs one.

@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// Largest number of hosts that one command names.
 const HOSTS_MAX: usize = 1024;
-/// The host of a node at a site that has none yet, if the user names no host.
+/// Host of new nodes at a site without hosts, if the user names none.
 const THIS_MACHINE: &str = "localhost";
 
 /// Lets nodes join a job.
@@ -43,7 +43,7 @@ fn hold(job: &Status, end: &Pending) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Finds nodes of the job.
+/// Finds the nodes of the job that these names select.
 fn known(roster: &Roster, names: &[String]) -> Result<BTreeSet<NodeId>, CliError> {
     roster
         .named(names)
@@ -110,7 +110,7 @@ fn states(job: &Status) -> Result<Vec<NodeState>, CliError> {
     }
 }
 
-/// Chooses hosts of a site for new nodes, each time one on which the fewest nodes take part.
+/// Chooses the host of a site for each new node: one on which the fewest nodes take part.
 fn in_turn(roster: &Roster, states: &[NodeState], site: &str, count: u32) -> Vec<String> {
     let mut hosts: Vec<(u32, &str)> = Vec::new();
     for node in roster.nodes().filter(|node| roster.site_name(*node) == site) {

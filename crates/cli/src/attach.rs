@@ -98,7 +98,7 @@ fn replace_launcher(folder: &JobFolder, ended: &[String]) -> Result<(), CliError
         return Err(CliError::ElsewhereDetached { job, machine });
     }
     if !ended.is_empty() {
-        // A mistake is reported at once.
+        // Reports a wrong name here, and not in the output of the launcher.
         nodes::named(&folder.roster().map_err(&failed)?, ended)?;
     }
     let mut launcher = spawn(folder, &start, ended)?;

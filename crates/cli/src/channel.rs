@@ -34,7 +34,7 @@ pub(crate) fn open_named(
     is_remote: bool,
     path: &Path,
 ) -> io::Result<(NodeEnd, File)> {
-    // A process before may have left bytes in the old one.
+    // An earlier process may have left bytes in the old pipe.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

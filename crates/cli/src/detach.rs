@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Interval between looks at the files of a job.
 const LOOK: Duration = Duration::from_millis(20);
-/// Prefixes of the variables that another launcher must have, too.
+/// Prefixes of the variables that each later launcher needs, too.
 const OWN_VARIABLES: [&str; 2] = ["GRIDSPAN_", "GRIDCTL_"];
 
 /// Starts the launcher of a job in the background, and waits until the job has begun.
@@ -100,7 +100,7 @@ fn kept_name(job: &str) -> String {
     format!("{job}.{machine}.{now}")
 }
 
-/// Whether another launcher must have this variable, too.
+/// Whether a later launcher needs this variable, too.
 fn is_own(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     OWN_VARIABLES.iter().any(|begin| name.starts_with(begin))
@@ -155,7 +155,7 @@ pub(crate) fn spawn(
 
 /// Attends to a detached job as its launcher, until it ends. The nodes, hosts or sites of `ended`
 /// have ended for good, as the user says; `witness` is the place that decides between two halves of
-/// the others, and the command that reaches it if it is on another host.
+/// the other nodes, and the command that reaches it if it is on another host.
 pub(crate) fn attend(
     id: &str,
     ended: &[String],

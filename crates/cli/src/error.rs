@@ -21,7 +21,7 @@ use thiserror::Error;
 
 /// Exit code of a process that SIGPIPE ends.
 pub(crate) const EXIT_PIPE: u8 = exit_code(SIGPIPE);
-/// Exit code if a time limit of the user has passed, as of timeout(1).
+/// Exit code when a time limit of the user has passed: that of timeout(1).
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
 /// A failed command. Nothing of the job was started, or all of it has ended.
@@ -231,7 +231,7 @@ pub(crate) enum CliError {
     /// A job runs on another machine, where it can be killed.
     #[error("the job {job} runs on {machine}")]
     OtherMachine { job: String, machine: String },
-    /// A job was killed, and has not ended.
+    /// A killed job has not ended.
     #[error("the job {job} has not ended")]
     NotKilled { job: String },
     /// A job has not ended in time.

@@ -66,7 +66,7 @@ fn ask(host: &str, id: Option<&str>, ssh: Option<&str>) -> Result<Output, CliErr
     // If `ssh` fails, the caller reports what it has printed.
     let output = command.stdin(Stdio::null()).output().map_err(&failed)?;
     if output.status.success() {
-        // Else it may be a warning. Standard error may be closed.
+        // If it succeeds, it may have printed a warning. Standard error may be closed.
         let _ = io::stderr().write_all(&output.stderr);
     }
     Ok(output)

@@ -5,8 +5,8 @@
 //! `ssh`, which the shell on the host moves to a separate descriptor; when the input ends, the node
 //! ends. A question from `ssh` is an error, because no user can answer it.
 //!
-//! A bridge to a node (see `gridspan::keeper`) keeps its standard input, since the launcher sends
-//! it no secret before it has answered.
+//! A bridge to a node (see `gridspan::keeper`) keeps its standard input: it gets no secret before
+//! it has answered.
 
 use crate::error::CliError;
 use crate::surroundings::Surroundings;

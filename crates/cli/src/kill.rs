@@ -66,7 +66,7 @@ fn kill_running(job: &Status, folder: Option<&JobFolder>) -> Result<(), CliError
     let not_killed = || CliError::NotKilled { job: job.id.clone() };
     let launcher = job.launcher.ok_or_else(not_killed)?;
     let children = launcher.children();
-    // It could start processes again.
+    // First the launcher, since it could start processes again.
     launcher.kill();
     children.into_iter().for_each(ProcessId::kill_group);
     match folder {

@@ -66,7 +66,7 @@ impl Roster {
             nodes.iter().map(|node| (node.site.clone(), node.host.clone())).collect();
         let (grid, moved) = self.grid.clone().with_nodes(&named)?;
         let before = self.positions.len();
-        // The first of `moved` are the new positions of the nodes before.
+        // `moved` begins with the new positions of the earlier nodes.
         let (old, new) = moved.split_at(before);
         self.positions = self.positions.iter().map(|position| old[position.index()]).collect();
         self.positions.extend(new);

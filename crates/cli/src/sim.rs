@@ -28,7 +28,7 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
     let mut variables = variables(&grid, &settings, verbose);
     variables.push((DRIVER, "sim".into()));
-    // A program of the user is perhaps no job. Only a launcher notices, since it reads the reports.
+    // A user's program may not be a job. Only a launcher notices that, since it reads the reports.
     let is_alone = !args.json && args.recording.record.is_none() && program.is_built_in();
     if args.dry_run || !is_alone {
         let processes = Processes::Single { variables };

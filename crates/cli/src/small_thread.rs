@@ -6,7 +6,7 @@ use std::thread;
 /// Stack size of the threads, which have no deep calls.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Starts a thread, which has no deep calls.
+/// Starts a thread for work without deep calls.
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run).map(drop)
 }

@@ -1,6 +1,6 @@
 //! Which process reads the standard input of gridctl, and how: that of node 0, or none.
 //!
-//! A process of this machine inherits it, so this process alone reads the pipe or the file. For a
+//! A process of this machine inherits the input, and alone reads the pipe or the file. For a
 //! process that `ssh` or `srun` has started, standard input is the channel from the launcher, so
 //! the launcher forwards the input (`launch::input_flow`). gridctl does not pass on two inputs:
 //!

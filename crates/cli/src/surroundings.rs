@@ -34,8 +34,8 @@ impl Surroundings {
         Ok(Self { variables, folder })
     }
 
-    /// Returns the surroundings with values of variables that can be shown to anyone: users pass
-    /// secrets in variables.
+    /// Returns the surroundings with [`HIDDEN`] as the value of each variable: users pass secrets
+    /// in variables.
     pub(crate) fn hidden(&self) -> Self {
         let names = self.variables.iter().map(|(name, _)| name);
         let variables = names.map(|name| (name.clone(), HIDDEN.into())).collect();

@@ -58,11 +58,11 @@ pub(crate) struct BenchRanksArgs {
 }
 
 const BENCH_RANKS_HELP: &str = "\
-Without a place, ranks of one local process, and then of two, are measured.
-A message goes one way in half of a round trip between the first and the last rank. The rate is that
-of 64 messages at a time, before the receiver answers. The time of a collective operation is that
-from one to the next, as the mean over the ranks. Since the root of a broadcast waits for no other
-rank, broadcasts are timed by their rate. Each operation is checked before it is measured.
+Without a place, gridctl measures ranks of one local process, and then of two.
+The time of a message is half of a round trip between the first and the last rank. The rate is that
+of 64 messages, after which the receiver answers. The time of a collective operation is that from
+one to the next, as the mean over the ranks. Since the root of a broadcast waits for no other rank,
+broadcasts are timed by their rate. Each operation is checked before it is measured.
 
 Examples:
   gridctl bench ranks                            in one process, and over two
@@ -70,7 +70,7 @@ Examples:
   gridctl bench ranks -e 4x2,wan=20ms --ranks 16 over emulated links";
 
 const BENCH_BCAST_HELP: &str = "\
-Without a place, broadcasts are measured over 2, 4 and 8 local processes, one after the other.
+Without a place, gridctl measures over 2, 4 and 8 local processes, one after the other.
 Both ways take turns in the same run. The ratio is the median of the ratios of all rounds, with its
 interval of 95 %. A broadcast is timed from sending to the end of a reduction that confirms that all
 members have it; the reduction alone is measured too. Each member checks each message.

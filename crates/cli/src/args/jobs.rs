@@ -14,8 +14,8 @@ pub(crate) struct AttachArgs {
     /// The job [default: the latest that was started with --detach].
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
-    /// Start a launcher on this machine for a job whose launcher's machine has ended. HOST is any
-    /// host with a node of the job, from which the launcher gets the state of the job.
+    /// Start a launcher on this machine for a job whose launcher was lost with its machine. HOST is
+    /// any host with a node of the job, from which the launcher gets the state of the job.
     #[arg(long, value_name = "HOST")]
     pub(crate) from: Option<String>,
     /// State that this node, host or site has ended for good, so that it does not count in the
@@ -28,13 +28,14 @@ pub(crate) struct AttachArgs {
     pub(crate) ssh: Option<String>,
 }
 
-const ATTACH_HELP: &str = "If the launcher of the job was killed, another one is started, \
+const ATTACH_HELP: &str = "If the launcher of the job was killed, gridctl starts another one, \
 which attends to the job from then on.
-If its machine has ended, --from starts one here. This machine must have gridctl, and the folder \
-in which the job was started, at the same paths, and must reach all hosts by the same names.
+If the machine of the launcher was lost, --from starts one here. This machine must have gridctl, \
+and the folder in which the job was started, at the same paths, and must reach all hosts by the \
+same names.
 Ctrl-C leaves the job alone; `gridctl stop` ends it.
 
-Exit codes: that of the job, 1 nothing attends to it, 2 usage.";
+Exit codes: that of the job, 1 no launcher attends to it, 2 usage.";
 
 /// Arguments of `gridctl stop`.
 #[derive(Debug, Args)]

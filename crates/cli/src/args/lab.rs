@@ -30,7 +30,7 @@ pub(crate) struct LabArgs {
 const LAB_HELP: &str = "\
 COMMAND and all that it starts need no change. Each host has its own name, network, /etc/hosts and
 /dev/shm; files are those of this machine. Packets between hosts take the links of the grid; none
-leaves the lab. IP packets have at most 1,500 bytes. Other hosts are reached by `ssh HOST`.
+leaves the lab. IP packets have at most 1,500 bytes. `ssh HOST` reaches other hosts.
 
 mpirun of Open MPI and MPICH starts its processes on all hosts, without flags; a host has a slot for
 each of its PEs. Where a script or a configuration overrides these settings, pass them as flags:

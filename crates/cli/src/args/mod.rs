@@ -253,7 +253,8 @@ pub(crate) struct RunArgs {
     /// Be the launcher of this detached job; gridctl starts itself with this flag.
     #[arg(long, value_name = "ID", hide = true, requires = "detach")]
     pub(crate) background: Option<String>,
-    /// This node, host or site of the detached job has ended for good, by `gridctl attach --ended`.
+    /// This node, host or site of the detached job has ended for good: see `gridctl attach
+    /// --ended`.
     #[arg(long, value_name = "NODE", hide = true, requires = "background")]
     pub(crate) ended: Vec<String>,
     /// Whether the job is recorded.

@@ -22,7 +22,7 @@ const FACTOR_MAX: f64 = 1e9;
     after_help = PLAN_HELP
 )]
 pub(crate) struct PlanArgs {
-    /// Predict from this recording, the folder of `--record`. Of a job of tasks, several
+    /// Predict from this recording, the folder of `--record`. For a job of tasks, several
     /// recordings give a better model. With --size, write the size of the problem in each of two
     /// recordings, as in `--recording r1=4000 --recording r2=8000`.
     #[arg(long = "recording", value_name = "DIR[=SIZE]")]
@@ -124,8 +124,8 @@ A recording is replayed on the grid: the same handlers and messages, over its li
 job of tasks follows from a formula instead. Record in virtual time, on as many PEs as the grid has
 or a multiple: then each actor is where it would be created. Record few steps, and use --times.
 
-Without a recording, PROGRAM is simulated on one site first. Programs of tasks and of ranks that are
-planned for several sites are simulated on as many, since what they send follows the sites.
+Without a recording, gridctl simulates PROGRAM on one site first. For a plan over several sites, it
+simulates programs of tasks and of ranks on as many, since their messages depend on the sites.
 
 Examples:
   gridctl plan -e 4x8,wan=20ms leanmd --steps 20

@@ -22,7 +22,7 @@ pub(crate) struct ProcessFlags {
     pub(crate) bind: Option<BindFlag>,
 }
 
-/// To what PEs are bound.
+/// What `--bind` binds PEs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BindFlag {
     /// To nothing.

@@ -1,4 +1,4 @@
-//! The command lines of what gridctl says of itself: programs, completions and manual pages.
+//! The command lines of verbs that describe gridctl itself: programs, completions, manual pages.
 
 use clap::Args;
 use clap_complete::Shell;

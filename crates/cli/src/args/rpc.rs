@@ -196,7 +196,7 @@ Heuristics:
   portfolio         the best of several in a simulated execution
   exhaustive        the best of all mappings, for a few tasks
   random            at random
-  gridrpc           no group: each call goes to the server that would end it
+  gridrpc           no group: each call goes to the server that would complete it
                     first, and all data goes through the client
 
 Examples:

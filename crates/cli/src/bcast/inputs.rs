@@ -69,7 +69,6 @@ impl Inputs {
         })
     }
 
-    /// Number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.network.len()
     }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 /// Predictions of all strategies for one size.
 pub(super) struct Predictions {
-    /// The size of the message.
     pub(super) bytes: u64,
     /// Lower bound on the time of a broadcast, in seconds.
     pub(super) bound_s: f64,
@@ -22,7 +21,6 @@ const ROUNDING: f64 = 1e-9;
 
 /// Prediction of one strategy for one size.
 pub(super) struct Prediction {
-    /// The name of the strategy.
     pub(super) strategy: &'static str,
     /// The strategy's plan.
     pub(super) draft: Draft,

@@ -191,19 +191,19 @@ fn close_all(begun: &mut [Result<Begun, Failure>]) {
     }
 }
 
-/// The hosts that are yet to be connected to.
+/// Hosts to connect to, within the limits on concurrent attempts.
 struct Starts {
     /// For each host, the host or gateway to connect to; `None` for this machine.
     entries: Vec<Option<String>>,
     state: Mutex<Queue>,
-    /// Notified when a host has been connected to.
+    /// Notified when a host has answered or failed.
     freed: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: BTreeSet<usize>,
-    /// Number of hosts that are being connected to, by host or gateway.
+    /// Number of attempts under way, by host or gateway.
     starting: BTreeMap<String, usize>,
 }
 
@@ -213,7 +213,8 @@ impl Starts {
         Self { entries, state: Mutex::new(queue), freed: Condvar::new() }
     }
 
-    /// Waits until another host may be connected to. Returns `None` after the last one.
+    /// Waits until a connection to another host may begin, and returns that host. Returns `None`
+    /// after the last one.
     fn next(&self) -> Option<usize> {
         let mut queue = lock(&self.state);
         while !queue.waiting.is_empty() {

@@ -12,7 +12,6 @@ use std::path::Path;
 pub(super) struct Comparison<'a> {
     /// Their folders.
     pub(super) paths: [&'a Path; 2],
-    /// The recordings.
     pub(super) recordings: [&'a Recording; 2],
     /// How the jobs ended.
     pub(super) outcomes: [RecordedOutcome; 2],

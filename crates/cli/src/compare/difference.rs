@@ -30,7 +30,6 @@ impl Both {
 /// A kind of time: the mean over the PEs, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimeDifference {
-    /// The kind.
     pub(super) kind: TimeKind,
     /// The times.
     pub(super) ns: Both,
@@ -49,9 +48,7 @@ pub(super) struct TrafficDifference {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CountDifference {
     pub(super) name: &'static str,
-    /// Its unit.
     pub(super) unit: CountUnit,
-    /// The numbers.
     pub(super) values: Both,
 }
 

@@ -50,7 +50,6 @@ pub(super) struct PePlace {
 
 /// The time of a PE.
 pub(super) struct PeTime {
-    /// The PE.
     pub(super) place: PePlace,
     /// Nanoseconds of each kind, which add up to the time of the job. The rest may be negative,
     /// because the other kinds are not exact.
@@ -70,9 +69,7 @@ pub(super) struct PairTraffic {
 pub(super) enum CountUnit {
     /// Occurrences.
     Times,
-    /// Bytes.
     Bytes,
-    /// Nanoseconds.
     Nanoseconds,
 }
 
@@ -82,7 +79,6 @@ pub(super) struct JobCount {
     /// What is counted.
     pub(super) name: &'static str,
     pub(super) unit: CountUnit,
-    /// The number.
     pub(super) value: u64,
 }
 

@@ -60,7 +60,6 @@ impl RecordedOutcome {
 pub(super) struct Reason {
     /// The kind, and its mean time per PE.
     pub(super) time: TimeDifference,
-    /// The place.
     pub(super) place: Place,
 }
 

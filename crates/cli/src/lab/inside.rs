@@ -32,7 +32,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
 
-/// A warning follows if more than one in this number of packets was late.
+/// The lab warns if more than one in this number of packets was late.
 const LATE_SHARE: u64 = 100;
 
 /// The processes of a lab besides the command. They end with it.
@@ -166,7 +166,8 @@ impl Lab {
         child.spawn().map_err(CliError::system("start the command of a lab"))
     }
 
-    /// Reacts to a signal. Breaks off when the command has ended, or a process that the lab needs.
+    /// Reacts to a signal. Returns `Break` when the command, or a process that the lab needs, has
+    /// ended.
     fn attend(
         &mut self,
         command: &mut Child,

@@ -37,7 +37,7 @@ struct Settings {
     ubuntu: Option<String>,
 }
 
-/// Tries whether this user may have the namespaces. Returns the options of `unshare` for the
+/// Checks whether this user may have the namespaces. Returns the options of `unshare` for the
 /// process that forwards packets.
 pub(super) fn available(unshare: &Path) -> Result<Vec<&'static str>, LabError> {
     // This moves the process to its own network, so that nothing changes.

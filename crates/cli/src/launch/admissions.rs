@@ -70,9 +70,9 @@ pub(super) enum TaskRefusal {
 }
 
 impl TaskRefusal {
-    /// Returns the event by which the job ends, or goes on without `nodes`: those of the `srun`
-    /// whose tasks have not enrolled. There is none if the process did not know a secret, or if the
-    /// job needs no task in its place.
+    /// Returns the event that lets the job end, or go on without `nodes`: those nodes of the `srun`
+    /// whose tasks have not enrolled. Returns `None` if the process did not know a secret, or if
+    /// the job needs no task in its place.
     pub(super) fn event(&self, nodes: Vec<NodeId>) -> Option<Event> {
         match self {
             Self::Taken { node, .. } => Some(Event::EnrolledTwice { node: *node }),

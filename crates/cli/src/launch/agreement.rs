@@ -48,7 +48,7 @@ impl Work<'_> {
             if let (Some(keepers), Some((number, _))) = (&mut self.keepers, &self.sent)
                 && *number == saved.number
             {
-                // The run may have been proposed since.
+                // The same state may have been sent before the run was proposed.
                 keepers.sent(*number);
             }
             return;
@@ -123,7 +123,7 @@ impl Work<'_> {
                 }
             };
             if let Err(error) = spawn("witness", tell) {
-                tracing::warn!(%error, "the witness does not learn who goes on");
+                tracing::warn!(%error, "the witness does not learn which nodes go on");
             }
         }
     }

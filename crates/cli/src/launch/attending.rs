@@ -40,7 +40,7 @@ impl Work<'_> {
                 self.carry_out(command);
             }
             if let Some(outcome) = self.supervisor.outcome() {
-                // A failure here is none if another launcher has taken over the job.
+                // A failure here does not count if another launcher has taken over the job.
                 let other = reaching::taken_over_by(&self.children, Duration::ZERO);
                 return match other.filter(|_| outcome.code != 0) {
                     Some(other) => self.yield_to(&other),

@@ -112,7 +112,7 @@ pub(super) fn work<'a>(
     }
 }
 
-/// What prints the reports of a job.
+/// Returns the printer of the job's reports.
 pub(super) fn printer(launch: &Launch<'_>) -> Result<Printer, CliError> {
     let style = match (launch.json, &launch.processes) {
         (true, _) => Style::Json,

@@ -1,7 +1,7 @@
 //! The launcher's end of the bridge to a kept node (see `gridspan::keeper`).
 //!
 //! Lines for the node are numbered and sent one at a time, so that none is lost or repeated when
-//! the connection breaks. How long a node may be unreachable is not decided here.
+//! the connection breaks. This module does not decide how long a node may be unreachable.
 
 use super::bridge_command::BridgeCommand;
 use super::bridge_state::{Shared, Status};
@@ -69,7 +69,7 @@ impl Bridge {
         }
     }
 
-    /// Whether the node may not have got a line.
+    /// Whether the node has yet to confirm a line.
     pub(super) fn is_written_to(&self) -> bool {
         !self.shared.lock().lines.is_empty()
     }

@@ -40,9 +40,9 @@ pub(super) struct State {
     /// Frames for the bridge, while it attends to the node.
     pub(super) frames: Option<Sender<Frame>>,
     pub(super) ssh: Option<Child>,
-    /// Lines that the node has not got, as far as is known.
+    /// Lines that the node has not confirmed.
     pub(super) lines: VecDeque<Arc<[u8]>>,
-    /// Number of lines that it has got; `None` until the keeper has said so.
+    /// Number of lines that it has got; `None` until the keeper has reported it.
     pub(super) taken: Option<u64>,
     /// The last state to save, and its number.
     pub(super) save: Option<(u64, Arc<[u8]>)>,

@@ -171,9 +171,9 @@ pub(super) enum Exit {
     Unknown,
     /// It has never run, since its `srun` has ended before.
     NotStarted,
-    /// It may not have ended, but its host could not be reached for a while.
+    /// It may still run, but its host could not be reached for a while.
     Unreachable,
-    /// It may not have ended, but another launcher attends to it.
+    /// It may still run, but another launcher attends to it.
     TakenOver,
 }
 

@@ -54,7 +54,7 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// Opens the file at the position up to which the launcher before has read it. Reading ends at
+    /// Opens the file at the position up to which an earlier launcher has read it. Reading ends at
     /// the length that the file has once `is_over` is true, since processes that are left behind
     /// may write for ever. The file is limited to about `log_limit` bytes.
     pub(super) fn open(

@@ -122,7 +122,7 @@ impl Launch<'_> {
         Ok(())
     }
 
-    /// Replaces the added nodes by those that a launcher before this one has saved, and looks up
+    /// Replaces the added nodes by those that an earlier launcher has saved, and looks up
     /// their hosts. Hosts that are not known here cannot be reached.
     ///
     /// # Errors

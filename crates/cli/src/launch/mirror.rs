@@ -118,7 +118,7 @@ fn write_counted(to: &mut impl Write, mut bytes: &[u8], count: &mut u64) -> io::
 }
 
 impl Origins {
-    /// Returns how much of the node's streams this launcher and those before have read; `None`
+    /// Returns how much of the node's streams this launcher and earlier ones have read; `None`
     /// until the origins are known.
     pub(super) fn read_so_far(&self) -> Option<[u64; 2]> {
         if !self.are_known.load(Ordering::SeqCst) {

@@ -12,8 +12,8 @@
 //!
 //! # End
 //!
-//! Those who wait for the end get the exit code. If a signal ends the process, their connections
-//! end, and the next command that lists the jobs removes the files (see `status`).
+//! Commands that wait for the end get the exit code. If a signal ends the process, their
+//! connections end, and the next command that lists the jobs removes the files (see `status`).
 
 use super::event::Event;
 use super::journal::Journal;

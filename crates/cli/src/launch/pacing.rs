@@ -118,7 +118,7 @@ impl Pacing {
         Some(NodeId::from(node))
     }
 
-    /// Lets a node be started again that has ended, or for the first time after
+    /// Lets a node that has ended start again, or a node start for the first time after
     /// [`cancel`](Self::cancel).
     pub(super) fn restart(&mut self, node: NodeId, now: Time) {
         let start = &mut self.nodes[node.index()];

@@ -1,4 +1,4 @@
-//! Prints reports: for people, whole lines behind `site/node│`; for scripts, JSON.
+//! Prints reports: for people, whole lines with the prefix `site/node│`; for scripts, JSON.
 
 use super::ending_summary::EndingSummary;
 use super::event::Event;
@@ -33,7 +33,7 @@ pub(super) struct Printer {
     pub(super) logs: Option<NodeLogs>,
     /// The nodes whose output is printed, if not that of all.
     pub(super) shown: Option<BTreeSet<NodeId>>,
-    /// Counts what happens, if the end of the job is to say it.
+    /// Counts what happens, if the last line of the job is to sum it up.
     pub(super) ending: Option<EndingSummary>,
     /// The progress that is shown on the terminal besides.
     pub(super) progress: Option<Progress>,
@@ -43,7 +43,7 @@ pub(super) struct Printer {
 pub(super) enum Style {
     /// A line of JSON for each report, on standard output.
     Json,
-    /// The lines of the nodes, each behind the name of its node.
+    /// The lines of the nodes, each with the prefix of its node.
     Text(Prefixes),
 }
 
@@ -261,20 +261,21 @@ impl Printer {
         Ok(())
     }
 
-    /// Writes into the files of nodes. The job is worth more than them, so an error is a warning.
+    /// Writes to the files of nodes. An error is only a warning, since the job does not need the
+    /// files.
     fn write_logs(&mut self, reports: &mut Vec<Report>) {
         let Some(logs) = &mut self.logs else { return };
         if let Err(error) = logs.take(reports) {
             let folder = logs.folder().display();
             let text = format!("the output in {folder} is not complete: {error}");
-            // Not after the end of the job, which may be among these reports.
+            // First, since the end of the job may be among these reports.
             reports.insert(0, Report::Warning { text });
             self.logs = None;
         }
     }
 }
 
-/// Whether a report is printed if only the output of these nodes is.
+/// Whether a report is printed when only the output of these nodes is shown.
 fn is_shown(report: &Report, shown: &BTreeSet<NodeId>) -> bool {
     match report {
         Report::Output { node, .. } => shown.contains(node),

@@ -82,7 +82,7 @@ struct State {
 }
 
 impl Recording {
-    /// Begins the recording of a launch, if one is asked for.
+    /// Begins the recording of a launch, if the user requests one.
     pub(super) fn begin(launch: &Launch<'_>) -> Result<Option<Self>, CliError> {
         let Some(plan) = &launch.record else { return Ok(None) };
         let header = header(launch, plan);
@@ -174,8 +174,8 @@ impl Recording {
         state.write(|files| files.add(&RecordedEvent { at_ns, what }));
     }
 
-    /// Returns the time of the recording that is this time of a run. `None` for later runs, whose
-    /// times begin at 0 again.
+    /// Converts a time of a run to a time of the recording. `None` for later runs, whose times
+    /// begin at 0 again.
     fn time_of(&self, state: &State, at: Time) -> Option<u64> {
         match state.runs {
             _ if self.is_simulated => Some(at.as_nanos()),

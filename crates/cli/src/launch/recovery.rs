@@ -35,8 +35,8 @@ pub(super) struct GoOn {
     /// The number of the checkpoint; 0 if the job begins again, since there is none.
     pub(super) checkpoint: u64,
     pub(super) order: Option<RestoreOrder>,
-    /// The nodes whose parts no node that is left has in memory: they are read from the place where
-    /// the job stores its checkpoints.
+    /// Nodes whose parts are in the memory of no remaining node: their parts are read from the
+    /// place where the job stores its checkpoints.
     pub(super) read: Vec<String>,
 }
 

@@ -315,7 +315,7 @@ impl<'a> Starter<'a> {
         self.tasks.as_mut().map_or(Ok(()), launch)
     }
 
-    /// Whether there is an `srun` none of whose tasks has enrolled.
+    /// Whether there is an `srun` without an enrolled task.
     pub(super) fn awaits_srun(&self) -> bool {
         self.tasks.as_ref().is_some_and(Tasks::awaits_srun)
     }

@@ -68,8 +68,8 @@ impl Step {
         Some(exit)
     }
 
-    /// Makes `srun` withdraw its step, which may wait in the queue. It does so at SIGTERM. Returns
-    /// whether it runs, and was not cancelled before.
+    /// Makes `srun`, by SIGTERM, withdraw its step, which may wait in the queue. Returns whether
+    /// `srun` runs and was not cancelled before.
     pub(super) fn cancel(&mut self) -> bool {
         if self.is_over || std::mem::replace(&mut self.is_cancelled, true) {
             return false;

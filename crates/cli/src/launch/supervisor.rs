@@ -100,7 +100,7 @@ pub(super) struct Supervisor {
     awaits_simulation: bool,
     /// Times that a process has to start and to end, and that its output may take to end.
     patience: Patience,
-    /// Whether there is an `srun` none of whose tasks has enrolled.
+    /// Whether there is an `srun` without an enrolled task.
     awaits_srun: bool,
     /// The runs of the job; `None` if it cannot go on after losses or with other nodes.
     recovery: Option<Recovery>,
@@ -120,7 +120,7 @@ pub(super) struct Supervisor {
     pauses: u64,
     /// Number of nodes that were lost so far.
     losses: u64,
-    /// The lost nodes that were not taken yet.
+    /// The nodes that were lost since the last call of [`take_lost`](Self::take_lost).
     lost: Vec<NodeId>,
     sampling: Sampling,
     /// Numbers of the requests that wait for the end of the job.
@@ -328,7 +328,7 @@ impl Supervisor {
 
     pub(super) fn handle(&mut self, event: Event, now: Time) {
         match event {
-            // A node that is to stop may have said so before.
+            // A node that is to stop may have reported its address before.
             Event::Listening { node, address } if matches!(self.phase, Phase::Starting { .. }) => {
                 self.nodes[node.index()].address.get_or_insert(address);
                 self.introduce(now);
@@ -541,7 +541,7 @@ impl Supervisor {
             return self.lose_new(reporter, &failure.message, now);
         }
         if failure.is_loss() && self.may_recover() {
-            // A node that has stopped reports the losses of the run before.
+            // A node that has stopped reports the losses of the previous run.
             if matches!(self.phase, Phase::Running) {
                 for &node in &failure.lost {
                     self.lose(node, &failure.message, now);

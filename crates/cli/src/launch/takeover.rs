@@ -169,9 +169,9 @@ impl Survey<'_, '_> {
         }
     }
 
-    /// Returns whether enough members can be reached. If not, fails, unless the job had not begun
-    /// or was ending by the newest state: then this launcher ends it without them. `settles`:
-    /// whether they have accepted this launcher, so that the witness may settle on them.
+    /// Returns whether enough members can be reached. Fails if they cannot, unless the newest state
+    /// says that the job had not begun or was ending: then this launcher ends the job without them.
+    /// `settles`: whether they have accepted this launcher, so that the witness may settle on them.
     fn has_quorum(&self, settles: bool) -> Result<bool, CliError> {
         let first = self.newest.agreed;
         let runs = self.newest.runs.get(first..).unwrap_or_default();
@@ -206,7 +206,7 @@ impl Survey<'_, '_> {
     }
 
     /// Returns the half of the members of a run on which the witness has settled. If it has settled
-    /// on none, that is `half`, on which it settles now if `settles`.
+    /// on none, returns `half`, and lets it settle on that if `settles`.
     fn ask_witness(
         &self,
         run: usize,

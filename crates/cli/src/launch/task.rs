@@ -26,7 +26,7 @@ pub(super) struct Task {
 
 enum State {
     Awaited {
-        /// What is to be sent to the agent.
+        /// Frames for the agent.
         orders: Receiver<Frame>,
         /// Pipes for its standard output and standard error.
         streams: [PipeWriter; 2],
@@ -38,14 +38,14 @@ enum State {
     },
     /// Its node has ended like this, or the connection has.
     Ended(Exit),
-    /// It was ended like this before its agent has enrolled.
+    /// It was ended like this before its agent enrolled.
     NotEnrolled(Exit),
 }
 
 /// The connection to an agent that has enrolled.
 pub(super) struct Connection {
     pub(super) stream: Arc<SecureStream>,
-    /// What is to be sent to the agent.
+    /// Frames for the agent.
     orders: Receiver<Frame>,
     /// For its standard output and standard error.
     streams: [PipeWriter; 2],
@@ -111,7 +111,7 @@ impl Task {
         matches!(*self.lock(), State::Awaited { .. })
     }
 
-    /// Whether it was ended before its agent has enrolled.
+    /// Whether it was ended before its agent enrolled.
     pub(super) fn is_given_up(&self) -> bool {
         matches!(*self.lock(), State::NotEnrolled(_))
     }

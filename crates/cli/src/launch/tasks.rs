@@ -151,7 +151,7 @@ impl Tasks {
         });
     }
 
-    /// Cancels each `srun` whose tasks have all been ended before they have enrolled: it may wait
+    /// Cancels each `srun` whose tasks were all ended before they enrolled: it may wait
     /// in the queue for as long as the allocation lasts. Returns their nodes.
     pub(super) fn cancel_unneeded(&mut self) -> Vec<Vec<NodeId>> {
         let mut cancelled = Vec::new();
@@ -164,7 +164,7 @@ impl Tasks {
         cancelled
     }
 
-    /// Whether there is an `srun` none of whose tasks has enrolled.
+    /// Whether there is an `srun` without an enrolled task.
     pub(super) fn awaits_srun(&self) -> bool {
         let is_silent = |started: &StartedStep| started.tasks.iter().all(|it| it.is_awaited());
         self.steps.iter().any(is_silent)

@@ -24,7 +24,7 @@ struct Connections {
 }
 
 impl AllUnenrolled {
-    /// Returns whether another one is accepted. Ends the oldest for it if necessary.
+    /// Returns whether another connection is accepted. Ends the oldest one if there is no room.
     pub(super) fn make_room(&self, now: Instant) -> bool {
         let mut connections = self.lock();
         if connections.open.len() < UNENROLLED_MAX {

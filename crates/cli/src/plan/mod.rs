@@ -89,9 +89,9 @@ fn recordings(args: &PlanArgs, grid: &GridSpec) -> Result<Vec<Recording>, CliErr
     }
 }
 
-/// Describes the sites on which a job must be recorded whose recording on one site does not show
-/// what it does on those of a grid: how tasks are stolen over a wide area, or which messages the
-/// collective operations of ranks send.
+/// Describes the sites on which a job must be recorded, if its recording on one site does not show
+/// what it does on several: how tasks are stolen over a wide area, or which messages the collective
+/// operations of ranks send.
 fn needs_sites(recording: &Recording, grid: &GridSpec) -> Result<Option<String>, CliError> {
     let Some(spec) = like(grid) else { return Ok(None) };
     let needs = match is_of_ranks(recording) {

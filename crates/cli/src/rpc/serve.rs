@@ -67,15 +67,16 @@ fn options(args: &RpcServeArgs) -> Result<ServeOptions, CliError> {
     Ok(ServeOptions { name, pes, speed: args.speed, room, role })
 }
 
-/// Returns the process that the name of a token file names, as [`token_name`] does; `None` for
-/// other files.
+/// Returns the process whose token file has this name, made by [`token_name`]; `None` for other
+/// files.
 pub(super) fn daemon_of(file: &str) -> Option<ProcessId> {
     let name = file.strip_prefix("registry-")?.strip_suffix(".token")?;
     let (pid, began) = name.split_once('-')?;
     Some(ProcessId { pid: pid.parse().ok()?, began: began.parse().ok()? })
 }
 
-/// The name of the token file of a daemon. Its number alone may be that of another process later.
+/// The name of a daemon's token file. It has the time when the daemon began, too, since another
+/// process may get its number later.
 fn token_name(daemon: ProcessId) -> String {
     format!("registry-{:010}-{}.token", daemon.pid, daemon.began)
 }

@@ -38,8 +38,8 @@ const PRIMES_BELOW_MAX: u64 = 1 << 28;
 /// Largest number of elements of a product, 128 MB: their text must fit into an answer.
 const ELEMENTS_MAX: usize = 1 << 24;
 
-/// Largest number of unknowns of a linear system, whose elements are as many as those of a product:
-/// their elimination takes 5 * 10^10 operations.
+/// Largest number of unknowns of a linear system. Its matrix has as many elements as the largest
+/// product, and elimination takes 5 * 10^10 operations.
 const UNKNOWNS_MAX: usize = 1 << 12;
 
 /// Longest sleep, because it occupies a PE.

@@ -38,7 +38,7 @@ pub(super) fn write<W: Write>(
     Ok(())
 }
 
-/// The event of a recorded one, with its members as arguments.
+/// Converts a recorded event, with its members as arguments.
 fn event(recorded: &RecordedEvent, track: u64) -> io::Result<TrackEvent> {
     let members = match serde_json::to_value(&recorded.what)? {
         Json::Object(members) => members,

@@ -62,7 +62,7 @@ impl<'a> Flows<'a> {
         let from = pes.binary_search_by_key(&cause.pe, |record| record.pe).ok()?;
         let at = pes[from].spans.binary_search_by_key(&number, |span| span.number).ok()?;
         // Perfetto takes the earliest event of a flow as its source, and of two at the same time
-        // the first one in the file. Events behind the end of the job are written at the end.
+        // the first one in the file. Events after the end of the job are written at the end.
         let sender_begin = pes[from].spans[at].begin_ns.min(self.end_ns);
         let is_before = (sender_begin, from, at) < (receiver.begin_ns.min(self.end_ns), pe, span);
         is_before.then(|| self.before[from] + at as u64)

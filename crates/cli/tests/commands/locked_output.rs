@@ -68,7 +68,7 @@ fn asked(folder: &Path, words: &[&str]) -> Output {
     output
 }
 
-/// The line of the program with this number, behind the name of its node.
+/// The line of the program with this number, after the name of its node.
 fn line(node: u32, number: u64) -> String {
     let parts: String = PARTS.map(|part| part.to_string().repeat(PART_BYTES)).concat();
     format!("local/{node}│ {parts} {number}")

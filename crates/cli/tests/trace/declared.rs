@@ -40,7 +40,7 @@ fn message_of(name: &str) -> String {
     if name == "Value" { "DebugAnnotation" } else { name }.to_owned()
 }
 
-/// Reads an attribute, such as `uint64, optional, tag = "8"`, and the line behind it: a field, such
+/// Reads an attribute, such as `uint64, optional, tag = "8"`, and the line after it: a field, such
 /// as `pub(super) timestamp: Option<u64>,`, or a variant, such as `Unsigned(u64),`.
 fn field(attribute: &str, line: &str) -> (u64, Field) {
     let words: Vec<&str> = attribute.split(", ").collect();

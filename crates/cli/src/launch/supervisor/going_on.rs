@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The run that begins.
 struct Next {
-    /// The members of the run before, and of the next one.
+    /// The members of the previous run, and of the next one.
     before: Vec<NodeId>,
     members: Vec<NodeId>,
-    /// Members of the run before that were lost.
+    /// Members of the previous run that were lost.
     lost: Vec<NodeId>,
     /// For each lost node that is replaced, the node that starts in its place.
     replacing: BTreeMap<NodeId, NodeId>,

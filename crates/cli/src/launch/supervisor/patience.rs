@@ -15,7 +15,7 @@ impl Supervisor {
         }
     }
 
-    /// Sets whether there is an `srun` none of whose tasks has enrolled. A change restarts the
+    /// Sets whether there is an `srun` without an enrolled task. A change restarts the
     /// timeout of the start.
     pub(in super::super) fn await_srun(&mut self, awaits_srun: bool, now: Time) {
         if std::mem::replace(&mut self.awaits_srun, awaits_srun) != awaits_srun {

@@ -1,8 +1,8 @@
 //! How much work a loss makes the job repeat, and since when the job lacks the copies that the lost
 //! nodes had.
 //!
-//! Both are times of the launcher. So they count the way of a node's report to it, and a launcher
-//! that has taken over a job knows neither until the next checkpoint.
+//! The launcher measures both. So they include the time in which a node's report reaches it, and a
+//! launcher that has taken over a job knows neither until the next checkpoint.
 
 use crate::quantity;
 use gridspan_topology::Time;
@@ -26,7 +26,7 @@ pub(super) struct Repeating {
 
 impl Repeating {
     /// Notes that a run begins from a checkpoint, or from the beginning of the job. `lost`: when
-    /// the loss was noticed for which it begins.
+    /// the loss that caused the run was noticed.
     pub(super) fn begun(&mut self, checkpoint: u64, lost: Option<Time>, now: Time) {
         self.since = BTreeMap::from([(checkpoint, now)]);
         if let Some(lost) = lost {

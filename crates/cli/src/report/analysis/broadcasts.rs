@@ -47,11 +47,10 @@ pub(crate) struct PlanTrees {
     pub(crate) mean_ns: u64,
     /// When the slowest one began.
     pub(crate) at_ns: u64,
-    /// Its bytes.
+    /// The bytes of the slowest one.
     pub(crate) bytes: u64,
-    /// Its time.
+    /// The time of the slowest one.
     pub(crate) took_ns: u64,
-    /// The trees.
     pub(crate) trees: Vec<BroadcastTree>,
     /// Number of trees that are not shown.
     pub(crate) more_trees: usize,
@@ -60,7 +59,7 @@ pub(crate) struct PlanTrees {
 /// A tree.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct BroadcastTree {
-    /// Its nodes, each behind the one from which it receives, with its descendants behind it.
+    /// Its nodes in depth-first order: each follows the one from which it receives.
     pub(crate) nodes: Vec<TreeNode>,
     /// Number of nodes that are not shown.
     pub(crate) more_nodes: usize,
@@ -204,8 +203,8 @@ fn plan_trees(of_plan: &Use<'_>, slowest: &Sent<'_>, places: &Places) -> PlanTre
     }
 }
 
-/// Returns the tree that these edges form. An edge from a node that the ones before it do not
-/// reach, or to one that they do, is left out: the edges may come from any file.
+/// Returns the tree that these edges form. Leaves out an edge from a node that the earlier edges do
+/// not reach, and an edge to one that they do: the edges may come from any file.
 fn tree(root: u32, hops: &[RecordedHop], places: &Places) -> BroadcastTree {
     let mut ways: BTreeMap<u32, (Option<u32>, Option<u64>)> = BTreeMap::new();
     ways.insert(root, (None, Some(0)));

@@ -88,7 +88,7 @@ fn bounds() -> impl Iterator<Item = u64> {
 fn bucket(ns: u64) -> usize {
     let ns = ns.max(1);
     let power = u64::from(ns.ilog2());
-    // The four binary digits behind the first one.
+    // The four binary digits after the first one.
     let part = if power >= 4 { ns >> (power - 4) } else { ns << (4 - power) };
     (power * PARTS + part % PARTS) as usize
 }

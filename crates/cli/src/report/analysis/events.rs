@@ -85,7 +85,6 @@ pub(crate) enum MarkKind {
 pub(crate) struct Mark {
     /// When.
     pub(crate) at_ns: u64,
-    /// Its kind.
     pub(crate) kind: MarkKind,
     /// What happened.
     pub(crate) text: String,
@@ -172,15 +171,12 @@ pub(crate) struct Events {
     pub(crate) rebalances: Vec<Rebalance>,
     /// The number of all such rebalances.
     pub(crate) rebalance_count: usize,
-    /// Checkpoints.
     pub(crate) checkpoints: Vec<CheckpointRow>,
     /// The number of all checkpoints.
     pub(crate) checkpoint_count: usize,
-    /// Marks.
     pub(crate) marks: Vec<Mark>,
     /// The number of all marks.
     pub(crate) mark_count: usize,
-    /// Pauses.
     #[serde(skip)]
     pub(crate) pauses: Pauses,
 }

@@ -115,13 +115,10 @@ pub(crate) struct WaitRow {
 pub(crate) struct PeRow {
     /// The number of the PE.
     pub(crate) pe: usize,
-    /// Its node.
     pub(crate) node: String,
-    /// Its site.
     pub(crate) site: String,
     /// The number of its site.
     pub(crate) site_number: usize,
-    /// Its speed.
     pub(crate) speed: f64,
     /// Its time.
     #[serde(flatten)]
@@ -170,19 +167,15 @@ pub(crate) struct Analysis {
     pub(crate) command: Vec<String>,
     /// What ran the job.
     pub(crate) driver: DriverKind,
-    /// The seed.
     pub(crate) seed: u64,
     /// When it started, in milliseconds since 1970; `None` if simulated.
     pub(crate) started_unix_ms: Option<u64>,
     /// Names of the sites.
     pub(crate) sites: Vec<String>,
-    /// Number of nodes.
     pub(crate) node_count: usize,
-    /// Number of PEs.
     pub(crate) pe_count: usize,
     /// Number of PEs whose records are there.
     pub(crate) pes_recorded: usize,
-    /// The outcome.
     pub(crate) outcome: OutcomeRow,
     /// What limited the run.
     pub(crate) diagnosis: Diagnosis,
@@ -196,17 +189,13 @@ pub(crate) struct Analysis {
     pub(crate) durations: Durations,
     /// What PEs waited for, the longest waits first.
     pub(crate) waits: Vec<WaitRow>,
-    /// The PEs.
     pub(crate) pes: Vec<PeRow>,
     /// The links, those with the most bytes first.
     pub(crate) links: Vec<LinkRow>,
     /// Messages between actor types, nodes and sites.
     pub(crate) communication: Communication,
-    /// Large broadcasts.
     pub(crate) broadcasts: Broadcasts,
-    /// The critical path.
     pub(crate) path: CriticalPath,
-    /// The events.
     pub(crate) events: Events,
     /// What each PE did over time.
     pub(crate) timeline: Timeline,

@@ -49,7 +49,6 @@ pub(crate) enum PathPartKind {
 /// A part of the path, summed over all walks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct PathPart {
-    /// Its kind.
     pub(crate) kind: PathPartKind,
     /// The type of the handlers, or the link.
     pub(crate) name: String,
@@ -65,9 +64,7 @@ pub(crate) struct PathPart {
 /// that lead to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct PathStep {
-    /// Its number.
     pub(crate) step: u64,
-    /// Its time.
     pub(crate) ns: u64,
     /// The part in handlers.
     pub(crate) handlers_ns: u64,

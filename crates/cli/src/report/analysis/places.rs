@@ -18,7 +18,6 @@ pub(crate) struct Places {
 /// More PEs on a host than it has hardware threads for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Crowding {
-    /// The host.
     pub(crate) host: String,
     /// Number of the job's PEs there.
     pub(crate) pes: usize,

@@ -45,7 +45,6 @@ pub(crate) enum Series {
 /// A row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct TimelineRow {
-    /// Its name.
     pub(crate) name: String,
     /// The number of its site.
     pub(crate) site: usize,
@@ -64,7 +63,6 @@ pub(crate) struct Timeline {
     pub(crate) column_ns: u64,
     /// Number of columns.
     pub(crate) columns: usize,
-    /// The series.
     pub(crate) series: Vec<Series>,
     /// The rows, by site.
     pub(crate) rows: Vec<TimelineRow>,

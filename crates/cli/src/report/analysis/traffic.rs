@@ -22,9 +22,7 @@ pub(crate) struct LinkState {
 /// One direction between two sites, or the network inside a site.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkTraffic {
-    /// Messages.
     pub(crate) messages: u64,
-    /// Their bytes.
     pub(crate) bytes: u64,
     /// Bytes by column.
     pub(crate) columns: Vec<u64>,

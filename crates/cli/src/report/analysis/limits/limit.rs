@@ -144,7 +144,6 @@ impl LimitKind {
 /// Something that limited the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Limit {
-    /// Its kind.
     pub(crate) kind: LimitKind,
     /// Where: PEs, nodes, sites or links by name.
     pub(crate) place: String,

@@ -23,8 +23,8 @@
 //! does in its second phase. It reports to the top the resulting work of its PEs and the traffic to
 //! other sites. The top adds these up to a prediction for the gate.
 //!
-//! **Failure.** The cut leaves out an actor that a leader does not know because it has moved
-//! meanwhile, as snapshots do. Leaders and the top ignore a note that does not fit.
+//! **Failure.** An actor that moves during the measurement may be unknown to every leader; the cut
+//! then leaves it out, as a snapshot does. Leaders and the top ignore a note that does not fit.
 
 mod cluster;
 mod cut;

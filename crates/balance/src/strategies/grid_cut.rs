@@ -52,7 +52,7 @@ const SCRATCH_WORTH: f64 = 0.98;
 /// long as the step.
 const FELT: f64 = 0.75;
 /// Maximum number of actors of a small graph. In larger graphs, a handler is a small part of a
-/// step, and little is gained by sheltering others from it.
+/// step, and exchanging handlers gains little.
 const SMALL: usize = 20_000;
 /// Maximum number of parts into which a small graph is cut several times: that takes little time.
 const FEW_PARTS: usize = 8;
@@ -184,7 +184,8 @@ impl Phases<'_> {
         self.improve(graph, sites, pes, |mut search| search.run());
     }
 
-    /// Shelters actors that talk across sites from long handlers, if a step waits for them.
+    /// Separates actors that talk across sites from long handlers, if a step waits for these
+    /// actors.
     fn exchange_handlers(&mut self, graph: &Graph, sites: &[u32]) {
         if self.mapping.len() <= SMALL && self.is_latency_felt() {
             let pes: Vec<u32> = (0..self.shares.len() as u32).collect();

@@ -25,8 +25,8 @@
 //!   more while thieves soon return.
 //! - *Failure*: when any node is lost, every sleeper asks again, since the lost node may have been
 //!   about to serve it. Nodes that have lost their directory report to the next one, on the next
-//!   node of the part. Directories serve the nodes that the lost node was to serve. Requests at
-//!   other sites are parked again.
+//!   node of the part. Directories find other holders for the nodes that the lost node was to
+//!   serve. The head of a site parks its requests at other sites again.
 
 mod backlog;
 mod grant_size;

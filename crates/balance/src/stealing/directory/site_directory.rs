@@ -192,8 +192,8 @@ impl SiteDirectory {
 
     /// Returns the sites that ask, and when the results of tasks sent to them could be back here.
     ///
-    /// The time that tasks which spawn others will last is a guess: sites that are too far for it
-    /// are left out.
+    /// Where tasks spawn others, the time for which they will last is a guess; sites that are too
+    /// far away for that guess are left out.
     fn askers(&self, pace: TaskPace, post: &Outgoing<'_>) -> Vec<(usize, Receivers)> {
         if pace.task_ns <= 0.0 {
             return Vec::new();
@@ -267,9 +267,10 @@ impl SiteDirectory {
         self.wake_for_those_who_wait(post);
     }
 
-    /// Sets the time to look again at requests: estimates of tasks change even without a report.
-    /// They change once the backlog is older than the observed times explain, then whenever it has
-    /// lasted twice as long, and when it has lasted as long as the way requires.
+    /// Sets the time at which to consider requests again, since estimates of tasks change even
+    /// without a report. They change once the backlog is older than the observed times explain,
+    /// then each time its age has doubled, and when it is old enough for the latency to the nearest
+    /// site that asks.
     fn wake_for_those_who_wait(&mut self, post: &Outgoing<'_>) {
         let Some(way) = self.requests.nearest(&self.ways, post) else { return };
         let nodes = post.places.nodes_in(post.own().0).len() as u64;

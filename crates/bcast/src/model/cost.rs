@@ -46,7 +46,7 @@ pub(crate) struct Scratch {
     order: Vec<u32>,
     first_child: Vec<u32>,
     next_sibling: Vec<u32>,
-    /// Time from the node having the message until all below it have it.
+    /// Time from the arrival of the message at the node until all nodes below it have the message.
     pub(crate) below_s: Vec<f64>,
     tails: Vec<(f64, f64, u32)>,
     /// The child below which the last node is reached.

@@ -100,9 +100,9 @@ impl Hierarchy {
         Some(self.meet(self.leaf_of(a)?, self.leaf_of(b)?).0)
     }
 
-    /// Returns the expected round trip between two nodes: that between their largest groups that
-    /// differ, as in [`Hierarchy::rtt_between`]. Zero if both are the same node; `None` if nothing
-    /// is known.
+    /// Returns the expected round trip between two nodes: that between their
+    /// [ends](Hierarchy::ends), as in [`Hierarchy::rtt_between`]. Zero if both are the same node;
+    /// `None` if nothing is known.
     pub fn rtt(&self, a: NodeId, b: NodeId) -> Option<Duration> {
         let (one, other) = (self.leaf_of(a)?, self.leaf_of(b)?);
         if a == b { Some(Duration::ZERO) } else { self.rtt_between(one, other) }

@@ -85,7 +85,7 @@ fn graph(mesh: &Mesh, inner: &[u32]) -> Result<Graph, String> {
     for &[a, b, c] in &mesh.triangles {
         for (from, to) in [(a, b), (b, c), (c, a)] {
             let (from, to) = (vertex[from as usize], vertex[to as usize]);
-            // The other triangle of an edge has it in the other direction.
+            // The other triangle at the edge lists the edge in the other direction.
             if from < to && to != u32::MAX {
                 loads[from as usize] += 1;
                 loads[to as usize] += 1;

@@ -24,9 +24,9 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time after which a comparison starts no further round, beyond the fewest.
+/// Time after which a comparison starts no further round, once it has the minimum number of rounds.
 const COMPARISON_TIME: Duration = Duration::from_secs(10);
-/// Most rounds: more make the interval narrower than what differs from run to run.
+/// Maximum number of rounds: more would make the interval narrower than the variation between runs.
 const ROUNDS_MAX: usize = 40;
 /// The settings of criterion for single figures, most of which take milliseconds to seconds.
 const SAMPLES: usize = 10;
@@ -97,7 +97,7 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// What the arguments of the process ask for.
+/// The mode that the arguments of the process select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Measure,
@@ -124,7 +124,7 @@ impl Suite {
     /// Reads the arguments of the process. `name` is that of the bench.
     pub(crate) fn new(name: &'static str) -> Self {
         let has = |name: &str| std::env::args().any(|argument| argument == name);
-        // As criterion does: `cargo test` does not pass `--bench`.
+        // `cargo test` does not pass `--bench`; criterion uses this distinction, too.
         let mode = match () {
             () if has("--list") => Mode::List,
             () if has("--test") || !has("--bench") => Mode::Test,
@@ -196,7 +196,7 @@ impl Suite {
             return;
         }
         let folder = self.estimates.join(safe(self.name)).join(safe(title));
-        // What an earlier run has left there must not pass as that of this one.
+        // An estimate of an earlier run must not count as that of this run.
         let _ = fs::remove_file(folder.join(ESTIMATES));
         let operations = Cell::new(None);
         let mut group = self.criterion.benchmark_group(self.name);

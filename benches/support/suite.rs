@@ -6,10 +6,9 @@
 //! second processes is measured too. It is the work even where the machine is busy, but it also
 //! counts busy waiting, and the start and the warm-up of the programs.
 //!
-//! The table at the end has one form for all figures. Each is appended to
-//! `target/comparisons/SUITE.jsonl` once it is measured, and the table gives what the last run on
-//! this machine found.
-//! A run as a test makes one short round, and stores and prints nothing.
+//! The table at the end has one form for all figures. The suite appends each figure to
+//! `target/comparisons/SUITE.jsonl` once it is measured, and the table gives the results of the
+//! last run on this machine. A run as a test makes one short round, and stores and prints nothing.
 
 use criterion::{Criterion, SamplingMode};
 use gridspan_jobs::paired::ROUNDS_MIN;

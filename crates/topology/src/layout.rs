@@ -262,7 +262,8 @@ pub enum LayoutError {
 /// Maximum number of PEs of a stored layout; each takes four bytes.
 const MAX_STORED_PES: u64 = 1 << 26;
 
-/// The stored form of a site: its name, the PEs of its nodes, and their clusters if any is in one.
+/// The stored form of a site: its name, the PEs of its nodes, and the clusters of its nodes if any
+/// node is in one.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct StoredSite(String, Vec<u32>, #[serde(default)] Vec<Option<u32>>);
 

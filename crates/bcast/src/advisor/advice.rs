@@ -93,9 +93,9 @@ impl Advisor {
         }
     }
 
-    /// Sets the default plan, which broadcasts from its root take without advice. Other plans are
-    /// compared with it, and it is taken again where it is faster. A root without a default plan
-    /// begins with a plan that needs no search.
+    /// Sets the default plan, which broadcasts from its root take without advice. The advisor
+    /// compares other plans with it, and takes it again where it is faster. A root without a
+    /// default plan begins with a plan that needs no search.
     pub fn introduce(&mut self, default_plan: BroadcastPlan) {
         let root = self.roots.entry(default_plan.id().root).or_default();
         root.default_plan.get_or_insert(default_plan);

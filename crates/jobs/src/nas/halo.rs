@@ -6,9 +6,9 @@ use gridspan_ranks::{Comm, RankError, wait_all};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Fetches the planes that this rank needs, and sends others those that they need. `needs` returns
-/// the planes that a rank needs. They may include its own, and numbers beyond the borders, which
-/// wrap around.
+/// Fetches the planes that this rank needs, and sends other ranks the planes that they need.
+/// `needs` returns the planes that a rank needs. They may include its own, and numbers beyond the
+/// borders, which wrap around.
 pub(super) async fn fetch(
     planes: &mut Planes,
     world: &Comm,

@@ -32,7 +32,7 @@ pub struct MeshPart {
     pub ghosts: Vec<u32>,
     /// All triangles with at least one own node, in the order of the mesh.
     pub triangles: Vec<[u32; 3]>,
-    /// The ranks with which values are exchanged, ascending, and the own nodes which each of them
+    /// The ranks with which this one exchanges values, ascending, each with the own nodes that it
     /// has as ghosts, in the order of its ghosts.
     pub neighbours: BTreeMap<u32, Vec<u32>>,
 }

@@ -135,8 +135,8 @@ impl Hierarchy {
         *self.leaf_of.get(node.index())?
     }
 
-    /// Returns the smallest group that contains both groups, and its children that contain each of
-    /// them unless one contains the other.
+    /// Returns the smallest group that contains both groups and, unless one contains the other, the
+    /// two children of this group that contain them.
     fn meet(&self, mut a: GroupId, mut b: GroupId) -> (GroupId, Option<(GroupId, GroupId)>) {
         let mut sides = None;
         while a != b {

@@ -253,7 +253,8 @@ impl LinkMonitor {
         }
     }
 
-    /// Removes the links of a group, for example of one that was split, so that they start again.
+    /// Removes the links of a group, for example after it was split, so that their estimates start
+    /// again.
     pub fn forget(&mut self, group: u32) {
         self.entries.retain(|&(from, to), _| from != group && to != group);
     }

@@ -33,7 +33,7 @@ pub(super) struct PartDirectory {
     reported: Option<Demand>,
 }
 
-/// A period in which adverts are collected before waiting nodes are served, so that they are served
+/// A period in which the directory collects adverts, so that it can then serve waiting nodes
 /// evenly.
 #[derive(Clone, Copy, Debug)]
 struct Gathering {

@@ -4,9 +4,9 @@
 //! work answers all standing requests at once and early: it computes when all work would be done if
 //! each site got as much as it can do by then (`shares.rs`), with latencies discounted from shares.
 //! It tells each of these sites about the others, so that they do not send tasks to each other. A
-//! site that is answered withdraws its other requests. Where tasks spawn others, the time at which
-//! they will be done is unknown (`backlog.rs`): a site then asks while its tasks have lasted for
-//! less than a round trip, and gets one of the oldest tasks for each of its nodes.
+//! site withdraws its other requests when one of them is answered. Where tasks spawn others, the
+//! time at which they will be done is unknown (`backlog.rs`): a site then asks while its tasks have
+//! lasted for less than a round trip, and gets one of the oldest tasks for each of its nodes.
 
 use super::super::message::{Demand, StandingRequest, StealMessage};
 use super::grant_size::GrantSize;
@@ -114,7 +114,7 @@ impl SiteDirectory {
         self.requests.withdraw(answering);
         let others = fed.iter().filter_map(|&head| post.places.site_of(head));
         for site in others {
-            // A request that the other site sent after it was fed stands.
+            // A request that the other site sent after its tasks had arrived stays.
             let way = |from, to| post.places.latency(from, to).duration();
             let since_fed = way(answering, site) + way(site, own);
             let is_old = |at: Time| at + way(answering, own) < post.now + since_fed;

@@ -14,7 +14,7 @@ use crate::strategies::local_search::{LocalSearch, Search, Trail, nearest};
 
 /// Maximum number of partner PEs that are considered.
 const PES: usize = 12;
-/// Maximum number of actors of a partner that are considered as the first one taken.
+/// Maximum number of actors of a partner PE that are considered as the first one to take.
 const ACTORS: usize = 8;
 /// Number of the longest handlers of a PE that are considered.
 const LONG: usize = 3;

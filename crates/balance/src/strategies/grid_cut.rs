@@ -3,11 +3,11 @@
 //! Koenig and Kalé (2007), "Optimizing Distributed Application Performance Using Dynamic Grid
 //! Topology-Aware Load Balancing", section 4.1, cut the object graph over sites by messages alone,
 //! and then each site's objects over its PEs by load and messages. Here every level of the
-//! hierarchy is a phase, and there are five differences, which measurements show to matter: each
-//! phase also balances load, with the capacity of each group as a real number; groups keep their
-//! actors where a move saves too little; actors that cannot move hold the actors that talk to them;
-//! a cut from scratch is compared with an improvement of the present placement; and imbalance that
-//! a cut leaves without saving messages is evened out.
+//! hierarchy is a phase, and there are five differences, which measurements show to matter. Each
+//! phase also balances load, with the capacity of each group as a real number. Groups keep their
+//! actors where a move saves too little. Actors that cannot move hold the actors that talk to them.
+//! The strategy compares a cut from scratch with an improvement of the present placement. It evens
+//! out the imbalance that a cut leaves without saving messages.
 
 use crate::cost::{CostModel, predict};
 use crate::cutter::{Cut, CutError, Cutter, Graph, Tie};

@@ -180,8 +180,9 @@ impl<'a, 'b> HandlerExchange<'a, 'b> {
         found.into_iter().map(|(_, to)| to).collect()
     }
 
-    /// Returns sets of actors of a PE that have the load `wanted` together: the first of each is
-    /// one of the heaviest that are not too heavy, and each next is nearest to the remaining load.
+    /// Returns sets of actors of a PE, each with a total load near `wanted`. The first actor of a
+    /// set is one of the heaviest that are not too heavy, and each further one is nearest to the
+    /// remaining load.
     fn fitting(&self, pe: usize, wanted: f64) -> Vec<[Option<u32>; TAKES]> {
         let members = &self.search.members[pe];
         let error = self.search.local.targets[pe] * SLACK;

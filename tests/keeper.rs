@@ -105,7 +105,7 @@ impl Bridge {
         write_frame(&mut self.to, frame, content).unwrap();
     }
 
-    /// Reads frames until one is wanted.
+    /// Reads frames until `wanted` returns a value for one.
     fn until<T>(&mut self, wanted: impl Fn(&FromBridge, &[u8]) -> Option<T>) -> T {
         loop {
             let (frame, content) = read_frame(&mut self.from).unwrap().expect("more frames");
@@ -126,7 +126,7 @@ impl Bridge {
         self.until(|frame, _| (*frame == FromBridge::Taken(number)).then_some(()));
     }
 
-    /// Reads what the node prints on standard output until it has printed this.
+    /// Reads the node's standard output until it contains `wanted`.
     fn printed(&mut self, wanted: &str) -> String {
         self.printed_on(0, wanted)
     }

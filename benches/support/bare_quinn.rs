@@ -155,8 +155,8 @@ async fn answer(connection: &Connection) {
     }
 }
 
-/// Runs `measure` on a connection to a second process. `relay` may put a relay in between and then
-/// returns the address of that.
+/// Runs `measure` on a connection to a second process. `relay` may put a relay in between, and then
+/// returns the address of the relay.
 fn with_connection<T, F: Future<Output = T>>(
     tuning: Tuning,
     cores: Cores,

@@ -6,10 +6,9 @@
 //! second processes is measured too. It is the work even where the machine is busy, but it also
 //! counts busy waiting, and the start and the warm-up of the programs.
 //!
-//! The table at the end has one form for all figures. Each is appended to
-//! `target/comparisons/SUITE.jsonl` once it is measured, and the table gives what the last run on
-//! this machine found.
-//! A run as a test makes one short round, and stores and prints nothing.
+//! The table at the end has one form for all figures. The suite appends each figure to
+//! `target/comparisons/SUITE.jsonl` once it is measured, and the table gives the results of the
+//! last run on this machine. A run as a test makes one short round, and stores and prints nothing.
 
 use criterion::{Criterion, SamplingMode};
 use gridspan_jobs::paired::ROUNDS_MIN;
@@ -24,9 +23,9 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time after which a comparison starts no further round, beyond the fewest.
+/// Time after which a comparison starts no further round, once it has the minimum number of rounds.
 const COMPARISON_TIME: Duration = Duration::from_secs(10);
-/// Most rounds: more make the interval narrower than what differs from run to run.
+/// Maximum number of rounds: more would make the interval narrower than the variation between runs.
 const ROUNDS_MAX: usize = 40;
 /// The settings of criterion for single figures, most of which take milliseconds to seconds.
 const SAMPLES: usize = 10;
@@ -97,7 +96,7 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// What the arguments of the process ask for.
+/// The mode that the arguments of the process select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Measure,
@@ -124,7 +123,7 @@ impl Suite {
     /// Reads the arguments of the process. `name` is that of the bench.
     pub(crate) fn new(name: &'static str) -> Self {
         let has = |name: &str| std::env::args().any(|argument| argument == name);
-        // As criterion does: `cargo test` does not pass `--bench`.
+        // `cargo test` does not pass `--bench`; criterion uses this distinction, too.
         let mode = match () {
             () if has("--list") => Mode::List,
             () if has("--test") || !has("--bench") => Mode::Test,
@@ -196,7 +195,7 @@ impl Suite {
             return;
         }
         let folder = self.estimates.join(safe(self.name)).join(safe(title));
-        // What an earlier run has left there must not pass as that of this one.
+        // An estimate of an earlier run must not count as that of this run.
         let _ = fs::remove_file(folder.join(ESTIMATES));
         let operations = Cell::new(None);
         let mut group = self.criterion.benchmark_group(self.name);

@@ -195,7 +195,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What the tests look for in the parsed source code.
+/// Items of the parsed source code that the tests examine.
 struct Findings {
     effects: Vec<String>,
     circles: Vec<Circle>,

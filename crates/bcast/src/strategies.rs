@@ -27,7 +27,7 @@ pub const NAMES: &[&str] = &[
 /// The default strategy.
 pub const DEFAULT: &str = "striped";
 
-/// Error of a name that no strategy has. Use one of the names listed.
+/// No strategy has this name. Use one of the names listed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no strategy `{}`; write one of {}", .name.escape_debug(), NAMES.join(", "))]
 pub struct UnknownBroadcastStrategy {

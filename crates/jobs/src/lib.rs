@@ -21,8 +21,8 @@
 //! The computation itself is in the crate [`gridspan_kernels`]; here are the actors, ranks, tasks
 //! and remote calls that divide it.
 //!
-//! Every job verifies its result, and fails if it is wrong. The jobs use no sockets, no clocks but
-//! that of emulated work, and no random numbers but seeded ones.
+//! Every job verifies its result, and fails if it is wrong. The jobs use no sockets, only seeded
+//! random numbers, and no clock except that of emulated work.
 
 pub mod bcast;
 mod emulated_work;

@@ -14,8 +14,9 @@
 
 use std::fmt;
 
-/// Fewest rounds of a comparison. With five, all ratios are on one side of the true median in
-/// 2 / 2^5 = 6 % of all comparisons, so that even the whole range has a confidence of only 94 %.
+/// Minimum number of rounds of a comparison. With five, all ratios are on one side of the true
+/// median in 2 / 2^5 = 6 % of all comparisons, so that even the whole range has a confidence of
+/// only 94 %.
 pub const ROUNDS_MIN: usize = 6;
 
 /// Greatest probability that the true median is on one side of the interval.

@@ -4,7 +4,7 @@
 //! others, Ohio State University):
 //!
 //! - one way: half of a round trip between the first and the last rank, each of which sends its own
-//!   buffer and receives into it, or what [`Handling`] says instead;
+//!   buffer and receives into it, unless [`Handling`] says otherwise;
 //! - bandwidth: the first rank sends [`WINDOW`] messages at a time to the last one, which has
 //!   posted their receives and then sends one byte back;
 //! - collective operations: all ranks call one operation after the other, and the figure is the

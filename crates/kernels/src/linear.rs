@@ -1,6 +1,6 @@
 //! Operations on vectors, of which a solver on ranks has one part on each.
 
-/// The scalar product. A longer vector counts as far as the shorter one.
+/// The scalar product. Surplus elements of the longer vector are ignored.
 pub fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(one, other)| one * other).sum()
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Returns the number of steps until each point leaves the circle of radius 2, at most `limit`, row
-/// by row, for some `rows` of the picture of `[-2, 0.5) x [-1.25, 1.25)` of `size` rows and
+/// Returns, row by row, the number of steps until each point of some `rows` leaves the circle of
+/// radius 2, at most `limit`. The picture shows `[-2, 0.5) x [-1.25, 1.25)` in `size` rows and
 /// columns.
 pub fn rows(size: u32, limit: u16, rows: Range<u32>) -> Vec<u16> {
     let coordinate = |from: f64, at: u32| from + 2.5 * f64::from(at) / f64::from(size);

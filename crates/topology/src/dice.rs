@@ -16,8 +16,8 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A generator of random numbers that its seed determines. Serialisation includes its state, so an
-/// actor that contains one continues the same sequence after a migration.
+/// A generator of random numbers that a seed determines. Serialisation includes the state, so that
+/// an actor that contains a generator continues the same sequence after a migration.
 ///
 /// ```
 /// use gridspan_topology::dice::Dice;

@@ -15,7 +15,7 @@ const LAST_PE: u32 = i32::MAX as u32;
 /// by site, so that consecutive numbers are neighbours in the network. The stored form is the input
 /// of the constructor, so that a stored layout cannot contradict itself.
 ///
-/// The nodes here are those that found the job. *Guests* are nodes that join it while it runs.
+/// The nodes here are the founders of the job. *Guests* are nodes that join the job while it runs.
 /// Their numbers follow those of the founders and encode their site, so that every node can compute
 /// the site of a guest without any message about it. A number is never used again. Counts and lists
 /// here cover founders only.
@@ -262,7 +262,8 @@ pub enum LayoutError {
 /// Maximum number of PEs of a stored layout; each takes four bytes.
 const MAX_STORED_PES: u64 = 1 << 26;
 
-/// The stored form of a site: its name, the PEs of its nodes, and their clusters if any is in one.
+/// The stored form of a site: its name, the PEs of its nodes, and the clusters of its nodes if any
+/// node is in one.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct StoredSite(String, Vec<u32>, #[serde(default)] Vec<Option<u32>>);
 

@@ -31,7 +31,7 @@ const PACKET_OVERHEAD_BYTES: u64 = 48;
 /// then is so close to a cut that no job would survive it.
 const ROUNDS_MAX: u32 = 1000;
 
-/// All links of a grid, for the simulator and for what replays recordings.
+/// All links of a grid, for the simulator and for replays of recordings.
 ///
 /// ```
 /// use gridspan_topology::{GridSpec, NodeId, NodeLinks, Time};

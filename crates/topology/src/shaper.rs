@@ -78,8 +78,8 @@ impl Shaper {
         }
     }
 
-    /// Sets the future changes of the parameters, which happen at their times as by
-    /// [`set_link`](Self::set_link).
+    /// Sets the future changes of the parameters. Each has the effect of
+    /// [`set_link`](Self::set_link) at its time.
     pub fn with_changes(mut self, mut changes: Vec<(Time, Link)>) -> Self {
         changes.sort_by_key(|&(at, _)| at);
         self.changes = changes.into();

@@ -30,8 +30,8 @@ const SAME_WORK: f64 = 1.25;
 const EXPLAINED: f64 = 0.75;
 
 impl UndoPlan {
-    /// Returns the inverse plan, or `None` if the plan is excused, and whether it is excused. The
-    /// inverse plan moves back the actors that are still where the plan moved them.
+    /// Returns the inverse plan, which moves back the actors that are still where the plan moved
+    /// them, and whether the plan is excused. There is no inverse plan if it is.
     ///
     /// A plan is excused if steps are longer because work has shifted among actors. Three signs of
     /// that are required: a message takes no more work than before, the model predicts about the

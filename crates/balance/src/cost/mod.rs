@@ -1,12 +1,16 @@
 //! The cost model: predicts the time of a step for a placement of actors.
 //!
-//! A step takes at least (a) the time that the busiest PE computes, background included; (b) for
-//! two actors at different sites, the latency of each direction in which they send, the work at
-//! both ends, and the waiting there (`cost/waits.rs`): each pair that sends both ways closes a
-//! cycle in each step; (c) the time that the bytes between two sites take. The prediction is the
-//! greatest of these, since message-driven execution overlaps them. If other users' work slows PEs
-//! and no PE waits for the slowed ones, the prediction is instead the total work divided by the
-//! speed of all PEs that have actors, because then no PE holds up the others.
+//! A step takes at least each of these times:
+//!
+//! - (a) the time that the busiest PE computes, background included;
+//! - (b) for two actors at different sites, the latency of each direction in which they send, the
+//!   work at both ends, and the waiting there (`cost/waits.rs`), since each pair that sends both
+//!   ways closes a cycle in each step;
+//! - (c) the time that the bytes between two sites take.
+//!
+//! The prediction is the greatest of these, since message-driven execution overlaps them. If other
+//! users' work slows PEs and no PE waits for the slowed ones, the prediction is instead the total
+//! work divided by the speed of all PEs that have actors, because then no PE holds up the others.
 
 pub(crate) mod figures;
 pub(crate) mod replicas;

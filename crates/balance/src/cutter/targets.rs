@@ -2,7 +2,6 @@
 
 use super::tie::Problem;
 
-/// The bounds of a cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) targets: Vec<i64>,

@@ -25,14 +25,13 @@ pub(super) struct Learned {
 
 /// Weight of the newest value in each running average.
 const NEWS: f64 = 0.4;
-/// Assumed value of `attained` before any plan was made. The other half stands for the work for
-/// messages, which no placement avoids.
+/// Assumed value of `attained` before the first plan: no placement avoids all work for messages.
 const ATTAINED_FIRST: f64 = 0.5;
 /// Minimum value of `trust` and `attained`.
 const TRUST_MIN: f64 = 0.1;
 /// Part of the doubt (1 minus the trust) that is removed when a gain was refused for lack of trust
-/// alone. Otherwise no plan of a small gain could pass again, and the gate could not learn from
-/// one.
+/// alone. Without this, no plan with a small gain could pass again, and the gate could not regain
+/// its trust.
 const TRUST_REGAINED: f64 = 0.02;
 /// Limit of the factor between a measured cost and its estimate, upwards and downwards.
 const COST_FACTOR_MAX: f64 = 20.0;

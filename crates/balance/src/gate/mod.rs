@@ -84,7 +84,7 @@ struct Passed {
 /// The first observation after a move counts only if it has at least this number of steps: messages
 /// that were under way still arrive in it.
 const SETTLED: f64 = 4.0;
-/// It is enough to watch a plan for the time of this many usual steps.
+/// Maximum time for which a plan must be watched, in usual steps.
 const ENOUGH_STEPS: u32 = 50;
 /// Upper limit of the pause after a mistake, before it is doubled, as a multiple of the time for
 /// which the plan was in effect.

@@ -33,7 +33,7 @@ pub struct GateConfig {
     pub inside: Bandwidth,
     /// Total bandwidth at which state moves between sites. Default 100 Mbit/s.
     pub between_sites: Bandwidth,
-    /// Number of steps after which a plan is judged, without the first ones. Default 5.
+    /// Number of steps after which a plan is judged, not counting the first ones. Default 5.
     pub steps_to_judge: u32,
     /// Minimum time for which these steps are watched: at most the length of the window before the
     /// plan, and of 50 usual steps. Default 2 s.

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 /// Maximum factor by which the band about the cut shrinks from round to round.
 const SHRINK: usize = 8;
-/// For each vertex that it may have, a leader reports at most this number of edges inside its site
-/// and of edges to other sites: the heaviest ones.
+/// Maximum number of edges inside its site, and of edges to other sites, that a leader reports, per
+/// vertex that it may have. It reports the heaviest edges.
 const EDGES_PER_VERTEX: usize = 32;
 
 /// Input of the clustering of a leader.

@@ -334,7 +334,7 @@ impl Leader {
 }
 
 impl Knowledge {
-    /// Returns the duty of the site with the present placement.
+    /// Returns the work and traffic of the site with the present placement.
     fn duty(&self, duty: &Duty<'_>) -> SiteDuty {
         let site_actors = self.site.as_site_actors();
         let pes: Vec<PeId> = site_actors.members.iter().map(|member| member.load.pe).collect();

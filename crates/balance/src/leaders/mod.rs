@@ -10,21 +10,21 @@
 //! sites. The top answers with terms: the part of all work that each PE should do.
 //!
 //! **Cutting over sites.** This proceeds in rounds. A leader gathers its actors into a bounded
-//! number of clusters. To each leader that shares edges with it, it sends the cluster numbers of
-//! the actors in these edges. To the top, it sends its clusters, and the edges among them and to
-//! clusters of other leaders. The top cuts this coarse graph over the sites, as `grid-cut` does in
-//! its first phase, and sends the target of each cluster. In the next round, all actors of a site
-//! that are far from the cut form one fixed vertex per target site. This leaves more vertices for
-//! the actors near the cut, the *band* (C. Chevalier, F. Pellegrini, PT-Scotch, 2008). In the band,
-//! clusters become smaller with each round, and finally single actors.
+//! number of clusters. It sends the numbers of these clusters to the leaders with which it shares
+//! edges, for the actors at those edges. It sends to the top its clusters, the edges among them,
+//! and the edges to clusters of other leaders. The top cuts this coarse graph over the sites, as
+//! `grid-cut` does in its first phase, and sends the target of each cluster. In the next round, all
+//! actors of a site that are far from the cut form one fixed vertex per target site. This leaves
+//! more vertices for the actors near the cut, the *band* (C. Chevalier, F. Pellegrini, PT-Scotch,
+//! 2008). In the band, clusters become smaller with each round, and finally single actors.
 //!
 //! **Cutting inside sites.** A leader hands over the actors that should go to another site, with
 //! their edges. Each leader then cuts the future actors of its site over its PEs, as `grid-cut`
 //! does in its second phase. It reports to the top the resulting work of its PEs and the traffic to
 //! other sites. The top adds these up to a prediction for the gate.
 //!
-//! **Failure.** The cut leaves out an actor that a leader does not know because it has moved
-//! meanwhile, as snapshots do. Leaders and the top ignore a note that does not fit.
+//! **Failure.** An actor that moves during the measurement may be unknown to every leader; the cut
+//! then leaves it out, as a snapshot does. Leaders and the top ignore a note that does not fit.
 
 mod cluster;
 mod cut;

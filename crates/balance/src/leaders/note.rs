@@ -212,16 +212,16 @@ pub(crate) struct NewTalk {
     pub(crate) bytes: u64,
 }
 
-/// Duty of a site with the present placement and after the plan.
+/// Work and traffic of a site with the present placement and after the plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outlook {
     pub(crate) before: SiteDuty,
     pub(crate) after: SiteDuty,
-    /// Number of actors that would move to PEs of the site.
+    /// Number of moves that the leader of the site has planned.
     pub(crate) moves: u64,
-    /// Bytes of state of those that come from the site.
+    /// Bytes of state of the actors that move inside the site.
     pub(crate) bytes_inside: u64,
-    /// Bytes of state of those that come from other sites.
+    /// Bytes of state of those that move between sites.
     pub(crate) bytes_between_sites: u64,
 }
 

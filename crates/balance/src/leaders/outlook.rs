@@ -1,4 +1,4 @@
-//! Duty of a site, in sums that the top can add up.
+//! Work and traffic of a site, in sums that the top can add up.
 
 use super::handover::{OuterTalk, SiteActors};
 use super::note::{LeaderActor, SiteDuty, Terms, Toward};
@@ -13,7 +13,7 @@ pub(super) struct Duty<'a> {
 }
 
 impl Duty<'_> {
-    /// Returns the duty of the site with its actors placed by `mapping`.
+    /// Returns the work and traffic of the site with its actors placed by `mapping`.
     pub(super) fn of(&self, site_actors: &SiteActors, mapping: &[PeId]) -> SiteDuty {
         self.sum(&site_actors.members, mapping, &site_actors.inner, &site_actors.outer)
     }

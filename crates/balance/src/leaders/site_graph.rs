@@ -74,7 +74,7 @@ impl Borders {
         let (empty, others) = (Border::default(), told.keys().chain(heard.keys()));
         for &other in others.collect::<std::collections::BTreeSet<_>>() {
             let [told, heard] = [&told, heard].map(|all| all.get(&other).unwrap_or(&empty));
-            // Both sites decide this equally, since each has both borders.
+            // Both sites come to the same result, since each has both borders.
             if !told.talks.is_empty() || !heard.talks.is_empty() {
                 graph.add(other, told, heard);
             }

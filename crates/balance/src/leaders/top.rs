@@ -19,7 +19,8 @@ const VERTICES: u32 = 1 << 15;
 /// Minimum number of vertices that each leader may have, for any number of sites.
 const VERTICES_PER_SITE_MIN: u32 = 256;
 /// Maximum number of rounds. Each round refines the band around the cut. Once the band consists of
-/// single actors, each round takes others; if many are near the cut, rounds need a bound.
+/// single actors, each round puts other actors into it; if many are near the cut, only this bound
+/// ends the rounds.
 const ROUNDS_MAX: u32 = 8;
 
 /// Description of the grid.

@@ -53,8 +53,8 @@ pub struct Snapshot {
     /// Distances of nodes, with any number of levels. Without it, the sites of the layout are used.
     #[serde(default)]
     pub hierarchy: Option<Hierarchy>,
-    /// Known links between sites. A pair that is not listed is looked up in the hierarchy, and
-    /// costs nothing if the hierarchy does not contain it.
+    /// Known links between sites. A pair that is not listed has the latency of the hierarchy, or
+    /// none if the hierarchy does not contain it, and unlimited bandwidth.
     #[serde(default)]
     pub links: Vec<SiteLink>,
     /// Actors that may have a replica, as positions in [`Snapshot::actors`], ascending.

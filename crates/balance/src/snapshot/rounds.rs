@@ -4,8 +4,8 @@ use crate::snapshot::Edge;
 use std::collections::BTreeMap;
 
 /// Returns the number of steps in a window. In an iterative job nearly every pair of actors that
-/// send to each other does so once in each step. So the number of steps is the median over these
-/// pairs of the number of messages in the direction that has fewer. If no pair sends in both
+/// send to each other does so once in each step. So the number of steps is the median, over these
+/// pairs, of the number of messages in the direction with fewer messages. If no pair sends in both
 /// directions, it is the median over all edges; without messages it is 1, and the window is one
 /// step. `edges` has at most one entry for each sender and receiver.
 pub fn rounds(edges: &[Edge]) -> u64 {

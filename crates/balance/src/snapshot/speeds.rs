@@ -1,14 +1,14 @@
 //! Speeds of PEs, from the time of actors per message before and after they move.
 //!
 //! Start: each PE has measured itself with a short kernel, which says little about memory-bound
-//! work. Steady state: the same actor has a time per message on both PEs of its move, so that each
-//! moved actor compares two PEs ([`Evidence`]). The actors that stayed on the old PE show the
-//! drift, which has other causes than the move. The scatter of their changes limits how much a
-//! comparison counts. [`SpeedEstimate`] joins the comparisons of all windows by weighted least
-//! squares over the graph of compared PEs. The kernel is a prior with heavy tails (Student's t;
-//! Lange, Little and Taylor, "Robust statistical modeling using the t distribution", 1989, section
-//! 2): small deviations from it need strong evidence, and a kernel that is far off has little
-//! weight. Failure: without moves, the kernel alone decides.
+//! work. Steady state: an actor that has moved has a time per message on both PEs, and so compares
+//! the two ([`Evidence`]). The actors that stayed on the old PE show the drift, which has other
+//! causes than the move. The scatter of their changes limits how much a comparison counts.
+//! [`SpeedEstimate`] joins the comparisons of all windows by weighted least squares over the graph
+//! of compared PEs. The kernel is a prior with heavy tails (Student's t; Lange, Little and Taylor,
+//! "Robust statistical modeling using the t distribution", 1989, section 2): small deviations from
+//! it need strong evidence, and a kernel that is far off has little weight. Failure: without moves,
+//! the kernel alone decides.
 //!
 //! Foreign load has no influence: loads are processor time, which other programs do not lengthen.
 

@@ -11,8 +11,8 @@ use gridspan_topology::NodeId;
 ///
 /// An idle node asks a random node of another site, and does not wait for the answer. Meanwhile it
 /// asks random nodes of its own site, one after the other, until one has tasks. At most one
-/// wide-area request is on its way. After a refusal of it, the node sends another one when the next
-/// near node refuses.
+/// wide-area request is on its way. If it is refused, the node sends another one when the next near
+/// node refuses.
 ///
 /// ```
 /// use gridspan_balance::stealing::{ClusterAware, MakeStealingPolicy, StealingPolicy};

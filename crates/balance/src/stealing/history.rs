@@ -95,7 +95,7 @@ impl StealingPolicy for HistoryPolicy {
     }
 
     fn received(&mut self, from: NodeId, _tasks: u64, _grant: Grant, turn: &mut Turn<'_>) {
-        // A node that hands on its tasks because it leaves no longer takes part.
+        // A node that leaves hands on its tasks, and no longer takes part.
         self.remembered = Some(from).filter(|&node| turn.places.contains(node));
         self.followed = 0;
         self.asked = self.asked.filter(|&asked| asked != from);

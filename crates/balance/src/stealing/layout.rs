@@ -103,8 +103,8 @@ impl StealingLayout {
         place.and_then(|place| self.latencies.get(place)).copied().unwrap_or_default()
     }
 
-    /// Returns whether two nodes may exchange tasks. Nodes that joined later exchange tasks only
-    /// with founding ones, since they may not be able to reach each other.
+    /// Returns whether two nodes may exchange tasks. Nodes that joined later exchange tasks with
+    /// founders only, since two of them may be unable to reach each other.
     pub(super) fn may_trade(&self, one: NodeId, other: NodeId) -> bool {
         !self.late.contains_key(&one) || !self.late.contains_key(&other)
     }

@@ -81,8 +81,8 @@ impl Stealing {
     }
 
     /// Reports that the node works and that `stealable` tasks could be taken away from it. Call it
-    /// when that number becomes zero or more than zero or passes a power of two, and when an idle
-    /// node finds work that no other node sent; more calls are allowed.
+    /// when that number becomes zero, becomes greater than zero, or passes a power of two, and when
+    /// an idle node finds work that no other node sent; more calls are allowed.
     pub fn handle_stock(&mut self, now: Time, stealable: u64) {
         let stealable = self.left_of(stealable);
         if self.is_idle || stealable != self.stock {

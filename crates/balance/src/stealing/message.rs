@@ -35,7 +35,7 @@ pub enum StealMessage {
         /// Number of tasks that it runs at once.
         workers: u32,
     },
-    /// A node reports the tasks that could be taken away from it to its directory.
+    /// A node reports to its directory the tasks that could be taken away from it.
     Advertise {
         /// Number of tasks; 0 withdraws an earlier advert.
         tasks: u64,

@@ -14,11 +14,12 @@
 //! # The host
 //!
 //! The host owns the tasks. It reports when its node becomes idle or busy, and the number of tasks
-//! that could be taken away (when that becomes zero or more than zero or passes a power of two, not
-//! for every task). It passes on messages and grants that arrive, and carries out all commands
-//! after each call. A grant is tasks and a [`Grant`] in one packet. Messages and grants between two
-//! nodes must arrive in order and once, as the runtime's sessions guarantee; the loss of a node is
-//! reported to all nodes. The host detects termination: machines that sleep wait for ever.
+//! that could be taken away (not for every task, but when that number becomes zero, becomes greater
+//! than zero, or passes a power of two). It passes on messages and grants that arrive, and carries
+//! out all commands after each call. A grant is tasks and a [`Grant`] in one packet. Messages and
+//! grants between two nodes must arrive in order and once, as the runtime's sessions guarantee; the
+//! loss of a node is reported to all nodes. The host detects termination: machines that sleep wait
+//! for ever.
 
 mod cluster_aware;
 mod command;

@@ -30,8 +30,8 @@ pub struct Auto {
 
 /// Minimum part by which a plan must shorten steps (gate rule 2: smaller differences are noise).
 const GAIN_MIN: f64 = 0.01;
-/// Part by which moving the state of all actors must shorten steps, compared with a plan that moves
-/// little.
+/// Part of a step that a plan must additionally save if it moves the state of all actors; in
+/// proportion if it moves less.
 const MOVING: f64 = 0.04;
 
 impl Auto {

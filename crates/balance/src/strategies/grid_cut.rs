@@ -3,11 +3,11 @@
 //! Koenig and Kalé (2007), "Optimizing Distributed Application Performance Using Dynamic Grid
 //! Topology-Aware Load Balancing", section 4.1, cut the object graph over sites by messages alone,
 //! and then each site's objects over its PEs by load and messages. Here every level of the
-//! hierarchy is a phase, and there are five differences, which measurements show to matter: each
-//! phase also balances load, with the capacity of each group as a real number; groups keep their
-//! actors where a move saves too little; actors that cannot move hold the actors that talk to them;
-//! a cut from scratch is compared with an improvement of the present placement; and imbalance that
-//! a cut leaves without saving messages is evened out.
+//! hierarchy is a phase, and there are five differences, which measurements show to matter. Each
+//! phase also balances load, with the capacity of each group as a real number. Groups keep their
+//! actors where a move saves too little. Actors that cannot move hold the actors that talk to them.
+//! The strategy compares a cut from scratch with an improvement of the present placement. It evens
+//! out the imbalance that a cut leaves without saving messages.
 
 use crate::cost::{CostModel, predict};
 use crate::cutter::{Cut, CutError, Cutter, Graph, Tie};
@@ -52,7 +52,7 @@ const SCRATCH_WORTH: f64 = 0.98;
 /// long as the step.
 const FELT: f64 = 0.75;
 /// Maximum number of actors of a small graph. In larger graphs, a handler is a small part of a
-/// step, and little is gained by sheltering others from it.
+/// step, and exchanging handlers gains little.
 const SMALL: usize = 20_000;
 /// Maximum number of parts into which a small graph is cut several times: that takes little time.
 const FEW_PARTS: usize = 8;
@@ -184,7 +184,8 @@ impl Phases<'_> {
         self.improve(graph, sites, pes, |mut search| search.run());
     }
 
-    /// Shelters actors that talk across sites from long handlers, if a step waits for them.
+    /// Separates actors that talk across sites from long handlers, if a step waits for these
+    /// actors.
     fn exchange_handlers(&mut self, graph: &Graph, sites: &[u32]) {
         if self.mapping.len() <= SMALL && self.is_latency_felt() {
             let pes: Vec<u32> = (0..self.shares.len() as u32).collect();

@@ -14,7 +14,7 @@ use crate::strategies::local_search::{LocalSearch, Search, Trail, nearest};
 
 /// Maximum number of partner PEs that are considered.
 const PES: usize = 12;
-/// Maximum number of actors of a partner that are considered as the first one taken.
+/// Maximum number of actors of a partner PE that are considered as the first one to take.
 const ACTORS: usize = 8;
 /// Number of the longest handlers of a PE that are considered.
 const LONG: usize = 3;
@@ -180,8 +180,9 @@ impl<'a, 'b> HandlerExchange<'a, 'b> {
         found.into_iter().map(|(_, to)| to).collect()
     }
 
-    /// Returns sets of actors of a PE that have the load `wanted` together: the first of each is
-    /// one of the heaviest that are not too heavy, and each next is nearest to the remaining load.
+    /// Returns sets of actors of a PE, each with a total load near `wanted`. The first actor of a
+    /// set is one of the heaviest that are not too heavy, and each further one is nearest to the
+    /// remaining load.
     fn fitting(&self, pe: usize, wanted: f64) -> Vec<[Option<u32>; TAKES]> {
         let members = &self.search.members[pe];
         let error = self.search.local.targets[pe] * SLACK;

@@ -54,7 +54,7 @@ struct Action {
     score: f64,
 }
 
-/// A placement while it is changed, with the load of each PE.
+/// A placement that the search changes, with the load of each PE.
 pub(crate) struct Search<'a, 'b> {
     pub(crate) local: &'b mut LocalSearch<'a>,
     /// Nanoseconds for which each PE computes, sends and receives.

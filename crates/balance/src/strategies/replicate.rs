@@ -135,10 +135,10 @@ impl Strategy for Replicate {
     }
 }
 
-/// Returns the sites at which deterministic actors should live instead: both sites, if an actor
-/// talks with two in at least every second step and does not only pass messages on from one to the
-/// other; the only site with which it talks, if it lives at another. The site of the primary comes
-/// first.
+/// Returns the sites at which deterministic actors should live, for those that should not stay as
+/// they are. An actor that talks with two sites in at least every second step gets both, the site
+/// of its primary first, unless it only passes messages on from one to the other. An actor that
+/// talks with one site and lives at another gets the site with which it talks.
 fn between(snapshot: &Snapshot, mapping: &[PeId]) -> Between {
     let site = |at: u32| snapshot.layout.site_of(mapping[at as usize]);
     let deterministic: BTreeSet<u32> = snapshot.deterministic.iter().copied().collect();

@@ -1,5 +1,5 @@
-//! Distances of actors from other sites, for the scheduler: messages that lead to one that travels
-//! far should be handled before others.
+//! Distances of actors from other sites, for the scheduler, which first handles messages that lead
+//! to messages between sites.
 
 use crate::snapshot::{Edge, Snapshot};
 use gridspan_topology::PeId;

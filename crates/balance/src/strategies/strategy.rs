@@ -43,8 +43,8 @@ use gridspan_topology::LinkChange;
 /// assert_eq!(Spread.plan(&snapshot).moves.len(), 2);
 /// ```
 pub trait Strategy: Send {
-    /// The name by which users select it. `none` means that it never moves actors, so that a job
-    /// does not measure them.
+    /// The name by which users select it. The name `none` means that the strategy never moves
+    /// actors; a job then does not measure them.
     fn name(&self) -> &'static str;
 
     /// Seeds its dice. A job calls this once, with its own seed, before the first plan. Does

@@ -1,9 +1,9 @@
 //! Evens out the loads of a cut beyond its tolerance, where that costs next to nothing.
 //!
 //! A cutter uses all of its tolerance, even where a cut of the same weight would be nearly even;
-//! then the fullest part slows the job for nothing. So the cut is improved once more within tighter
-//! limits. Only a few more actors may move than move anyway: evening out all small differences
-//! would move many actors at every change of loads.
+//! then the fullest part slows the job without any benefit. So the cut is improved once more within
+//! tighter limits. Only a few more actors may move than move anyway: evening out all small
+//! differences would move many actors at every change of loads.
 
 use crate::cost::CostModel;
 use crate::cutter::{Cut, Cutter, Graph, Tie};

@@ -1,12 +1,12 @@
 //! `vacate`: moves actors away from PEs that other users' work slows, and back when that ends.
 //!
 //! Dynamite (Iskra, Hendrikse, van Albada, Overeinder and Sloot (2000), "Performance Measurements
-//! on Dynamite/DPVM") moves tasks from loaded nodes to those least loaded at the moment, and loses
-//! where the load moves on or where every other node is already overloaded. Here work goes to the
-//! PEs that get most of their processor over a long time, and only as much leaves as foreign load
-//! takes away. Start: nothing is remembered. Steady state: each plan updates the memory of foreign
-//! load. An actor that was moved away is remembered with its PE and returns once that PE is quiet,
-//! if the PE would then be less full than the one on which the actor lives.
+//! on Dynamite/DPVM") moves tasks from loaded nodes to those least loaded at the moment; this makes
+//! runs longer where the load moves on or where every other node is already overloaded. Here work
+//! goes to the PEs that get most of their processor over a long time, and only as much leaves as
+//! foreign load takes away. Start: nothing is remembered. Steady state: each plan updates the
+//! memory of foreign load. An actor that was moved away is remembered with its PE and returns once
+//! that PE is quiet, if the PE would then be less full than the one on which the actor lives.
 
 use crate::plan::Plan;
 use crate::snapshot::{ActorKey, PeLoad, Snapshot};

@@ -35,8 +35,8 @@ impl Default for AdvisorConfig {
     }
 }
 
-/// A message that took the expected time up to this factor shows nothing about links: if some of
-/// its edges were slower, they waited for something else.
+/// A message that took at most this multiple of the expected time shows nothing about links: if
+/// some of its edges were slower, they waited for something else.
 const AS_EXPECTED: f64 = 1.15;
 
 /// A finished broadcast.
@@ -93,9 +93,9 @@ impl Advisor {
         }
     }
 
-    /// Sets the default plan, which broadcasts from its root take without advice. Other plans are
-    /// compared with it, and it is taken again where it is faster. A root without a default plan
-    /// begins with a plan that needs no search.
+    /// Sets the default plan, which broadcasts from its root take without advice. The advisor
+    /// compares other plans with it, and takes it again where it is faster. A root without a
+    /// default plan begins with a plan that needs no search.
     pub fn introduce(&mut self, default_plan: BroadcastPlan) {
         let root = self.roots.entry(default_plan.id().root).or_default();
         root.default_plan.get_or_insert(default_plan);
@@ -215,7 +215,7 @@ impl Advisor {
         let expected = draft.simulate(&self.network, message.bytes);
         let ratio = message.took.map(|took| took.as_secs_f64() / expected.completion_s);
         // A plan that takes as long as before shows nothing about links either: the prediction is
-        // wrong, and not the links.
+        // wrong, and the links have not changed.
         let is_usual = |ratio: &f64| {
             let root = self.roots.get(&message.root);
             let contest = root.and_then(|root| root.contests.get(&bucket(message.bytes)));
@@ -232,8 +232,8 @@ impl Advisor {
 
     /// Returns another plan for the `rest` of a broadcast that is under way. `part` gives the
     /// timings of its edges for the bytes sent so far; `rest` begins at a segment boundary and then
-    /// is a message by itself. `None` unless the timings were not as expected and the other plan,
-    /// its beginning included, is faster for the rest by more than the least gain.
+    /// is a message by itself. Returns `None` if the timings were as expected, or if the other plan
+    /// is not faster for the rest by more than [`AdvisorConfig::gain_min`].
     ///
     /// # Errors
     ///
@@ -310,7 +310,7 @@ impl Advisor {
     }
 
     /// Decides on the observed broadcasts, then plans ahead for as long as `budget` allows. Call it
-    /// in idle time, and again for the rest.
+    /// repeatedly in idle time; each call continues the work of the last one.
     pub fn tick(&mut self, now: Time, budget: &SearchBudget<'_>) -> Vec<AdvisorCommand> {
         let probe_requests = self.feedback.probe_requests(now, &self.estimate);
         let mut commands: Vec<AdvisorCommand> =

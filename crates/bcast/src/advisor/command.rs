@@ -21,7 +21,8 @@ pub enum AdvisorCommand {
         /// The message size for which the plan was made.
         bytes: u64,
     },
-    /// Stop using this plan, if it was published: the advisor learns nothing from its messages.
+    /// Stop using this plan, if it was published: the advisor learns nothing more from its
+    /// messages.
     Retire(PlanId),
     /// Measure this, and pass the result to [`Advisor::probed`](super::Advisor::probed) or
     /// [`Advisor::probed_together`](super::Advisor::probed_together).

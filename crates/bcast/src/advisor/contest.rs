@@ -126,7 +126,6 @@ impl Contest {
         &self.ways[self.taken]
     }
 
-    /// All ways.
     pub(super) fn ways(&self) -> &[Way] {
         &self.ways
     }
@@ -223,8 +222,8 @@ impl Contest {
         }
     }
 
-    /// Chooses the way to take from now on, and returns a command if it is another. An untried way
-    /// has to be better by the share `gain_min`.
+    /// Chooses the way to take from now on, and returns a command if the way changes. An untried
+    /// way has to be better by the share `gain_min`.
     pub(super) fn decide(&mut self, gain_min: f64) -> Option<AdvisorCommand> {
         self.is_open = false;
         let least = |places: &mut dyn Iterator<Item = usize>, time_s: &dyn Fn(usize) -> f64| {

@@ -10,8 +10,8 @@ const DEVIATION: f64 = 0.2;
 /// Pairs with fewer bytes are ignored: their transfers end before they show the bandwidth of a
 /// link.
 const BYTES_MIN: f64 = 30_000.0;
-/// Age from which a pair estimated to be worse than it once was is probed, since a recovery is not
-/// noticed otherwise.
+/// Age at which a pair whose estimate has become worse is probed, since no traffic would show its
+/// recovery.
 const BAD_AGE: Duration = Duration::from_secs(3);
 /// Maximum number of such pairs that are probed at once: those with the oldest measurements. If
 /// these have changed, their neighbours follow.
@@ -50,11 +50,11 @@ pub enum ProbeRequest {
 pub(super) struct Feedback {
     best: BTreeMap<(usize, usize), f64>,
     asked: BTreeMap<ProbeRequest, Time>,
-    /// Factor by which transfers usually are faster than expected though the estimate is right:
-    /// short segments, and effects that the simulation leaves out.
+    /// Factor by which transfers usually are faster than expected although the estimate is right.
+    /// Its causes are short segments, and effects that the simulation leaves out.
     usual: BTreeMap<(usize, usize), f64>,
-    /// The estimated bandwidth before a transfer was not as expected, and the ratio of expected to
-    /// measured time.
+    /// The estimated bandwidth before an unexpected transfer, and the ratio of expected to measured
+    /// time.
     doubted: BTreeMap<(usize, usize), (f64, f64)>,
     /// Clusters with outgoing, and clusters with incoming, transfers that may differ from the
     /// estimate.

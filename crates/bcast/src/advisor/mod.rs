@@ -8,10 +8,10 @@
 //! measured times decide.
 //!
 //! **When broadcasts take longer or shorter than predicted**, either sites share other capacities
-//! than assumed (`explanation.rs`), or links have changed: edges that were slower or faster than
-//! predicted correct the estimate of their pair at once, probes of the clusters at both ends are
-//! requested (`feedback.rs`), and plans are made again. Pairs estimated to be worse than they once
-//! were are probed now and then, since no traffic flows over them that could show a recovery.
+//! than assumed (`explanation.rs`), or links have changed. If links have changed, the advisor at
+//! once corrects the estimates of the pairs of clusters with slower or faster edges, requests
+//! probes of the clusters at both ends (`feedback.rs`), and plans again. It requests a probe of a
+//! pair now and then if its estimate has become worse, since no traffic would show a recovery.
 //!
 //! **Without a plan** a broadcast does not wait: it takes the default plan, and [`Advisor::plan`]
 //! answers at once.

@@ -13,7 +13,6 @@ struct Child {
     node: u32,
 }
 
-/// The tree.
 #[derive(Clone, Debug)]
 pub(super) struct State<'a> {
     model: &'a TreeCostModel,

@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 
 /// Returns a lower bound in seconds on the time of any broadcast of `bytes` from `root`.
 ///
-/// It is the maximum over all nodes of two times: the shortest way from the root; and the message
-/// at the greatest flow to the node, plus the shortest way to it from the nodes on the root's side
-/// of the narrowest cut. Ways count their latencies only: the time to begin a message is an
-/// assumption, so it is left out.
+/// Each node has two bounds: the shortest way from the root; and the time of the message at the
+/// greatest flow to the node, plus the shortest way to the node from the nodes on the root's side
+/// of the narrowest cut. The result is the maximum of both over all nodes. Ways count their
+/// latencies only: the time to begin a message is an assumption, so it is left out.
 pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
     let mut bound_s = 0.0_f64;
     let from_root_s = shortest_ways(network, &[root]);

@@ -1,10 +1,9 @@
 //! The cost model: the time of a broadcast over a tree if no two transfers share a capacity.
 //!
-//! A node that has the message sends to its children one after the other; its `i`-th child has it
-//! when the busy times of the first `i` sends and the flight of the `i`-th have passed. The
-//! broadcast is complete when the last node has it. Gupta and Vadhiyar (2006), section 2.2, state
-//! only that initiation costs, latencies and bandwidths count as in Mateescu's model. Two
-//! interpretations:
+//! A node that has the message sends to its children one after the other; its `i`-th child has the
+//! message after the busy times of the first `i` sends and the flight of the `i`-th. The broadcast
+//! is complete when the last node has it. Gupta and Vadhiyar (2006), section 2.2, state only that
+//! initiation costs, latencies and bandwidths count as in Mateescu's model. Two interpretations:
 //!
 //! - [`Serialisation::Transfer`]: a sender is busy until its last byte has left. This predicts
 //!   measured trees best, and all strategies here use it.
@@ -46,7 +45,7 @@ pub(crate) struct Scratch {
     order: Vec<u32>,
     first_child: Vec<u32>,
     next_sibling: Vec<u32>,
-    /// Time from the node having the message until all below it have it.
+    /// Time from the arrival of the message at the node until all nodes below it have the message.
     pub(crate) below_s: Vec<f64>,
     tails: Vec<(f64, f64, u32)>,
     /// The child below which the last node is reached.

@@ -85,8 +85,8 @@ impl Packing {
 struct Limits<'a> {
     network: &'a Network,
     root: u32,
-    /// The capacities of the network, followed for each cluster by the sum that its nodes send and
-    /// by the least that one receives.
+    /// The capacities of the network, followed for each cluster by the sum of the sending
+    /// capacities of its nodes and by the least of their receiving capacities.
     capacities: Vec<f64>,
 }
 

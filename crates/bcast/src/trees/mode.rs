@@ -43,7 +43,7 @@ pub enum Mode {
     Star,
 }
 
-/// Error of a name that no mode has. Use one of the names listed.
+/// No mode has this name. Use one of the names listed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{}` is not a broadcast mode; write one of {}", .name.escape_debug(), MODES.join(", "))]
 pub struct UnknownMode {

@@ -35,8 +35,8 @@ pub(crate) fn binomial<N: Copy + Eq>(nodes: &[N], root: N) -> Vec<(N, N)> {
 /// The multi-level tree of MPICH-G2. `groups_of` gives the group of a node at each level, the
 /// largest groups first: the root sends to one node of each other site, those nodes send to one of
 /// each other cluster of their site, and a binomial tree serves each cluster. Sends that cross a
-/// higher level leave first. A group is entered at its first node, and the root's group at the
-/// root, which has to be one of the nodes.
+/// higher level leave first. The first node of a group receives for the group, except in the root's
+/// group. The root has to be one of the nodes.
 ///
 /// Source: N. Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
 /// collective operation performance", IPDPS 2000.

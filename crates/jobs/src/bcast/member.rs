@@ -1,6 +1,6 @@
 //! The members, one on each node. A member takes payloads, forwards those of the hand-written tree,
-//! confirms each, and is asked after each broadcast whether it received the payload once and whole.
-//! One member is the root, which measures.
+//! and confirms each. After each broadcast, main asks whether it received the payload once and
+//! whole. One member is the root, which measures.
 
 use super::binomial::children;
 use gridspan_kernels::payload::{Digest, payload};

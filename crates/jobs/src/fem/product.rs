@@ -53,7 +53,7 @@ impl Matrix {
         entry_cost: Duration,
     ) -> Self {
         let (rows, unknowns) = (MatrixRows::new(problem, &part), problem.unknowns());
-        // Nothing else needs them, and they would move with the rank.
+        // The triangles are no longer needed, and would move with the rank.
         part.triangles = Vec::new();
         Self { rows, part, exchange, unknowns, entry_cost }
     }

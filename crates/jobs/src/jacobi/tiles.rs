@@ -2,8 +2,8 @@
 //!
 //! The runtime places consecutive ranks on each PE, the same number on all. A Cartesian
 //! communicator numbers its ranks row by row, so the ranks of a PE would be a strip of subdomains,
-//! and all of a strip would be at the border between sites if one were. Therefore the PEs form a
-//! grid, and the ranks of each PE a tile.
+//! and if one of them was at the border between sites, all of them would be. Therefore the PEs form
+//! a grid, and the ranks of each PE a tile.
 
 use gridspan_ranks::{RankError, dims_create};
 

@@ -50,7 +50,7 @@ impl Kernel for Ep {
         for block in blocks * part / parts..blocks * (part + 1) / parts {
             self.tally.add_block(block);
             world.charge(BLOCK_COST);
-            // The PE handles what has come meanwhile.
+            // The PE handles the messages that have arrived meanwhile.
             world.yield_now().await;
         }
         Ok(())

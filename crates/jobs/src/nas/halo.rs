@@ -6,9 +6,9 @@ use gridspan_ranks::{Comm, RankError, wait_all};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Fetches the planes that this rank needs, and sends others those that they need. `needs` returns
-/// the planes that a rank needs. They may include its own, and numbers beyond the borders, which
-/// wrap around.
+/// Fetches the planes that this rank needs, and sends other ranks the planes that they need.
+/// `needs` returns the planes that a rank needs. They may include its own, and numbers beyond the
+/// borders, which wrap around.
 pub(super) async fn fetch(
     planes: &mut Planes,
     world: &Comm,
@@ -18,8 +18,8 @@ pub(super) async fn fetch(
     let shares = Shares { count: planes.extent as u32, ranks };
     planes.drop_copies();
     let mut sends = Vec::new();
-    // A rank that needs such a plane mostly has planes next to it; but on coarse levels any rank
-    // may.
+    // Mostly, a rank that needs one of these planes has planes next to it; but on coarse levels any
+    // rank may need one.
     for other in (0..ranks).filter(|other| *other != me) {
         let mine = planes.own_among(needs(other));
         if !mine.is_empty() {

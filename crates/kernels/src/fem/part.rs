@@ -32,7 +32,7 @@ pub struct MeshPart {
     pub ghosts: Vec<u32>,
     /// All triangles with at least one own node, in the order of the mesh.
     pub triangles: Vec<[u32; 3]>,
-    /// The ranks with which values are exchanged, ascending, and the own nodes which each of them
+    /// The ranks with which this one exchanges values, ascending, each with the own nodes that it
     /// has as ghosts, in the order of its ghosts.
     pub neighbours: BTreeMap<u32, Vec<u32>>,
 }
@@ -85,7 +85,7 @@ fn graph(mesh: &Mesh, inner: &[u32]) -> Result<Graph, String> {
     for &[a, b, c] in &mesh.triangles {
         for (from, to) in [(a, b), (b, c), (c, a)] {
             let (from, to) = (vertex[from as usize], vertex[to as usize]);
-            // The other triangle of an edge has it in the other direction.
+            // The other triangle at the edge lists the edge in the other direction.
             if from < to && to != u32::MAX {
                 loads[from as usize] += 1;
                 loads[to as usize] += 1;

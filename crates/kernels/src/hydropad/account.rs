@@ -49,7 +49,7 @@ impl Account {
         let squares = (0..3).map(|d| (dark.momentum[d] + gas.momentum[d]).powi(2));
         let one_way = (2.0 * mass * (dark.energy + gas.energy)).sqrt();
         let total = squares.sum::<f64>().sqrt();
-        // Matter at rest may have no energy either.
+        // Matter at rest may have neither momentum nor energy.
         let momentum = if total == 0.0 { 0.0 } else { total / one_way };
         self.momentum = larger(self.momentum, momentum);
         self.fast_steps += u32::from(gas.sweeps > 1);

@@ -65,7 +65,7 @@ impl Subdomain {
         new
     }
 
-    /// Computes again what has not moved with the rank: the sources, and the boundary among the
+    /// Recomputes the parts that did not move with the rank: the sources, and the boundary of the
     /// next values, which no sweep writes.
     pub fn settle(&mut self) {
         if self.next.len() != self.here.len() {

@@ -13,8 +13,8 @@ use thiserror::Error;
 /// Index of a cell along each axis, from 0.
 pub type CellIndex = [i32; 3];
 
-/// Maximum number of cells in a box. Each adds up to 14 pairs, so this is 15 million pairs, which
-/// need some gigabytes.
+/// Maximum number of cells in a box. Each cell adds at most 14 pairs; these 15 million pairs need
+/// some gigabytes.
 pub const CELLS_MAX: u64 = 1 << 20;
 
 /// The box, and the number of cells along each axis.

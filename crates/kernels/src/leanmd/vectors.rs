@@ -122,8 +122,7 @@ impl Vectors {
         }
     }
 
-    /// Adds `factor * other`, vector by vector. The lists should have the same length: surplus
-    /// vectors of the longer one are ignored.
+    /// Adds `factor * other`, vector by vector. Surplus vectors of the longer list are ignored.
     pub fn add_scaled(&mut self, factor: f64, other: &Vectors) {
         let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
         for (to, from) in axes {
@@ -133,8 +132,7 @@ impl Vectors {
         }
     }
 
-    /// Adds `other`, vector by vector. The lists should have the same length: surplus vectors of
-    /// the longer one are ignored.
+    /// Adds `other`, vector by vector. Surplus vectors of the longer list are ignored.
     pub fn add(&mut self, other: &Vectors) {
         let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
         for (to, from) in axes {

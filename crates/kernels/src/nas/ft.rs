@@ -71,7 +71,7 @@ impl RankTransforms {
     }
 
     /// The first half of a transform to Fourier space: transforms a field along `x` and `y`.
-    /// Returns for each rank, from each own plane, the columns of its `x`.
+    /// Returns for each rank the columns of its `x`, from each own plane.
     pub fn blocks_of_field(&self, mut field: Vec<ComplexNumber>) -> Vec<NumberPairs> {
         let [nx, ny, _] = self.extents;
         self.forward[0].process(&mut field);
@@ -104,8 +104,8 @@ impl RankTransforms {
         spectrum
     }
 
-    /// The first half of a transform back: transforms a spectrum along `z`. Returns for each rank,
-    /// from each own column, the numbers of its `z`.
+    /// The first half of a transform back: transforms a spectrum along `z`. Returns for each rank
+    /// the numbers of its `z`, from each own column.
     pub fn blocks_of_spectrum(&self, mut spectrum: Vec<ComplexNumber>) -> Vec<NumberPairs> {
         let [_, _, nz] = self.extents;
         self.backward[2].process(&mut spectrum);

@@ -59,7 +59,7 @@ impl Keys {
         is_own.then(|| self.keys[(index - self.range.start) as usize])
     }
 
-    /// Changes two keys, so that each of `iterations` iterations has other ranks.
+    /// Changes two keys, so that the ranks of keys differ in each of the `iterations` iterations.
     pub fn change(&mut self, iteration: u32, iterations: u32) {
         let largest = 1_u32 << self.value_bits;
         for (index, value) in

@@ -93,7 +93,7 @@ pub fn interpolate(fine: &mut Planes, coarse: &Planes) {
                 sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
             }
         }
-        // Each sum has four terms, some of them twice.
+        // Each sum has four terms, some of which may be the same point.
         for (x, value) in row.iter_mut().enumerate() {
             let [one, other] = between(x as i64).map(|x| x.rem_euclid(narrow as i64) as usize);
             *value += 0.125 * (sums[one] + sums[other]);

@@ -19,7 +19,7 @@ pub struct Planes {
 }
 
 impl Planes {
-    /// Zeros.
+    /// Creates planes of zeros.
     pub fn new(extent: usize, own: Range<u32>) -> Self {
         let values = vec![0.0; own.len() * extent * extent];
         Self { extent, own, values, copies: BTreeMap::new() }
@@ -35,7 +35,7 @@ impl Planes {
         (self.values, self.copies) = (Vec::new(), BTreeMap::new());
     }
 
-    /// Makes sure that there are own points: zeros, if they were dropped.
+    /// Creates the own points, as zeros, if they were dropped.
     pub fn ensure(&mut self) {
         self.values.resize(self.own.len() * self.size(), 0.0);
     }
@@ -124,7 +124,7 @@ pub struct Around {
 }
 
 impl Around {
-    /// Zeros, for rows of `extent` points.
+    /// Creates sums of zero, for rows of `extent` points.
     pub fn new(extent: usize) -> Self {
         let row = || vec![0.0; extent + 2];
         Self { center: row(), faces: row(), edges: row() }

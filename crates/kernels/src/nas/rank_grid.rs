@@ -1,9 +1,9 @@
 //! A grid of ranks over a square matrix, for products with vectors.
 //!
 //! Each row of ranks has a block of adjacent rows of the matrix, and the elements of vectors with
-//! the same numbers, which are divided among the ranks of the row. Each column of ranks has the
-//! columns of the matrix with the numbers of the elements that its ranks have; these columns are
-//! not adjacent.
+//! the same numbers, which are divided among the ranks of the row. For each element of a vector
+//! that a rank has, its column of ranks has the column of the matrix with the same number; these
+//! columns are not adjacent.
 //!
 //! For a product, a rank gathers the elements of the ranks of its column and multiplies its block
 //! of the matrix. The ranks of a row add up their products, and each gets the sums for its own

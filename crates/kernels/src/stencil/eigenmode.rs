@@ -10,7 +10,7 @@ use std::f64::consts::PI;
 
 use super::block::Block;
 
-/// Largest error due to rounding after a few hundred sweeps.
+/// Tolerance for the error due to rounding after a few hundred sweeps.
 pub const TOLERANCE: f64 = 1e-13;
 
 /// Returns an upper bound of the error due to rounding after `sweeps` sweeps.

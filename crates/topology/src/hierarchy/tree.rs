@@ -100,9 +100,9 @@ impl Hierarchy {
         Some(self.meet(self.leaf_of(a)?, self.leaf_of(b)?).0)
     }
 
-    /// Returns the expected round trip between two nodes: that between their largest groups that
-    /// differ, as in [`Hierarchy::rtt_between`]. Zero if both are the same node; `None` if nothing
-    /// is known.
+    /// Returns the expected round trip between two nodes: that between their
+    /// [ends](Hierarchy::ends), as in [`Hierarchy::rtt_between`]. Zero if both are the same node;
+    /// `None` if nothing is known.
     pub fn rtt(&self, a: NodeId, b: NodeId) -> Option<Duration> {
         let (one, other) = (self.leaf_of(a)?, self.leaf_of(b)?);
         if a == b { Some(Duration::ZERO) } else { self.rtt_between(one, other) }
@@ -135,8 +135,8 @@ impl Hierarchy {
         *self.leaf_of.get(node.index())?
     }
 
-    /// Returns the smallest group that contains both groups, and its children that contain each of
-    /// them unless one contains the other.
+    /// Returns the smallest group that contains both groups and, unless one contains the other, the
+    /// two children of this group that contain them.
     fn meet(&self, mut a: GroupId, mut b: GroupId) -> (GroupId, Option<(GroupId, GroupId)>) {
         let mut sides = None;
         while a != b {

@@ -39,9 +39,9 @@ pub fn infer(matrix: &RttMatrix) -> Hierarchy {
     draft(&pairs).build(samples(&pairs))
 }
 
-/// Infers the hierarchy as [`infer`] does, but the user's site names override the measurements:
-/// nodes with the same name are in one group of the level that matches the names best, nodes with
-/// different names are in different groups, and nodes without a name are placed by measurement. The
+/// Infers the hierarchy as [`infer`] does, but the user's site names override the measurements.
+/// Nodes with the same name are in one group of the level that matches the names best, and nodes
+/// with different names are in different groups. Measurements place the nodes without a name. The
 /// time and memory are those of [`infer`].
 ///
 /// ```

@@ -39,7 +39,7 @@ pub(super) fn refine(pairs: &Pairs, groups: &mut [u32], limit: f32) {
             medians.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             let Some(&(nearest, group)) = medians.first() else { continue };
             let second = medians.get(1).map_or(f32::INFINITY, |&(ms, _)| ms);
-            // Of two single nodes only one moves, because they would otherwise swap groups.
+            // Only one of two single nodes moves, because otherwise they would swap groups.
             let is_alone =
                 own == f32::INFINITY && (sizes[group as usize] > 1 || group < groups[item]);
             let is_busy = is_alone && nearest <= limit + MOST_MS && nearest <= LIKELY_BUSY * second;

@@ -3,8 +3,8 @@
 //! Nodes of one cluster have the same distances to the rest of the grid, so a pair that is slow for
 //! a reason outside the network differs from the pairs beside it. Each pair is replaced by the
 //! median over the *natural neighbours* of its ends. Two nodes are natural neighbours if their
-//! round trip is little longer than that of either to its nearest node, so that neither a fixed
-//! threshold nor a number of clusters is needed.
+//! round trip is little longer than the round trip of each to its nearest node. This needs neither
+//! a fixed threshold nor a number of clusters.
 
 use super::pairs::{Pairs, median};
 

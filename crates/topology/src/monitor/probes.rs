@@ -40,7 +40,7 @@ pub struct ProbePlan {
     /// Time of the last probe of each group.
     busy: BTreeMap<u32, Time>,
     asked: BTreeMap<Probe, Time>,
-    /// Whether it plans round trips only.
+    /// Whether the plan contains round trips only.
     is_of_round_trips: bool,
 }
 

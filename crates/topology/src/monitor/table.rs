@@ -218,9 +218,9 @@ impl LinkMonitor {
     }
 
     /// Returns the links whose latency or bandwidth differs by more than a fifth from the last
-    /// announcement, or whose loss differs clearly, in two calls in a row. This announces them. A
-    /// new link is announced on its first observation, without being returned. Call it about twice
-    /// a second.
+    /// announcement, or whose loss differs clearly, in two calls in a row. The call announces them.
+    /// A new link is announced on its first observation, and not returned. Call this about twice a
+    /// second.
     pub fn changes(&mut self, now: Time) -> Vec<LinkChange> {
         let mut changes = Vec::new();
         for (&(from, to), entry) in &mut self.entries {
@@ -253,7 +253,8 @@ impl LinkMonitor {
         }
     }
 
-    /// Removes the links of a group, for example of one that was split, so that they start again.
+    /// Removes the links of a group, for example after it was split, so that their estimates start
+    /// again.
     pub fn forget(&mut self, group: u32) {
         self.entries.retain(|&(from, to), _| from != group && to != group);
     }

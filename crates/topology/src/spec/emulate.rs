@@ -12,7 +12,6 @@ use thiserror::Error;
 
 /// Maximum length of a shorthand in bytes, far longer than all options together.
 const MAX_TEXT_BYTES: usize = 1024;
-/// The known options.
 const OPTIONS: &str = "`wan`, `rate`, `jitter`, `loss`, `queue`, `lan`, `lanrate`, `speed`";
 
 /// Error of a shorthand. Nothing was created; the message says what to write.

@@ -327,8 +327,8 @@ impl GridSpec {
         self.gateways[site.index()].as_deref()
     }
 
-    /// Returns the link from one node to another at the start of a job: that of their cluster if
-    /// they share one, that of the site if both are in it, otherwise that between their sites.
+    /// Returns the link from one node to another at the start of a job: the link of their cluster
+    /// if they share one, else that of their site if they share one, else that between their sites.
     /// Panics if the grid has no such node.
     pub fn link(&self, from: NodeId, to: NodeId) -> &Link {
         if let (Some(one), Some(other)) = (self.cluster_of(from), self.cluster_of(to))

@@ -6,9 +6,10 @@ use crate::spec::site::{HostSpec, SiteSpec};
 use crate::spec::stored::{GridSpecError, Parts};
 
 impl GridSpec {
-    /// Returns the grid with one more node on each of these hosts. A node becomes the last one of
-    /// the site of this name. A site that the grid does not have becomes its last: the link inside
-    /// it is that of the first site, and its links to other sites are the grid's `wan`.
+    /// Returns the grid with one more node on each of these hosts, which are given with the names
+    /// of their sites. A new node becomes the last of its site. A new site becomes the last of the
+    /// grid: the link inside it is that of the first site, and its links to other sites are the
+    /// grid's `wan`.
     ///
     /// The numbers of nodes of later sites change. So this also returns the new number of each
     /// node: first those of the old nodes, by their old numbers, then those of the new ones.

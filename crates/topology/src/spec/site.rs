@@ -112,7 +112,7 @@ impl ClusterSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct HostSpec {
-    /// The launcher's name of the host: a name or an address, perhaps `user@host`.
+    /// The name or address by which the launcher reaches the host, perhaps `user@host`.
     pub name: String,
     /// Number of PEs of its node, at least one.
     pub pes: u32,

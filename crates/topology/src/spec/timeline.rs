@@ -12,9 +12,7 @@ use thiserror::Error;
 
 /// Maximum length of a change in bytes, far longer than any needs.
 const MAX_TEXT_BYTES: usize = 512;
-/// The form of a change.
 const FORM: &str = "`at TIME link SITE-SITE NAME=VALUE …`, such as `at 60s link a-b rate=10mbit`, or `at TIME node HOST load=N`";
-/// The known settings.
 const SETTINGS: &str = "`latency`, `rate`, `jitter`, `loss`, `queue`, `reorder`";
 
 /// Maximum number of changes of one grid.

@@ -68,9 +68,9 @@ impl Backlog {
     /// Returns the nanoseconds that each of `queued` waiting tasks takes one of `workers` workers;
     /// 0 while there is no data.
     ///
-    /// This is the observed time, unless tasks spawn others: then the time of finished tasks says
-    /// nothing about waiting ones, which are expected to last as long again as they have lasted,
-    /// even if no time was observed.
+    /// This is the observed time, unless tasks spawn others. In that case, the time of finished
+    /// tasks says nothing about waiting ones, and the backlog is expected to last as long again as
+    /// it has lasted, even if no time was observed.
     pub(super) fn task_ns(&self, now: Time, queued: u64, workers: u64, observed: u64) -> f64 {
         if self.is_replenished(now, workers, observed) {
             self.lasted_ns(now) as f64 * workers as f64 / queued.max(1) as f64

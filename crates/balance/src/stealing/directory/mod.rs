@@ -21,12 +21,12 @@
 //!   have started it. Nodes observe the time of a task (`task_time.rs`). Tasks that spawn others
 //!   are expected to last as long again as they have lasted, and leave after one and a half round
 //!   trips. A latency that is not known is measured first (`latencies.rs`).
-//! - *Grants* (`grant_size.rs`): of tasks that spawn others a thief gets one for each worker, and
-//!   more while thieves soon return.
+//! - *Grants* (`grant_size.rs`): where tasks spawn others, a thief gets one task for each worker,
+//!   and more while thieves return soon.
 //! - *Failure*: when any node is lost, every sleeper asks again, since the lost node may have been
 //!   about to serve it. Nodes that have lost their directory report to the next one, on the next
-//!   node of the part. Directories serve the nodes that the lost node was to serve. Requests at
-//!   other sites are parked again.
+//!   node of the part. Directories find other holders for the nodes that the lost node was to
+//!   serve. The head of a site parks its requests at other sites again.
 
 mod backlog;
 mod grant_size;
@@ -154,7 +154,7 @@ impl Directory {
         self.correct(turn);
     }
 
-    /// Handles a message, in the role of this node to which it is addressed.
+    /// Handles a message in the role to which it is addressed.
     fn handle(&mut self, from: NodeId, message: StealMessage, turn: &mut Turn<'_>) {
         match message {
             StealMessage::Assign { of, shares } => return self.serve(from, of, &shares, turn),

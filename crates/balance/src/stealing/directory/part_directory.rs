@@ -24,8 +24,8 @@ pub(super) struct PartDirectory {
     grant: GrantSize,
     /// Idle nodes that sleep here, and their numbers of workers.
     waiting: BTreeMap<NodeId, u32>,
-    /// By node that has not sent a message since it was to be served: the holder that was to serve
-    /// it, and its number of workers, which is 0 for nodes from elsewhere.
+    /// For each node that has sent no message since a holder was ordered to serve it: that holder,
+    /// and the node's number of workers, or 0 if the node did not wait here.
     served: BTreeMap<NodeId, (NodeId, u32)>,
     task_ns: u64,
     gathering: Option<Gathering>,
@@ -33,7 +33,7 @@ pub(super) struct PartDirectory {
     reported: Option<Demand>,
 }
 
-/// A period in which adverts are collected before waiting nodes are served, so that they are served
+/// A period in which the directory collects adverts, so that it can then serve waiting nodes
 /// evenly.
 #[derive(Clone, Copy, Debug)]
 struct Gathering {
@@ -53,12 +53,12 @@ enum Stage {
     Obey,
 }
 
-/// Quiet times that the head needs: one to receive reports of others and one for the way there and
-/// back.
+/// Number of quiet times that the head needs: one to receive the reports of other parts, and one
+/// for the round trip to the head.
 const OBEY: u32 = 2;
 
-/// A large number of tasks is on its way in several grants; the first grants are not spread over
-/// all waiting nodes.
+/// Tasks that are on their way in several grants. The first grants are not spread over all waiting
+/// nodes, because more tasks follow.
 #[derive(Clone, Copy, Debug)]
 struct Expecting {
     /// Number of tasks that each worker should get.
@@ -79,7 +79,8 @@ impl PartDirectory {
         self.served.remove(&from);
         self.grant.note_back(from, post.now, self.quiet(post));
         if self.waiting.insert(from, workers).is_some() {
-            // The tasks for this node did not come: the head may still count on the last report.
+            // The tasks for this node did not arrive, and the head may still rely on the last
+            // report.
             self.reported = None;
         }
         if self.gathering.is_some() {
@@ -268,7 +269,7 @@ impl PartDirectory {
         let waiting: u64 = self.waiting.values().copied().map(u64::from).sum();
         let held = self.holders.tasks(post.now, self.task_ns);
         let workers = self.holders.workers();
-        // Nodes that hold tasks are running others.
+        // Each worker of a holder also runs a task.
         let mut for_each = (held + workers) as f64 / (workers + waiting).max(1) as f64;
         self.expecting.take_if(|expecting| expecting.until < post.now);
         if let Some(expecting) = self.expecting {

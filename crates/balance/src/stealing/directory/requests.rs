@@ -27,8 +27,8 @@ struct Sent {
 pub(super) struct TaskPace {
     /// Nanoseconds per task.
     pub(super) task_ns: f64,
-    /// Whether tasks spawn others. Tasks that were sent then last as long as the tasks of the same
-    /// origin that stayed.
+    /// Whether tasks spawn others. If they do, tasks that were sent away last as long as those that
+    /// stayed.
     pub(super) is_replenished: bool,
 }
 

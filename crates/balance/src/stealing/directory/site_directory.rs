@@ -4,9 +4,9 @@
 //! work answers all standing requests at once and early: it computes when all work would be done if
 //! each site got as much as it can do by then (`shares.rs`), with latencies discounted from shares.
 //! It tells each of these sites about the others, so that they do not send tasks to each other. A
-//! site that is answered withdraws its other requests. Where tasks spawn others, the time at which
-//! they will be done is unknown (`backlog.rs`): a site then asks while its tasks have lasted for
-//! less than a round trip, and gets one of the oldest tasks for each of its nodes.
+//! site withdraws its other requests when one of them is answered. Where tasks spawn others, the
+//! time at which they will be done is unknown (`backlog.rs`): a site then asks while its tasks have
+//! lasted for less than a round trip, and gets one of the oldest tasks for each of its nodes.
 
 use super::super::message::{Demand, StandingRequest, StealMessage};
 use super::grant_size::GrantSize;
@@ -114,7 +114,7 @@ impl SiteDirectory {
         self.requests.withdraw(answering);
         let others = fed.iter().filter_map(|&head| post.places.site_of(head));
         for site in others {
-            // A request that the other site sent after it was fed stands.
+            // A request that the other site sent after its tasks had arrived stays.
             let way = |from, to| post.places.latency(from, to).duration();
             let since_fed = way(answering, site) + way(site, own);
             let is_old = |at: Time| at + way(answering, own) < post.now + since_fed;
@@ -192,8 +192,8 @@ impl SiteDirectory {
 
     /// Returns the sites that ask, and when the results of tasks sent to them could be back here.
     ///
-    /// The time that tasks which spawn others will last is a guess: sites that are too far for it
-    /// are left out.
+    /// Where tasks spawn others, the time for which they will last is a guess; sites that are too
+    /// far away for that guess are left out.
     fn askers(&self, pace: TaskPace, post: &Outgoing<'_>) -> Vec<(usize, Receivers)> {
         if pace.task_ns <= 0.0 {
             return Vec::new();
@@ -267,9 +267,10 @@ impl SiteDirectory {
         self.wake_for_those_who_wait(post);
     }
 
-    /// Sets the time to look again at requests: estimates of tasks change even without a report.
-    /// They change once the backlog is older than the observed times explain, then whenever it has
-    /// lasted twice as long, and when it has lasted as long as the way requires.
+    /// Sets the time at which to consider requests again, since estimates of tasks change even
+    /// without a report. They change once the backlog is older than the observed times explain,
+    /// then each time its age has doubled, and when it is old enough for the latency to the nearest
+    /// site that asks.
     fn wake_for_those_who_wait(&mut self, post: &Outgoing<'_>) {
         let Some(way) = self.requests.nearest(&self.ways, post) else { return };
         let nodes = post.places.nodes_in(post.own().0).len() as u64;

@@ -46,7 +46,7 @@ impl TaskTime {
 }
 
 impl Spell {
-    /// Returns the average nanoseconds of the tasks done since the spell began.
+    /// Returns the average nanoseconds of the tasks done in this period.
     fn sample(&self, now: Time, done: u64, workers: u32) -> u64 {
         let nanos = u128::from(now.0.saturating_sub(self.since.0)) * u128::from(workers);
         let tasks = u128::from(done.saturating_sub(self.done).max(1));

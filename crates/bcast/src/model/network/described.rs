@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 const UNLIMITED: f64 = 125e9;
 
 impl NetworkEstimate {
-    /// Makes the estimate that a grid's description gives for its nodes, in their order. Clusters
-    /// are numbered in the order of their first nodes; the nodes of a site outside all clusters
-    /// form one cluster.
+    /// Makes an estimate for the nodes of a described grid, in their order. Clusters are numbered
+    /// in the order of their first nodes; the nodes of a site outside all clusters form one
+    /// cluster.
     ///
     /// A node sends and receives at the bandwidth inside its cluster. If a site has several
     /// clusters, each is connected by an access with the bandwidth of the site's LAN; the only

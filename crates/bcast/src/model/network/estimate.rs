@@ -76,14 +76,15 @@ impl NetworkEstimate {
         Self { nodes, site_of, sharing, pairs, together: vec![(0.0, 0.0); clusters] }
     }
 
-    /// Makes the estimate that a hierarchy gives for `members`, which are numbered in this order.
+    /// Makes an estimate for `members` from a hierarchy. Members are numbered in the order given.
     ///
-    /// Clusters are the hierarchy's groups of the last level, sites those of level 1. Where it has
-    /// no bandwidth, that of [`Link::lan`] or [`Link::wan`] is taken; where it has no round-trip
-    /// time, their latency. Nodes outside the hierarchy form one cluster. The access of a cluster
-    /// is the link to another cluster of its site, as in [`NetworkEstimate::from_grid`], or the sum
-    /// over its nodes if the site has no other; tighter limits are noticed in use. `initiation_s`
-    /// gives the seconds that a node needs to begin a message.
+    /// Clusters are the hierarchy's groups of the last level, sites those of level 1. Where the
+    /// hierarchy has no bandwidth or no round-trip time, the bandwidth or the latency of
+    /// [`Link::lan`] or [`Link::wan`] counts. Nodes outside the hierarchy form one cluster. The
+    /// access of a cluster is the link to another cluster of its site, as in
+    /// [`NetworkEstimate::from_grid`], or the sum over its nodes if the site has no other; tighter
+    /// limits are noticed in use. `initiation_s` gives the seconds that a node needs to begin a
+    /// message.
     pub fn from_hierarchy(
         hierarchy: &Hierarchy,
         members: &[NodeId],

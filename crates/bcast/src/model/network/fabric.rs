@@ -18,8 +18,8 @@ pub struct NodeLink {
     pub initiation_s: f64,
 }
 
-/// A network. Nodes and clusters are numbered from 0. So are capacities: first those to send of all
-/// nodes, then those to receive, then the shared ones.
+/// A network. Nodes, clusters and capacities are numbered from 0; capacities in this order: the
+/// sending capacity of each node, the receiving capacity of each node, the shared ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     nodes: Vec<NodeLink>,

@@ -69,8 +69,8 @@ pub(super) fn assemble(places: &[Place], leaves: &[Leaf], log: &Log) -> Draft {
     }
 }
 
-/// Raises the few nearest distances to the others: where the delay of busy hosts was overestimated,
-/// a handful of pairs seem closer than all others, which is not a level.
+/// Raises the few shortest distances to nearly those of the other pairs. Where the delay of busy
+/// hosts was overestimated, a handful of pairs seem closer than all others, but form no level.
 fn lift(weighted: &mut [Weighted]) {
     const FEW: f32 = 0.02;
     const BELOW: f32 = 0.5;

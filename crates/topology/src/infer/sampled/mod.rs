@@ -6,9 +6,11 @@
 //! group becomes a region. Regions that are a single group are leaves, and at the end the levels
 //! are determined again over all leaves, because a region has only its own distances.
 //!
-//! - `inference.rs`: the state machine. - `region.rs`: the steps of one region.
-//! - `placing.rs`: how a node finds its group. - `log.rs`: all measurements. - `assemble.rs`: the
-//!   end.
+//! - `inference.rs`: the state machine.
+//! - `region.rs`: the steps of one region.
+//! - `placing.rs`: how a node finds its group.
+//! - `log.rs`: all measurements.
+//! - `assemble.rs`: one hierarchy from the leaves of all regions.
 
 mod assemble;
 mod inference;

@@ -15,7 +15,7 @@ const AT_ONCE: usize = 8;
 /// In doubt, the number of nearest groups to probe and the number of answers from each: first the
 /// groups that a single slow or lost pair may hide, then a few to be certain.
 const DOUBTS: [(usize, usize); 2] = [(16, 2), (4, 8)];
-/// Factor by which a slow pair is slower, at most.
+/// Maximum factor by which a slow pair is slower than others.
 const SLOWEST: f32 = 10.0;
 /// Number of probes from which on a member gets no more: the limit for seekers, and the limit for
 /// seekers in doubt. Without it all nodes of a region would probe the only member of a small group.

@@ -122,8 +122,8 @@ impl Job {
     ///
     /// No checkpoint is made while some members have contributed to an operation over the group and
     /// others have not. Await reductions over it before a [progress point](crate::Grid::progress):
-    /// a message that waits there and makes each member contribute would reach a member twice if
-    /// that takes in another, and would not reach a new one.
+    /// if a message waits there that makes each member contribute, a member that takes in another
+    /// gets it twice, and a new member does not get it.
     ///
     /// ```
     /// use gridspan::prelude::*;

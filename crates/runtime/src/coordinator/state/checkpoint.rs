@@ -29,7 +29,7 @@ pub(crate) struct Checkpoints {
     /// done it since. The coordinator does not move meanwhile.
     #[serde(skip)]
     pub(crate) late: BTreeSet<PeId>,
-    /// Whether a timer will look how long the making of a checkpoint takes.
+    /// Whether a timer is set that checks how long the making of a checkpoint takes.
     pub(crate) is_watched: bool,
     /// Number of checkpoints given up for taking too long since the last complete one, up to the
     /// number that counts.
@@ -168,7 +168,6 @@ impl CollectionImage {
         &self.info
     }
 
-    /// Number of members.
     pub(crate) fn members(&self) -> u64 {
         self.syncs.all()
     }

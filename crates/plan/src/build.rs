@@ -18,10 +18,9 @@ const ROUNDS_MAX: u32 = 1 << 20;
 /// A type has rounds if the median of its actors' numbers of firings is at least this.
 const FIRINGS_MIN: f64 = 3.0;
 
-/// The PE of main.
 const MAIN_PE: u32 = 0;
 
-/// A span, and what it means.
+/// A span, with its sender.
 struct Seen<'a> {
     span: &'a Span,
     pe: u32,

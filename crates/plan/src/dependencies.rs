@@ -1,8 +1,8 @@
 //! Which messages an actor needs before it sends.
 //!
-//! A recording says which message an actor was handling when it sent. On another grid, messages
+//! A recording shows which message an actor was handling when it sent. On another grid, messages
 //! come in another order, and the last of those that the actor needs is another one. So the actor
-//! is taken for one of a dataflow graph (Lee and Messerschmitt, "Synchronous Data Flow",
+//! is treated as one of a dataflow graph (Lee and Messerschmitt, "Synchronous Data Flow",
 //! Proceedings of the IEEE 75(9), 1987): it *fires*, that is, computes and sends, once it has
 //! certain messages. These are the messages that it had handled when it fired in the recording,
 //! except those that were *early*:
@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of firings among which the one that needs a message of a later step is looked for. If it
+/// Number of firings that are searched for the one that needs a message of a later step. If it
 /// is not among them, the last firing of the actor needs the message.
 const AHEAD_MAX: usize = 1024;
 /// Number of firings that the third rule looks at for each message, in the mean over an actor.

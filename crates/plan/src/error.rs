@@ -1,4 +1,4 @@
-//! Why nothing can be predicted.
+//! The reasons why a job cannot be predicted.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! What a model says of a job on a grid: the time of the job and of a step, PEs, links, and what
+//! The prediction for a job on a grid: the time of the job and of a step, PEs, links, and what
 //! limits it.
 
 use crate::error::ForecastError;

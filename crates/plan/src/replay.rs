@@ -25,7 +25,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) trace: &'a JobTrace,
     /// The costs of its messages.
     pub(crate) costs: &'a Costs,
-    /// How much more handlers compute and send.
+    /// Factors of the compute time of handlers and of the bytes of messages.
     pub(crate) growth: &'a Growth,
     /// The grid.
     pub(crate) grid: &'a GridSpec,
@@ -70,7 +70,7 @@ pub(crate) fn replay(setting: &Setting<'_>) -> Result<Replayed, ForecastError> {
     Ok(replay.found)
 }
 
-/// What happens at a time.
+/// An event of the replay.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A packet arrives at a PE.
@@ -301,8 +301,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Bytes of a packet. What is sent once for many receivers crosses the link to a site with the
-    /// first packet there: `crossed` has the types of these messages and the sites.
+    /// Bytes of a packet. A message that is sent once for many receivers crosses the link to a site
+    /// with the first packet there: `crossed` has the types of these messages and the sites.
     fn bytes(
         &self,
         from: usize,
@@ -388,7 +388,7 @@ impl<'a> Replay<'a> {
         (f64::from(count) * self.longest_round_trip_ns) as u64
     }
 
-    /// Sends what main sends after a barrier, which takes no time of its PE.
+    /// Sends the messages of main after a barrier, which takes no time of its PE.
     fn send_from_main(&mut self, now: u64, number: u32) -> Result<(), ForecastError> {
         let trace = self.setting.trace;
         for (to, messages) in self.packets(&trace.barriers[number as usize].sends) {

@@ -27,7 +27,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The page of figures.
 const PAGE: &str = "docs/src/figures.md";
 /// Longest time of a run, without building.
 const TIME_MAX: Duration = Duration::from_secs(30 * 60);

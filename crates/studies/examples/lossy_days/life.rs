@@ -20,7 +20,7 @@ const CALIBRATION_STEPS: u32 = 20;
 /// The image from which a run of a job begins, and where its parts go. `None` for the beginning.
 type Start = Option<(Image, RestorePlan)>;
 
-/// A job, and what happens to it.
+/// A job, and the losses and returns of its nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) grid: GridSpec,

@@ -16,8 +16,8 @@ pub struct UnexplainedFailure {
 }
 
 /// Returns the public functions and methods of the libraries that return a `Result`, and whose
-/// documentation has no word on errors or failures outside of its examples. Those of traits are
-/// left out, as implementations say it.
+/// documentation has no word on errors or failures outside of its examples. Functions of traits are
+/// left out, since their implementations document when they fail.
 pub fn failures_without_reason(sources: &[Source]) -> Vec<UnexplainedFailure> {
     let in_library = |source: &&Source| {
         source.is_library() && !source.is_test && !PROGRAMS.contains(&source.member.as_str())

@@ -193,7 +193,6 @@ impl<'a> ExecutionState<'a> {
         self.data.source(data, to, |_| false)
     }
 
-    /// Returns the task and the server of an attempt.
     pub(super) fn attempt(&self, attempt: AttemptId) -> (TaskId, ServerId) {
         (self.attempts.at(attempt).task, self.attempts.at(attempt).server)
     }

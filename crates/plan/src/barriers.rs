@@ -107,7 +107,7 @@ pub(crate) struct Beside {
     pub(crate) end_ns: u64,
 }
 
-/// What an event waits for.
+/// The cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// An answer.

@@ -43,7 +43,7 @@ struct Spans<'a> {
     by_actor: Vec<Vec<u32>>,
 }
 
-/// Returns the graph of a recording that has all spans, and what its messages cost.
+/// Returns the graph of a recording that has all spans, and the costs of its messages.
 pub(crate) fn build(recording: &Recording) -> Result<(JobTrace, Costs), ForecastError> {
     let grid = RecordedGrid::of(&recording.header);
     let is_simulated = recording.header.driver == DriverKind::Simulated;

@@ -33,7 +33,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) places: &'a [u32],
 }
 
-/// What a replay found. Times are in nanoseconds since the start.
+/// The results of a replay. Times are in nanoseconds since the start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Replayed {
     /// When the job ended.
@@ -94,7 +94,7 @@ struct Processor {
     /// Packets that have arrived and are not accepted yet.
     packets: u32,
     is_busy: bool,
-    /// The running handling, and what it will send.
+    /// The running handling, and the handlings of the messages that it will send.
     running: Option<(u32, Vec<u32>)>,
 }
 
@@ -107,10 +107,11 @@ struct Replay<'a> {
     needs: Vec<u32>,
     /// The next firing of each actor.
     next_firing: Vec<u32>,
-    /// Number of handlings for which each barrier still waits, and when it knows of all others.
+    /// Number of handlings for which each barrier still waits, and the latest time at which it
+    /// knows of one that is done.
     waits: Vec<u32>,
     known_ns: Vec<u64>,
-    /// The next barrier, when the one before it was passed, and when each was.
+    /// The next barrier, and the times at which the last one and each one was passed.
     barrier: usize,
     passed_ns: u64,
     passed: Vec<u64>,

@@ -75,7 +75,7 @@ pub(crate) struct Firing {
     pub(crate) is_independent: bool,
     /// Time that it takes an ordinary PE, in nanoseconds.
     pub(crate) work_ns: f64,
-    /// The handlings of what it sends.
+    /// The handlings of the messages that it sends.
     pub(crate) sends: Vec<u32>,
     /// The round that it ends.
     pub(crate) round: Option<u32>,
@@ -93,7 +93,7 @@ pub(crate) struct Barrier {
     pub(crate) request: Option<Request>,
     /// Further time that it takes after all of this.
     pub(crate) rest_ns: f64,
-    /// The handlings of what is sent.
+    /// The handlings of the messages that are sent.
     pub(crate) sends: Vec<u32>,
 }
 

@@ -148,7 +148,7 @@ pub struct Bin {
     pub idle_ns: u64,
     /// Time in which the PE was ready while other threads had the processor.
     pub waited_ns: u64,
-    /// What it sent, by site, in the order of sites.
+    /// Messages that it sent, by site, in the order of sites.
     pub sent: Vec<SentTo>,
     /// The highest step of the actors that it ran, plus one; 0 if there was no step.
     pub steps: u64,

@@ -33,7 +33,7 @@ const LIST_MIN: usize = 64;
 /// Largest `kept_every`.
 const KEPT_EVERY_MAX: u32 = 1 << 30;
 
-/// What a recorder records, and how much.
+/// The settings of a recorder.
 ///
 /// ```
 /// use gridspan_record::RecorderConfig;
@@ -68,7 +68,7 @@ impl RecorderConfig {
     }
 }
 
-/// What a PE used time for, besides handlers and tasks.
+/// A use of a PE's time, besides handlers and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUse {
     /// It was idle: it had nothing to run.

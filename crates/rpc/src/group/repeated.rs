@@ -73,7 +73,7 @@ mod tests {
     }
 
     /// The results of the calls to execute, and of those set aside. All results up to `made` were
-    /// made; `there` are, and the others of them were dropped.
+    /// made; those in `there` exist, and the others were dropped.
     fn divided(made: u32, there: &[u32], named: &[u32], wanted: Option<u32>) -> [Vec<u32>; 2] {
         let results = Results {
             is_there: &|data| there.contains(&data),

@@ -21,7 +21,7 @@ pub(super) struct Made {
 #[derive(Debug)]
 pub(super) struct Sequence {
     made: Made,
-    /// What the group had made at the progress point from which it goes on.
+    /// The values and calls up to the progress point from which the group goes on.
     before: Option<Made>,
     /// Whether it has made something else up to there.
     differs: bool,

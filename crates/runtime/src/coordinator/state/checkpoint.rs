@@ -73,7 +73,7 @@ pub(crate) struct Making {
     pub(crate) asker: Asker,
     /// When main asked for it.
     pub(crate) asked: Time,
-    /// What main passed to be remembered.
+    /// The state that main gave at its progress point.
     pub(crate) progress: Bytes,
     /// Number of phases that main has begun.
     pub(crate) phases: u32,
@@ -90,7 +90,7 @@ pub(crate) struct Making {
     pub(crate) pause: Option<Vec<NodeId>>,
     /// Why a part cannot be kept, if this is known before all parts are encoded.
     pub(crate) given_up: Option<String>,
-    /// Whether a warning has said that the job stands still for it.
+    /// Whether a warning was issued that the job stands still for it.
     pub(crate) is_told: bool,
 }
 

@@ -226,7 +226,7 @@ fn notes(recording: &Recording) -> Vec<String> {
         notes.push("the recorded job was cut off, so that its end is not known".to_owned());
     }
     if has(|what| matches!(what, What::Balanced { moved, .. } if *moved > 0)) {
-        notes.push("actors moved in the recording, and are where they were first".to_owned());
+        notes.push("actors moved in the recording, and stay at their first places here".to_owned());
     }
     if has(|what| matches!(what, What::Checkpoint { .. })) {
         notes.push("checkpoints of the recording count as time of main".to_owned());

@@ -455,7 +455,7 @@ impl Coordinator {
         if manifest.len() > MANIFEST_BYTES_MAX {
             self.checkpoints.keeping = None;
             let reason = format!(
-                "what main remembers and incomplete reductions take {} bytes, more than {MANIFEST_BYTES_MAX}",
+                "the state of main and incomplete reductions take {} bytes, more than {MANIFEST_BYTES_MAX}",
                 manifest.len()
             );
             return self.end_making(Err(reason));

@@ -158,8 +158,8 @@ impl Membership {
         self.handed_over += 1;
     }
 
-    /// A handover has ended: `outcome` is the successor, or `Some(None)` if the server is lost, or
-    /// `None` if the registry has not removed the server.
+    /// Ends a handover. `outcome` is the successor, `Some(None)` if the server is lost, or `None`
+    /// if the registry has not removed the server.
     pub(super) fn end_leave(&mut self, number: u32, outcome: Option<Option<u32>>) {
         if let Some(successor) = outcome {
             self.leave(number, successor);

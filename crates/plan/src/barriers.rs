@@ -14,7 +14,7 @@
 //! | the coordinator, which is beside main | at once |
 //! | each PE | one round trip to the farthest PE after the request |
 //! | contributions | after all handlers whose results could have reached main in the recording |
-//! | quiescence | the same, and then after two rounds of answers of all PEs |
+//! | quiescence | the same, and then after one to three rounds of answers of all PEs, as recorded |
 //! | an actor | after the handler that has answered |
 //! | a time | at that time after the request |
 //! | measurements of links | after two round trips: one for orders and reports, one for probes |

@@ -14,8 +14,8 @@ impl Job {
         self
     }
 
-    /// Adds an actor type whose actors may be replicated at two sites, so that actors at both sites
-    /// that exchange messages with such an actor wait for one crossing of the wide area in a step
+    /// Adds an actor type whose actors may be replicated at two sites. Actors at both sites that
+    /// exchange messages with such an actor then wait for one crossing of the wide area in a step
     /// instead of two. Both replicas do the work. A strategy decides whether that is worth it:
     /// `auto`, or `replicate`, which always replicates at the borders of sites.
     ///
@@ -30,7 +30,7 @@ impl Job {
     /// contribute, count items of phases, answer, and request a migration; other effects of
     /// handlers outside the actor happen twice. An actor that asks, sets timers, waits for
     /// quiescence or at a sync point, inserts members, or destroys itself ends the job with an
-    /// error, and so does a replica that at its end has not sent as much as the first.
+    /// error. So does a replica that, at its end, has not sent as many messages as the first.
     pub fn deterministic<A: Actor>(mut self) -> Self {
         self.registry.add_deterministic::<A>();
         self

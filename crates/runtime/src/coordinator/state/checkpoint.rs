@@ -54,8 +54,9 @@ impl Checkpoints {
     }
 
     /// Whether the coordinator may move, and rebalances may begin. They may not while a checkpoint
-    /// is being made, because parts of its state do not move with the coordinator, nor while a late
-    /// PE waits for its replicas to end, because a rebalance could begin others.
+    /// is being made, because parts of its state do not move with the coordinator. They may not
+    /// either while a late PE waits for its replicas to end, because a rebalance could begin
+    /// others.
     pub(crate) fn may_move(&self) -> bool {
         !self.is_draining() && self.late.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What main and the runtime sent, what main waited for, and in which order.
+//! The messages of main and the runtime, the answers for which main waited, and their order.
 //!
 //! Neither is an actor, so a recording has no handlers of them, but it has the messages that came
 //! from them. Those of one type that came to different actors at about the same time are one event,
@@ -6,7 +6,7 @@
 //! which main waited is an event, too, and the end of the job is the last one. Events become
 //! *barriers*, which are passed in the order of the recording.
 //!
-//! **With answers.** Main is one program: what it sends follows from the answers that it has, and
+//! **With answers.** Main is one program: its messages follow from the answers that it has, and
 //! from nothing else. An answer takes
 //!
 //! | main waits for | the answer comes |
@@ -14,22 +14,22 @@
 //! | the coordinator, which is beside main | at once |
 //! | each PE | one round trip to the farthest PE after the request |
 //! | contributions | after all handlers whose results could have reached main in the recording |
-//! | quiescence | the same, and then after two rounds of answers of all PEs |
+//! | quiescence | the same, and then after one to three rounds of answers of all PEs, as recorded |
 //! | an actor | after the handler that has answered |
 //! | a time | at that time after the request |
 //! | measurements of links | after two round trips: one for orders and reports, one for probes |
 //! | something else | after as many round trips as fit into the recorded time |
 //!
 //! A sleep that is over while main waits for something else is no cause: main was waiting for
-//! either. What the runtime sends, such as the result of a reduction to a member, waits for all
-//! handlers whose results it could have had.
+//! either. A message of the runtime, such as the result of a reduction to a member, waits for all
+//! handlers whose results the runtime could have had.
 //!
-//! **Without answers**, in recordings of earlier versions, main is taken to have waited for all
-//! handlers whose results could have reached it by then, over the latency of the recorded grid,
-//! each time that it sends. As many round trips to the farthest PE as fit into the time between are
-//! taken for its requests.
+//! **Without answers**, in recordings of earlier versions, each message of main is assumed to have
+//! waited for all handlers whose results could have reached main by then, over the latency of the
+//! recorded grid. As many round trips to the farthest PE as fit into the time between are assumed
+//! to be requests of main.
 //!
-//! What remains of the recorded time is the time of main itself, which is the same on every grid.
+//! The rest of the recorded time is the time of main itself, which is the same on every grid.
 
 use crate::recorded_grid::RecordedGrid;
 use crate::trace::{Barrier, NO_BARRIER, Request};
@@ -40,7 +40,7 @@ use std::collections::BTreeMap;
 const TOLERANCE_NS: u64 = 1_000_000;
 /// Largest number of round trips before an event. If more fit, main was doing something else.
 const ROUND_TRIPS_MAX: f64 = 16.0;
-/// In real time, shorter round trips are not told from the time of main itself; nor are they, with
+/// In real time, shorter round trips cannot be distinguished from the time of main itself or, with
 /// answers, from that of the coordinator.
 const ROUND_TRIP_MIN_NS: f64 = 1_000_000.0;
 /// Rounds of answers of all PEs that quiescence takes once no message is left. The round that is
@@ -52,7 +52,7 @@ const QUIET_ROUNDS_MAX: f64 = 3.0;
 /// stays the same.
 const MEASURING_TRIPS: f64 = 2.0;
 
-/// Who sent a message that no handler sent.
+/// The sender of a message that no handler sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
     /// Main.
@@ -73,7 +73,7 @@ pub(crate) struct FromMain {
     /// When it was sent, or the latest time at which it could have been.
     pub(crate) sent_ns: u64,
     pub(crate) handling: u32,
-    /// Who sent it.
+    /// The sender.
     pub(crate) origin: Origin,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Beside {
     pub(crate) end_ns: u64,
 }
 
-/// What an event waits for.
+/// The cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// An answer.
@@ -196,18 +196,19 @@ struct Times {
 }
 
 impl Times {
-    /// What was sent at a time, while all that it waited for was known before.
+    /// The barrier of messages sent at `at_ns`, whose causes were known at `known_ns`.
     fn of_message(&self, at_ns: u64, known_ns: u64) -> Barrier {
         let round_trip = self.round_trip_ns;
         let own = since(at_ns, known_ns);
-        // With answers, what is left is known not to be a request.
+        // With answers, the remaining time is known not to be a request.
         let is_told = !self.has_answers && (self.is_simulated || round_trip >= ROUND_TRIP_MIN_NS);
         let round_trips = if is_told { self.whole_trips(own) } else { 0.0 };
         let rest_ns = own - round_trips * round_trip;
         Barrier { round_trips: round_trips as u32, rest_ns, ..Barrier::default() }
     }
 
-    /// An answer, while all that it waited for was known before. `before`: the events before it.
+    /// The barrier of an answer whose causes were known at `known_ns`. `before`: the events before
+    /// it.
     fn of_answer(&self, answer: Answered, known_ns: u64, before: &[Event]) -> Barrier {
         let Answered { asked_ns, answered_ns, wait, .. } = answer;
         let round_trip = self.round_trip_ns;
@@ -232,7 +233,8 @@ impl Times {
             _ if is_wide => self.whole_trips(own),
             _ => 0.0,
         };
-        // Creations do not wait for handlers; the others take their trips after both.
+        // A creation does not wait for handlers; the round trips of other waits follow both the
+        // request and the handlers.
         let trips_of_request = if wait == MainWait::EachPe { 1.0 } else { round_trips };
         let ready = known_ns as f64 + round_trips * round_trip;
         let answered = asked_ns.saturating_add(slept_ns) as f64 + trips_of_request * round_trip;
@@ -297,7 +299,7 @@ fn all_events(beside: Beside, grid: &RecordedGrid) -> Vec<Event> {
         Event { at_ns: answer.answered_ns, cause, sends: Vec::new() }
     };
     events.extend(answers.into_iter().map(answer));
-    // At one time, main sends what follows from the answer.
+    // At equal times, the answer comes before the messages that follow from it.
     let order = |event: &Event| (event.at_ns, !event.sends.is_empty());
     events.sort_by(|one, other| order(one).cmp(&order(other)).then(one.sends.cmp(&other.sends)));
     let end = events.last().map_or(end_ns, |last| end_ns.max(last.at_ns));
@@ -325,8 +327,8 @@ fn causes_among(mut answers: Vec<Answered>) -> Vec<Answered> {
     causes
 }
 
-/// Groups messages by event. `answers`: those that main needed, in order. What main sent after one
-/// of them does not belong to what it sent before.
+/// Groups messages by event. `answers`: those that main needed, in order. Messages that main sent
+/// before and after one of them belong to different events.
 fn messages(mut sent: Vec<FromMain>, window_ns: u64, answers: &[Answered]) -> Vec<Event> {
     sent.sort_unstable();
     let answers_by = |at_ns: u64| answers.partition_point(|answer| answer.answered_ns <= at_ns);
@@ -358,7 +360,7 @@ fn messages(mut sent: Vec<FromMain>, window_ns: u64, answers: &[Answered]) -> Ve
     events.into_iter().map(caused).collect()
 }
 
-/// Who sent messages of one event, of which some are of the one, and others of the other.
+/// The origin of an event with messages of both origins.
 fn joined(one: Origin, other: Origin) -> Origin {
     match (one, other) {
         (Origin::Runtime, _) | (_, Origin::Runtime) => Origin::Runtime,

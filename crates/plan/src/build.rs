@@ -18,10 +18,9 @@ const ROUNDS_MAX: u32 = 1 << 20;
 /// A type has rounds if the median of its actors' numbers of firings is at least this.
 const FIRINGS_MIN: f64 = 3.0;
 
-/// The PE of main.
 const MAIN_PE: u32 = 0;
 
-/// A span, and what it means.
+/// A span, with its sender.
 struct Seen<'a> {
     span: &'a Span,
     pe: u32,
@@ -44,7 +43,7 @@ struct Spans<'a> {
     by_actor: Vec<Vec<u32>>,
 }
 
-/// Returns the graph of a recording that has all spans, and what its messages cost.
+/// Returns the graph of a recording that has all spans, and the costs of its messages.
 pub(crate) fn build(recording: &Recording) -> Result<(JobTrace, Costs), ForecastError> {
     let grid = RecordedGrid::of(&recording.header);
     let is_simulated = recording.header.driver == DriverKind::Simulated;

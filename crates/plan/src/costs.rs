@@ -1,4 +1,4 @@
-//! What messages cost, fitted from a recording: the time of PEs for packets, the delay of the
+//! The costs of messages, fitted to a recording: the time of PEs for packets, the delay of the
 //! runtime beyond that of links, sizes of messages that stayed on their PE, and which messages are
 //! sent once for many receivers.
 

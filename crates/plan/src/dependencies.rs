@@ -1,15 +1,15 @@
 //! Which messages an actor needs before it sends.
 //!
-//! A recording says which message an actor was handling when it sent. On another grid, messages
+//! A recording shows which message an actor was handling when it sent. On another grid, messages
 //! come in another order, and the last of those that the actor needs is another one. So the actor
-//! is taken for one of a dataflow graph (Lee and Messerschmitt, "Synchronous Data Flow",
+//! is treated as one of a dataflow graph (Lee and Messerschmitt, "Synchronous Data Flow",
 //! Proceedings of the IEEE 75(9), 1987): it *fires*, that is, computes and sends, once it has
 //! certain messages. These are the messages that it had handled when it fired in the recording,
 //! except those that were *early*:
 //!
 //! 1. messages of a later step than the message with which it fired;
-//! 2. if main, the runtime or a timer made it fire, messages of actors that came since it fired
-//!    before;
+//! 2. if main, the runtime or a timer made it fire, messages of actors that came since its previous
+//!    firing;
 //! 3. if messages have no steps: of each sender, those above the usual number between two firings,
 //!    if fewer come before the next firing.
 //!
@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of firings among which the one that needs a message of a later step is looked for. If it
+/// Number of firings that are searched for the one that needs a message of a later step. If it
 /// is not among them, the last firing of the actor needs the message.
 const AHEAD_MAX: usize = 1024;
 /// Number of firings that the third rule looks at for each message, in the mean over an actor.
@@ -37,7 +37,7 @@ pub(crate) struct Received {
     pub(crate) has_fired: bool,
 }
 
-/// What the firings of an actor need.
+/// The messages that the firings of an actor need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// By message: the first firing that needs it, counted from 0.
@@ -46,7 +46,7 @@ pub(crate) struct Needs {
     pub(crate) is_independent: bool,
 }
 
-/// Returns what the firings of an actor need. The last message must fire.
+/// Returns the messages that the firings of an actor need. The last message must fire.
 pub(crate) fn needs(messages: &[Received]) -> Needs {
     let fired = |message: &&Received| message.has_fired;
     let firings = messages.iter().filter(fired).count();
@@ -103,7 +103,7 @@ fn put_off_surplus(messages: &[Received], firing_of: &mut [usize], last: usize) 
     }
 }
 
-/// If a firing has more messages of a sender than usual, and the next one with an unusual number
+/// If a firing has more messages of a sender than usual, and the next firing with an unusual number
 /// has fewer, moves the newest message of the first, and of each firing between them, to the firing
 /// after it. Returns whether it did. `looks`: how many firings may still be looked at.
 fn put_off_newest(

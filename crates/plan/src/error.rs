@@ -1,4 +1,4 @@
-//! Why nothing can be predicted.
+//! The reasons why a job cannot be predicted.
 
 use thiserror::Error;
 
@@ -27,7 +27,7 @@ pub enum ForecastError {
     NodesChanged,
     /// A job of tasks was recorded at one site, so that the effect of latency is not known.
     #[error(
-        "the tasks were recorded at one site, which does not show what stealing over a wide area takes; record the job on two sites"
+        "the tasks were recorded at one site, which does not show the cost of stealing over a wide area; record the job on two sites"
     )]
     OneSite,
     /// Recordings of different sizes are of different graphs.

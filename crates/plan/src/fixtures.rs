@@ -11,7 +11,6 @@ pub(crate) const MS: u64 = 1_000_000;
 /// other's message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
-    /// Number of rounds.
     pub(crate) rounds: usize,
     /// Time to compute, for each of the two.
     pub(crate) compute_ns: [u64; 2],

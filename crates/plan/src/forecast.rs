@@ -1,4 +1,4 @@
-//! What a model says of a job on a grid: the time of the job and of a step, PEs, links, and what
+//! The prediction for a job on a grid: the time of the job and of a step, PEs, links, and what
 //! limits it.
 
 use crate::error::ForecastError;
@@ -72,7 +72,7 @@ pub struct LinkForecast {
     pub used: Option<f64>,
 }
 
-/// What a job would do on a grid.
+/// The predicted course of a job on a grid.
 ///
 /// ```
 /// use gridspan_plan::JobForecast;
@@ -93,7 +93,7 @@ pub struct JobForecast {
     pub recorded_part_ns: u64,
     /// The PEs.
     pub pes: Vec<PeForecast>,
-    /// What crosses links between sites in the part that was recorded. Empty for a job of tasks.
+    /// The traffic between sites in the part that was recorded. Empty for a job of tasks.
     pub links: Vec<LinkForecast>,
     /// What limits the job.
     pub bottleneck: Option<Bottleneck>,
@@ -129,7 +129,7 @@ pub(crate) fn pes(grid: &GridSpec, places: &[u32], found: &Replayed) -> Vec<PeFo
     layout.pes().map(pe).collect()
 }
 
-/// Returns what crosses the links of a grid.
+/// Returns the traffic between the sites of a grid.
 pub(crate) fn links(grid: &GridSpec, found: &Replayed) -> Vec<LinkForecast> {
     let link = |(&(from, to), &(packets, bytes)): (&_, &_)| {
         let bandwidth = grid.link_between(from, to).bandwidth;

@@ -10,9 +10,9 @@
 //! # The model
 //!
 //! A job of actors is *replayed*: its recording becomes a graph of handlers, of the times at which
-//! actors sent, of the messages between them, and of what main does beside them (`trace`, made by
-//! `build`, `dependencies` and `barriers`), and `replay` runs this graph over modelled links.
-//! `costs` fits what messages cost, `growth` how handlers grow with the problem, and `placement`
+//! actors sent, of the messages between them, and of the actions of main beside them (`trace`, made
+//! by `build`, `dependencies` and `barriers`). `replay` runs this graph over modelled links.
+//! `costs` fits the costs of messages, `growth` how handlers grow with the problem, and `placement`
 //! puts actors on the PEs of the other grid.
 //!
 //! A job of tasks is not replayed, because its places and waits are decided while it runs: `tasks`

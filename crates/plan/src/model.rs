@@ -21,7 +21,7 @@ pub struct SizedRecording<'a> {
     pub size: f64,
 }
 
-/// What is known of a job from its recordings.
+/// The model of a job, fitted to its recordings.
 ///
 /// ```
 /// use gridspan_plan::{ActorPlacement, JobModel};
@@ -114,7 +114,7 @@ impl JobModel {
         Ok(Self { shape: Shape::Actors(Box::new(model)), notes })
     }
 
-    /// What a prediction does not consider, in sentences.
+    /// The effects that a prediction ignores, one sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -137,8 +137,8 @@ impl JobModel {
     ///
     /// # Errors
     /// If `times` is not above 0, or not 1 for a recording without steps; if the strategy is
-    /// unknown or its plan does not fit, if a link delivers nothing, and if what actors wait for is
-    /// missing in the recording.
+    /// unknown or its plan does not fit, if a link delivers nothing, and if the recording lacks
+    /// messages for which actors wait.
     pub fn forecast(
         &self,
         grid: &GridSpec,
@@ -205,7 +205,7 @@ fn same_job(last: &Recording, other: &Recording) -> Result<(), ForecastError> {
     }
 }
 
-/// Returns the graph of a recording, and what its messages cost.
+/// Returns the graph of a recording, and the costs of its messages.
 fn traced(recording: &Recording) -> Result<(JobTrace, Costs), ForecastError> {
     check(recording)?;
     let share = recording.dropped_share();
@@ -226,7 +226,7 @@ fn notes(recording: &Recording) -> Vec<String> {
         notes.push("the recorded job was cut off, so that its end is not known".to_owned());
     }
     if has(|what| matches!(what, What::Balanced { moved, .. } if *moved > 0)) {
-        notes.push("actors moved in the recording, and are where they were first".to_owned());
+        notes.push("actors moved in the recording, and stay at their first places here".to_owned());
     }
     if has(|what| matches!(what, What::Checkpoint { .. })) {
         notes.push("checkpoints of the recording count as time of main".to_owned());
@@ -238,8 +238,8 @@ fn notes(recording: &Recording) -> Vec<String> {
     notes
 }
 
-/// Notes that a recording does not have what main waited for: it is of an earlier version, or there
-/// were too many answers.
+/// Notes that a recording lacks the answers for which main waited: it is of an earlier version, or
+/// there were too many answers.
 fn note_on_main(recording: &Recording) -> Option<String> {
     let has_answers = recording.pes.iter().any(|record| !record.answers.is_empty());
     let text = "the recording has no answers for which main waited, so that its round trips are \

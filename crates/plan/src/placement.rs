@@ -1,11 +1,11 @@
 //! Where actors live on another grid: as they are created there, or as a strategy places them.
 //!
-//! A recording knows actors by hashes, and not by their indices. But members of a collection are
-//! created in the order of their indices, and the default placement cuts this order into as many
-//! runs as there are PEs. So actors of a type are ordered by the PE and the time of their creation,
-//! and cut again. If the recorded number of PEs is a multiple of the new one, PEs are merged
-//! instead, which is right for every placement in proportion to the number of PEs, also for those
-//! of the program.
+//! A recording identifies actors by hashes, and not by their indices. But members of a collection
+//! are created in the order of their indices, and the default placement cuts this order into as
+//! many runs as there are PEs. So actors of a type are ordered by the PE and the time of their
+//! creation, and cut again. If the recorded number of PEs is a multiple of the new one, PEs are
+//! merged instead, which is right for every placement in proportion to the number of PEs, also for
+//! those of the program.
 
 use crate::error::ForecastError;
 use crate::trace::JobTrace;

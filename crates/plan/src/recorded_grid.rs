@@ -10,7 +10,7 @@ pub(crate) struct RecordedGrid {
     /// The node and the site of each PE.
     places: Vec<(u32, u32)>,
     /// By sending and receiving site: latency in nanoseconds, and bytes per nanosecond if limited.
-    /// Only those of the header, which may name more sites than all pairs of them fit the memory.
+    /// Only the links of the header: all pairs of its sites may not fit into memory.
     links: BTreeMap<(u32, u32), (f64, Option<f64>)>,
 }
 
@@ -35,12 +35,10 @@ impl RecordedGrid {
         Self { places, links }
     }
 
-    /// Number of PEs.
     pub(crate) fn pes(&self) -> u32 {
         self.places.len() as u32
     }
 
-    /// The site of a PE.
     pub(crate) fn site(&self, pe: u32) -> u32 {
         self.places.get(pe as usize).map_or(0, |(_, site)| *site)
     }

@@ -25,7 +25,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) trace: &'a JobTrace,
     /// The costs of its messages.
     pub(crate) costs: &'a Costs,
-    /// How much more handlers compute and send.
+    /// Factors of the compute time of handlers and of the bytes of messages.
     pub(crate) growth: &'a Growth,
     /// The grid.
     pub(crate) grid: &'a GridSpec,
@@ -33,7 +33,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) places: &'a [u32],
 }
 
-/// What a replay found. Times are in nanoseconds since the start.
+/// The results of a replay. Times are in nanoseconds since the start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Replayed {
     /// When the job ended.
@@ -70,7 +70,7 @@ pub(crate) fn replay(setting: &Setting<'_>) -> Result<Replayed, ForecastError> {
     Ok(replay.found)
 }
 
-/// What happens at a time.
+/// An event of the replay.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A packet arrives at a PE.
@@ -94,7 +94,7 @@ struct Processor {
     /// Packets that have arrived and are not accepted yet.
     packets: u32,
     is_busy: bool,
-    /// The running handling, and what it will send.
+    /// The running handling, and the handlings of the messages that it will send.
     running: Option<(u32, Vec<u32>)>,
 }
 
@@ -107,10 +107,11 @@ struct Replay<'a> {
     needs: Vec<u32>,
     /// The next firing of each actor.
     next_firing: Vec<u32>,
-    /// Number of handlings for which each barrier still waits, and when it knows of all others.
+    /// Number of handlings for which each barrier still waits, and the latest time at which it
+    /// knows of one that is done.
     waits: Vec<u32>,
     known_ns: Vec<u64>,
-    /// The next barrier, when the one before it was passed, and when each was.
+    /// The next barrier, and the times at which the last one and each one was passed.
     barrier: usize,
     passed_ns: u64,
     passed: Vec<u64>,
@@ -301,8 +302,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Bytes of a packet. What is sent once for many receivers crosses the link to a site with the
-    /// first packet there: `crossed` has the types of these messages and the sites.
+    /// Bytes of a packet. A message that is sent once for many receivers crosses the link to a site
+    /// with the first packet there: `crossed` has the types of these messages and the sites.
     fn bytes(
         &self,
         from: usize,
@@ -388,7 +389,7 @@ impl<'a> Replay<'a> {
         (f64::from(count) * self.longest_round_trip_ns) as u64
     }
 
-    /// Sends what main sends after a barrier, which takes no time of its PE.
+    /// Sends the messages of main after a barrier, which takes no time of its PE.
     fn send_from_main(&mut self, now: u64, number: u32) -> Result<(), ForecastError> {
         let trace = self.setting.trace;
         for (to, messages) in self.packets(&trace.barriers[number as usize].sends) {

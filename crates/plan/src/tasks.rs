@@ -29,7 +29,7 @@ const SHARE_MIN: f64 = 0.5;
 /// Number of unknowns of the model.
 const UNKNOWNS: usize = 3;
 /// Recordings have different round trips if the longest is at least this times the shortest.
-/// Measured ones differ a little from run to run, which says nothing about `a`.
+/// Measured round trips differ a little from run to run, which does not determine `a`.
 const DIFFERENT_MIN: f64 = 1.1;
 /// Smaller pivots count as 0.
 const PIVOT_MIN: f64 = 1e-9;
@@ -54,7 +54,7 @@ pub(crate) struct TaskModel {
     trips: Option<(f64, f64)>,
 }
 
-/// What the model predicts, in nanoseconds.
+/// The prediction of the model, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TaskForecast {
     /// Time of the job.

@@ -7,7 +7,7 @@
 //! `dependencies`): the handler that completes them also takes the time of the [`Firing`], and then
 //! its messages leave.
 //!
-//! **Barriers.** Main and the runtime have no handlers. What they send, and the answers for which
+//! **Barriers.** Main and the runtime have no handlers. Their messages, and the answers for which
 //! main waits, are barriers, which are passed one after the other: see `barriers`.
 
 /// The barrier of handlings for which none waits.
@@ -35,21 +35,18 @@ pub(crate) struct JobTrace {
     pub(crate) has_steps: bool,
 }
 
-/// An actor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TracedActor {
     /// Its type.
     pub(crate) kind: u32,
     /// The PE on which it was first.
     pub(crate) pe: u32,
-    /// Its firings.
     pub(crate) firings: std::ops::Range<u32>,
 }
 
 /// A handler that ran.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Handling {
-    /// Its actor.
     pub(crate) actor: u32,
     /// The step of its message.
     pub(crate) step: Option<u64>,
@@ -78,7 +75,7 @@ pub(crate) struct Firing {
     pub(crate) is_independent: bool,
     /// Time that it takes an ordinary PE, in nanoseconds.
     pub(crate) work_ns: f64,
-    /// The handlings of what it sends.
+    /// The handlings of the messages that it sends.
     pub(crate) sends: Vec<u32>,
     /// The round that it ends.
     pub(crate) round: Option<u32>,
@@ -96,7 +93,7 @@ pub(crate) struct Barrier {
     pub(crate) request: Option<Request>,
     /// Further time that it takes after all of this.
     pub(crate) rest_ns: f64,
-    /// The handlings of what is sent.
+    /// The handlings of the messages that are sent.
     pub(crate) sends: Vec<u32>,
 }
 

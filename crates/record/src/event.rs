@@ -14,9 +14,9 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedEvent {
-    /// When, in nanoseconds since the start of the job.
+    /// Time in nanoseconds since the start of the job.
     pub at_ns: u64,
-    /// What.
+    /// Kind of the event.
     #[serde(flatten)]
     pub what: What,
 }
@@ -91,11 +91,11 @@ impl From<String> for RebalanceTrigger {
 pub enum What {
     /// Actors were rebalanced.
     Balanced {
-        /// Why.
+        /// Cause of the rebalance.
         trigger: RebalanceTrigger,
         /// The strategy that planned it.
         strategy: String,
-        /// Actors moved.
+        /// Number of actors that moved.
         moved: u64,
         /// Bytes of their state.
         bytes: u64,
@@ -208,7 +208,7 @@ pub struct RecordedHop {
 /// cut off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnding {
-    /// When, in nanoseconds since the start of the job.
+    /// Time in nanoseconds since the start of the job.
     pub at_ns: u64,
     /// The exit code of `gridctl`.
     pub exit_code: u8,

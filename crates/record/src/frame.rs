@@ -76,7 +76,7 @@ pub fn decode_records(bytes: &[u8]) -> Result<Vec<PeRecord>, FrameError> {
     Ok(records)
 }
 
-/// Encodes a record, and behind it what is known since version 3.
+/// Encodes a record, followed by the lists that version 3 has added.
 fn encoded(record: &PeRecord) -> postcard::Result<Vec<u8>> {
     let mut encoded = postcard::to_allocvec(record)?;
     if !record.answers.is_empty() || !record.timed.is_empty() {
@@ -85,7 +85,7 @@ fn encoded(record: &PeRecord) -> postcard::Result<Vec<u8>> {
     Ok(encoded)
 }
 
-/// Decodes what [`encoded`] returns, or says what is wrong.
+/// Decodes the bytes that [`encoded`] returns; fails with the problem.
 fn decoded(body: &[u8]) -> Result<PeRecord, String> {
     let text = |error: postcard::Error| error.to_string();
     let (mut record, rest): (PeRecord, &[u8]) = postcard::take_from_bytes(body).map_err(text)?;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the format. A reader also reads the earlier ones, which lack what is said to be of a
-/// later version, and refuses all others.
+/// Version of the format. A reader also reads the earlier ones, which lack the fields that are
+/// documented as of a later version, and refuses all others.
 pub const VERSION: u32 = 3;
 /// The earliest version that is read.
 pub(crate) const VERSION_MIN: u32 = 1;

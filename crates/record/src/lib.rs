@@ -42,8 +42,8 @@
 //!
 //! # Budget
 //!
-//! Totals by type and bins of time cover the whole run, and so do answers to main and what is known
-//! of timers, unless one of both exceeds its part of the budget: then all of it is dropped. Bins
+//! Totals by type and bins of time cover the whole run. So do answers to main and spans of timers,
+//! unless one of these lists exceeds its part of the budget: then the whole list is dropped. Bins
 //! are never dropped: when there are too many, neighbours are merged and the width doubles. Spans
 //! are dropped by *windows* of time when they exceed the budget: first every second window, then
 //! three of four, and so on. All PEs have the same windows. If a PE keeps fewer windows than

@@ -51,12 +51,12 @@ pub struct PeRecord {
     pub spans: Vec<Span>,
     /// Spans that were dropped.
     pub dropped_spans: u64,
-    /// The answers to requests of main, in the order in which they came, since version 3. None of
-    /// PEs without main, and none if there were too many. In the file they follow the record.
+    /// The answers to requests of main, in the order in which they came, since version 3. Empty for
+    /// PEs without main, and if there were too many. In the file they follow the record.
     #[serde(skip)]
     pub answers: Vec<MainAnswer>,
     /// The spans that handled messages of timers, in the order of their numbers, since version 3.
-    /// None if there were too many. In the file they follow the answers.
+    /// Empty if there were too many. In the file they follow the answers.
     #[serde(skip)]
     pub timed: Vec<TimedSpan>,
 }
@@ -148,7 +148,7 @@ pub struct Bin {
     pub idle_ns: u64,
     /// Time in which the PE was ready while other threads had the processor.
     pub waited_ns: u64,
-    /// What it sent, by site, in the order of sites.
+    /// Messages that it sent, by site, in the order of sites.
     pub sent: Vec<SentTo>,
     /// The highest step of the actors that it ran, plus one; 0 if there was no step.
     pub steps: u64,
@@ -169,7 +169,6 @@ impl Bin {
         }
     }
 
-    /// Adds messages to a site.
     pub(crate) fn add_sent(&mut self, site: u32, messages: u32, bytes: u64) {
         match self.sent.binary_search_by_key(&site, |sent| sent.site) {
             Ok(at) => {
@@ -216,7 +215,7 @@ pub(crate) fn widen(bins: &mut Vec<Bin>) {
 pub struct SentTo {
     /// Number of the site.
     pub site: u32,
-    /// Messages.
+    /// Number of messages.
     pub messages: u32,
     /// Their bytes.
     pub bytes: u64,
@@ -227,11 +226,11 @@ pub struct SentTo {
 pub struct TypeTotal {
     /// Number of the type.
     pub number: u16,
-    /// Runs.
+    /// Number of runs.
     pub count: u64,
-    /// Their time.
+    /// Total time of the runs.
     pub total_ns: u64,
-    /// The longest one.
+    /// Time of the longest run.
     pub max_ns: u64,
 }
 
@@ -249,7 +248,7 @@ pub struct Span {
     pub kind: u16,
     /// Hash of collection and index of the actor, equal on all PEs; 0 for tasks.
     pub actor: u64,
-    /// The step of the actor, if it has said one.
+    /// The step of the actor, if it has stated one.
     pub step: Option<u64>,
     /// The message that it handled, if it handled one.
     pub cause: Option<SpanCause>,

@@ -20,7 +20,7 @@ const WINDOW_NS: u64 = 20_000_000;
 const WINDOW_PART: usize = 4;
 /// Divisor of the budget: the quotient is for bins.
 const BINS_PART: usize = 4;
-/// Divisor of the budget: as much as the quotient is for answers to main, and for spans of timers.
+/// Divisor of the budget: the quotient is for answers to main, and as much is for spans of timers.
 /// The rest is for other spans.
 const LIST_PART: usize = 16;
 /// Maximum memory of an entry of a bin in bytes. An entry is a type with its time, or a site with
@@ -28,12 +28,12 @@ const LIST_PART: usize = 16;
 const ENTRY_BYTES: usize = 64;
 /// The memory of spans grows by at least this number of them.
 const SPANS_MIN: usize = 1024;
-/// The memory of such a list grows by at least this number of elements.
+/// The memory of a list of answers or of spans of timers grows by at least this number of elements.
 const LIST_MIN: usize = 64;
 /// Largest `kept_every`.
 const KEPT_EVERY_MAX: u32 = 1 << 30;
 
-/// What a recorder records, and how much.
+/// The settings of a recorder.
 ///
 /// ```
 /// use gridspan_record::RecorderConfig;
@@ -68,7 +68,7 @@ impl RecorderConfig {
     }
 }
 
-/// What a PE used time for, besides handlers and tasks.
+/// A use of a PE's time, besides handlers and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUse {
     /// It was idle: it had nothing to run.
@@ -259,8 +259,8 @@ impl Recorder {
         bin.steals = bin.steals.saturating_add(u32::from(has_found));
     }
 
-    /// Notes an answer to main. Without a part of them, nothing would follow from the others: if
-    /// they exceed their part of the budget, all are dropped, and so are those that follow.
+    /// Notes an answer to main. A part of the answers would be useless: if they exceed their part
+    /// of the budget, all are dropped, and so are later ones.
     ///
     /// ```
     /// use gridspan_record::{MainAnswer, MainWait, Recorder, RecorderConfig};
@@ -275,7 +275,7 @@ impl Recorder {
     }
 
     /// Notes that the open span handles the message of a timer, which an earlier span of this PE
-    /// has set for this time after. As of answers, all or none are kept.
+    /// has set with this delay. As with answers, all or none are kept.
     pub fn note_timed(&mut self, set_by: u64, delay_ns: u64) {
         let Some(number) = self.open.as_ref().map(|span| span.number) else { return };
         if set_by < number {
@@ -400,7 +400,7 @@ impl Recorder {
     }
 }
 
-/// Adds an element to a list of which all or none are kept, within this number of bytes.
+/// Adds an element to a list of at most this number of bytes; drops the whole list if it is full.
 fn add<T>(list: &mut Option<Vec<T>>, element: T, bytes: usize) {
     let most = bytes / size_of::<T>().max(1);
     let Some(elements) = list.as_mut().filter(|elements| elements.len() < most) else {

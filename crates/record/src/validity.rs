@@ -8,7 +8,7 @@ use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK, TimedSpan};
 /// The latest time, 146 years: sums and differences of times fit 64 bits.
 const TIME_MAX_NS: u64 = 1 << 62;
 
-/// Returns what is wrong with a header.
+/// Returns the first problem of a header, if there is one.
 pub(crate) fn problem_of_header(header: &Header) -> Option<String> {
     let sites = header.sites.len();
     let is_site = |site: u32| (site as usize) < sites;
@@ -27,7 +27,7 @@ pub(crate) fn problem_of_header(header: &Header) -> Option<String> {
     bad.map(|link| format!("a link leads from site {} to site {}", link.from, link.to))
 }
 
-/// Returns what is wrong with the events of a job, or with its ending.
+/// Returns the first problem of the events of a job, or of its ending.
 pub(crate) fn problem_of_events(
     header: &Header,
     events: &[RecordedEvent],
@@ -72,7 +72,7 @@ fn problem_of_event(header: &Header, event: &RecordedEvent) -> Option<&'static s
     checks.into_iter().find(|(is_good, _)| !is_good).map(|(_, problem)| problem)
 }
 
-/// Returns what is wrong with the record of a PE in the file of a node.
+/// Returns the first problem of the record of a PE in the file of a node.
 pub(crate) fn problem_of_record(
     header: &Header,
     node: u32,
@@ -109,11 +109,11 @@ pub(crate) fn problem_of_record(
         (record.bins.len() <= BINS_MAX, "it has too many bins"),
         (record.bin_ns > 0 && record.bin_ns < TIME_MAX_NS, "its bins have no width"),
         (record.window_ns > 0 && record.window_ns < TIME_MAX_NS, "its windows have no width"),
-        (record.kept_every.is_power_of_two(), "it keeps spans of no regular windows"),
+        (record.kept_every.is_power_of_two(), "the windows of its kept spans are not regular"),
         (are_bins_good, "a bin has an unknown type or site"),
         (record.totals.iter().all(|total| is_kind(total.number)), "a total has an unknown type"),
         (record.spans.iter().all(|span| is_kind(span.kind)), "a span has an unknown type"),
-        (record.spans.windows(2).all(is_ordered), "its spans are in no order"),
+        (record.spans.windows(2).all(is_ordered), "its spans are out of order"),
         (record.spans.iter().all(is_timed), "a span has an impossible time"),
         (record.spans.iter().all(is_caused), "a message came from an unknown PE"),
         (record.answers.iter().all(is_answer_timed), "an answer to main has an impossible time"),

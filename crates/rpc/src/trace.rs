@@ -53,7 +53,7 @@ pub struct TraceContext {
     flags: u8,
 }
 
-/// The error of a text that is not a `traceparent`. A server that gets one ignores it.
+/// The error of a text that is not a `traceparent`. A server ignores such a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not a traceparent of W3C Trace Context; write 00-TRACE-SPAN-FLAGS in hexadecimal digits")]
 pub struct TraceContextError;

@@ -29,7 +29,6 @@ const BULK_DELAY_MAX: Duration = Duration::from_millis(5);
 /// The sender and the receiver of frames.
 type Way = (NodeId, NodeId);
 
-/// An event on a connection.
 pub(crate) enum ConnectionEvent {
     /// A bulk frame begins to arrive.
     Begins { way: Way, life: u64, number: u64 },

@@ -20,8 +20,8 @@ pub(crate) struct Idleness {
 
 impl Idleness {
     /// Whether a job had been idle for `QUIET` at the last check, which is now if one is due.
-    /// `activity` returns how much the job has done so far. It is called only for a check, since it
-    /// asks all PEs: whether the job [is idle since](Self::is_unchanged) remains to be asked.
+    /// `activity` returns how much the job has done so far; it is called only for a check, since it
+    /// asks all PEs. The caller has to ask whether the job [is still idle](Self::is_unchanged).
     pub(crate) fn was_long(&mut self, now: Time, activity: impl FnOnce() -> u64) -> bool {
         if now >= self.next {
             let activity = activity();

@@ -143,7 +143,6 @@ pub struct Simulation {
     broken: Option<JobError>,
     idleness: Idleness,
     on_detection: Option<OnDetection>,
-    /// Returns whether the run is cancelled.
     is_cancelled: Option<Box<dyn Fn() -> bool + Send>>,
     /// The checkpoints of each node.
     kept: Vec<CheckpointStore>,

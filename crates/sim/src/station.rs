@@ -124,7 +124,7 @@ impl Station {
         takes
     }
 
-    /// Ends the turn on a shared processor. Returns what it leaves.
+    /// Ends the turn on a shared processor. Returns its output.
     pub(crate) fn release(&mut self, now: Time) -> Output {
         let Some(held) = self.held.take() else { return Output::default() };
         let Held { begin, takes, taking, is_trial, mut output } = held;

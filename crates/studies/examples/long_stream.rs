@@ -95,11 +95,11 @@ async fn stream(grid: &Grid, options: Options) -> Result<(), JobError> {
     let rate = count as f64 / seconds / 1e6;
     println!("{tasks} outputs, each once, in {seconds:.2} s: {rate:.2} million a second");
     let (Some(before), Some(after)) = (before, peak_kilobytes()) else {
-        println!("this system does not say how much memory a process has taken");
+        println!("this system does not report the memory of a process");
         return Ok(());
     };
     let taken = (after - before) as f64 / 1e3;
-    println!("{taken:.1} MB more than before at the most, of {megabytes_max} MB");
+    println!("at most {taken:.1} MB more than before, of {megabytes_max} MB");
     match taken <= megabytes_max as f64 {
         true => Ok(()),
         false => Err("the stream takes more memory than it may".into()),

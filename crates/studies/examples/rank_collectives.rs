@@ -19,8 +19,8 @@
 //!
 //! A result needs data of all sites, which takes one crossing, and each link must carry the data
 //! that only it can carry: for an allreduce the partial result of a site, for a reduce-scatter the
-//! part of it that the ranks of the other site get, and for an alltoall what the ranks of one site
-//! have for those of the other. The bound is the larger of both times. An operation that begins
+//! part of it that the ranks of the other site get, and for an alltoall the data of the ranks of
+//! one site for those of the other. The bound is the larger of both times. An operation that begins
 //! when all links are idle and ends with its last byte takes at least their sum, the column
 //! `alone`. Several in a row can take less, if ranks that have their results go on before the
 //! others.
@@ -282,7 +282,7 @@ async fn once(world: &Comm, algorithm: Algorithm, bytes: usize) -> Result<(), Ra
             let expected = |from: u64| std::iter::repeat_n(from as u8, bytes);
             got.into_iter().eq((0..size).flat_map(expected))
         }
-        // That no rank leaves before the last one comes is tested elsewhere.
+        // Another test checks that no rank leaves before the last one comes.
         Barrier => world.barrier().await.is_ok(),
         Dissemination => dissemination(world).await.is_ok(),
     };
@@ -331,8 +331,8 @@ async fn ring(world: &Comm, mut mine: Vec<u64>) -> Result<Vec<u64>, RankError> {
     Ok(mine)
 }
 
-/// In step `j` a rank sends the rank `j` after it that rank's block, and adds that of the one `j`
-/// before it to its own.
+/// In step `j` a rank sends the rank `j` after it the block of that rank, and adds the block that
+/// it receives from the rank `j` before it.
 async fn pairwise_sums(world: &Comm, mine: &[u64], block: usize) -> Result<Vec<u64>, RankError> {
     let (me, size) = (world.rank(), world.size());
     let of = |rank: u32| rank as usize * block..(rank as usize + 1) * block;
@@ -359,7 +359,7 @@ async fn pairwise(world: &Comm, mine: &[u8], bytes: usize) -> Result<Vec<u8>, Ra
     Ok(got)
 }
 
-/// In step `j` ranks exchange what they have with the rank `2^j` away. The number of ranks is a
+/// In step `j` ranks exchange all their blocks with the rank `2^j` away. The number of ranks is a
 /// power of two.
 async fn doubling_blocks(world: &Comm, mine: &[u8]) -> Result<Vec<u8>, RankError> {
     let (me, bytes) = (world.rank(), mine.len());

@@ -127,7 +127,7 @@ fn trial(gridctl: &Path) -> Result<Trial, Box<dyn Error>> {
     }
 }
 
-/// Reads what a job prints, and requests the changes. Returns whether its result is verified.
+/// Reads the output of a job, and requests the changes. Returns whether its result is verified.
 fn follow(gridctl: &Path, output: PipeReader) -> Result<(Trial, bool), Box<dyn Error>> {
     let begin = Instant::now();
     let (mut trial, mut asked, mut is_verified) = (Trial::default(), 0, false);

@@ -1,5 +1,5 @@
-//! Runs cargo from a program that cargo has started, builds `gridctl` with it, and reads what it
-//! prints.
+//! Runs cargo from a program that cargo has started, builds `gridctl` with it, and reads the output
+//! of `gridctl`.
 
 use std::env;
 use std::error::Error;

@@ -32,7 +32,7 @@ pub fn children(parent: u32) -> Vec<u32> {
 ///
 /// # Errors
 ///
-/// If the system does not tell them.
+/// If the system does not report them.
 pub fn children_seconds() -> Result<f64, Box<dyn Error>> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     // The name of the program, in parentheses, may have spaces.

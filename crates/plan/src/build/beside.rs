@@ -1,4 +1,4 @@
-//! What main and the runtime did, as far as a recording has it.
+//! The messages of main and the runtime, and the answers to main, in a recording.
 
 use super::{MAIN_PE, Spans};
 use crate::barriers::{Answered, Beside, FromMain, Origin};
@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 const ASKED_NS: u64 = 100_000;
 
 impl Spans<'_> {
-    /// What main and the runtime did. `places`: the spans by PE and number.
+    /// Returns the messages of main and the runtime, and the answers to main. `places`: the spans
+    /// by PE and number.
     pub(super) fn beside(
         &self,
         recording: &Recording,
@@ -31,7 +32,7 @@ impl Spans<'_> {
         let mut sent = Vec::new();
         for (at, seen) in self.seen.iter().enumerate().filter(|(_, seen)| seen.sender.is_none()) {
             let cause = seen.span.cause.as_ref();
-            // Of what the runtime sends on a PE, the time at main is not known.
+            // The time at main is not known for messages that the runtime sends on a PE.
             let known = cause.filter(|cause| cause.pe != seen.pe || cause.pe == MAIN_PE);
             let latest =
                 seen.span.begin_ns.saturating_sub(grid.latency_ns(MAIN_PE, seen.pe) as u64);

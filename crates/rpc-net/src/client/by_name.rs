@@ -120,7 +120,7 @@ impl Client {
         let asked = async { request_response(&self.registry().await?, &Request::List).await };
         match self.within(PATIENCE, asked).await? {
             Response::Servers(servers) => Ok(servers),
-            _ => Err(RemoteError::Malformed("another answer than a list".to_owned())),
+            _ => Err(RemoteError::Malformed("it should be a list of servers".to_owned())),
         }
     }
 
@@ -131,7 +131,7 @@ impl Client {
         };
         match self.within(PATIENCE, asked).await? {
             Response::ServerUpdate(news) => Ok(news),
-            _ => Err(RemoteError::Malformed("another answer than news".to_owned())),
+            _ => Err(RemoteError::Malformed("it should be changes of servers".to_owned())),
         }
     }
 
@@ -164,7 +164,7 @@ impl Client {
         let asked = self.within(limit, self.request_again_if_lost(&call)).instrument(span.clone());
         let outcome = match asked.await {
             Ok(Response::Called(outcome)) => Ok(outcome),
-            Ok(_) => Err(RemoteError::Malformed("another answer than results".to_owned())),
+            Ok(_) => Err(RemoteError::Malformed("it should be results of a call".to_owned())),
             Err(error) => Err(error),
         };
         match &outcome {

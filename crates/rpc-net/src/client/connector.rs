@@ -24,7 +24,6 @@ const MEASURED_AT_ONCE: usize = 4;
 /// one of them is left out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connected server.
 pub(crate) type Connected = (ListedServer, Contact, LinkSample);
 
 /// Connects a client to servers, each of which may fetch the supplied data. Clones share the limits

@@ -63,7 +63,7 @@ pub(crate) async fn order(
         Response::Called(Err(RpcError::RpcRefused { reason })) => {
             Ok(Err(TaskError::Refused(reason)))
         }
-        _ => Err(RemoteError::Malformed("another answer than that to a task".to_owned())),
+        _ => Err(RemoteError::Malformed("it should be the outcome of a task".to_owned())),
     }
 }
 

@@ -90,7 +90,7 @@ async fn enter(client: &Client, card: &ServerCard, pes: u32) -> Result<Connectio
     match response {
         Response::Joined => Ok(connection),
         Response::Refused(why) => Err(RemoteError::Unwelcome(why)),
-        _ => Err(RemoteError::Malformed("another answer than that to joining".to_owned())),
+        _ => Err(RemoteError::Malformed("it should accept or refuse the server".to_owned())),
     }
 }
 

@@ -130,7 +130,6 @@ pub(crate) struct Input {
 pub(crate) enum Source {
     /// The client that gave the order.
     Client,
-    /// A server.
     Server {
         address: SocketAddr,
         /// Whether it is a daemon, and not a server that has joined one.

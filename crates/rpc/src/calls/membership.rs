@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 
-/// Number of restorations that attempts of orders tell apart; they are counted modulo this.
+/// Number of restorations that the numbers of attempts distinguish; they are counted modulo this.
 const RESTORATIONS: u32 = 1 << 11;
-/// Number of attempts of orders between two restorations, as far as they are told apart.
+/// Number of attempts of orders between two restorations that their numbers distinguish.
 const ATTEMPTS: u32 = 1 << 20;
 
 /// The number before the first attempt of an order after this many restorations. It is below those
@@ -41,7 +41,7 @@ pub(super) struct Membership {
     open_clients: BTreeMap<u32, bool>,
     /// The same for groups.
     going_on: BTreeMap<u32, bool>,
-    /// Number of times that main got this back.
+    /// Number of times that main has restored this record.
     restorations: u32,
     /// Whether this is the record of the present run, and not that of a checkpoint.
     #[serde(skip)]
@@ -63,9 +63,8 @@ impl Membership {
         Self { created, is_present: true, ..Self::default() }
     }
 
-    /// Makes the record of a checkpoint that of a main that begins again from there. Returns the
-    /// clients and the groups that main does not go on with. The record of the present run stays as
-    /// it is.
+    /// Makes the record of a checkpoint the record of the present run. Returns the clients and the
+    /// groups with which main does not go on. Changes nothing if it is that record already.
     pub(super) fn restore(&mut self) -> [Vec<u32>; 2] {
         if std::mem::replace(&mut self.is_present, true) {
             return [Vec::new(), Vec::new()];
@@ -159,8 +158,8 @@ impl Membership {
         self.handed_over += 1;
     }
 
-    /// A handover has ended: `outcome` is the successor, or `Some(None)` if the server is lost, or
-    /// `None` if the registry has not removed the server.
+    /// Ends a handover. `outcome` is the successor, `Some(None)` if the server is lost, or `None`
+    /// if the registry has not removed the server.
     pub(super) fn end_leave(&mut self, number: u32, outcome: Option<Option<u32>>) {
         if let Some(successor) = outcome {
             self.leave(number, successor);
@@ -206,7 +205,7 @@ impl Membership {
         client
     }
 
-    /// Main goes on with this client if it begins again.
+    /// Records that main goes on with this client if it begins again.
     pub(super) fn remember_client(&mut self, client: u32) {
         self.open_clients.entry(client).and_modify(|is_remembered| *is_remembered = true);
     }
@@ -216,7 +215,6 @@ impl Membership {
         self.unclaimed[0].remove(&client)
     }
 
-    /// Ends a client.
     pub(super) fn end_client(&mut self, client: u32) {
         self.open_clients.remove(&client);
     }
@@ -229,7 +227,7 @@ impl Membership {
         group
     }
 
-    /// Main goes on with this group if it begins again.
+    /// Records that main goes on with this group if it begins again.
     pub(super) fn remember_group(&mut self, group: u32) {
         self.going_on.entry(group).and_modify(|is_remembered| *is_remembered = true);
     }
@@ -342,7 +340,7 @@ mod tests {
         membership.remember_group(groups[0]);
         membership.end_client(clients[0]);
         membership.end(groups[1]);
-        // An ended one does not come back.
+        // An ended group does not come back.
         membership.remember_group(groups[1]);
 
         let mut membership = stored(&membership);

@@ -42,7 +42,7 @@ pub struct Server<C> {
     is_going: bool,
     /// The registry that lists the server, once it has been opened.
     registry: Option<ActorRef<Registry>>,
-    /// Number of checkpoints from which the job has gone on since the server exists.
+    /// Number of checkpoints from which the job has gone on since the server was created.
     restorations: u32,
     #[serde(skip)]
     functions: Option<Functions>,
@@ -242,8 +242,8 @@ impl<C: Catalogue> Actor for Server<C> {
         Some(ServerMessage::HandOn)
     }
 
-    /// The job has gone on from a checkpoint, for groups never move otherwise. Nobody waits for the
-    /// outcome of the orders of groups; main sends those again that it needs.
+    /// The job has gone on from a checkpoint: groups never move otherwise. No client waits for the
+    /// outcome of the orders of groups; main sends again those that it needs.
     fn arrived(&mut self, cx: &mut Context<'_, Self>) {
         self.restorations = self.restorations.wrapping_add(1);
         drop(self.store.take_orders());

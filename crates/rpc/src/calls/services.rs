@@ -136,8 +136,8 @@ impl<C: Catalogue> Clone for Services<C> {
     }
 }
 
-/// [`Services`] in what main gives to [`Grid::progress`]. It is encoded as the services are at that
-/// time, also if the reference was taken before.
+/// [`Services`] in what main gives to [`Grid::progress`]. It is encoded with the state of the
+/// services at that time, even if it was taken before.
 ///
 /// ```
 /// # use gridspan_rpc::calls::*;
@@ -263,7 +263,7 @@ impl<C: Catalogue> Services<C> {
 
     /// The services of a checkpoint, in a main that begins again from there, on any number of PEs.
     /// Servers go with their PEs, and calls go on. Clients and groups that had no reference end
-    /// here. The reference stays one to these services.
+    /// here. The reference then refers to these services.
     pub fn restored(grid: &Grid, reference: &ServicesRef<C>) -> Self {
         let [clients, groups] = locked(&reference.membership).restore();
         let services = Self {
@@ -309,7 +309,7 @@ impl<C: Catalogue> Services<C> {
         locked(&self.membership)
     }
 
-    /// Main goes on with this client if it begins again.
+    /// Records that main goes on with this client if it begins again.
     pub(super) fn remember_client(&self, client: u32) {
         self.membership().remember_client(client);
     }
@@ -329,7 +329,7 @@ impl<C: Catalogue> Services<C> {
         self.session_managers.member(Ix1(client as i32))
     }
 
-    /// Main goes on with this group if it begins again.
+    /// Records that main goes on with this group if it begins again.
     pub(crate) fn remember_group(&self, group: u32) {
         self.membership().remember_group(group);
     }
@@ -584,7 +584,7 @@ impl<C: Catalogue> Services<C> {
             // Mapping must not wait for its answer, because it may be stuck.
             drop(leaving);
         }
-        // No checkpoint is made meanwhile, for main does not remember a part of this.
+        // This question postpones checkpoints, because main does not remember how far it has come.
         let server = self.servers.member(Ix1(number as i32));
         let left = server.ask(FOREVER, move |reply| ServerMessage::Leave(successor, reply)).await;
         self.registry().send(RegistryMessage::Left(number));

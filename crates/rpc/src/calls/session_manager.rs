@@ -26,7 +26,6 @@ pub struct SessionManager<C: Catalogue> {
     pub(super) calls: BTreeMap<SessionId, PendingCall>,
     /// Questions without an answer, by number.
     asked: BTreeMap<u64, Asked>,
-    /// Number of the next question.
     next_question: u64,
     /// Callers that wait until no server holds any attempt of a call.
     given_up: BTreeMap<SessionId, Reply<()>>,

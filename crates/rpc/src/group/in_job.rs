@@ -87,7 +87,7 @@ impl<C: Catalogue> ServerPool for Services<C> {
     }
 }
 
-/// What each server that has not left has of a group that goes on after a restoration.
+/// Returns the data of a group that goes on after a restoration, for each server that has not left.
 pub(super) async fn group_data<C: Catalogue>(
     services: &Services<C>,
     group: u32,

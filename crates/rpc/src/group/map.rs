@@ -128,7 +128,7 @@ pub(super) struct Draft {
     pub(super) unfreed: usize,
     /// Servers that may have data or orders of the group.
     pub(super) touched: BTreeSet<u32>,
-    /// Results that the program has fetched, as far as they are small.
+    /// Small results that the program has fetched.
     pub(super) fetched: BTreeMap<u32, EncodedBlock>,
     /// Bytes that these take in what main remembers.
     fetched_bytes: usize,

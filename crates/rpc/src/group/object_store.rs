@@ -41,8 +41,8 @@ pub struct ObjectStore {
     disk: Disk,
 }
 
-/// Encodes what is not on disk. A checkpoint leaves the rest out: there may be more of it than
-/// memory can hold, and it can be made again.
+/// Encodes the data that is not on disk. A checkpoint leaves out data on disk, which may exceed the
+/// memory and can be made again.
 fn without_disk<S: Serializer>(kept: &BTreeMap<DataKey, Kept>, to: S) -> Result<S::Ok, S::Error> {
     let is_here = |(_, kept): &(&DataKey, &Kept)| !matches!(kept, Kept::There(_));
     // The number of entries comes first.
@@ -230,7 +230,7 @@ impl ObjectStore {
         self.arriving.retain(|(key, _), _| key.group != group || is_wanted(key.data));
     }
 
-    /// The data of a group, with its sizes. Forgets what will never exist, and what has not arrived
+    /// The data of a group, with its sizes. Forgets data that will never exist, or has not arrived
     /// as a whole.
     pub(crate) fn resume(&mut self, group: u32) -> Vec<(u32, u64)> {
         self.arriving.retain(|(key, _), _| key.group != group);

@@ -160,12 +160,12 @@ pub enum Fault {
     Lost(String),
 }
 
-/// What a server has of a group that goes on after a restoration.
+/// A server's data of a group that goes on after a restoration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupData {
     /// The data that it has, by number, with its size in bytes.
     pub(crate) held: Vec<(u32, u64)>,
-    /// The data that it was told to drop.
+    /// The data that it has dropped on request.
     pub(crate) dropped: Ranges,
 }
 
@@ -203,8 +203,8 @@ pub enum GroupMessage {
     Kept(Reply<u64>),
     /// Execute a task of a client whose span has this context, when its arguments have arrived.
     TracedOrder(TraceContext, TaskOrder),
-    /// A group goes on after a restoration: forget what has not arrived as a whole. Asks for what
-    /// the server has.
+    /// A group goes on after a restoration: forget incomplete data. Asks for the data that the
+    /// server has.
     Resume(u32, Reply<GroupData>),
     /// Accept data again that was freed, since it is made again.
     TakeBack {

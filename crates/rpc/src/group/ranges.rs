@@ -33,7 +33,6 @@ impl Ranges {
         other.ranges().for_each(|range| self.insert(range));
     }
 
-    /// Removes a number.
     pub(crate) fn remove(&mut self, number: u32) {
         let Some((&first, &end)) = self.ends.range(..=number).next_back() else { return };
         if number < end {

@@ -3,13 +3,12 @@
 //! Main gathers all calls of the group again, from its beginning. Servers have the results of some
 //! of them. Those of others were dropped before the checkpoint, since nothing needed them any more;
 //! their calls are executed again only if something does need them, such as a call whose own
-//! results were lost. Whether it will is not known when they are gathered, so they are set aside
-//! until then.
+//! results were lost. That is not known when they are gathered, so they are set aside until then.
 
 use super::discovery::Gathered;
 use std::collections::BTreeSet;
 
-/// What is known of the results of calls.
+/// The known state of the results of calls.
 pub(super) struct Results<'a> {
     /// Whether the client or a server has a result.
     pub(super) is_there: &'a dyn Fn(u32) -> bool,
@@ -21,7 +20,7 @@ pub(super) struct Results<'a> {
     pub(super) wanted: Option<u32>,
 }
 
-/// Calls, divided by what becomes of them. The others are not needed.
+/// Calls to execute and calls set aside. The others are not needed.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Division {
     /// Calls to execute, in their order.
@@ -33,7 +32,7 @@ pub(super) struct Division {
 /// Divides calls. A call that makes data must come before the calls that read it.
 pub(super) fn divide(calls: Vec<Gathered>, results: &Results<'_>) -> Division {
     let mut division = Division::default();
-    // What the calls that are executed, and those that are set aside, read.
+    // The data that executed calls read, and the data that calls set aside read.
     let (mut read_now, mut read_aside) = (BTreeSet::new(), BTreeSet::new());
     for call in calls.into_iter().rev() {
         let missing = call.outputs.iter().copied().filter(|&data| !(results.is_there)(data));
@@ -74,7 +73,7 @@ mod tests {
     }
 
     /// The results of the calls to execute, and of those set aside. All results up to `made` were
-    /// made; `there` are, and the others of them were dropped.
+    /// made; those in `there` exist, and the others were dropped.
     fn divided(made: u32, there: &[u32], named: &[u32], wanted: Option<u32>) -> [Vec<u32>; 2] {
         let results = Results {
             is_there: &|data| there.contains(&data),

@@ -1,4 +1,4 @@
-//! Groups that a main goes on with that begins again from a checkpoint.
+//! Groups with which a main goes on that begins again from a checkpoint.
 //!
 //! **Checkpoint.** A checkpoint has the data of the group that servers have in memory. Main
 //! remembers the [`GroupRef`], with the small results that it has fetched. The group may be in the
@@ -95,8 +95,8 @@ impl<C: Catalogue> Mapper<Services<C>> {
     /// # Errors
     ///
     /// [`RpcError::Other`] if the group is not of these services, had ended by then, or was resumed
-    /// before. Also if `body` makes other functions' calls, other arguments or values of other
-    /// lengths than before the progress point: then [`run`](CallGroup::run) and
+    /// before. Also if `body` calls other functions, or makes other arguments or values of other
+    /// lengths, than before the progress point: then [`run`](CallGroup::run) and
     /// [`get`](CallGroup::get) fail, too. [`RpcError::Grid`] if the job is ending; otherwise those
     /// of [`map`](Self::map).
     pub async fn resume<R>(

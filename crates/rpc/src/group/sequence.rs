@@ -1,15 +1,15 @@
 //! The sequence in which a group makes its values and calls.
 //!
-//! Data is numbered in this sequence. If a group that goes on after a restoration made others, it
-//! would take data of servers for results that they are not. So main remembers a fingerprint of the
-//! sequence up to the progress point. Once the group has made as much again, it fails if the
+//! Data is numbered in this sequence. If a group that goes on after a restoration made other values
+//! or calls, it would mistake data of servers for other results. So main remembers a fingerprint of
+//! the sequence up to the progress point. Once the group has made as much again, it fails if the
 //! fingerprints differ. Of a value, only the length counts: a map may be encoded in another order.
 
 use crate::calls::RpcError;
 use gridspan_runtime::schema::Fingerprint;
 use serde::{Deserialize, Serialize};
 
-/// What a group had made at one time.
+/// The values and calls that a group had made at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Made {
     /// Number of values and calls.
@@ -17,13 +17,13 @@ pub(super) struct Made {
     fingerprint: Fingerprint,
 }
 
-/// What a group makes.
+/// The values and calls that a group makes.
 #[derive(Debug)]
 pub(super) struct Sequence {
     made: Made,
-    /// What the group had made at the progress point from which it goes on.
+    /// The values and calls up to the progress point from which the group goes on.
     before: Option<Made>,
-    /// Whether it has made something else since.
+    /// Whether it has made something else up to there.
     differs: bool,
 }
 
@@ -40,7 +40,7 @@ impl Sequence {
         Self { before: Some(before), ..Self::default() }
     }
 
-    /// What was made so far.
+    /// Returns the values and calls made so far.
     pub(super) fn made(&self) -> Made {
         self.made
     }
@@ -65,7 +65,7 @@ impl Sequence {
         self.differs |= self.before.is_some_and(|it| is_as_far(it) && it != self.made);
     }
 
-    /// Checks that the group has not made something else than before the restoration.
+    /// Checks that the group has made the same values and calls as before the restoration.
     pub(super) fn check(&self) -> Result<(), RpcError> {
         match self.differs {
             true => Err(other_sequence()),

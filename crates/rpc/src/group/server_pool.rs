@@ -64,7 +64,7 @@ pub trait ServerPool {
     ///
     /// # Errors
     ///
-    /// If the servers cannot be told. The window that needs the data ends with this error.
+    /// If the servers cannot be notified. The window that needs the data ends with this error.
     fn take_back(
         &self,
         _group: u32,

@@ -28,7 +28,6 @@ impl Store {
         self.objects.set_room(room);
     }
 
-    /// Adds an order.
     pub(crate) fn add(&mut self, order: TaskOrder) {
         let inputs = order.inputs.iter().copied();
         let missing = inputs.filter(|&key| !self.objects.has(key)).collect();
@@ -114,7 +113,6 @@ impl Store {
         self.objects.piece(key, index)
     }
 
-    /// Frees data of a group.
     pub(crate) fn free(&mut self, group: u32, data: &Ranges) {
         if !self.is_over(group) {
             self.freed.entry(group).or_default().merge(data);
@@ -122,8 +120,8 @@ impl Store {
         }
     }
 
-    /// What is here of a group that goes on after a restoration. Data that has not arrived as a
-    /// whole, or was not made, is forgotten.
+    /// Returns the data of a group that goes on after a restoration. Forgets data that has not
+    /// arrived as a whole, or was not made.
     pub(crate) fn resume(&mut self, group: u32) -> GroupData {
         let dropped = self.freed.get(&group).cloned().unwrap_or_default();
         GroupData { held: self.objects.resume(group), dropped }
@@ -151,7 +149,6 @@ impl Store {
         self.objects.give()
     }
 
-    /// Drops all data.
     pub(crate) fn clear(&mut self) {
         self.objects.retain(|_| false);
     }

@@ -33,9 +33,9 @@ pub(super) struct Trees {
 
 impl Trees {
     /// Plans the routes of data of `bytes` bytes from its holder to servers. `otherwise` are the
-    /// routes without a plan; all their servers must send data to other servers. `None` if data
-    /// takes these: if it is small, for one server, or beyond `PLANS_MAX`, or if no tree is clearly
-    /// faster.
+    /// routes without a plan; all their servers must send data to other servers. Returns `None` if
+    /// data takes these routes: if it is small, for one server, or beyond `PLANS_MAX`, or if no
+    /// tree is clearly faster.
     pub(super) fn plan(
         &mut self,
         platform: &Platform,

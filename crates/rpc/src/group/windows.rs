@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// hour at 50 ms. Such servers register after their current call, and few calls are that long.
 const LOOKS_MAX: u32 = 72_000;
 /// The error after the last look.
-const UNSEEN: &str = "servers that have data of the group are not listed, and have not been for a long time; wait until their calls have ended, or lose them with `Services::lose`";
+const UNSEEN: &str = "servers that have data of the group have not been listed for a long time; wait until their calls have ended, or lose them with `Services::lose`";
 
 /// Number of handles that are searched per fetched result.
 const LOOKED_AT: usize = 64;

@@ -40,7 +40,7 @@ impl Catalogue for Numbers {
     }
 }
 
-/// What main noted: the rounds in which it began, and the result.
+/// Notes of main: the rounds in which it began, and the result.
 #[derive(Default)]
 struct Notes {
     begun: Vec<u64>,
@@ -195,7 +195,7 @@ impl Catalogue for SlowSquares {
     }
 }
 
-/// What main of the job of single calls remembers, besides its services and its client.
+/// State of main in the job of single calls, besides its services and its client.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Calls {
     next: u64,
@@ -205,7 +205,7 @@ struct Calls {
 
 type CallsAt = (ServicesRef<SlowSquares>, ClientRef, Calls);
 
-/// What main of such a job noted.
+/// Notes of main in the job of single calls.
 #[derive(Default)]
 struct CallNotes {
     /// Number of calls under way when main began again.
@@ -340,7 +340,7 @@ fn expected_of_chain() -> u64 {
     sums
 }
 
-/// What main of a job with a chain noted: whether it was resumed, postponed checkpoints, the sum.
+/// Notes of main in a job with a chain: whether it was resumed, postponed checkpoints, the sum.
 type ChainNotes = Arc<Mutex<(bool, Vec<String>, Option<u64>)>>;
 
 fn chain<C: Catalogue>(
@@ -540,7 +540,7 @@ fn a_window_under_way_goes_on_with_the_results_that_were_made() {
     }
 }
 
-/// Whether main began again, and what servers kept then.
+/// Bytes that servers kept when main began again, if it did.
 type KeptNotes = Arc<Mutex<Option<u64>>>;
 
 async fn forget_a_group(grid: &Grid, notes: &KeptNotes) -> Result<(), RpcError> {

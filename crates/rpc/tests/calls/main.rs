@@ -1,4 +1,4 @@
-//! Calls and groups of calls in virtual time, a module for each thing that they show.
+//! Calls and groups of calls in virtual time, one module for each subject.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod broadcasts;

@@ -16,7 +16,6 @@ const TRACE: u128 = 0x7ace;
 /// Beginnings of the targets whose spans are kept: those of calls, and those of the tests.
 const TARGETS: [&str; 2] = ["gridspan_rpc", "spans"];
 
-/// A span.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptSpan {
     pub(crate) number: u64,

@@ -1,8 +1,8 @@
 //! Reports of large broadcasts and multicasts, for listeners of the job.
 //!
 //! A report has the trees by which a message went, and when each node had all of it. The relay of
-//! the sender measures the time until each node's word is back; the estimated latency of its way is
-//! subtracted here. Nothing is kept for a job without listeners.
+//! the sender measures the time until each node's report is back, and the estimated latency of the
+//! report is subtracted here. Nothing is kept for a job without listeners.
 
 use super::machine::Coordinator;
 use super::state::advice::Flow;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub(super) const TREES_MAX: usize = 64;
 
 impl Coordinator {
-    /// Whether someone listens to broadcasts.
+    /// Whether the job has listeners to broadcasts.
     pub(super) fn reports_broadcasts(&self) -> bool {
         !self.common.watch.on_broadcast.is_empty()
     }
@@ -34,7 +34,7 @@ impl Coordinator {
         }
     }
 
-    /// Returns the trees of a broadcast, if someone listens and they are known.
+    /// Returns the trees of a broadcast, if the job has listeners and the trees are known.
     pub(super) fn trees_of(&mut self, plan: PlanId) -> Option<Arc<SubPlan>> {
         let is_node = plan.root.0 < self.common.layout.node_count();
         if !is_node || !self.reports_broadcasts() {

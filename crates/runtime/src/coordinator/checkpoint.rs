@@ -8,7 +8,7 @@
 //! was created is handled or waits in a mailbox or a timer, nothing is in flight anywhere (the
 //! four-counter method of F. Mattern, "Algorithms for distributed termination detection", 1987,
 //! with waiting messages in the place of handled ones). One round is not enough: a PE that has
-//! reported may still pass something on, which another one counts as received before it reports.
+//! reported may still forward a packet, which another PE counts as received before it reports.
 //!
 //! A PE with an actor that has a replica stops once the replica has ended: each actor of an image
 //! lives in one place. After the checkpoint these replicas begin again, before any rebalance.
@@ -44,8 +44,8 @@
 //! answered.
 //!
 //! A folder or an object store may not answer either. Once all parts are encoded, a checkpoint is
-//! given up if no further part is kept for [`STEP_MAX`]. The one before stays valid, and another
-//! one may begin.
+//! given up if no further part is kept for [`STEP_MAX`]. The previous checkpoint stays valid, and
+//! another one may begin.
 //!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
@@ -299,7 +299,7 @@ impl Coordinator {
         self.checkpoints.is_late_with_replicas = counted.is_some();
         self.checkpoints.late = late;
         self.checkpoints.given_up = (self.checkpoints.given_up + 1).min(DOUBLINGS_MAX);
-        // This one belongs to the same checkpoint: all parts of the one before are kept.
+        // It belongs to this checkpoint: all parts of the previous one are kept.
         self.checkpoints.keeping = None;
         self.end_making(Err(reason));
     }
@@ -455,7 +455,7 @@ impl Coordinator {
         if manifest.len() > MANIFEST_BYTES_MAX {
             self.checkpoints.keeping = None;
             let reason = format!(
-                "what main remembers and incomplete reductions take {} bytes, more than {MANIFEST_BYTES_MAX}",
+                "the state of main and incomplete reductions take {} bytes, more than {MANIFEST_BYTES_MAX}",
                 manifest.len()
             );
             return self.end_making(Err(reason));

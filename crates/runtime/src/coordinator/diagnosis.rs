@@ -7,7 +7,7 @@
 //! **Steady state.** The coordinator asks all PEs, and asks again after [`PAUSE`]. A PE answers
 //! between two handlers, whether it is idle or not (`pe/diagnosis.rs`); questions and answers are
 //! not counted, so that neither quiescence nor the detection of stalls notices them. Two rounds
-//! tell what lasts from what goes on (`message/diagnosis`).
+//! distinguish what lasts from what makes progress (`message/diagnosis`).
 //!
 //! **Failure.** After [`PATIENCE`] the diagnosis ends without the PEs that have not answered, and
 //! names them. For a PE inside a handler it names the handler, too, which the watchdog of the PE's
@@ -26,7 +26,7 @@ use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time between the two rounds: what lasts for longer is worth a look.
+/// Time between the two rounds: a wait that lasts longer is worth a report.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time from the first question within which PEs must answer.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -87,7 +87,7 @@ pub(crate) struct Asker {
     pub(crate) slot: u64,
 }
 
-/// A task that one part of the coordinator leaves for another, run after the present event. It is
+/// Work that one part of the coordinator leaves for another, done after the present event. It is
 /// dropped if the job has an outcome by then.
 pub(super) enum FollowUp {
     /// The places are known: continue the requests that waited for them.

@@ -50,7 +50,6 @@ pub struct CoordinatorHost {
     pieces: Pieces,
     /// Counts the bytes of held frames.
     budget: Budget,
-    /// Lost nodes, with the errors.
     lost: BTreeMap<NodeId, JobError>,
     /// Whether this node has ended the job in place of the coordinator.
     has_ended: bool,

@@ -42,7 +42,7 @@ pub struct Coordinator {
     /// A clock in nanoseconds since any origin, if time is real.
     pub(super) stopwatch: Option<Stopwatch>,
     pub(super) out: Vec<CoordinatorCommand>,
-    /// Tasks that run before the next event.
+    /// Work to do before the next event.
     pub(super) follow_ups: VecDeque<FollowUp>,
     pub(super) timers: Timers,
     pub(super) pieces: Pieces,

@@ -20,7 +20,7 @@
 //! - `collections`, `broadcasts`, `sequencer`, `reductions`, `quiescence`, `phases`,
 //!   `publications`: collective operations.
 //! - `balance`: when to rebalance, and how. `survey`: places; `monitor`: links. `advice`: plans of
-//!   broadcasts; `broadcast_reports`: what listeners get to know of large ones.
+//!   broadcasts; `broadcast_reports`: reports of large ones, for listeners.
 //! - `machine`: the whole state, in parts that are defined in `state`. `control`: dispatch of
 //!   events. A part that has work for a part that calls it leaves a follow-up.
 //! - `checkpoint`: images of the job; `restoration`: what changes in them for groups of another

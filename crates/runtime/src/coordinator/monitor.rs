@@ -5,7 +5,7 @@
 //! announces changes of more than a fifth. A pair of groups without recent measurements is probed.
 //! Once, if a plan of broadcasts, a listener or main needs the result, the coordinator orders two
 //! nodes of each group to send a train of packets to another group, first each alone and then both
-//! together, to find out whether they share a path. The trains delay the job's own messages.
+//! together. This shows whether they share a path. The trains delay the job's own messages.
 //!
 //! **Failure.** If reports are missing, estimates age.
 

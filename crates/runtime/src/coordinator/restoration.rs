@@ -7,7 +7,7 @@ use crate::message::codec::{self, DecodeError};
 use crate::pe::GroupCounts;
 use bytes::Bytes;
 
-/// What the coordinator has put into an image.
+/// The coordinator's part of an image.
 pub(crate) struct CoordinatorPart(CoordinatorImage);
 
 /// The members of a collection, and the operations over it, at a checkpoint.

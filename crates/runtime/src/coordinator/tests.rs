@@ -692,8 +692,8 @@ fn an_announced_place_outside_the_job_ends_the_job() {
     assert!(pe.take_output().packets.any(|(_, packet)| is_failure(&packet)));
 }
 
-/// Answers, as PEs that have handled `handled` messages each, all that the coordinator asks about
-/// loads and progress. Returns the number of questions about loads.
+/// Answers all questions of the coordinator about loads and progress, for PEs that have handled
+/// `handled` messages each. Returns the number of questions about loads.
 fn answer_as_measured(
     host: &mut CoordinatorHost,
     commands: Vec<CoordinatorCommand>,

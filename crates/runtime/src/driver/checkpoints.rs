@@ -86,7 +86,7 @@ impl CheckpointKeeper {
     ) -> Result<Program, StartError> {
         let manifest = order.manifest.0.clone();
         let mut image = self.store().image(&manifest)?;
-        // The checkpoint is complete, whether this node knows or not.
+        // The checkpoint is complete, even if this node has not learned that yet.
         self.store().complete(manifest)?;
         self.store_manifest(&image);
         let pes = layout.place(node).pes.clone();
@@ -98,8 +98,8 @@ impl CheckpointKeeper {
     }
 
     /// Stores the manifest of a checkpoint to which the job goes back, if this node writes
-    /// manifests: the one that wrote them may have been lost before. Without the manifest, the
-    /// parts would be removed as those of an incomplete checkpoint.
+    /// manifests: the node that wrote it may have been lost before it did. Without the manifest,
+    /// the parts would be removed as those of an incomplete checkpoint.
     #[cfg(feature = "net")]
     fn store_manifest(&self, image: &Image) {
         let writer = self.writer.as_ref().filter(|writer| writer.present().0);
@@ -110,10 +110,9 @@ impl CheckpointKeeper {
         }
     }
 
-    /// Reads those of these parts that are not in an image from the place where the job stores its
-    /// checkpoints, or from the one with which it began. The other nodes hear nothing of this one
-    /// meanwhile, but they cannot begin without these parts either. The parts are kept, so that the
-    /// next loss finds them in memory, and nodes that are started later are known to have a place.
+    /// Reads `parts` that the image lacks from the place where the job stores its checkpoints, or
+    /// from the one with which it began. This node sends nothing meanwhile, but the other nodes
+    /// cannot begin without these parts either. The parts stay in memory for the next loss.
     #[cfg(feature = "net")]
     fn read_missing(&self, job: &Job, image: &mut Image, parts: &[PeId]) -> Result<(), StartError> {
         let here = image.parts();
@@ -143,8 +142,8 @@ impl CheckpointKeeper {
         Ok(())
     }
 
-    /// Numbers and parts of the last checkpoints that this node has. What is complete is stored, if
-    /// the job has a place for its checkpoints: only then is it complete.
+    /// Numbers and parts of the last checkpoints that this node has. If the job has a place for its
+    /// checkpoints, each complete one is stored there: it is complete only then.
     pub fn holdings(&self) -> Vec<Holding> {
         let mut holdings = self.store().holdings();
         let complete = holdings.iter_mut().filter(|holding| holding.manifest.is_some());
@@ -328,7 +327,7 @@ mod tests {
         let keeper = CheckpointKeeper::new(&job, false).unwrap();
         let archive = CheckpointArchive::open(folder.path()).unwrap();
         let image = Image::new(manifest()).unwrap();
-        // Nothing happens where the parts are not, and on other nodes.
+        // The manifest is not stored where parts are missing, nor by other nodes.
         keeper.begin(NodeId(0), 7).unwrap();
         keeper.store_manifest(&image);
         for part in [0, 1].map(PeId) {

@@ -53,7 +53,8 @@ impl Gauge {
     }
 
     /// Asks the PE for its counters, unless it has waited since its last answer. Returns whether
-    /// the PE has to be woken if it sleeps: it is asked now, and has answered the request before.
+    /// the PE has to be woken if it sleeps: this is a new request, and the PE has answered the one
+    /// before.
     pub(super) fn order(&self) -> bool {
         if !self.has_waited.load(Ordering::Acquire) {
             return !self.is_wanted.swap(true, Ordering::AcqRel);
@@ -144,8 +145,8 @@ impl<'a> Meter<'a> {
         Self { gauge, began: now, waiting: None, idle, network, attended, share: None }
     }
 
-    /// The thread begins to wait. If the PE is asked for its counters, it answers. `share`: the
-    /// counts of the system, if the driver reads them.
+    /// Notes that the thread begins to wait. If the PE is asked for its counters, it answers.
+    /// `share`: the counts of the system, if the driver reads them.
     #[inline]
     pub(super) fn rest(&mut self, now: Time, pe: &Pe, share: Option<&Share>) {
         if self.gauge.is_wanted() {
@@ -153,11 +154,11 @@ impl<'a> Meter<'a> {
             self.gauge.has_waited.store(true, Ordering::Release);
         }
         self.waiting = Some((now, Duration::ZERO));
-        // Each wait comes here, whether or not the job is watched, so this reads no clock.
+        // Each wait passes here, whether or not the job is watched, so no clock is read.
         self.gauge.waits_since_ns.store(now.0.max(1), Ordering::Relaxed);
     }
 
-    /// The thread has driven the network for `time`.
+    /// Notes that the thread has driven the network for `time`.
     #[inline]
     pub(super) fn note_network(&mut self, time: Duration) {
         self.network += time;
@@ -180,8 +181,8 @@ impl<'a> Meter<'a> {
         pe.record_use(now, TimeUse::Idle);
     }
 
-    /// The thread does not wait any longer. If it did not wait, and the PE must answer, it answers.
-    /// A PE that was woken only for the answer gives it when it waits again.
+    /// Notes that the thread works. If it has not waited, and the PE must answer, the PE answers. A
+    /// PE that was woken only for the answer answers when it waits again.
     #[inline]
     pub(super) fn go_on(&mut self, now: Time, pe: &Pe, share: Option<&Share>) {
         if let Some((since, driven)) = self.waiting.take() {

@@ -94,7 +94,7 @@ impl NodeHandle {
 
     /// Stops the job after a checkpoint at main's next progress point, and keeps it stopped, so
     /// that it can continue in another run on other nodes, or end. The
-    /// [keeper](super::CheckpointKeeper::on_pause) of each node tells when it has stopped. If the
+    /// [keeper](super::CheckpointKeeper::on_pause) of each node reports when it has stopped. If the
     /// job cannot continue on other nodes, calls `refuse` with the reason. Does nothing on nodes
     /// other than that of main.
     #[cfg(feature = "net")]

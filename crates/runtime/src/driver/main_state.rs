@@ -32,7 +32,6 @@ impl MainState {
         self.is_helped.store(true, Ordering::SeqCst);
     }
 
-    /// Returns the status of main.
     pub(super) fn status(&self) -> MainStatus {
         match self.status.load(Ordering::SeqCst) {
             WAITS_INSIDE if !self.is_helped.load(Ordering::SeqCst) => MainStatus::WaitsInside,

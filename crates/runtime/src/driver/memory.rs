@@ -67,7 +67,7 @@ impl Memory {
     }
 }
 
-/// Reads what the kernel says about the machine.
+/// Parses the kernel's report about the machine.
 fn machine(text: &str) -> Option<Memory> {
     let bytes = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -76,7 +76,7 @@ fn machine(text: &str) -> Option<Memory> {
     Some(Memory { total: bytes("MemTotal:")?, available: bytes("MemAvailable:")? })
 }
 
-/// Reads what the kernel says about a control group (version 2). `None` if it has no limit. Its
+/// Parses the kernel's report about a control group (version 2). `None` if it has no limit. Its
 /// file cache that is not in use counts as available.
 fn control_group(max: &str, current: &str, statistics: &str) -> Option<Memory> {
     let total: u64 = max.trim().parse().ok()?;

@@ -44,7 +44,7 @@ const DRIVE: Duration = Duration::from_millis(50);
 const STUCK: Duration = Duration::from_secs(1);
 /// Time for which a node that is done waits for an acknowledgement of any of its frames.
 const FLUSH: Duration = Duration::from_secs(3);
-/// Time after which such a node checks whether the job goes on without it.
+/// Time after which a node that is done checks whether the job goes on without it.
 const FLUSH_CHECK: Duration = Duration::from_millis(20);
 
 /// Sends frames of a node to the other nodes, and receives theirs.
@@ -258,7 +258,7 @@ impl NetDriver {
         });
         self.waiting.store(false, Ordering::SeqCst);
         if let Some(own) = own {
-            // The PE goes on after this turn; what the relay has for it need not wake it.
+            // The PE goes on after this turn; frames of the relay for it need not wake it.
             own.wake_up();
         }
         switch.wake_relay();

@@ -98,7 +98,7 @@ pub(super) struct Switch {
     pub(super) main: MainState,
     is_closed: AtomicBool,
     checkpoints: CheckpointKeeper,
-    /// Whether this node has given up what it has not sent yet.
+    /// Whether this node has given up the frames that it has not sent yet.
     #[cfg(feature = "net")]
     is_abandoned: AtomicBool,
     watchdog: OnceLock<Thread>,
@@ -214,13 +214,13 @@ impl Switch {
         self.inboxes.iter().any(|inbox| inbox.bytes() >= self.limits.soft_bytes)
     }
 
-    /// Gives up what this node has not sent yet.
+    /// Gives up the frames that this node has not sent yet.
     #[cfg(feature = "net")]
     pub(super) fn abandon_network(&self) {
         self.is_abandoned.store(true, Ordering::SeqCst);
     }
 
-    /// Whether this node has given up what it has not sent yet.
+    /// Whether this node has given up the frames that it has not sent yet.
     #[cfg(feature = "net")]
     pub(super) fn is_network_abandoned(&self) -> bool {
         self.is_abandoned.load(Ordering::SeqCst)

@@ -14,8 +14,8 @@ impl Job {
         self
     }
 
-    /// Adds an actor type whose actors may be replicated at two sites, so that actors at both sites
-    /// that exchange messages with such an actor wait for one crossing of the wide area in a step
+    /// Adds an actor type whose actors may be replicated at two sites. Actors at both sites that
+    /// exchange messages with such an actor then wait for one crossing of the wide area in a step
     /// instead of two. Both replicas do the work. A strategy decides whether that is worth it:
     /// `auto`, or `replicate`, which always replicates at the borders of sites.
     ///
@@ -30,7 +30,7 @@ impl Job {
     /// contribute, count items of phases, answer, and request a migration; other effects of
     /// handlers outside the actor happen twice. An actor that asks, sets timers, waits for
     /// quiescence or at a sync point, inserts members, or destroys itself ends the job with an
-    /// error, and so does a replica that at its end has not sent as much as the first.
+    /// error. So does a replica that, at its end, has not sent as many messages as the first.
     pub fn deterministic<A: Actor>(mut self) -> Self {
         self.registry.add_deterministic::<A>();
         self
@@ -122,8 +122,8 @@ impl Job {
     ///
     /// No checkpoint is made while some members have contributed to an operation over the group and
     /// others have not. Await reductions over it before a [progress point](crate::Grid::progress):
-    /// a message that waits there and makes each member contribute would reach a member twice if
-    /// that takes in another, and would not reach a new one.
+    /// if a message waits there that makes each member contribute, a member that takes in another
+    /// gets it twice, and a new member does not get it.
     ///
     /// ```
     /// use gridspan::prelude::*;

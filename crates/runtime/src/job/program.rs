@@ -25,7 +25,7 @@ pub struct Program {
     numbered_after: u64,
 }
 
-/// What a job continues from.
+/// The image from which a job continues, and the plan.
 struct Restoring {
     image: Image,
     plan: RestorePlan,

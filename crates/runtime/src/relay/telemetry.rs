@@ -2,7 +2,7 @@
 //! merges them with the samples of the nodes below it in the tree, and sends the result to the node
 //! above. See [`telemetry`](crate::message::telemetry).
 //!
-//! The relay does this, so that it goes on while all PEs are inside handlers. It asks the
+//! The relay does this, so that sampling continues while all PEs are inside handlers. It asks the
 //! PEs for their counters a moment before it takes the sample, and they need not answer.
 
 use super::agents::Post;

@@ -74,7 +74,7 @@ struct Sync {
     waiting: BTreeSet<ActorId>,
     /// Number of sync points that were started.
     begun: u64,
-    /// Number of sync points that each member has reached, or was created after.
+    /// Number of sync points that each member has reached, or that began before its creation.
     reached: BTreeMap<ActorId, u64>,
 }
 

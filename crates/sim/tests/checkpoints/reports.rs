@@ -91,7 +91,7 @@ fn a_complete_checkpoint_is_reported_with_its_size_and_times() {
 
 #[test]
 fn copies_to_another_site_keep_to_their_bandwidth() {
-    // Each actor is a segment of its own.
+    // Each actor is one segment.
     const BYTES: u32 = 5_000_000;
     let stored = |checkpoints: Checkpoints| {
         let (reports, _) = simulate(checkpoints, async |grid: Grid| {

@@ -123,7 +123,7 @@ fn restore(job: Job, image: &Image) -> Result<(), JobError> {
     simulation.run().outcome
 }
 
-/// Versions of a program. Their actors have the same name, as types of one function have.
+/// Versions of a program. Their actor types have one name, since one function defines them all.
 struct Programs {
     first: Job,
     /// With another field, but not another version.

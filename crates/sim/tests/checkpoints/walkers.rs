@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Number of walkers.
 const WALKERS: i32 = 60;
 const STEPS: u32 = 40;
 

@@ -65,14 +65,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Number of tallies on a layout.
     pub(crate) fn tallies_on(&self, layout: &Layout) -> u32 {
         if self.are_per_pe { layout.pe_count() } else { layout.node_count() }
     }
 }
 
-/// A message to a busy member, with its place in the order if it has one: what timers send, and the
-/// results of reductions, are in no order.
+/// A message to a busy member, with its place in the order if it has one: messages of timers and
+/// results of reductions are in no order.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Mail(pub(crate) Option<Stamp>, pub(crate) Message);
 

@@ -193,7 +193,7 @@ async fn check(grid: &Grid, mut state: State, notes: &Arc<Mutex<Notes>>) -> Resu
     let mut problems: Vec<String> = Vec::new();
     let lines: Vec<&str> = reports.iter().flat_map(|(_, lines, ..)| lines.lines()).collect();
     if let Some(first) = lines.first() {
-        problems.push(format!("{first}, and {} other members report such", lines.len() - 1));
+        problems.push(format!("{first}, and {} other members report problems", lines.len() - 1));
     }
     if reports.iter().any(|(_, _, least, most)| least != most) {
         problems.push("members handled broadcasts in different orders".to_owned());

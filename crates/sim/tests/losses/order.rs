@@ -1,7 +1,7 @@
 //! The order in which messages of one sender arrive: each message says how many must have been
 //! handled before it.
 //!
-//! A sender counts its messages by channel and lane. A channel is what a receiver can tell apart:
+//! A sender counts its messages by channel and lane. A receiver distinguishes these channels:
 //! single messages to it, multicasts to a section that it is in, and broadcasts. A lane is a
 //! priority or a step; messages of different lanes are in no order. A message carries the counts of
 //! all channels through which its sender reaches the receiver. So a receiver notices a gap, an
@@ -216,7 +216,8 @@ impl Heard {
         }
     }
 
-    /// Adds what another member of the group has received, after the group has become smaller.
+    /// Adds the messages that another member of the group has received, after the group has become
+    /// smaller.
     pub(crate) fn add(&mut self, other: Self) {
         for (channel, count) in other.counts {
             let known = self.counts.entry(channel).or_default();

@@ -28,9 +28,9 @@ pub(crate) enum LossPhase {
     Reduction,
     /// Some members have not handled an ordered broadcast.
     Broadcast,
-    /// A member was inserted that does not exist yet.
+    /// A member was inserted and does not exist yet.
     Creation,
-    /// Tasks run that began on the first PE, and others have taken some of them.
+    /// Tasks that began on the first PE are running, and other PEs have taken some of them.
     Steal,
     /// Nodes are to leave or join, and the job has not yet gone on with the others.
     Handover,
@@ -75,7 +75,7 @@ pub(crate) struct Ledger {
     last_handled: Time,
 }
 
-/// Runs something with the model of this thread.
+/// Runs a function with the model of this thread.
 pub(crate) fn ledger<T>(run: impl FnOnce(&mut Ledger) -> T) -> T {
     LEDGER.with_borrow_mut(run)
 }

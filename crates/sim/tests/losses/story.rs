@@ -171,7 +171,7 @@ impl Telling {
         None
     }
 
-    /// Loses members while something is under way.
+    /// Loses members while these activities are under way.
     fn lose(&mut self, phases: BTreeSet<LossPhase>) -> Option<bool> {
         let lost = losses(&self.processes, &mut self.dice);
         let handled = ledger(|ledger| ledger.last_handled());

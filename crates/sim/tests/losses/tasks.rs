@@ -1,4 +1,4 @@
-//! Tasks that a job runs between other things, in a pool that stays open.
+//! Tasks that a job runs between its other operations, in a pool that stays open.
 
 use crate::phases::ledger;
 use gridspan_runtime::{JobError, PeId, Step, Task, TaskContext, TaskPool};

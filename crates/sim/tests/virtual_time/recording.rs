@@ -258,7 +258,7 @@ fn messages_of_timers_have_no_cause() {
     let spans: Vec<_> = spans.filter(|span| span.kind == sleeper).collect();
     assert_eq!(spans.iter().filter(|span| span.cause.is_some()).count(), 4, "broadcasts");
     assert!(spans.len() >= 8, "{spans:?}");
-    // Instead, it is known which handler has set the timer.
+    // The recording states which handler has set the timer instead.
     let lap = u64::try_from(LAP.as_nanos()).unwrap();
     for record in &records {
         let span = |number| record.spans.iter().find(|span| span.number == number).unwrap();

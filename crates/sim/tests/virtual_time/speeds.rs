@@ -75,7 +75,6 @@ struct Ran {
     moving: usize,
 }
 
-/// Runs a case.
 fn run(case: Case) -> Ran {
     let Case { grid: text, strategy, is_gated, odd, change, looks } = case;
     let steps = 16 * looks + 15;

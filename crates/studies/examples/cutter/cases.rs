@@ -32,7 +32,6 @@ const fn tiny(name: &'static str, objects: fn() -> ObjectGraph) -> Case {
     Case { kind: "tiny", name, objects, parts: FEW, seeds: 10, rounds: 3 }
 }
 
-/// Returns all cases.
 pub(crate) fn all() -> Vec<Case> {
     vec![
         tiny("path 16", || path(&[1; 15])),

@@ -24,7 +24,6 @@ pub(crate) struct Plan {
     pub(crate) message_bytes: usize,
 }
 
-/// One of the tasks.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Task {
     plan: Plan,
@@ -58,7 +57,6 @@ impl Plan {
         if self.is_silent { 0 } else { 2 * u64::from(self.tasks - 1) * self.rounds }
     }
 
-    /// Returns the sum of the memory of a task.
     pub(crate) fn memory_sum(&self, task: i32) -> u64 {
         memory(self, task).iter().map(|&byte| u64::from(byte)).sum()
     }

@@ -67,7 +67,8 @@ impl Program {
     }
 }
 
-/// How often a program has to be repeated to take `wanted` seconds, if it takes `once` seconds.
+/// The number of repetitions with which a program takes `wanted` seconds, if it takes `once`
+/// seconds.
 pub(crate) fn repetitions(wanted: f64, once: f64) -> u32 {
     (wanted / once.max(1e-6)).ceil().clamp(1.0, 1e6) as u32
 }

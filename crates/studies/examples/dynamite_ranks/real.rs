@@ -120,7 +120,7 @@ struct Launcher {
 }
 
 impl Launcher {
-    /// Begins to read what a process prints.
+    /// Begins to read the output of a process.
     fn new(mut process: Child) -> Self {
         let readers = [read(process.stdout.take()), read(process.stderr.take())];
         Self { process, readers }

@@ -7,7 +7,7 @@
 //! - `--fresh`: measure all selected parts, also those that an interrupted run has finished.
 //!
 //! It builds all that it needs, and then measures part by part, for at most 30 minutes: a part has
-//! a limit, and is begun only if its limit fits into what is left. Finished parts are kept in
+//! a limit, and is begun only if its limit fits into the remaining time. Finished parts are kept in
 //! `target/figures` until all selected ones have succeeded. So after an interruption, the same
 //! command on the same commit and machine measures only the remaining parts. Rows of other parts
 //! stay as they are. Nothing else should run on the machine.
@@ -27,7 +27,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The page of figures.
 const PAGE: &str = "docs/src/figures.md";
 /// Longest time of a run, without building.
 const TIME_MAX: Duration = Duration::from_secs(30 * 60);

@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub(crate) struct Programs(BTreeMap<String, PathBuf>);
 
 impl Programs {
-    /// Builds what these parts need. Fails if cargo fails.
+    /// Builds the programs that these parts need. Fails if cargo fails.
     pub(crate) fn build(root: &Path, parts: &[&Part]) -> Result<Self, Box<dyn Error>> {
         let mut programs = BTreeMap::new();
         let benches = parts.iter().filter(|part| matches!(part.work, Work::Bench(_)));

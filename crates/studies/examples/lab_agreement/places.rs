@@ -53,7 +53,7 @@ impl Places {
         format!("{SHAPE},{link}")
     }
 
-    /// Runs a job, and returns what it has printed.
+    /// Runs a job, and returns its output.
     pub(crate) fn run(
         &self,
         place: Place,

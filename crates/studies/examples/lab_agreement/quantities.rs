@@ -57,7 +57,7 @@ impl Quantity {
         }
     }
 
-    /// Reads the time in nanoseconds from what `gridctl run` prints for the job.
+    /// Reads the time in nanoseconds from the output of `gridctl run` for the job.
     pub(crate) fn read(self, printed: &str) -> Option<f64> {
         printed.lines().find_map(|line| self.read_line(line))
     }

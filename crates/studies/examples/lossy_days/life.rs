@@ -20,7 +20,7 @@ const CALIBRATION_STEPS: u32 = 20;
 /// The image from which a run of a job begins, and where its parts go. `None` for the beginning.
 type Start = Option<(Image, RestorePlan)>;
 
-/// A job, and what happens to it.
+/// A job, and the losses and returns of its nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) grid: GridSpec,
@@ -186,7 +186,7 @@ impl Run {
     }
 }
 
-/// The processes of the job, whose numbers do not change, and what has been done so far.
+/// The processes of the job, whose numbers do not change, and its progress so far.
 struct World<'a> {
     plan: &'a Plan,
     /// The checkpoints that each process has; `None` for a lost one.
@@ -265,7 +265,7 @@ impl<'a> World<'a> {
         Ok(Run { began, stopped, is_paused: halted.is_paused, job_time, entries })
     }
 
-    /// Reads what main has noted in a run.
+    /// Reads the notes of main in a run.
     fn read(&mut self, run: &Run, before: Before, overhead: f64) {
         let life = &mut self.life;
         let mut stop = match before {

@@ -14,13 +14,13 @@
 //! **Useful time.** A step that is not repeated counts with the time that it takes undisturbed on
 //! the PEs that the job has at that time: the compute time of the fullest PE, and the time of a
 //! step beside that, which is measured in a run without checkpoints. So the useful share compares
-//! with a job that has the same nodes at the same times and loses no work. That fewer nodes are
-//! slower is not counted. The column `fullest` has the mean number of actors on the fullest PE,
-//! which is 8 if no node is lost.
+//! with a job that has the same nodes at the same times and loses no work. The lower speed of fewer
+//! nodes does not count as lost time. The column `fullest` has the mean number of actors on the
+//! fullest PE, which is 8 if no node is lost.
 //!
 //! **The model.** Daly's useful share at his optimum interval, from three measured times: the mean
 //! time that main waits for a checkpoint, the mean time from a loss until the job computes again,
-//! and the mean time between losses of the run. The model knows no stops for nodes to join; their
+//! and the mean time between losses of the run. The model has no stops for nodes to join; their
 //! measured share of the time is subtracted.
 //!
 //! **What takes time.** Encoding takes a rate per PE, and so does the decoding of the parts that a
@@ -121,7 +121,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// The grid of a number of PEs.
 fn grid(pes: u32) -> Result<GridSpec, Box<dyn Error>> {
     let nodes = pes / (SITES * PES_OF_NODE);
     let text = format!("{SITES}x{nodes}x{PES_OF_NODE},wan=20ms,lanrate={LAN_RATE}");

@@ -12,10 +12,10 @@
 //! ours pass vectors on. Programs take turns, and each figure is the median of some rounds.
 //!
 //! Processes of an MPI that wait for a message poll, and use their processor. Ours are parked. So
-//! two more tables compare like with like between two processes: in `both poll` our PEs test for
-//! the message all the time, too, while the threads of the network sleep; in `both sleep` the ranks
-//! of an MPI sleep for 50 µs between two tests. The last row of each table says how many processors
-//! each program uses. An MPI that is not installed is skipped.
+//! two more tables compare equal ways of waiting between two processes: in `both poll` our PEs test
+//! for the message all the time, too, while the threads of the network sleep; in `both sleep` the
+//! ranks of an MPI sleep for 50 µs between two tests. The last row of each table gives the number
+//! of processors that each program uses. An MPI that is not installed is skipped.
 
 use clap::Parser;
 use gridspan_studies::mpi::{IMPLEMENTATIONS, Mpi};

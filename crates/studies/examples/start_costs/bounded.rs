@@ -32,7 +32,7 @@ pub(crate) struct Bounded<'a> {
     pub(crate) variables: &'a [(&'a str, &'a str)],
     /// Time after which the command is ended.
     pub(crate) limit: Duration,
-    /// The file for what it prints to standard error.
+    /// The file for its standard error.
     pub(crate) errors: &'a Path,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! - [`FigureRecord`]: one figure of one run, a line of JSON in `target/comparisons/SUITE.jsonl`.
 //!   All programs of a comparison are in one record.
-//! - [`FigureUnit`], [`FigureGoal`], [`FigureVerdict`]: units of times, and what a figure should
-//!   reach.
+//! - [`FigureUnit`], [`FigureGoal`], [`FigureVerdict`]: units of times, goals of figures, and
+//!   verdicts on them.
 //! - [`table_rows`]: the table that benches print.
 //! - [`ROWS`], [`update_page`]: the rows of `docs/src/figures.md`, and the page with them; the
 //!   command is the example `figures`.

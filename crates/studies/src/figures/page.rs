@@ -165,7 +165,6 @@ fn rows_of_table(table: RowTable, old: &str, runs: &[PageRun]) -> Result<Vec<Str
     Ok(lines)
 }
 
-/// Returns the lines of a row.
 fn lines_of(row: &Row, records: &[FigureRecord]) -> Result<Vec<String>, PageError> {
     let records = records_of(row, records)?;
     let ours = joined(records.iter().map(|record| Ok(ours(record))))?;

@@ -6,7 +6,7 @@ use syn::{Attribute, ImplItem, Item, ReturnType, Signature, Type, Visibility};
 /// Members of the workspace that are programs, and no libraries for others.
 const PROGRAMS: [&str; 2] = ["cli", "studies"];
 
-/// A public function that can fail, without a word on when it does.
+/// A public function that can fail, whose documentation does not say when.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnexplainedFailure {
     /// The name of the function.
@@ -16,8 +16,8 @@ pub struct UnexplainedFailure {
 }
 
 /// Returns the public functions and methods of the libraries that return a `Result`, and whose
-/// documentation has no word on errors or failures outside of its examples. Those of traits are
-/// left out, as implementations say it.
+/// documentation does not mention errors or failures outside of its examples. Functions of traits
+/// are left out, since their implementations document when they fail.
 pub fn failures_without_reason(sources: &[Source]) -> Vec<UnexplainedFailure> {
     let in_library = |source: &&Source| {
         source.is_library() && !source.is_test && !PROGRAMS.contains(&source.member.as_str())

@@ -127,7 +127,6 @@ impl Attempts {
         self.of_task[task.index()].iter().copied().filter(|&attempt| self.all[attempt].is_open)
     }
 
-    /// Returns the open attempts on a server.
     pub(super) fn open_on(&self, server: ServerId) -> Vec<AttemptId> {
         let is_it = |attempt: &Attempt| attempt.is_open && attempt.server == server;
         let all = self.all.iter().enumerate().filter(|(_, attempt)| is_it(attempt));

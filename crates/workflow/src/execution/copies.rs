@@ -138,7 +138,7 @@ impl<'a> DataCopies<'a> {
         self.is_held(data) || self.is_at_client(data)
     }
 
-    /// Whether any server has data, or was sent it.
+    /// Whether any server has data, or data was sent to it.
     pub(super) fn is_held(&self, data: DataId) -> bool {
         !self.holders[data.index()].0.is_empty()
     }
@@ -207,7 +207,7 @@ impl<'a> DataCopies<'a> {
         self.change(data, |copies| copies.holders[data.index()].remove(server))
     }
 
-    /// Data has a new location: it may be sent to servers, and requested for the client.
+    /// Notes that data has a new location: it may be sent to servers, and requested for the client.
     pub(super) fn stir(&mut self, data: DataId) {
         self.stirred_due.extend(self.due.range(at_all(data)));
         if self.requests[data.index()] == Some(ResultRequest::Open) {
@@ -257,7 +257,7 @@ impl<'a> DataCopies<'a> {
         sends
     }
 
-    /// A server has reported on a command to send data.
+    /// Notes that a server has reported on a command to send data.
     pub(super) fn has_said(&mut self, data: DataId, to: ServerId) {
         self.sending.remove(&(data, to));
     }
@@ -288,8 +288,8 @@ impl<'a> DataCopies<'a> {
         self.requests[data.index()].is_some_and(|request| request != ResultRequest::Granted)
     }
 
-    /// Data that the client wants has arrived; `is_lost` if its task has failed, so that the
-    /// request no longer counted.
+    /// Notes that data that the client wants has arrived; `is_lost` if its task has failed, so that
+    /// the request no longer counted.
     pub(super) fn granted(&mut self, data: DataId, is_lost: bool) {
         let before = self.requests[data.index()].replace(ResultRequest::Granted);
         if before.is_some_and(|request| request != ResultRequest::Granted) && !is_lost {
@@ -297,7 +297,7 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// Data can no longer be produced.
+    /// Notes that data can no longer be produced.
     pub(super) fn failed(&mut self, data: DataId) {
         self.ungranted -= usize::from(self.is_awaited(data));
     }
@@ -377,7 +377,7 @@ impl<'a> DataCopies<'a> {
         taken
     }
 
-    /// The client has received data of `bytes` bytes that it relays.
+    /// Notes that the client has received data of `bytes` bytes that it relays.
     pub(super) fn relayed(&mut self, data: DataId, bytes: u64) {
         self.far.remove(&data);
         self.change(data, |copies| copies.relays.came(data, bytes));
@@ -392,7 +392,7 @@ impl<'a> DataCopies<'a> {
         spent
     }
 
-    /// Data was not found where it was expected.
+    /// Notes that data was not found where it was expected.
     pub(super) fn missing(&mut self, data: DataId, from: Endpoint) {
         if let Endpoint::Server(server) = from {
             let server = self.successor_of(server);

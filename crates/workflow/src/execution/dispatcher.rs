@@ -352,7 +352,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Lost data exists again.
+    /// Handles the return of lost data.
     fn is_back(&mut self, data: DataId) {
         let waiting = self.doubtful.remove(&data).into_iter().flatten();
         waiting.for_each(|attempt| self.state.renew(attempt));

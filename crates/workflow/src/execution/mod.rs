@@ -2,7 +2,7 @@
 //! each of the two roles, used by all drivers.
 //!
 //! - **Client**: [`Dispatcher`] decides which tasks are ordered from which servers, where data
-//!   is, and what is done again. It is used by groups in a job, groups behind a registry, and
+//!   is, and which tasks are repeated. It is used by groups in a job, groups behind a registry, and
 //!   [simulated](crate::simulate) executions.
 //! - **Server**: [`TaskQueue`] holds orders that wait for data, and chooses the next one. It is
 //!   used by servers in a job, task servers behind a registry, and simulated servers.

@@ -50,7 +50,7 @@ impl Relays {
         self.wanted.push(data);
     }
 
-    /// A server does not have data that was requested from it.
+    /// Notes that a server does not have data that was requested from it.
     pub(super) fn missing(&mut self, data: DataId, from: ServerId) {
         if self.asked.get(&data) == Some(&from) {
             self.asked.remove(&data);
@@ -105,7 +105,7 @@ impl Relays {
         taken
     }
 
-    /// Data of `bytes` bytes has arrived.
+    /// Notes that data of `bytes` bytes has arrived.
     pub(super) fn came(&mut self, data: DataId, bytes: u64) {
         self.asked.remove(&data);
         self.here.insert(data, bytes);

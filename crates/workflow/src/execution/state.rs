@@ -193,7 +193,6 @@ impl<'a> ExecutionState<'a> {
         self.data.source(data, to, |_| false)
     }
 
-    /// Returns the task and the server of an attempt.
     pub(super) fn attempt(&self, attempt: AttemptId) -> (TaskId, ServerId) {
         (self.attempts.at(attempt).task, self.attempts.at(attempt).server)
     }
@@ -274,8 +273,8 @@ impl<'a> ExecutionState<'a> {
         self.tasks.are_settled() && self.data.are_granted()
     }
 
-    /// Data has a new location: tasks may be ready, servers may receive it, and the client may
-    /// request it.
+    /// Notes that data has a new location: tasks may be ready, servers may receive it, and the
+    /// client may request it.
     fn stir(&mut self, data: DataId) {
         let graph = self.graph;
         for &reader in &graph.datum(data).consumers {
@@ -286,7 +285,7 @@ impl<'a> ExecutionState<'a> {
         self.data.stir(data);
     }
 
-    /// Data that the client wants has arrived.
+    /// Notes that data that the client wants has arrived.
     pub(super) fn granted(&mut self, data: DataId) {
         let producer = self.graph.datum(data).producer;
         let is_failed = producer.is_some_and(|task| self.tasks.state(task) == TaskState::Failed);
@@ -303,7 +302,7 @@ impl<'a> ExecutionState<'a> {
         self.data.take_relays(bytes, goes, waits)
     }
 
-    /// The client has received data of `bytes` bytes that it relays.
+    /// Notes that the client has received data of `bytes` bytes that it relays.
     pub(super) fn relayed(&mut self, data: DataId, bytes: u64) {
         self.data.relayed(data, bytes);
         self.stir(data);

@@ -16,7 +16,6 @@ pub struct StudyPlatform {
     pub platform: Platform,
 }
 
-/// The parameters of a platform.
 struct PlatformParameters {
     name: &'static str,
     description: &'static str,

@@ -256,7 +256,7 @@ fn a_pe_that_does_not_encode_its_part_in_time_ends_the_checkpoint() {
     job.ask(4);
     job.assert_refused(4, "given up");
     job.say(PE_1, CheckpointMessage::Encoded { checkpoint: 1, part: part() });
-    // Parts that are kept belong to no checkpoint any more.
+    // Parts that are kept from now on belong to no checkpoint.
     job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
     assert_eq!(job.look(), (vec![], vec![]));
     job.ask(5);
@@ -324,24 +324,24 @@ fn a_checkpoint_whose_parts_are_not_stored_in_time_is_given_up() {
     assert!(warning.contains("is given up, and the one before stays the last"), "{warning}");
     assert!(warning.contains("for 300 s, and those of pe1 are missing; look at"), "{warning}");
     job.look();
-    // It is not completed any more, and another one begins.
+    // A late part does not complete it, and another checkpoint begins.
     job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
     assert_eq!(job.look(), (vec![], vec![]));
     half_stored(&mut job, 5, 2);
-    // This one has twice as long, from the last part that was kept.
+    // It has twice as much time, from the last part that was kept.
     job.pass_until(3 * STEP_MAX.as_secs() - 1);
     assert_eq!(job.warning_about("checkpoint 2"), None);
     job.look();
     job.say(PE_1, CheckpointMessage::Kept { checkpoint: 2, part: PE_1, is_copy: false });
     let (messages, _) = job.look();
     assert!(messages.iter().any(|(_, text)| text.starts_with("Complete")), "{messages:?}");
-    // It has needed this time, so the next one has it, too.
+    // It needed more than the first deadline, so the next one has twice as much time, too.
     half_stored(&mut job, 6, 3);
     job.pass_until(4 * STEP_MAX.as_secs());
     assert_eq!(job.warning_about("checkpoint 3"), None);
     job.say(PE_1, CheckpointMessage::Kept { checkpoint: 3, part: PE_1, is_copy: false });
     job.look();
-    // After one that is stored at once, it is the first time again.
+    // After a checkpoint that is stored at once, the first deadline applies again.
     half_stored(&mut job, 7, 4);
     job.say(PE_1, CheckpointMessage::Kept { checkpoint: 4, part: PE_1, is_copy: false });
     job.look();

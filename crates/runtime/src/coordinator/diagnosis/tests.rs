@@ -376,7 +376,7 @@ fn a_pe_that_does_not_answer_within_two_seconds_is_named_with_its_handler() {
     let wanted = "pe1 (node0 at site a) has been inside a handler of Cell for 2 s; 1 PE has \
                   nothing to do, of 2";
     assert_eq!(found[0].1.summary(), wanted);
-    // The next one begins again.
+    // The next diagnosis asks all PEs again.
     let asked = sent(host.handle(seconds(2), CoordinatorEvent::Diagnose(9)));
     assert!(matches!(asked[..], [(_, Control::Diagnose { round: 3, .. }), _]), "{asked:?}");
 }

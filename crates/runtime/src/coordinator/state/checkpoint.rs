@@ -29,7 +29,7 @@ pub(crate) struct Checkpoints {
     /// done it since. The coordinator does not move meanwhile.
     #[serde(skip)]
     pub(crate) late: BTreeSet<PeId>,
-    /// Whether a timer will look how long the making of a checkpoint takes.
+    /// Whether a timer is set that checks how long the making of a checkpoint takes.
     pub(crate) is_watched: bool,
     /// Number of checkpoints given up for taking too long since the last complete one, up to the
     /// number that counts.
@@ -54,8 +54,9 @@ impl Checkpoints {
     }
 
     /// Whether the coordinator may move, and rebalances may begin. They may not while a checkpoint
-    /// is being made, because parts of its state do not move with the coordinator, nor while a late
-    /// PE waits for its replicas to end, because a rebalance could begin others.
+    /// is being made, because parts of its state do not move with the coordinator. They may not
+    /// either while a late PE waits for its replicas to end, because a rebalance could begin
+    /// others.
     pub(crate) fn may_move(&self) -> bool {
         !self.is_draining() && self.late.is_empty()
     }
@@ -73,7 +74,7 @@ pub(crate) struct Making {
     pub(crate) asker: Asker,
     /// When main asked for it.
     pub(crate) asked: Time,
-    /// What main passed to be remembered.
+    /// The state that main gave at its progress point.
     pub(crate) progress: Bytes,
     /// Number of phases that main has begun.
     pub(crate) phases: u32,
@@ -90,7 +91,7 @@ pub(crate) struct Making {
     pub(crate) pause: Option<Vec<NodeId>>,
     /// Why a part cannot be kept, if this is known before all parts are encoded.
     pub(crate) given_up: Option<String>,
-    /// Whether a warning has said that the job stands still for it.
+    /// Whether a warning was issued that the job stands still for it.
     pub(crate) is_told: bool,
 }
 
@@ -168,7 +169,6 @@ impl CollectionImage {
         &self.info
     }
 
-    /// Number of members.
     pub(crate) fn members(&self) -> u64 {
         self.syncs.all()
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The nodes that have joined, and the pools of tasks that they may work for.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Members {
-    /// All guests that have asked to join, also those that are gone.
+    /// All guests that have asked to join, including those that are gone.
     pub(crate) guests: BTreeMap<NodeId, Entry>,
     /// The pools that are open.
     pub(crate) pools: BTreeSet<CollectionId>,

@@ -144,8 +144,8 @@ impl CheckpointArchive {
         Ok(())
     }
 
-    /// Removes checkpoints, given their numbers and whether they are complete. What cannot be
-    /// removed only takes space.
+    /// Removes checkpoints, given their numbers and whether they are complete. A checkpoint that
+    /// cannot be removed only takes space.
     fn clean_up(&self, is_old: impl Fn(u64, bool) -> bool) {
         let all = self.all().unwrap_or_default();
         for (old, _) in all.into_iter().filter(|&(old, is_complete)| is_old(old, is_complete)) {
@@ -237,7 +237,7 @@ impl CheckpointArchive {
     /// Whether the part of a PE is stored. It is not read.
     #[cfg(feature = "net")]
     pub(super) fn has_part(&self, image: &Image, part: PeId) -> bool {
-        // Without an answer, it may be there or not.
+        // A storage that does not answer may have the part, but nothing shows that it does.
         self.0.has(&part_name(image.run(), image.number(), part)).unwrap_or(false)
     }
 
@@ -339,7 +339,7 @@ mod tests {
         result.err().map(|error| error.to_string()).unwrap_or_default()
     }
 
-    /// Checks what holds wherever checkpoints are stored.
+    /// Checks what must hold for every storage.
     fn check(storage: &Arc<dyn CheckpointStorage>) {
         let archive = CheckpointArchive::of(storage.clone());
         assert_eq!(archive.highest().unwrap(), None);

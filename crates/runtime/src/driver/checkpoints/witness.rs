@@ -151,7 +151,7 @@ mod tests {
     #[derive(Debug)]
     struct Careless {
         folder: Folder,
-        /// Whether it says that there was one.
+        /// Whether it reports that the object existed.
         refuses: bool,
         /// Whether objects outlive the machine.
         lasts: bool,

@@ -1,8 +1,8 @@
 //! The thread that stores parts and manifests, since that may take long.
 //!
-//! A folder or an object store may not answer at all. What waits for it must not fill the memory,
-//! so parts wait for the newest checkpoint only; the coordinator has given up those before. Who
-//! waits for a manifest learns after [`MANIFEST_MAX`] that it is not stored.
+//! A folder or an object store may not answer at all. Waiting parts must not fill the memory, so
+//! only those of the newest checkpoint wait; the coordinator has given up earlier checkpoints. A
+//! caller that waits for a manifest gets an error after [`MANIFEST_MAX`].
 
 use super::archive::CheckpointArchive;
 use crate::error::StartError;
@@ -76,7 +76,7 @@ impl Writer {
         let orders = waiting.clone();
         let write = move || {
             for () in woken {
-                // Some were dropped.
+                // The order may have been dropped.
                 let order = locked(&orders).pop_front();
                 if let Some(order) = order {
                     order.carry_out(&archive);
@@ -92,7 +92,7 @@ impl Writer {
     }
 
     /// Begins a run of the job. `writes_manifests`: this node stores the manifests. Parts of the
-    /// run before are of no use any more, and those of this one must not wait for them.
+    /// run before are useless, and those of this run must not wait for them.
     pub(super) fn begin(&self, writes_manifests: bool, run: u64) {
         *locked(&self.run) = (writes_manifests, run);
         locked(&self.waiting).retain(|order| !order.is_before((run, 0)));
@@ -120,7 +120,7 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `done` with an error if what this returns is not called within `limit`.
+/// Calls `done` with an error if the returned function is not called within `limit`.
 pub(super) fn within(limit: Duration, done: Done) -> Done {
     let done = Arc::new(Mutex::new(Some(done)));
     let (tell, told) = channel::<()>();
@@ -146,7 +146,7 @@ pub(super) fn within(limit: Duration, done: Done) -> Done {
     })
 }
 
-/// Calls the function that is there, if it was not called before.
+/// Calls `done` with the outcome, unless it was called before.
 fn call(done: &Mutex<Option<Done>>, outcome: Option<String>) {
     let first = locked(done).take();
     if let Some(done) = first {
@@ -162,7 +162,7 @@ mod tests {
     use std::io;
     use std::sync::mpsc::Receiver;
 
-    /// A store that says when it begins to store an object, and then waits to be released.
+    /// A store that reports when it begins to store an object, and then waits to be released.
     #[derive(Debug)]
     struct Slow {
         begun: Mutex<Sender<String>>,

@@ -1,6 +1,8 @@
 //! The book and the README: links have targets, and both have the same figures and comparisons.
 #![allow(missing_docs)]
 
+mod internals;
+
 use gridspan_studies::figures::{update_page, update_readme};
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,15 +16,27 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// Returns the paths of the files of the book, also those in sub-folders.
+fn chapters() -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![root().join("docs/src")]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder of the book") {
+            let path = entry.expect("a file of the book").path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => found.push(path),
+            }
+        }
+    }
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    found.sort();
+    found
+}
+
 /// Returns the paths of the chapters of the book, and of the other documents.
 fn documents() -> Vec<PathBuf> {
-    let chapters = fs::read_dir(root().join("docs/src")).expect("the book");
-    let chapters = chapters.map(|entry| entry.expect("a file of the book").path());
     let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
-    let mut all: Vec<PathBuf> = chapters.chain(others.map(|name| root().join(name))).collect();
-    all.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    all.sort();
-    all
+    chapters().into_iter().chain(others.map(|name| root().join(name))).collect()
 }
 
 /// Returns the lines outside of code blocks.
@@ -82,9 +96,9 @@ fn every_chapter_is_in_the_summary() {
     let summary = read(&root().join("docs/src/SUMMARY.md"));
     let listed: BTreeSet<String> = links(&summary).into_iter().collect();
     let folder = root().join("docs/src");
-    let names = documents().into_iter().filter(|path| path.starts_with(&folder));
-    let names: BTreeSet<String> = names
-        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+    let names: BTreeSet<String> = chapters()
+        .iter()
+        .filter_map(|path| Some(path.strip_prefix(&folder).ok()?.to_str()?.to_owned()))
         .filter(|name| name != "SUMMARY.md")
         .collect();
     assert_eq!(listed, names);

@@ -7,7 +7,7 @@
 //! | `session_manager` | the actor beside `main` that keeps its sessions; `request`: its messages; `replies`: its handling of servers' answers; `sessions`: the states of sessions |
 //! | `registry` | the actor that knows the servers and their functions; `directory`: its data |
 //! | `server` | the actor that executes calls; `group_server`: its work for groups; `handover`: how it leaves |
-//! | `services` | starts and ends servers; `membership`: the record of those that started and left |
+//! | `services` | starts and ends servers; `membership`: the record of those that started and left; `asking`: questions that end when their server is lost |
 //! | `signature` | the types of functions, which calls and registrations carry |
 //! | `error` | the standard's errors |
 //!
@@ -38,6 +38,7 @@
 //! **End.** A client that is finalised or dropped cancels its calls. A server that leaves returns
 //! the calls in its queue, and hands its data for groups to another server.
 
+mod asking;
 mod catalogue;
 mod client;
 mod config;

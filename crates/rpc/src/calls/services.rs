@@ -305,7 +305,8 @@ impl<C: Catalogue> Services<C> {
         self.registries.member(Ix1(0))
     }
 
-    fn membership(&self) -> MutexGuard<'_, Membership> {
+    /// The record of servers, clients and groups. Do not await while it is locked.
+    pub(super) fn membership(&self) -> MutexGuard<'_, Membership> {
         locked(&self.membership)
     }
 

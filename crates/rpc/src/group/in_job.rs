@@ -98,7 +98,7 @@ pub(super) async fn group_data<C: Catalogue>(
     let ask = |server| async move {
         let question = move |reply| ServerMessage::Group(GroupMessage::Resume(group, reply));
         let data: Option<GroupData> = services.ask_standing(server, question).await?;
-        Ok(data.map(|data| (server, data)))
+        Ok::<_, RpcError>(data.map(|data| (server, data)))
     };
     let answers = join_all(services.standing_servers().into_iter().map(ask)).await;
     answers.into_iter().filter_map(Result::transpose).collect()

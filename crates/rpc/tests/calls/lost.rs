@@ -119,7 +119,8 @@ async fn grow(grid: &Grid, notes: &Notes, stuck: Stuck, room: &Room) -> Result<(
     let begin = grid.now().await?;
     let resumed = async {
         let sum = mapper.resume(&before, &HeftC::default(), calls).await?;
-        *notes.lock().unwrap() = Some((sum, seconds_since(grid, begin).await?));
+        let took_s = seconds_since(grid, begin).await?;
+        *notes.lock().unwrap() = Some((sum, took_s));
         Ok::<_, RpcError>(())
     };
     let (resumed, lost) = join(resumed, lose_soon(grid, &services, "on pe3")).await;

@@ -43,6 +43,16 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
+/// Formats a time with three digits and a unit up to days, such as `13.3 min`.
+pub(crate) fn long_time(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    let units = [(86_400.0, "d"), (3600.0, "h"), (60.0, "min")];
+    match units.into_iter().find(|(size, _)| seconds >= 2.0 * size) {
+        Some((size, unit)) => format!("{} {unit}", digits(seconds / size)),
+        None => time(duration),
+    }
+}
+
 /// Formats how long ago something was, such as `5 min ago`.
 pub(crate) fn ago(time: Duration) -> String {
     let units = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
@@ -104,6 +114,11 @@ mod tests {
         assert_eq!(time(Duration::from_nanos(999_600)), "1.00 ms");
         assert_eq!(time(Duration::from_millis(10)), "10.0 ms");
         assert_eq!(time(Duration::from_millis(2500)), "2.50 s");
+        assert_eq!(
+            [0.25, 100.0, 800.0, 7200.0, 648_000.0]
+                .map(|seconds| long_time(Duration::from_secs_f64(seconds))),
+            ["250 ms", "100 s", "13.3 min", "2.00 h", "7.50 d"]
+        );
         assert_eq!(bandwidth(Bandwidth::from_bits_per_second(94_340_000)), "94.3 Mbit/s");
         assert_eq!(bandwidth(Bandwidth::from_bits_per_second(10_000_000_000)), "10.0 Gbit/s");
         assert_eq!(bandwidth(Bandwidth::UNLIMITED), "unlimited");

@@ -47,6 +47,9 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         mention_sharing(&spec);
     }
     let (mut settings, on_loss) = all_settings(args)?;
+    if let Some(text) = unprotected(&settings, on_loss).filter(|_| args.background.is_none()) {
+        output::warn(text);
+    }
     let shown = match args.only[..] {
         [] => None,
         _ => Some(nodes::named(&spec.clone().into(), &args.only)?),
@@ -223,6 +226,16 @@ fn witness(args: &RunArgs) -> Result<Option<WitnessLocation>, CliError> {
     }
 }
 
+/// A warning if checkpoints protect the job against no loss of a node.
+fn unprotected(settings: &Settings, on_loss: OnLoss) -> Option<&'static str> {
+    let is_kept_once = settings.checkpoints.is_some_and(|it| it.copies == 1);
+    let is_unprotected = is_kept_once && settings.checkpoint_folder.is_none();
+    (is_unprotected && on_loss != OnLoss::Fail).then_some(
+        "with `--copies 1`, each part of a checkpoint ends with its node, so that the loss of any \
+         node ends the job; add `--checkpoint DIR`, or keep two copies",
+    )
+}
+
 /// Takes the settings of checkpoints from the flags, and returns what happens when nodes are lost.
 fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLoss, CliError> {
     // Nodes may run in another folder than gridctl.
@@ -386,13 +399,31 @@ mod tests {
         flags: CheckpointFlags,
     }
 
-    /// The checkpoints that flags request.
-    fn requested(flags: &[&str]) -> Option<Checkpoints> {
+    /// The settings that flags request, and what happens when nodes are lost.
+    fn flagged(flags: &[&str]) -> (Settings, OnLoss) {
         let words = ["gridctl"].into_iter().chain(flags.iter().copied());
         let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
         let mut settings = Settings::default();
-        checkpoints(&line.flags, &mut settings).unwrap();
-        settings.checkpoints
+        let on_loss = checkpoints(&line.flags, &mut settings).unwrap();
+        (settings, on_loss)
+    }
+
+    /// The checkpoints that flags request.
+    fn requested(flags: &[&str]) -> Option<Checkpoints> {
+        flagged(flags).0.checkpoints
+    }
+
+    #[test]
+    fn the_user_is_warned_of_checkpoints_that_protect_against_no_loss() {
+        let is_warned = |flags: &[&str]| {
+            let (settings, on_loss) = flagged(flags);
+            unprotected(&settings, on_loss).is_some()
+        };
+        assert!(is_warned(&["--copies", "1"]));
+        assert!(is_warned(&["--copies", "1", "--restart", "/folder", "--on-loss", "replace"]));
+        assert!(!is_warned(&[]) && !is_warned(&["--copies", "2"]));
+        assert!(!is_warned(&["--copies", "1", "--checkpoint", "/folder"]));
+        assert!(!is_warned(&["--copies", "1", "--on-loss", "fail"]));
     }
 
     #[test]

@@ -91,6 +91,18 @@ fn a_job_goes_on_without_any_one_of_its_nodes() {
 }
 
 #[test]
+fn the_automatic_interval_is_stated_with_the_expected_time_to_a_loss() {
+    let flags = ["--checkpoint-every", "auto", "--node-mtbf", "14400s"];
+    let mut running = Running::start(&fast_arguments(&flags, "20"));
+
+    let stated = running.await_line("checkpoints follow about every ");
+
+    let expected = "and the job is expected to lose a node every 60.0 min (`--node-mtbf`)";
+    assert!(stated.ends_with(expected), "{stated}");
+    assert_verified(&mut running);
+}
+
+#[test]
 fn a_job_goes_on_after_the_loss_of_a_site() {
     let flags = ["--checkpoint-every", "10steps", "--protect-sites"];
     let mut running = Running::start(&arguments(&flags, "80"));

@@ -297,30 +297,13 @@ impl Balancer {
         is_undo: bool,
         undo: Option<Plan>,
     ) -> bool {
-        let mut report = self.report(occasion, figures);
-        if occasion.cause == Cause::Undo && !is_undo {
-            // The plan to undo was excused, and the strategy was asked for a new one.
-            report.cause = Cause::Period;
-        }
-        if is_undo {
-            report.cause = Cause::Undo;
-            if undo.is_none() {
-                report.after = self.led_before;
-            }
-        } else if let Some(gate) = &mut self.gate {
-            let proposal = proposal(occasion, figures, &self.pace);
-            self.pace.end_window();
-            report.predicted = Some(proposal.gain());
-            if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
-                (report.moved, report.bytes_moved, report.after) = (0, 0, report.before);
-                report.replicas = 0;
-                report.refusal = Some(refusal);
-                self.reports.push_back(report);
-                return false;
-            }
-        }
-        if figures.moves == 0 {
-            if let Some(gate) = &mut self.gate {
+        let report = match is_undo {
+            true => self.undo_report(occasion, figures, undo.is_none()),
+            false => self.judged_report(occasion, figures),
+        };
+        let is_refused = report.refusal.is_some();
+        if is_refused || figures.moves == 0 {
+            if let Some(gate) = self.gate.as_mut().filter(|_| !is_refused) {
                 gate.withdrawn();
             }
             self.reports.push_back(report);
@@ -332,6 +315,33 @@ impl Balancer {
         self.passed =
             Some(Passed { undo, report, messages, work, available, is_carried_out, is_gated });
         true
+    }
+
+    /// The report of a plan that undoes the last one, which the gate does not judge. `is_led`:
+    /// leaders keep the plan.
+    fn undo_report(&self, occasion: &Occasion, figures: &Figures, is_led: bool) -> BalanceReport {
+        let report = self.report(occasion, figures);
+        let after = if is_led { self.led_before } else { report.after };
+        BalanceReport { cause: Cause::Undo, after, ..report }
+    }
+
+    /// The report of a proposed plan, with the refusal of the gate if it refuses the plan.
+    fn judged_report(&mut self, occasion: &Occasion, figures: &Figures) -> BalanceReport {
+        let mut report = self.report(occasion, figures);
+        if occasion.cause == Cause::Undo {
+            // The plan to undo was excused, and the strategy was asked for a new one.
+            report.cause = Cause::Period;
+        }
+        let Some(gate) = &mut self.gate else { return report };
+        let proposal = proposal(occasion, figures, &self.pace);
+        self.pace.end_window();
+        report.predicted = Some(proposal.gain());
+        if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
+            (report.moved, report.bytes_moved, report.after) = (0, 0, report.before);
+            report.replicas = 0;
+            report.refusal = Some(refusal);
+        }
+        report
     }
 
     fn report(&self, occasion: &Occasion, figures: &Figures) -> BalanceReport {

@@ -24,6 +24,17 @@ use std::time::Duration;
 /// Signals that are handled unless the launcher was started to ignore them.
 const WATCHED: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD];
 
+/// How the time until the next checkpoint was computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CheckpointPace {
+    /// Time until the next checkpoint.
+    pub(super) next_after: Duration,
+    /// Time for which the last one has stopped the job.
+    pub(super) stopped: Duration,
+    /// Mean time until the job loses a node.
+    pub(super) time_to_loss: Duration,
+}
+
 /// An event that the supervisor handles.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
@@ -53,6 +64,8 @@ pub(super) enum Event {
         checkpoint: u64,
         /// Time since it was encoded.
         age: Duration,
+        /// How the time until the next one was computed, if it was.
+        pace: Option<CheckpointPace>,
     },
     /// The program makes checkpoints, so that the job can go on after a loss.
     Recovers,

@@ -1,6 +1,6 @@
 //! Reads the output of a process: passes on its lines, and acts on its control lines.
 
-use super::event::{Event, Waiting};
+use super::event::{CheckpointPace, Event, Waiting};
 use super::followed::Source;
 use super::input_flow::InputFlow;
 use super::journal::Journal;
@@ -275,8 +275,12 @@ impl Reader {
             Control::Checkpoint(report) => {
                 self.record(|recording| recording.note_checkpoint(&report));
                 let (checkpoint, age) = (report.number, report.stored);
+                let (stopped, time_to_loss) = (report.stopped, report.time_to_loss);
+                let pace = report.next_after;
+                let pace =
+                    pace.map(|next_after| CheckpointPace { next_after, stopped, time_to_loss });
                 // The launcher may have ended already. Another one does not need this event.
-                let _ = self.outlets.events.send(Event::Checkpointed { checkpoint, age });
+                let _ = self.outlets.events.send(Event::Checkpointed { checkpoint, age, pace });
             }
             Control::Broadcast(report) => {
                 self.record(|recording| recording.note_broadcast(&report));

@@ -336,9 +336,10 @@ impl Supervisor {
             Event::Failed { node, failure } => self.reported(node, failure, now),
             Event::Holds { node, holdings } => self.note_holdings(node, holdings),
             Event::Paused(pause) => self.paused(&pause, now),
-            Event::Checkpointed { checkpoint, age } => {
+            Event::Checkpointed { checkpoint, age, pace } => {
                 let text = self.repeating.completed(checkpoint, age, now);
-                self.commands.extend(text.map(Command::TellRecovery));
+                let pace = pace.and_then(|pace| self.repeating.paced(pace));
+                self.commands.extend(text.into_iter().chain(pace).map(Command::TellRecovery));
             }
             Event::Recovers => self.recover_as_program(),
             Event::Leaving { node } => self.leave_on_signal(node, now),

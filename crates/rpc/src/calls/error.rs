@@ -179,6 +179,11 @@ impl RpcError {
     }
 }
 
+/// The name of an error, for spans.
+pub(super) fn kind(error: &RpcError) -> &'static str {
+    error_string(error.code())
+}
+
 /// The standard's text for a code, which is its name.
 pub fn error_string(code: i32) -> &'static str {
     let name = usize::try_from(code).ok().and_then(|code| NAMES.get(code));

@@ -55,6 +55,12 @@ pub(super) struct Membership {
     handed_over: u64,
     #[serde(skip)]
     waiting: Vec<Waker>,
+    /// Wakers of the questions that end when a server is lost, by the number of the watch.
+    #[serde(skip)]
+    watches: BTreeMap<u64, Waker>,
+    /// Number of the next watch.
+    #[serde(skip)]
+    next_watch: u64,
 }
 
 impl Membership {
@@ -74,6 +80,7 @@ impl Membership {
         self.placed = self.created;
         self.handing_over = 0;
         self.waiting.clear();
+        self.watches.clear();
         let both = [&self.open_clients, &self.going_on];
         let those = |all: &BTreeMap<u32, bool>, goes_on: bool| -> Vec<u32> {
             let those = all.iter().filter(|(_, is_remembered)| **is_remembered == goes_on);
@@ -181,6 +188,29 @@ impl Membership {
     /// Records that a server has left, with its successor if it has one.
     pub(super) fn leave(&mut self, number: u32, successor: Option<u32>) {
         self.left.insert(number, successor);
+        std::mem::take(&mut self.watches).into_values().for_each(Waker::wake);
+    }
+
+    /// Begins to watch for the loss of servers; returns the number of the watch.
+    pub(super) fn begin_watch(&mut self) -> u64 {
+        let watch = self.next_watch;
+        self.next_watch += 1;
+        watch
+    }
+
+    /// Whether the data of this server is lost; otherwise `waker` is woken when the next server
+    /// leaves.
+    pub(super) fn watch_loss(&mut self, watch: u64, number: u32, waker: &Waker) -> bool {
+        let is_lost = self.standing(number).is_none();
+        if !is_lost {
+            self.watches.insert(watch, waker.clone());
+        }
+        is_lost
+    }
+
+    /// Ends a watch.
+    pub(super) fn end_watch(&mut self, watch: u64) {
+        self.watches.remove(&watch);
     }
 
     /// Number of servers that have left.
@@ -259,6 +289,25 @@ mod tests {
             [1, 2, 3, 4].map(|number| membership.standing(number)),
             [Some(3), Some(3), Some(3), None]
         );
+    }
+
+    #[test]
+    fn a_watch_sees_the_loss_of_the_last_successor() {
+        let waker = Waker::noop();
+        let mut membership = Membership::default();
+        let watches = [(); 2].map(|()| membership.begin_watch());
+        assert_ne!(watches[0], watches[1]);
+        assert!(watches.iter().all(|&watch| !membership.watch_loss(watch, 1, waker)));
+
+        membership.leave(1, Some(2));
+        assert!(membership.watches.is_empty(), "both were woken");
+        assert!(!membership.watch_loss(watches[0], 1, waker), "server 2 has the data");
+        membership.leave(2, None);
+
+        assert!(membership.watch_loss(watches[0], 1, waker));
+        assert!(!membership.watch_loss(watches[1], 3, waker));
+        membership.end_watch(watches[1]);
+        assert!(membership.watches.is_empty());
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! | part | is |
 //! | --- | --- |
 //! | `function`, `catalogue` | typed functions, and the set of them |
-//! | `client` | the API for `main`: the verbs of the standard (GFD-R.P.052) as futures |
+//! | `client` | the API for `main`: the verbs of the standard (GFD-R.P.052) as futures; `typed_calls`, `forwarding`, `waiting`: the verbs that call, that call by name, and those of sessions; `handle`: handles and sessions |
 //! | `session_manager` | the actor beside `main` that keeps its sessions; `request`: its messages; `replies`: its handling of servers' answers; `sessions`: the states of sessions |
 //! | `registry` | the actor that knows the servers and their functions; `directory`: its data |
 //! | `server` | the actor that executes calls; `group_server`: its work for groups; `handover`: how it leaves |
-//! | `services` | starts and ends servers; `membership`: the record of those that started and left |
+//! | `services` | starts and ends servers; `membership`: the record of those that started and left; `asking`: questions that end when their server is lost |
 //! | `signature` | the types of functions, which calls and registrations carry |
 //! | `error` | the standard's errors |
 //!
@@ -38,13 +38,16 @@
 //! **End.** A client that is finalised or dropped cancels its calls. A server that leaves returns
 //! the calls in its queue, and hands its data for groups to another server.
 
+mod asking;
 mod catalogue;
 mod client;
 mod config;
 mod directory;
 mod error;
+mod forwarding;
 mod function;
 mod group_server;
+mod handle;
 mod handover;
 mod membership;
 mod registry;
@@ -55,15 +58,18 @@ mod services;
 mod session_manager;
 mod sessions;
 mod signature;
+mod typed_calls;
+mod waiting;
 
 pub use catalogue::{CallForm, Catalogue, Functions};
-pub use client::{CallSession, ClientRef, GridRpc, Handle};
+pub use client::{ClientRef, GridRpc};
 pub use config::Config;
 pub(crate) use directory::UNKNOWN_WORK_S;
 pub use directory::{Offer, ServerCard, ServerDirectory, not_offered};
 pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
 pub(crate) use function::Volumes;
 pub use function::{CostError, Function, Work};
+pub use handle::{CallSession, Handle};
 pub use registry::Registry;
 pub use server::Server;
 pub(crate) use server::ServerMessage;

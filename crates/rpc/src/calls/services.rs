@@ -305,7 +305,8 @@ impl<C: Catalogue> Services<C> {
         self.registries.member(Ix1(0))
     }
 
-    fn membership(&self) -> MutexGuard<'_, Membership> {
+    /// The record of servers, clients and groups. Do not await while it is locked.
+    pub(super) fn membership(&self) -> MutexGuard<'_, Membership> {
         locked(&self.membership)
     }
 
@@ -553,7 +554,7 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// Makes a server leave without a successor: data of groups that only this server has is lost,
-    /// and windows are mapped without it at once. Use it for servers that have failed, and for
+    /// windows are mapped without it at once, and groups that wait for it go on. Use it for servers that have failed, and for
     /// those whose [`leave`](Self::leave) has failed.
     ///
     /// # Errors

@@ -135,7 +135,7 @@ impl<S: Execute> CallGroup<'_, S> {
         for server in known.maker.into_iter().chain(known.servers) {
             let Some(server) = services.standing(server) else { continue };
             let fetched = self.fetch_from(server, data).await;
-            // A server that was lost meanwhile answers that the data was freed.
+            // A server that was lost meanwhile does not answer, or says that the data was freed.
             if fetched.is_ok() || services.standing(server).is_some() {
                 return fetched;
             }

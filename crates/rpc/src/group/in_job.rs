@@ -61,9 +61,11 @@ impl<C: Catalogue> ServerPool for Services<C> {
         let told = servers.iter().map(|&server| {
             let data = data.0.clone();
             let message = move |reply| GroupMessage::TakeBack { group, data, reply };
-            self.ask_server(server, move |reply| ServerMessage::Group(message(reply)))
+            self.ask_standing(server, move |reply| ServerMessage::Group(message(reply)))
         });
-        join_all(told).await.into_iter().collect()
+        // A server that was lost meanwhile gets no data, so it need not accept any.
+        let told: Result<Vec<Option<()>>, RpcError> = join_all(told).await.into_iter().collect();
+        told.map(|_| ())
     }
 
     fn end_group(&self, group: u32, servers: BTreeSet<u32>) {
@@ -88,16 +90,18 @@ impl<C: Catalogue> ServerPool for Services<C> {
 }
 
 /// Returns the data of a group that goes on after a restoration, for each server that has not left.
+/// Omits servers that are lost before they answer: what only they had is made again.
 pub(super) async fn group_data<C: Catalogue>(
     services: &Services<C>,
     group: u32,
 ) -> Result<Vec<(u32, GroupData)>, RpcError> {
     let ask = |server| async move {
         let question = move |reply| ServerMessage::Group(GroupMessage::Resume(group, reply));
-        let data = services.ask_server(server, question).await;
-        data.map(|data: GroupData| (server, data))
+        let data: Option<GroupData> = services.ask_standing(server, question).await?;
+        Ok::<_, RpcError>(data.map(|data| (server, data)))
     };
-    join_all(services.standing_servers().into_iter().map(ask)).await.into_iter().collect()
+    let answers = join_all(services.standing_servers().into_iter().map(ask)).await;
+    answers.into_iter().filter_map(Result::transpose).collect()
 }
 
 async fn fetch_piece<C: Catalogue>(
@@ -107,5 +111,6 @@ async fn fetch_piece<C: Catalogue>(
     index: u32,
 ) -> Result<Piece, RpcError> {
     let question = move |reply| ServerMessage::Group(GroupMessage::Fetch(key, index, reply));
-    services.ask_server(server, question).await
+    let piece = services.ask_standing(server, question).await?;
+    piece.ok_or_else(|| failed("the server that has the data has left".to_owned()))
 }

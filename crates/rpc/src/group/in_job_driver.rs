@@ -195,7 +195,8 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         routes.iter().map(|route| route.renamed(&number)).collect()
     }
 
-    /// Asks a server a question, and queues its answer for the driver.
+    /// Asks a server a question, and queues its answer for the driver, or an error when the server
+    /// is lost: it may be stuck.
     fn ask<T: serde::de::DeserializeOwned + Send + 'static>(
         &self,
         server: ServerId,
@@ -206,8 +207,11 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
     {
         let (services, number) = (self.services.clone(), self.window.number(server));
         let question = move |reply| ServerMessage::Group(question(reply));
-        self.going
-            .push(Box::pin(async move { answer(services.ask_server(number, question).await) }));
+        self.going.push(Box::pin(async move {
+            let answered = services.ask_standing(number, question).await;
+            let lost = || RpcError::Other { reason: LEFT.to_owned() };
+            answer(answered.and_then(|answered| answered.ok_or_else(lost)))
+        }));
     }
 
     fn order(

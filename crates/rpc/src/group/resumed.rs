@@ -90,7 +90,8 @@ impl<C: Catalogue> Mapper<Services<C>> {
     /// Like [`map`](Self::map), but goes on with a group of the checkpoint from which main begins
     /// again, on the [services](Services::restored) of that checkpoint. `body` makes all values and
     /// calls of the group in the same order as before, from the beginning; calls whose results are
-    /// there are not executed again. Waits for servers that execute other calls.
+    /// there are not executed again. Waits for servers that execute other calls, until they have
+    /// ended or the servers are [lost](Services::lose). What only lost servers had is made again.
     ///
     /// # Errors
     ///

@@ -54,7 +54,7 @@ fn grid(text: &str) -> GridSpec {
 }
 
 /// The grid of all first runs.
-const FIRST: &str = "2x2x1,wan=8ms";
+pub(crate) const FIRST: &str = "2x2x1,wan=8ms";
 
 /// The reason why a checkpoint is postponed, unless the one before is still being stored.
 fn reason(progress: Progress) -> Option<String> {
@@ -64,19 +64,19 @@ fn reason(progress: Progress) -> Option<String> {
     }
 }
 
-fn every_point() -> Checkpoints {
+pub(crate) fn every_point() -> Checkpoints {
     Checkpoints::every(CheckpointEvery::Points(1))
 }
 
 /// Runs a job on the first grid until a time. Returns its last checkpoint, and the nodes' parts.
-fn halted(job: Job, seed: u64, at: Time) -> (Image, Vec<CheckpointStore>) {
+pub(crate) fn halted(job: Job, seed: u64, at: Time) -> (Image, Vec<CheckpointStore>) {
     let simulation = Simulation::new(job, grid(FIRST), SimOptions::with_seed(seed)).unwrap();
     let Ok(halted) = simulation.run_until(at) else { panic!("it has ended before {at}") };
     (halted.checkpoint().unwrap().expect("checkpoints were made"), halted.stores)
 }
 
 /// Restarts a job from a checkpoint on a grid, to its end.
-fn restart(job: Job, seed: u64, text: &str, image: Image) {
+pub(crate) fn restart(job: Job, seed: u64, text: &str, image: Image) {
     let plan = RestorePlan::restart(image.layout(), grid(text).layout());
     let options = SimOptions::with_seed(seed + 100);
     let again = Simulation::restored(job, grid(text), options, (image, plan)).unwrap();

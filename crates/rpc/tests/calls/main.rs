@@ -7,5 +7,6 @@ mod groups;
 mod hopeless;
 mod large;
 mod leaving;
+mod lost;
 mod registry;
 mod servers;

@@ -563,7 +563,7 @@ impl Coordinator {
         }
         let Keeping { number, bytes, stopped, .. } = keeping;
         let stored = self.now.since(keeping.since);
-        let report = CheckpointReport { at: self.now, number, bytes, stopped, stored };
+        let report = self.checkpoint_report(number, bytes, (stopped, stored));
         self.common.watch.on_checkpoint.iter().for_each(|tell| tell(&report));
         let manifest = keeping.manifest.unwrap_or_default();
         let layout = self.common.layout.clone();
@@ -573,6 +573,18 @@ impl Coordinator {
             let message = CheckpointMessage::Complete { manifest, is_paused };
             self.post_checkpoint(layout.leader(node), message);
         }
+    }
+
+    fn checkpoint_report(
+        &self,
+        number: u64,
+        bytes: u64,
+        (stopped, stored): (Duration, Duration),
+    ) -> CheckpointReport {
+        let (settings, nodes) = (&self.common.run.checkpoints, self.common.layout.node_count());
+        let next_after = settings.auto_interval(stopped, nodes);
+        let time_to_loss = settings.time_to_loss(nodes);
+        CheckpointReport { at: self.now, number, bytes, stopped, stored, next_after, time_to_loss }
     }
 
     fn warn(&self, text: &str) {

@@ -294,7 +294,7 @@ mod tests {
         let [own, before] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let store = |folder: &tempfile::TempDir, part| {
             let archive = CheckpointArchive::open(folder.path()).unwrap();
-            archive.write_part(0, 3, part, &[Bytes::from_static(b"1234")]).unwrap();
+            archive.write_part((0, 3), part, &[Bytes::from_static(b"1234")], None).unwrap();
         };
         let job = || Job::new("job").checkpoint_folder(own.path());
         let keeper = CheckpointKeeper::new(&job(), false).unwrap();
@@ -331,7 +331,7 @@ mod tests {
         keeper.begin(NodeId(0), 7).unwrap();
         keeper.store_manifest(&image);
         for part in [0, 1].map(PeId) {
-            archive.write_part(0, 3, part, &[Bytes::from_static(b"1234")]).unwrap();
+            archive.write_part((0, 3), part, &[Bytes::from_static(b"1234")], None).unwrap();
         }
         keeper.begin(NodeId(1), 7).unwrap();
         keeper.store_manifest(&image);

@@ -4,6 +4,7 @@ use super::brake::emulated_speed;
 use super::checkpoints::{CheckpointKeeper, program};
 use super::handle::NodeHandle;
 use super::main_thread;
+use super::memory::{Memory, bytes_to_come};
 use super::net_driver::NetDriver;
 use super::node::{Node, check_pes};
 use crate::Job;
@@ -71,6 +72,8 @@ pub fn run_keeping(
     .of_run(joined.bundle.run, after)
     .on_hosts(first_on_hosts(&joined.bundle.spec));
     keeper.drop_incomplete();
+    let machine = nodes_beside(&joined.bundle.spec, node, joined.bundle.emulate);
+    warn_of_shortage(&program, node, &machine);
     let speed = match joined.bundle.emulate {
         true => emulated_speed(&joined.bundle.spec, node),
         false => Speed::ORDINARY,
@@ -96,6 +99,25 @@ pub fn run_keeping(
     })
 }
 
+/// Warns before a job continues from a checkpoint if the memory of the machine will probably not do
+/// for its actors and checkpoints. `nodes`: the nodes on this machine, the first of which warns.
+fn warn_of_shortage(program: &Program, node: NodeId, nodes: &[NodeId]) {
+    let restored = program.restored_bytes(nodes).filter(|_| nodes.first() == Some(&node));
+    let Some((memory, (bytes, copies))) = Memory::of_machine().zip(restored) else { return };
+    if let Some(text) = memory.shortage(bytes_to_come(bytes, copies)) {
+        program.watch().on_warning.iter().for_each(|tell| tell(&text));
+    }
+}
+
+/// Returns the nodes on the machine of a node, with the node itself. A grid that is emulated is on
+/// one machine.
+fn nodes_beside(spec: &GridSpec, node: NodeId, is_emulated: bool) -> Vec<NodeId> {
+    let hosts = first_on_hosts(spec);
+    let own = hosts.get(node.index());
+    let is_beside = |(_, host): &(NodeId, &NodeId)| is_emulated || Some(*host) == own;
+    (0..).map(NodeId).zip(&hosts).filter(is_beside).map(|(other, _)| other).collect()
+}
+
 /// Returns for each node the first one on the same host.
 fn first_on_hosts(spec: &GridSpec) -> Vec<NodeId> {
     let mut first = BTreeMap::new();
@@ -116,5 +138,10 @@ mod tests {
         let sites = "[site.a]\nhosts = [\"a1\", \"me@a1\", \"a2\"]\n[site.b]\nhosts = [\"b1\"]\n";
         let spec = GridSpec::from_toml(sites).unwrap();
         assert_eq!(first_on_hosts(&spec), [0, 0, 2, 3].map(NodeId));
+        let beside = |node, is_emulated| nodes_beside(&spec, NodeId(node), is_emulated);
+        assert_eq!(beside(1, false), [0, 1].map(NodeId));
+        assert_eq!(beside(2, false), [NodeId(2)]);
+        assert_eq!(beside(2, true), [0, 1, 2, 3].map(NodeId));
+        assert_eq!(beside(9, false), [], "a guest");
     }
 }

@@ -50,6 +50,24 @@ impl Memory {
         self.available
     }
 
+    /// A warning if too little memory is left for a job that needs `bytes` more, and what to do.
+    #[cfg(feature = "net")]
+    pub(super) fn shortage(self, bytes: u64) -> Option<String> {
+        let Self { total, available } = self;
+        let least = total / FREE_SHARE;
+        (available < least.saturating_add(bytes)).then(|| {
+            format!(
+                "the actors and the copies of checkpoints will need about {} MB more on this \
+                 machine, where {} MB are left and {} MB are to stay free, so checkpoints may be \
+                 given up; use more machines, or keep one copy and use a folder (`--copies 1 \
+                 --checkpoint DIR`)",
+                bytes >> 20,
+                available >> 20,
+                least >> 20
+            )
+        })
+    }
+
     /// The reason why no checkpoint should be kept, if too little memory is left, and what to do.
     pub(super) fn scarcity(self) -> Option<String> {
         let Self { total, available } = self;
@@ -65,6 +83,15 @@ impl Memory {
             )
         })
     }
+}
+
+/// Returns the bytes that a job will need that continues from parts of this size, which are in memory: for its
+/// actors, and for checkpoints with this many copies, one complete and one in the making. The parts
+/// are one of these copies. Assumes that the parts of other nodes, whose copies are here, are as
+/// large.
+#[cfg(feature = "net")]
+pub(super) fn bytes_to_come(parts: u64, copies: u32) -> u64 {
+    parts.saturating_mul(1 + (2 * u64::from(copies)).saturating_sub(1))
 }
 
 /// Parses the kernel's report about the machine.
@@ -157,6 +184,20 @@ mod tests {
         assert_eq!(group, Some(Memory { total: 1000, available: 400 }));
         assert_eq!(control_group("max\n", "900\n", ""), None);
         assert!(cfg!(not(target_os = "linux")) || Memory::of_machine().is_some());
+    }
+
+    #[cfg(feature = "net")]
+    #[test]
+    fn actors_and_copies_of_checkpoints_count_before_a_job_continues() {
+        // The actors, and without copies nothing else.
+        assert_eq!([0, 1, 2].map(|copies| bytes_to_come(100, copies)), [100, 200, 400]);
+        assert_eq!(bytes_to_come(u64::MAX, 2), u64::MAX);
+
+        let memory = Memory { total: 160 << 20, available: 50 << 20 };
+        assert_eq!(memory.shortage(bytes_to_come(10 << 20, 2)), None, "10 MB stay free");
+        let text = memory.shortage((40 << 20) + 1).unwrap();
+        assert!(text.contains("about 40 MB more on this machine, where 50 MB are left"), "{text}");
+        assert!(memory.shortage(u64::MAX).is_some());
     }
 
     #[test]

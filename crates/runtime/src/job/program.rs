@@ -191,6 +191,18 @@ impl Program {
         self.common.run.checkpoints.every.is_some()
     }
 
+    /// The bytes of the parts from which PEs of these nodes continue, and the number of copies that
+    /// the job keeps of each part. `None` if the job begins anew.
+    #[cfg(feature = "net")]
+    pub(crate) fn restored_bytes(&self, nodes: &[NodeId]) -> Option<(u64, u32)> {
+        let Restoring { image, plan, .. } = &**self.restoring.as_ref()?;
+        let is_here = |reader: PeId| nodes.contains(&self.layout.node_of(reader));
+        let parts = image.inner().parts.iter().zip(&plan.readers);
+        let parts = parts.filter(|(_, reader)| is_here(**reader)).map(|(part, _)| part.bytes());
+        let copies = if self.makes_checkpoints() { self.common.run.checkpoints.copies } else { 0 };
+        Some((parts.fold(0, u64::saturating_add), copies))
+    }
+
     /// Returns the recording of the job, if it is recorded.
     pub(crate) fn records(&self) -> Option<&Records> {
         self.common.records.as_ref()

@@ -47,6 +47,12 @@ pub struct CheckpointReport {
     pub stopped: Duration,
     /// Time from then until all parts, and their copies, were stored.
     pub stored: Duration,
+    /// Time until the next checkpoint is due, if [`CheckpointEvery::Auto`](crate::CheckpointEvery)
+    /// computes it, from [`stopped`](Self::stopped) and [`time_to_loss`](Self::time_to_loss).
+    pub next_after: Option<Duration>,
+    /// Mean time until the job loses a node, as the settings say: the time between failures of a
+    /// node divided by the number of nodes.
+    pub time_to_loss: Duration,
 }
 
 /// A large broadcast or multicast that has reached all of its nodes; see

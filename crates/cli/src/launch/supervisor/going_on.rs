@@ -3,7 +3,7 @@
 use super::super::change::Stage;
 use super::super::event::Command;
 use super::super::recovery::GoOn;
-use super::{Node, OnLoss, Phase, STREAMS, Supervisor};
+use super::{Node, OnLoss, Phase, Recovery, STREAMS, Supervisor};
 use crate::names::abbreviated;
 use crate::quantity;
 use crate::roster::Roster;
@@ -39,33 +39,16 @@ impl Supervisor {
         let (before, left) = (self.members(), self.left());
         let lost = before.iter().copied().filter(|node| !left.contains(node));
         let lost: Vec<NodeId> = lost.collect();
-        let Some(recovery) = &mut self.recovery else { return };
-        let replaces = recovery.on_loss == OnLoss::Replace;
-        let has_stopped = |node: &NodeId| recovery.holdings.contains_key(node);
-        let is_over = |node: &NodeId| self.nodes[node.index()].is_over;
-        if !matches!(self.phase, Phase::Recovering { .. })
-            || !left.iter().all(has_stopped)
-            || replaces && !lost.iter().all(is_over)
-        {
+        let Some(recovery) = self.recovery.as_ref().filter(|it| self.can_go_on(it, &left, &lost))
+        else {
             return;
-        }
-        let replacing = match replaces {
+        };
+        let replacing = match recovery.on_loss == OnLoss::Replace {
             true => replacements(recovery.runs.roster(), &self.nodes, &lost),
             false => BTreeMap::new(),
         };
-        let stay = left.iter().chain(replacing.values()).copied();
-        let stay = stay.collect::<BTreeSet<_>>().into_iter().collect();
-        let stay = recovery.runs.roster().in_order(stay);
-        let is_change = self.changes.stage == Stage::Paused;
-        let next = if is_change { self.changes.applied_to(&stay) } else { stay.clone() };
-        let next = recovery.runs.roster().in_order(next);
-        let mut begun = recovery.runs.begin(next.clone(), &recovery.holdings).map(|it| (it, next));
-        if is_change && begun.is_err() {
-            // After a loss, nodes that leave may have the checkpoint data that others need.
-            self.changes.postpone(now);
-            begun = recovery.runs.begin(stay.clone(), &recovery.holdings).map(|it| (it, stay));
-        }
-        match begun {
+        let stay: BTreeSet<NodeId> = left.into_iter().chain(replacing.values().copied()).collect();
+        match self.begin_run(stay, now) {
             Err(reason) => {
                 let lost = lost.first().copied().unwrap_or(NodeId(0));
                 self.give_up_recovery(lost, &reason, now);
@@ -74,6 +57,39 @@ impl Supervisor {
                 self.begin(Next { before, members, lost, replacing, go_on }, now);
             }
         }
+    }
+
+    /// Whether all nodes that are left have stopped, and the lost ones have ended if others replace
+    /// them.
+    fn can_go_on(&self, recovery: &Recovery, left: &[NodeId], lost: &[NodeId]) -> bool {
+        let has_stopped = |node: &NodeId| recovery.holdings.contains_key(node);
+        let is_over = |node: &NodeId| self.nodes[node.index()].is_over;
+        matches!(self.phase, Phase::Recovering { .. })
+            && left.iter().all(has_stopped)
+            && (recovery.on_loss != OnLoss::Replace || lost.iter().all(is_over))
+    }
+
+    /// Begins another run with the nodes that stay, and with the requested change of nodes if the
+    /// job has stopped for one. Returns how it goes on, and its members.
+    fn begin_run(
+        &mut self,
+        stay: BTreeSet<NodeId>,
+        now: Time,
+    ) -> Result<(GoOn, Vec<NodeId>), String> {
+        let Some(recovery) = &mut self.recovery else {
+            return Err("it is not to go on after a loss".to_owned());
+        };
+        let stay = recovery.runs.roster().in_order(stay.into_iter().collect());
+        if self.changes.stage == Stage::Paused {
+            let next = recovery.runs.roster().in_order(self.changes.applied_to(&stay));
+            if let Ok(go_on) = recovery.runs.begin(next.clone(), &recovery.holdings) {
+                return Ok((go_on, next));
+            }
+            // After a loss, nodes that leave may have the checkpoint data that others need.
+            self.changes.postpone(now);
+        }
+        let go_on = recovery.runs.begin(stay.clone(), &recovery.holdings)?;
+        Ok((go_on, stay))
     }
 
     /// Begins the next run.

@@ -4,6 +4,7 @@
 //! The launcher measures both. So they include the time in which a node's report reaches it, and a
 //! launcher that has taken over a job knows neither until the next checkpoint.
 
+use super::super::event::CheckpointPace;
 use crate::quantity;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub(super) struct Repeating {
     /// When the loss was noticed, and the checkpoint to which the job went back, until there is
     /// another checkpoint.
     unprotected: Option<(Time, u64)>,
+    /// Whether the user was told how often the job makes checkpoints.
+    is_pace_told: bool,
 }
 
 impl Repeating {
@@ -55,6 +58,20 @@ impl Repeating {
         Some(format!("checkpoint {checkpoint} protects the job again, {time} after the loss"))
     }
 
+    /// Notes how often the job makes checkpoints, if it computes that. Returns a line for the user
+    /// the first time.
+    pub(super) fn paced(&mut self, pace: CheckpointPace) -> Option<String> {
+        if std::mem::replace(&mut self.is_pace_told, true) {
+            return None;
+        }
+        let [next_after, stopped] = [pace.next_after, pace.stopped].map(quantity::long_time);
+        let time_to_loss = quantity::long_time(pace.time_to_loss);
+        Some(format!(
+            "checkpoints follow about every {next_after}: one stops the job for {stopped}, and the \
+             job is expected to lose a node every {time_to_loss} (`--node-mtbf`)"
+        ))
+    }
+
     /// The work, as a time, that is repeated if the job goes back to a checkpoint because of a loss
     /// that was noticed at `lost`; `None` if it is not known.
     pub(super) fn repeated(&self, checkpoint: u64, lost: Time) -> Option<Duration> {
@@ -86,6 +103,22 @@ mod tests {
         // The job goes back to the same checkpoint twice.
         repeating.begun(2, Some(seconds(30)), seconds(31));
         assert_eq!(repeating.repeated(2, seconds(33)), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn the_computed_interval_is_stated_once_with_the_expected_time_to_a_loss() {
+        let mut repeating = Repeating::default();
+        let pace = CheckpointPace {
+            next_after: Duration::from_secs(39),
+            stopped: Duration::from_millis(980),
+            time_to_loss: Duration::from_secs(800),
+        };
+        assert_eq!(
+            repeating.paced(pace).unwrap(),
+            "checkpoints follow about every 39.0 s: one stops the job for 980 ms, and the job is \
+             expected to lose a node every 13.3 min (`--node-mtbf`)"
+        );
+        assert_eq!(repeating.paced(pace), None);
     }
 
     #[test]

@@ -4,7 +4,11 @@
 //! with a mark and the version of its format, and ends with the SHA-256 digest of all that comes
 //! before. The manifest is stored last, and only if there is none of its number. So a checkpoint
 //! with a manifest is complete, whatever happens to the machine. The last two complete checkpoints
-//! are kept.
+//! are kept, and the one to which the job would go back.
+//!
+//! That may be another one. The node that writes manifests may be lost after it has stored one of
+//! which no other node knows. The others go back to the checkpoint before, and the next one has a
+//! higher number than both. Until the others know of the next one, they would go back there again.
 
 use super::folder::Folder;
 use super::storage::CheckpointStorage;
@@ -113,13 +117,14 @@ impl CheckpointArchive {
     }
 
     /// Stores the part of a PE. With the part of PE 0, removes incomplete checkpoints, except the
-    /// one just before, which may still get its manifest.
+    /// one just before, which may still get its manifest, and the one of number `back`, to which
+    /// the job would go back: its manifest may have failed to be stored.
     pub(super) fn write_part(
         &self,
-        run: u64,
-        checkpoint: u64,
+        (run, checkpoint): (u64, u64),
         part: PeId,
         segments: &[Bytes],
+        back: Option<u64>,
     ) -> Result<(), StartError> {
         let numbers = [&run.to_le_bytes()[..], &checkpoint.to_le_bytes(), &part.0.to_le_bytes()];
         let mut pieces = vec![Bytes::from(numbers.concat())];
@@ -129,18 +134,27 @@ impl CheckpointArchive {
         }
         self.put(&part_name(run, checkpoint, part), PART, pieces)?;
         if part == PeId(0) {
-            self.clean_up(|old, is_complete| old + 1 < checkpoint && !is_complete);
+            self.clean_up(|old, is_complete| {
+                old + 1 < checkpoint && !is_complete && Some(old) != back
+            });
         }
         Ok(())
     }
 
-    /// Stores the manifest of a checkpoint, and removes all checkpoints before the last two.
-    pub(super) fn write_manifest(&self, manifest: &Bytes) -> Result<(), StartError> {
+    /// Stores the manifest of a checkpoint, and removes all checkpoints before the last two, except
+    /// this one, and the one of number `back`, to which the job goes back if no other node learns
+    /// of this one. From now on, `back` is this one.
+    pub(super) fn write_manifest(
+        &self,
+        manifest: &Bytes,
+        back: &mut Option<u64>,
+    ) -> Result<(), StartError> {
         let number = Image::new(manifest.clone())?.number();
+        let kept = [back.replace(number), Some(number)];
         self.put(&manifest_name(number), MANIFEST, vec![manifest.clone()])?;
         let complete = self.complete().unwrap_or_default();
         let first_kept = complete.iter().rev().nth(KEPT - 1).copied().unwrap_or(0);
-        self.clean_up(|old, _| old < first_kept);
+        self.clean_up(|old, _| old < first_kept && !kept.contains(&Some(old)));
         Ok(())
     }
 
@@ -330,9 +344,9 @@ mod tests {
 
     fn store(archive: &CheckpointArchive, number: u64) {
         for (part, segments) in (0..).map(PeId).zip(segments()) {
-            archive.write_part(RUN, number, part, &segments).unwrap();
+            archive.write_part((RUN, number), part, &segments, None).unwrap();
         }
-        archive.write_manifest(&manifest(number)).unwrap();
+        archive.write_manifest(&manifest(number), &mut None).unwrap();
     }
 
     fn problem<T>(result: Result<T, StartError>) -> String {
@@ -343,20 +357,20 @@ mod tests {
     fn check(storage: &Arc<dyn CheckpointStorage>) {
         let archive = CheckpointArchive::of(storage.clone());
         assert_eq!(archive.highest().unwrap(), None);
-        archive.write_part(RUN, u64::MAX, PeId(1), &segments()[1]).unwrap();
+        archive.write_part((RUN, u64::MAX), PeId(1), &segments()[1], None).unwrap();
         assert_eq!(archive.highest().unwrap(), None, "no checkpoint has this number");
         assert!(problem(archive.last()).contains("there is no complete checkpoint in it"));
 
         // The parts of the second one are not complete.
         store(&archive, 1);
-        archive.write_part(RUN, 2, PeId(0), &segments()[0]).unwrap();
+        archive.write_part((RUN, 2), PeId(0), &segments()[0], None).unwrap();
         assert_eq!((archive.complete().unwrap(), archive.highest().unwrap()), (vec![1], Some(2)));
         (3..=5).for_each(|number| store(&archive, number));
         assert_eq!(archive.complete().unwrap(), [4, 5], "the last two are kept");
         assert_eq!(archive.all().unwrap().len(), 2, "incomplete ones are removed");
         // Checkpoints that are never completed do not add up.
         (6..9).for_each(|number| {
-            archive.write_part(RUN, number, PeId(0), &segments()[0]).unwrap();
+            archive.write_part((RUN, number), PeId(0), &segments()[0], None).unwrap();
         });
         let all = archive.all().unwrap();
         assert_eq!(all, [(4, true), (5, true), (7, false), (8, false)]);
@@ -371,11 +385,11 @@ mod tests {
         // Another run stores this number: it gets an error, and the parts are not replaced.
         let mut other: Manifest = codec::decode("a manifest", &manifest(5)).unwrap();
         other.run = RUN + 1;
-        archive.write_part(other.run, 5, PeId(0), &segments()[0]).unwrap();
-        assert!(archive.write_manifest(&codec::encode(&other).into()).is_err());
+        archive.write_part((other.run, 5), PeId(0), &segments()[0], None).unwrap();
+        assert!(archive.write_manifest(&codec::encode(&other).into(), &mut None).is_err());
         assert!(archive.verify(5).is_ok());
         // The first attempt has succeeded, and its answer was lost.
-        archive.write_manifest(&manifest(5)).unwrap();
+        archive.write_manifest(&manifest(5), &mut None).unwrap();
 
         let name = part_name(RUN, 5, PeId(0));
         let whole = storage.get(&name).unwrap();
@@ -408,6 +422,54 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         assert!(problem(CheckpointArchive::open(&file)).contains("it is not a folder"));
         assert!(CheckpointArchive::open(&folder.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn the_checkpoint_to_which_the_job_would_go_back_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = CheckpointArchive::open(folder.path()).unwrap();
+        let write = |number, back: &mut Option<u64>| {
+            for (part, segments) in (0..).map(PeId).zip(segments()) {
+                archive.write_part((RUN, number), part, &segments, *back).unwrap();
+            }
+            archive.write_manifest(&manifest(number), back).unwrap();
+        };
+        let mut first = None;
+        (1..=3).for_each(|number| write(number, &mut first));
+        assert_eq!(archive.complete().unwrap(), [2, 3]);
+
+        // The node that has stored 3 is lost, and the others know only of 2. The next one writes
+        // its manifest again, and then checkpoint 4, and is lost before the others know of that.
+        let mut second = None;
+        archive.write_manifest(&manifest(2), &mut second).unwrap();
+        write(4, &mut second);
+        assert!(archive.verify(2).is_ok(), "the others go back there again");
+        // The third one, likewise, and again.
+        for number in 5..7 {
+            let mut third = None;
+            archive.write_manifest(&manifest(2), &mut third).unwrap();
+            write(number, &mut third);
+            assert_eq!(archive.complete().unwrap(), [2, number - 1, number]);
+        }
+        assert!(archive.verify(2).is_ok());
+
+        // At last the others know of 6.
+        let mut fourth = Some(6);
+        write(7, &mut fourth);
+        assert_eq!(archive.complete().unwrap(), [6, 7]);
+    }
+
+    #[test]
+    fn the_checkpoint_to_which_the_job_would_go_back_is_kept_without_its_manifest() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = CheckpointArchive::open(folder.path()).unwrap();
+        for number in [1, 2, 5] {
+            archive.write_part((RUN, number), PeId(0), &segments()[0], Some(1)).unwrap();
+        }
+
+        let image = Image::new(manifest(1)).unwrap();
+        assert!(archive.read_part(&mut image.clone(), PeId(0)).is_ok());
+        assert_eq!(archive.all().unwrap(), [(1, false), (5, false)]);
     }
 
     #[cfg(not(feature = "object-store"))]

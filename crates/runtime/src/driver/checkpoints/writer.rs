@@ -49,14 +49,16 @@ impl Order {
         }
     }
 
-    fn carry_out(self, archive: &CheckpointArchive) {
+    /// `back`: the number of the last manifest that this node has had to store. The other nodes
+    /// know that checkpoint, and go back to it if they lose this node before they know a later one.
+    fn carry_out(self, archive: &CheckpointArchive, back: &mut Option<u64>) {
         match self {
             Self::Part { run, checkpoint, part, segments, done } => {
-                let result = archive.write_part(run, checkpoint, part, &segments);
+                let result = archive.write_part((run, checkpoint), part, &segments, *back);
                 done(result.err().map(|error| error.to_string()));
             }
             Self::Manifest(manifest, stored) => {
-                let error = archive.write_manifest(&manifest).err();
+                let error = archive.write_manifest(&manifest, back).err();
                 if let Some(error) = &error {
                     tracing::error!(%error, "a checkpoint is not stored");
                 }
@@ -75,11 +77,12 @@ impl Writer {
         let (wake, woken) = channel();
         let orders = waiting.clone();
         let write = move || {
+            let mut back = None;
             for () in woken {
                 // The order may have been dropped.
                 let order = locked(&orders).pop_front();
                 if let Some(order) = order {
-                    order.carry_out(&archive);
+                    order.carry_out(&archive, &mut back);
                 }
             }
         };

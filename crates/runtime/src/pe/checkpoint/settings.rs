@@ -166,11 +166,21 @@ impl Checkpoints {
         Some(interval.saturating_mul(3).max(QUIET_MIN))
     }
 
+    /// The mean time until one of this many nodes is lost.
+    pub(crate) fn time_to_loss(&self, nodes: u32) -> Duration {
+        self.node_mtbf / nodes.max(1)
+    }
+
+    /// Time from a checkpoint of this cost to the next one, if it is computed.
+    pub(crate) fn auto_interval(&self, cost: Duration, nodes: u32) -> Option<Duration> {
+        (self.every == Some(CheckpointEvery::Auto)).then(|| self.interval(cost, nodes))
+    }
+
     /// The interval that loses least time, from the end of a checkpoint to the next: equation 37 of
     /// Daly (2006). For costs that are small against the time between failures, it is that of J. W.
     /// Young, "A first order approximation to the optimum checkpoint interval" (1974).
     fn interval(&self, cost: Duration, nodes: u32) -> Duration {
-        let mtbf = self.node_mtbf.as_secs_f64() / f64::from(nodes.max(1));
+        let mtbf = self.time_to_loss(nodes).as_secs_f64();
         let cost = cost.as_secs_f64();
         let ratio = cost / (2.0 * mtbf);
         let interval = match ratio < 1.0 {
@@ -200,6 +210,16 @@ mod tests {
         assert!(auto.is_due(Some(340 * SECOND), 34_000, 100 * SECOND, 4));
         // A checkpoint that takes twice the mean time between failures.
         assert!(auto.is_due(Some(801 * SECOND), 80_100, 1_600 * SECOND, 4));
+    }
+
+    #[test]
+    fn the_computed_interval_and_the_time_to_a_loss_are_stated() {
+        let auto = Checkpoints::every(CheckpointEvery::Auto).with_node_mtbf(3_200 * SECOND);
+        assert_eq!(auto.time_to_loss(4), 800 * SECOND);
+        let interval = auto.auto_interval(SECOND, 4).unwrap();
+        assert!((39 * SECOND..40 * SECOND).contains(&interval), "{interval:?}");
+        let by_time = auto.with_every(CheckpointEvery::Time(SECOND));
+        assert_eq!(by_time.auto_interval(SECOND, 4), None);
     }
 
     #[test]

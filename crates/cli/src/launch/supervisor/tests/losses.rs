@@ -189,7 +189,7 @@ fn a_node_that_is_started_again_reads_its_part_from_the_folder_itself() {
 #[test]
 fn the_user_learns_what_is_repeated_and_when_the_job_is_protected_again() {
     let mut supervisor = recovering(OnLoss::Shrink);
-    let complete = |checkpoint, age| Event::Checkpointed { checkpoint, age };
+    let complete = |checkpoint, age| Event::Checkpointed { checkpoint, age, pace: None };
     supervisor.handle(complete(3, Duration::from_millis(500)), seconds(3));
 
     ends(&mut supervisor, B, Exit::Signal(9), seconds(5));

@@ -1,0 +1,70 @@
+//! Errors, requests of guests, and what comes too late.
+
+use super::{contribution, create, program, request, tell};
+use crate::address::id::{ActorId, COORDINATOR, CollectionId};
+use crate::address::index::{ActorIndex, Ix1};
+use crate::coordinator::machine::Coordinator;
+use crate::error::JobError;
+use crate::message::payload::Payload;
+use crate::message::{Contribution, Control, ReductionGroup};
+use gridspan_topology::{NodeId, PeId, SiteId};
+
+#[test]
+fn the_first_error_stops_all_nodes_and_later_errors_are_ignored() {
+    let mut coordinator = program(&[2, 3]).coordinator_host(NodeId(0));
+    let error = JobError::Failed("enough".to_owned());
+
+    let told = tell(&mut coordinator, PeId(3), Control::Failed { error: error.clone() });
+
+    let stopped: Vec<PeId> = told.iter().map(|(to, _)| *to).collect();
+    // This node comes last: it may end on receipt.
+    assert_eq!(stopped, [PeId(2), PeId(0)]);
+    assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), Some(&Err(error)));
+    let other = Control::Failed { error: JobError::Failed("more".to_owned()) };
+    assert!(tell(&mut coordinator, PeId(0), other).is_empty());
+    assert_eq!(coordinator.next_wakeup(), None);
+}
+
+#[test]
+fn requests_of_a_guest_for_more_than_membership_are_ignored() {
+    let program = program(&[1, 1]);
+    let guest = program.layout().leader(program.layout().guest(SiteId(0), 0).unwrap());
+    let mut coordinator = program.coordinator_host(NodeId(0));
+    let collection = create(&mut coordinator);
+
+    let first = request(collection, 1);
+    assert!(tell(&mut coordinator, guest, first).is_empty());
+    assert!(tell(&mut coordinator, guest, Control::End { outcome: Ok(()) }).is_empty());
+    assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
+}
+
+#[test]
+fn invalid_controls_end_the_job_with_an_error() {
+    for control in [
+        Control::SettleSyncs { collection: CollectionId(0), syncs: 1 },
+        Control::InsertRequest {
+            id: ActorId { collection: CollectionId(9), key: Ix1(0).key() },
+            init: Payload::new(()),
+            at: COORDINATOR,
+        },
+    ] {
+        let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
+        tell(&mut coordinator, PeId(1), control);
+        let outcome = coordinator.coordinator().and_then(Coordinator::outcome);
+        assert!(matches!(outcome, Some(Err(JobError::Protocol(_)))), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_sync_point_of_any_number_is_settled_at_once_where_no_member_is_left() {
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
+    let collection = create(&mut coordinator);
+    let id = ActorId { collection, key: Ix1(0).key() };
+    tell(&mut coordinator, PeId(0), Control::Destroyed { id, reductions: 0, syncs: 0 });
+
+    let group = ReductionGroup::Sync(collection);
+    let late = Contribution { group, ..contribution(collection, u64::MAX, 1) };
+    tell(&mut coordinator, PeId(0), Control::Contribution(late));
+
+    assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
+}

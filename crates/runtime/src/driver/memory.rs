@@ -85,10 +85,10 @@ impl Memory {
     }
 }
 
-/// Returns the bytes that a job will need that continues from parts of this size, which are in memory: for its
-/// actors, and for checkpoints with this many copies, one complete and one in the making. The parts
-/// are one of these copies. Assumes that the parts of other nodes, whose copies are here, are as
-/// large.
+/// Returns the bytes that a job still needs when it continues from parts of this size, which are in
+/// memory: for its actors, and for checkpoints with this many copies, one complete and one in the
+/// making. The parts are one of these copies. Assumes that the parts of other nodes, whose copies
+/// are here, are as large.
 #[cfg(feature = "net")]
 pub(super) fn bytes_to_come(parts: u64, copies: u32) -> u64 {
     parts.saturating_mul(1 + (2 * u64::from(copies)).saturating_sub(1))

@@ -11,6 +11,9 @@
 //!   mean time from one to the next. So a rank that does not need the others, such as the root of a
 //!   broadcast, does not wait for them.
 //!
+//! The sections ping-pong, barrier and alltoall of the Java Grande Forum MPJ benchmark suite are
+//! among these.
+//!
 //! A measurement begins after a barrier. The first rank times the messages. The time of a
 //! collective operation is the mean over the ranks, each by its own clock: ranks leave a barrier up
 //! to one crossing of the wide area apart, and a rank that begins earlier waits longer for the

@@ -127,9 +127,9 @@ impl Comm {
     /// communicator may still revoke it.
     ///
     /// ```
-    /// use gridspan::ranks::{self, ErrorsReturn, RankError};
+    /// use gridspan::ranks::{self, Comm, ErrorsReturn, RankError};
     ///
-    /// let job = ranks::run(4, async |world| {
+    /// let chain = async |world: Comm| {
     ///     let row = world.dup().await?;
     ///     let before = world.rank().checked_sub(1);
     ///     match before {
@@ -140,7 +140,10 @@ impl Comm {
     ///             assert!(matches!(failed, Err(RankError::Revoked { .. })));
     ///         }
     ///     }
-    ///     assert_eq!(row.shrink().await?.size(), 4);
+    ///     Ok(row.shrink().await?.size())
+    /// };
+    /// let job = ranks::run_then(4, chain, |sizes| {
+    ///     assert_eq!(sizes, [4; 4]);
     ///     Ok(())
     /// });
     /// let job = job.resource(ErrorsReturn);

@@ -52,7 +52,7 @@ impl fmt::Debug for Comm {
 
 impl Comm {
     pub(crate) fn new(local: Arc<Local>, scope: Arc<Scope>, number: u32, rank: u32) -> Self {
-        Self { local, scope, number, rank, operations: Arc::default() }
+        Self::continued(local, scope, number, rank, Arc::default())
     }
 
     /// Continues a communicator after a migration point. The numbers of its operations go on, too,
@@ -64,7 +64,14 @@ impl Comm {
         rank: u32,
         operations: Arc<AtomicU32>,
     ) -> Self {
+        local.with(|state| state.note_communicator(number, &scope));
         Self { local, scope, number, rank, operations }
+    }
+
+    /// The ranks of the other group of an inter-communicator, as a communicator for messages to
+    /// them. No rank can revoke it.
+    pub(crate) fn of_remote(local: Arc<Local>, scope: Arc<Scope>, number: u32, rank: u32) -> Self {
+        Self { local, scope, number, rank, operations: Arc::default() }
     }
 
     /// The world.

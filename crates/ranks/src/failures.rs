@@ -20,7 +20,9 @@ use crate::runs::{self, Run};
 /// [`Rank::create`](crate::Rank::create) still ends the job.
 ///
 /// The loss of a node is no failure of ranks: all ranks go on from the last checkpoint, and without
-/// one the job begins again or ends.
+/// one the job begins again or ends. Agreements, the name server and the migration points count all
+/// actors of the ranks, and the actor of rank 0 collects them; a job that went on without the
+/// actors of a node would have to count and collect in another way.
 ///
 /// ```
 /// use gridspan::ranks::{self, Comm, ErrorsReturn, RankError, ops};
@@ -121,39 +123,53 @@ impl Comm {
     /// next awaits. No collective operation: one rank calls it. The communicator stays revoked, the
     /// world also after migration points.
     ///
-    /// Ranks that wait only for each other are in a deadlock, which ends the job, even if another
-    /// rank would have revoked the communicator later.
+    /// Ranks that wait only for each other are in no deadlock while another rank of their
+    /// communicator may still revoke it.
     ///
     /// ```
-    /// use gridspan::ranks::{self, ErrorsReturn, RankError};
+    /// use gridspan::ranks::{self, Comm, ErrorsReturn, RankError};
     ///
-    /// let job = ranks::run(4, async |world| {
+    /// let chain = async |world: Comm| {
     ///     let row = world.dup().await?;
     ///     let before = world.rank().checked_sub(1);
     ///     match before {
-    ///         None => row.revoke(),
+    ///         None => row.revoke()?,
     ///         // Rank 1 waits for rank 0, rank 2 for rank 1, and rank 3 for rank 2.
     ///         Some(before) => {
     ///             let failed = row.recv::<u8>(before, 0).await;
     ///             assert!(matches!(failed, Err(RankError::Revoked { .. })));
     ///         }
     ///     }
-    ///     assert_eq!(row.shrink().await?.size(), 4);
+    ///     Ok(row.shrink().await?.size())
+    /// };
+    /// let job = ranks::run_then(4, chain, |sizes| {
+    ///     assert_eq!(sizes, [4; 4]);
     ///     Ok(())
     /// });
+    /// let job = job.resource(ErrorsReturn);
     /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
     /// ```
-    pub fn revoke(&self) {
-        let communicator = self.number();
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Invalid`] in a job without [`ErrorsReturn`], whose deadlocks are reported as if
+    /// no rank ever revoked a communicator. Nothing was revoked.
+    pub fn revoke(&self) -> Result<(), RankError> {
+        let (at, communicator) = (self.at("revoke"), self.number());
         let ranks: Vec<u32> = (0..self.size()).filter_map(|rank| self.world_rank(rank)).collect();
         self.local.with(|state| {
+            if !state.interrupts.are_possible() {
+                let reason = "the job lacks the resource ErrorsReturn; add it".to_owned();
+                return Err(RankError::Invalid { at, reason });
+            }
             if state.failures.is_revoked(communicator) {
-                return;
+                return Ok(());
             }
             let others = ranks.into_iter().filter(|rank| *rank != self.local.rank);
             state.outbox.extend(others.map(|rank| (rank, RankMessage::Revoked { communicator })));
             state.note_revoked(communicator);
-        });
+            Ok(())
+        })
     }
 
     /// Whether this rank knows that the communicator was [revoked](Self::revoke).

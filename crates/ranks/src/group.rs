@@ -4,7 +4,7 @@ use crate::comm::Comm;
 use crate::error::RankError;
 use crate::local::Local;
 use crate::scope::Scope;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
@@ -56,10 +56,10 @@ impl RankGroup {
     ///
     /// [`RankError::Failed`] for a position that does not exist, or that occurs twice.
     pub fn include(&self, positions: &[u32]) -> Result<Self, RankError> {
-        let mut ranks = Vec::new();
+        let (mut ranks, mut named) = (Vec::new(), BTreeSet::new());
         for position in positions {
             match self.ranks.get(*position as usize) {
-                Some(rank) if !ranks.contains(rank) => ranks.push(*rank),
+                Some(rank) if named.insert(*rank) => ranks.push(*rank),
                 Some(_) => return Err(format!("position {position} is named twice").into()),
                 None => {
                     let size = self.size();
@@ -90,20 +90,28 @@ impl RankGroup {
 
     /// The ranks of this group that are also in the other.
     pub fn intersection(&self, other: &Self) -> Self {
-        let is_shared = |rank: &&u32| other.ranks.contains(rank);
+        let others = other.set();
+        let is_shared = |rank: &&u32| others.contains(rank);
         Self { ranks: self.ranks.iter().filter(is_shared).copied().collect() }
     }
 
     /// The ranks of this group that are not in the other.
     pub fn difference(&self, other: &Self) -> Self {
-        let is_left = |rank: &&u32| !other.ranks.contains(rank);
+        let others = other.set();
+        let is_left = |rank: &&u32| !others.contains(rank);
         Self { ranks: self.ranks.iter().filter(is_left).copied().collect() }
     }
 
     /// For the rank at each of these positions, its position in the other group, if it is there.
     pub fn translate(&self, positions: &[u32], other: &Self) -> Vec<Option<u32>> {
+        let others: BTreeMap<u32, u32> = other.ranks.iter().copied().zip(0..).collect();
         let rank = |position: &u32| self.ranks.get(*position as usize);
-        positions.iter().map(|at| other.position(*rank(at)?)).collect()
+        positions.iter().map(|at| others.get(rank(at)?).copied()).collect()
+    }
+
+    /// Its ranks: to look for many of them in the list would take time in the square of its length.
+    fn set(&self) -> BTreeSet<u32> {
+        self.ranks.iter().copied().collect()
     }
 }
 

@@ -67,10 +67,7 @@ impl Peers {
     pub(crate) fn runs(&self, most: usize) -> Option<Vec<Run>> {
         match self {
             Self::One(rank) => Some(vec![(*rank, 1)]),
-            Self::All(scope) => match &scope.members {
-                None => Some(vec![(0, scope.places.len())]),
-                Some(members) => runs::runs(members.ranks.iter().copied(), most),
-            },
+            Self::All(scope) => scope.runs(most),
         }
     }
 }
@@ -91,6 +88,14 @@ impl Scope {
     /// The ranks of the communicator of this number: these of the job, in this order.
     pub(crate) fn listed(number: u32, ranks: Vec<u32>, places: Arc<Places>) -> Self {
         Self { members: Some(places.members().of(number, ranks)), places }
+    }
+
+    /// The numbers in the job of its ranks. `None` if they are more than `most` runs.
+    pub(crate) fn runs(&self, most: usize) -> Option<Vec<Run>> {
+        match &self.members {
+            None => Some(vec![(0, self.places.len())]),
+            Some(members) => runs::runs(members.ranks.iter().copied(), most),
+        }
     }
 
     /// Number of ranks.

@@ -25,6 +25,7 @@ use crate::comm::Comm;
 use crate::deadlock::{Detector, WaitWatch};
 use crate::failures::ErrorsReturn;
 use crate::local::Local;
+use crate::local::interrupts::Interrupts;
 use crate::local::link::Link;
 use crate::name_server::NameServer;
 use crate::packet::{RankMessage, SpawnedGroup};
@@ -313,11 +314,12 @@ impl<P: RankProgram> RankActor<P> {
         self.watch = None;
         self.detector = self.detector.take().map(|detector| Box::new(detector.of_next_run()));
         let world = *self.world.get_or_insert(World::of_job(places.len()));
-        let limit = cx.resource::<EagerLimit>();
+        let (limit, fails_alone) = (cx.resource::<EagerLimit>(), self.fails_alone);
         self.local.with(|state| {
             state.now = cx.now();
             // What it reported in an earlier run no longer holds.
             state.changes += 1;
+            state.interrupts = Interrupts::new(fails_alone);
             state.eager_bytes = limit.map_or(state.eager_bytes, |limit| limit.bytes);
         });
         let world = Comm::world(self.local.clone(), Arc::new(world.scope(places)));

@@ -309,6 +309,7 @@ impl Comm {
     /// Those [of collective operations](Self#collective-operations), except for types: the blocks
     /// give [`RankError::TypeMismatch`] where the receiver names another type.
     pub async fn alltoallw(&self, blocks: Vec<TypedBlock>) -> Result<Vec<TypedBlock>, RankError> {
-        Operation::new(self, "alltoallw").alltoallw(blocks, true).await
+        let operation = Operation::new(self, "alltoallw");
+        operation.complete(operation.alltoallw(blocks, true)).await
     }
 }

@@ -118,6 +118,24 @@ impl Comm {
         })
     }
 
+    /// Begins a [`gather`](Self::gather).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`]; the request gives the others.
+    pub fn igather<T: Element>(
+        &self,
+        numbers: Vec<T>,
+        root: u32,
+    ) -> Result<CommRequest<'static, Option<Vec<T>>>, RankError> {
+        let operation = Operation::rooted(self, "igather", root)?;
+        Ok(self.in_background(operation, |operation| async move {
+            let expected = numbers.len();
+            let gathered = operation.gather(numbers, root).await?;
+            gathered.map(|blocks| operation.join(&blocks, expected)).transpose()
+        }))
+    }
+
     /// Begins a [`gatherv`](Self::gatherv).
     ///
     /// # Errors
@@ -134,11 +152,39 @@ impl Comm {
         }))
     }
 
+    /// Begins an [`allgather`](Self::allgather).
+    pub fn iallgather<T: Element>(&self, numbers: Vec<T>) -> CommRequest<'static, Vec<T>> {
+        self.in_background(Operation::new(self, "iallgather"), |operation| async move {
+            operation.allgather_equal(numbers).await
+        })
+    }
+
     /// Begins an [`allgatherv`](Self::allgatherv).
     pub fn iallgatherv<T: Element>(&self, numbers: Vec<T>) -> CommRequest<'static, Vec<Vec<T>>> {
         self.in_background(Operation::new(self, "iallgatherv"), |operation| async move {
             operation.allgatherv(numbers).await
         })
+    }
+
+    /// Begins a [`scatter`](Self::scatter).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`], and [`RankError::Invalid`] at a root whose numbers do not divide
+    /// among the ranks; the request gives the others.
+    pub fn iscatter<T: Element>(
+        &self,
+        numbers: Vec<T>,
+        root: u32,
+    ) -> Result<CommRequest<'static, Vec<T>>, RankError> {
+        let operation = Operation::rooted(self, "iscatter", root)?;
+        let blocks = match root == self.rank() {
+            true => Some(operation.cut(&numbers)?),
+            false => None,
+        };
+        Ok(self.in_background(operation, |operation| async move {
+            operation.scatter(blocks, root).await
+        }))
     }
 
     /// Begins a [`scatterv`](Self::scatterv).
@@ -154,6 +200,24 @@ impl Comm {
         let operation = Operation::rooted(self, "iscatterv", root)?;
         Ok(self.in_background(operation, |operation| async move {
             operation.scatter(Some(blocks), root).await
+        }))
+    }
+
+    /// Begins an [`alltoall`](Self::alltoall).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Invalid`] if the numbers do not divide among the ranks; the request gives the
+    /// others.
+    pub fn ialltoall<T: Element>(
+        &self,
+        numbers: Vec<T>,
+    ) -> Result<CommRequest<'static, Vec<T>>, RankError> {
+        let operation = Operation::new(self, "ialltoall");
+        let (blocks, expected) = (operation.cut(&numbers)?, numbers.len() / self.size() as usize);
+        Ok(self.in_background(operation, |operation| async move {
+            let blocks = operation.alltoall(blocks, false).await?;
+            operation.join(&blocks, expected)
         }))
     }
 

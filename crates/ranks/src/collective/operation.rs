@@ -43,7 +43,7 @@ impl Operation {
 
     /// Completes an operation that the rank waits for. Lets the PE send the rank's messages before
     /// the rank computes, since the ranks below it in the tree wait for them.
-    pub(super) async fn complete<T>(
+    pub(crate) async fn complete<T>(
         &self,
         run: impl Future<Output = Result<T, RankError>>,
     ) -> Result<T, RankError> {

@@ -17,7 +17,8 @@
 //! count as one that waits. After two rounds without a change nothing can change any more.
 //!
 //! **Failures.** The notice of a failed rank may end any wait, so the ranks also exchange markers
-//! with all that have failed.
+//! with all that have failed. In a job with `ErrorsReturn` a rank also waits for all others of its
+//! communicator, since each of them may revoke it or fail.
 //!
 //! Main notices deadlocks of all ranks, also those that depend on windows and on the name server.
 

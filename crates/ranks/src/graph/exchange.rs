@@ -69,7 +69,8 @@ impl NeighbourGraph {
     ) -> Result<Vec<Vec<T>>, RankError> {
         let content = Content::copied(numbers);
         let sending = self.sending(self.destinations().iter().map(|_| content.clone()));
-        Operation::new(self, "neighbour_allgatherv").neighbour_numbers(sending).await
+        let operation = Operation::new(self, "neighbour_allgatherv");
+        operation.complete(operation.neighbour_numbers(sending)).await
     }
 
     /// Sends a block to each destination, in the order of [`destinations`](Self::destinations).
@@ -85,7 +86,7 @@ impl NeighbourGraph {
     ) -> Result<Vec<Vec<T>>, RankError> {
         let operation = Operation::new(self, "neighbour_alltoallv");
         let sending = self.blocks(&operation, blocks.into_iter().map(Content::owned))?;
-        operation.neighbour_numbers(sending).await
+        operation.complete(operation.neighbour_numbers(sending)).await
     }
 
     /// Begins a [`neighbour_allgatherv`](Self::neighbour_allgatherv).
@@ -129,7 +130,7 @@ impl NeighbourGraph {
     ) -> Result<Vec<TypedBlock>, RankError> {
         let operation = Operation::new(self, "neighbour_alltoallw");
         let sending = self.blocks(&operation, blocks.into_iter().map(TypedBlock::into_content))?;
-        operation.neighbour_blocks(sending).await
+        operation.complete(operation.neighbour_blocks(sending)).await
     }
 
     /// Begins a [`neighbour_alltoallw`](Self::neighbour_alltoallw).

@@ -123,7 +123,7 @@ impl InterComm {
             false => ([&remote[..], &mine[..]].concat(), remote_size + rank),
         };
         let remote = Scope::listed(number, remote, places.clone());
-        let remote = Comm::new(local.clone(), remote.into(), number, rank);
+        let remote = Comm::of_remote(local.clone(), remote.into(), number, rank);
         let both = Scope::listed(number + 1, all, places.clone()).into();
         let both = Comm::continued(local.clone(), both, number + 1, rank_in_both, operations);
         Self { remote, both, local_size, is_first }
@@ -223,7 +223,7 @@ impl InterComm {
     ) -> Result<(), RankError> {
         let (operation, root, is_remote) = self.rooted("bcast", root)?;
         let content = (root == self.both.rank()).then(|| Content::copied(numbers));
-        let content = operation.bcast(content, root).await?;
+        let content = operation.complete(operation.bcast(content, root)).await?;
         match is_remote {
             true => content.fill(numbers, operation.at),
             false => Ok(()),

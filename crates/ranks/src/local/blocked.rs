@@ -3,6 +3,7 @@
 use super::LocalState;
 use super::slots::Wait;
 use crate::runs::Run;
+use std::collections::BTreeSet;
 
 /// Largest number of runs of ranks that a rank lists as those it waits for. A rank seldom waits for
 /// more, and long lists cost memory at the rank that looks for deadlocks.
@@ -20,21 +21,25 @@ impl LocalState {
         }
     }
 
-    /// The ranks of which one must send a message before this rank goes on. `None` if something
-    /// else can let it go on, such as a timer, the name server or data on their way, or if there
-    /// are too many.
+    /// The ranks of which one must act before this rank goes on: by a message or, in a job with
+    /// `ErrorsReturn`, by a failure or a revocation. `None` if something else can let it go on,
+    /// such as a timer, the name server or data on their way, or if there are too many.
     pub(crate) fn waits_until(&self) -> Option<Vec<Run>> {
         if !(self.sleeping.is_empty() && self.resumed.is_empty() && self.tasks.is_empty()) {
             return None;
         }
         let mut until: Vec<Run> = Vec::new();
-        for wait in self.slots.awaited() {
+        let mut communicators = BTreeSet::new();
+        for (at, wait) in self.slots.awaited() {
+            communicators.insert(at.communicator);
             match wait {
                 Wait::Receive(_, peers) => until.extend(peers.runs(RUNS_MAX)?),
                 Wait::Receiver(token) => until.push((self.sent.get(token)?.to, 1)),
                 Wait::Buffer => {
-                    let buffered = self.sent.values().filter(|sent| sent.buffered > 0);
-                    until.extend(buffered.map(|sent| (sent.to, 1)));
+                    for sent in self.sent.values().filter(|sent| sent.buffered > 0) {
+                        until.push((sent.to, 1));
+                        communicators.insert(sent.label.context / 2);
+                    }
                 }
                 // It waits for other operations of this rank.
                 Wait::Task => {}
@@ -43,8 +48,12 @@ impl LocalState {
         }
         for watcher in &self.watchers {
             until.extend(watcher.peers.runs(RUNS_MAX)?);
+            communicators.insert(watcher.at.communicator);
         }
-        let is_known = (1..=RUNS_MAX).contains(&until.len());
-        is_known.then_some(until)
+        if until.is_empty() {
+            return None;
+        }
+        until.extend(self.interrupting(&communicators, RUNS_MAX)?);
+        (until.len() <= RUNS_MAX).then_some(until)
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod buffer;
 mod delivery;
 pub(crate) mod failures;
 mod hopeless;
+pub(crate) mod interrupts;
 pub(crate) mod link;
 pub(crate) mod memory;
 mod receives;
@@ -25,6 +26,7 @@ use crate::ticket::{Asker, Ticket};
 use buffer::SendBuffer;
 use failures::Failures;
 use gridspan_runtime::Time;
+use interrupts::Interrupts;
 use link::Link;
 use memory::Window;
 use serde::{Deserialize, Serialize};
@@ -163,6 +165,8 @@ pub(crate) struct LocalState {
     /// Requests that were dropped before they were complete.
     pub(crate) abandoned: Vec<CallSite>,
     pub(crate) failures: Failures,
+    /// Who may end operations without a message, in jobs with `ErrorsReturn`.
+    pub(crate) interrupts: Interrupts,
     pub(crate) eager_bytes: usize,
     pub(crate) now: Time,
     /// Compute time to charge to the actor.
@@ -200,6 +204,7 @@ impl LocalState {
             links: Vec::new(),
             abandoned: Vec::new(),
             failures: Failures::default(),
+            interrupts: Interrupts::default(),
             eager_bytes: EAGER_BYTES,
             now: Time::ZERO,
             charged: Duration::ZERO,

@@ -217,10 +217,10 @@ impl Slots {
         }
     }
 
-    /// What the operations wait for whose end would wake a task.
-    pub(crate) fn awaited(&self) -> impl Iterator<Item = &Wait> {
+    /// The operations whose end would wake a task, and what each waits for.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = (CallSite, &Wait)> {
         self.slots.iter().filter_map(|slot| match &slot.state {
-            State::Waiting { wait, waker: Some(_) } => Some(wait),
+            State::Waiting { wait, waker: Some(_) } => Some((slot.at, wait)),
             _ => None,
         })
     }

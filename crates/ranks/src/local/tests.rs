@@ -1,9 +1,14 @@
 //! Two ranks' states, whose messages a test delivers by hand.
 
+use super::interrupts::Interrupts;
 use super::saved::SavedState;
 use super::*;
 use crate::matching::Pattern;
+use crate::places::Places;
+use crate::scope::{Scope, World};
 use crate::selector::ANY_TAG;
+use crate::site_links::SiteLinks;
+use gridspan_topology::GridSpec;
 use std::task::Context;
 
 const AT: CallSite = CallSite { call: "test", peer: None, tag: None, communicator: 0 };
@@ -171,6 +176,54 @@ fn a_rank_waits_for_those_that_can_let_it_go_on() {
     settle([&one, &other]);
     assert!(other.with(|state| state.changes) > before);
     assert_eq!(one.with(|state| state.waits_until()), None);
+}
+
+/// Three ranks.
+fn scope() -> Arc<Scope> {
+    let spec = GridSpec::from_emulate("1x3").unwrap();
+    let places = Places::new(&[0, 1, 2], spec.layout(), SiteLinks::default());
+    Arc::new(World::of_job(3).scope(Arc::new(places)))
+}
+
+#[test]
+fn a_rank_that_fails_alone_also_waits_for_those_that_may_revoke_its_communicator() {
+    let (one, scope) = (Local::new(0), scope());
+    let mut cx = Context::from_waker(Waker::noop());
+    one.with(|state| {
+        state.interrupts = Interrupts::new(true);
+        state.note_communicator(0, &scope);
+    });
+    let pattern = Pattern { source: Some(1), ..ALL };
+    let receiving = later(&one.with(|state| state.receive(pattern, Peers::One(1), AT)));
+    assert!(one.with(|state| state.slots.poll(receiving, &mut cx)).is_pending());
+    assert_eq!(one.with(|state| state.waits_until()), Some(vec![(1, 1), (0, 3)]));
+    // Nobody can revoke a communicator that was not noted.
+    let elsewhere = CallSite { communicator: 9, ..AT };
+    let other = Local::new(0);
+    other.with(|state| state.interrupts = Interrupts::new(true));
+    let asking = later(&other.with(|state| state.receive(pattern, Peers::One(1), elsewhere)));
+    assert!(other.with(|state| state.slots.poll(asking, &mut cx)).is_pending());
+    assert_eq!(other.with(|state| state.waits_until()), Some(vec![(1, 1)]));
+}
+
+#[test]
+fn a_wait_on_a_dropped_communicator_is_never_taken_for_one_that_none_can_revoke() {
+    let (one, all) = (Local::new(0), scope());
+    let mut cx = Context::from_waker(Waker::noop());
+    one.with(|state| {
+        state.interrupts = Interrupts::new(true);
+        state.note_communicator(0, &scope());
+    });
+    let receiving = later(&one.with(|state| state.receive(ALL, Peers::One(1), AT)));
+    assert!(one.with(|state| state.slots.poll(receiving, &mut cx)).is_pending());
+    assert_eq!(one.with(|state| state.waits_until()), None);
+    // Many others are made, dropped and forgotten.
+    for number in 1..1000 {
+        one.with(|state| state.note_communicator(number, &scope()));
+    }
+    assert_eq!(one.with(|state| state.waits_until()), None);
+    one.with(|state| state.note_communicator(0, &all));
+    assert_eq!(one.with(|state| state.waits_until()), Some(vec![(1, 1), (0, 3)]));
 }
 
 #[test]

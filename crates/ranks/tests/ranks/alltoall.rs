@@ -1,7 +1,8 @@
 //! Exchanges of long blocks, of which some are held back.
 
 use crate::common::simulate;
-use gridspan_ranks::{Comm, RankError, run_then};
+use gridspan_ranks::{Comm, RankError, TypedBlock, run_then};
+use gridspan_runtime::Time;
 use std::time::Duration;
 
 /// The number of elements of a block, which differs so much that ranks hold some back and not
@@ -82,4 +83,25 @@ fn exchanges_in_a_row_keep_the_links_busy() {
         Ok(())
     });
     simulate(job, "4x8,wan=20ms,rate=125mbit").unwrap();
+}
+
+#[test]
+fn typed_blocks_leave_before_their_sender_computes() {
+    // The block for rank 0 is there when it begins, so that it has nothing to wait for.
+    let milliseconds = async |world: Comm| {
+        if world.rank() == 0 {
+            world.sleep(Duration::from_millis(100)).await;
+        }
+        let blocks = vec![TypedBlock::from(vec![world.rank()]); 2];
+        world.alltoallw(blocks).await?;
+        let arrived = world.now().since(Time::ZERO).as_millis() as u64;
+        world.charge(Duration::from_secs(1));
+        world.yield_now().await;
+        Ok(arrived)
+    };
+    let job = run_then(2, milliseconds, |arrived| {
+        assert!((100..900).contains(&arrived[1]), "{arrived:?}");
+        Ok(())
+    });
+    simulate(job, "2x1").unwrap();
 }

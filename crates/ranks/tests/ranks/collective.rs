@@ -604,3 +604,29 @@ fn exact_sums_have_the_same_bits_for_any_number_of_ranks() {
         simulate(job, crate::common::SITES).unwrap();
     }
 }
+
+#[test]
+fn immediate_operations_of_blocks_of_one_length_give_them_joined() {
+    check(
+        5,
+        async |world| {
+            let (me, size) = (world.rank(), world.size());
+            let all = world.iallgather(vec![me, 10 * me]);
+            let gathered = world.igather(vec![me], 3)?;
+            let given = if me == 2 { (0..2 * size).collect() } else { Vec::new() };
+            let scattered = world.iscatter(given, 2)?;
+            let exchanged = world.ialltoall((0..size).map(|to| 10 * me + to).collect())?;
+            Ok((all.await?, gathered.await?, scattered.await?, exchanged.await?))
+        },
+        |rank| {
+            let all: Vec<u32> = (0..5).flat_map(|from| [from, 10 * from]).collect();
+            let gathered: Option<Vec<u32>> = (rank == 3).then(|| (0..5).collect());
+            let exchanged: Vec<u32> = (0..5).map(|from| 10 * from + rank).collect();
+            (all, gathered, vec![2 * rank, 2 * rank + 1], exchanged)
+        },
+    );
+    let text = failure(async |world| {
+        world.iallgather(vec![1_u8; 1 + world.rank() as usize]).await.map(drop)
+    });
+    assert!(text.contains("iallgather") && text.contains("elements where"), "{text}");
+}

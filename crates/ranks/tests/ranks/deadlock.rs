@@ -1,7 +1,9 @@
 //! Ranks that wait for each other for ever.
 
 use crate::common::{SITES, simulate};
-use gridspan_ranks::{ANY_SOURCE, ANY_TAG, Comm, RankError, SpawnPlacement, run, wait_all};
+use gridspan_ranks::{
+    ANY_SOURCE, ANY_TAG, Comm, ErrorsReturn, RankError, SpawnPlacement, run, run_then, wait_all,
+};
 use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
 use gridspan_sim::{SimOptions, Simulation};
@@ -217,4 +219,97 @@ fn ranks_that_wait_for_messages_on_a_slow_way_are_in_no_deadlock() {
         world.barrier().await
     };
     simulate(run(6, long), SITES).unwrap();
+}
+
+/// Pairs of ranks wait for each other on the world until rank 0 revokes that. Returns whether the
+/// call has failed because of that.
+async fn revoked_late(world: Comm) -> Result<bool, RankError> {
+    let me = world.rank();
+    let other = if me % 2 == 1 { me + 1 } else { me.saturating_sub(1) };
+    let waited = match me {
+        0 => {
+            world.sleep(OTHERS_RUN).await;
+            world.revoke()?;
+            return Ok(true);
+        }
+        1 | 2 => world.recv::<u8>(other, 0).await.map(drop),
+        3 | 4 => world.ssend(&[1_u8], other, 0).await,
+        5 | 6 => world.probe(other, 0).await.map(drop),
+        7 => world.irecv::<u8>(other, 0)?.await.map(drop),
+        _ => world.send(&vec![1_u8; 1 << 20], other, 1).await,
+    };
+    Ok(matches!(waited, Err(RankError::Revoked { .. })))
+}
+
+#[test]
+fn ranks_whose_communicator_another_one_may_still_revoke_are_in_no_deadlock() {
+    for grid in ["1x1x1", SITES] {
+        let job = run_then(9, revoked_late, |found| {
+            assert_eq!(found, [true; 9]);
+            Ok(())
+        });
+        simulate(job.resource(ErrorsReturn), grid).unwrap();
+    }
+}
+
+/// Rank 0 waits in a barrier, which ends with an error once rank 2 has failed, and rank 1 for rank
+/// 0. Returns whether that has happened.
+async fn failing_late(world: Comm) -> Result<bool, RankError> {
+    match world.rank() {
+        0 => {
+            let ended = world.barrier().await;
+            world.send(&[1_u8], 1, 0).await?;
+            Ok(matches!(ended, Err(RankError::PeerFailed { rank: 2, .. })))
+        }
+        1 => Ok(world.recv::<u8>(0, 0).await?.0 == [1]),
+        _ => {
+            world.sleep(OTHERS_RUN).await;
+            Err("this rank fails".into())
+        }
+    }
+}
+
+#[test]
+fn ranks_that_the_failure_of_another_one_lets_go_on_are_in_no_deadlock() {
+    for grid in ["1x1x1", SITES] {
+        let job = run_then(3, failing_late, |found| {
+            assert_eq!(found, [true; 2]);
+            Ok(())
+        });
+        simulate(job.resource(ErrorsReturn), grid).unwrap();
+    }
+}
+
+#[test]
+fn ranks_that_none_can_revoke_are_named_while_others_run() {
+    let pairs = async |world: Comm| {
+        let pair = world.split(Some(world.rank() / 2), 0).await?.ok_or("no pair")?;
+        match world.rank() {
+            0 | 1 => run_on(&world).await,
+            _ => pair.recv::<u8>(1 - pair.rank(), 0).await.map(drop),
+        }
+    };
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 1, \
+                    tag 0, on communicator 2; rank 3 waits in recv with rank 0, tag 0, on \
+                    communicator 2";
+    assert_eq!(soon(run(4, pairs).resource(ErrorsReturn), SITES), expected);
+}
+
+#[test]
+fn ranks_are_in_a_deadlock_once_those_that_might_have_revoked_have_ended() {
+    let waiting = async |world: Comm| match world.rank() {
+        2 => {
+            world.sleep(OTHERS_RUN).await;
+            Ok(())
+        }
+        me => world.recv::<u8>(1 - me, 0).await.map(drop),
+    };
+    let spec = GridSpec::from_emulate(SITES).unwrap();
+    let job = run(3, waiting).resource(ErrorsReturn);
+    let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
+    assert!(report.virtual_time.since(gridspan_runtime::Time::ZERO) >= OTHERS_RUN);
+    let text = report.outcome.unwrap_err().to_string();
+    let waits = "rank 0 waits in recv with rank 1, tag 0, on the world; rank 1 waits in recv with \
+                 rank 0, tag 0, on the world";
+    assert!(text.contains("in a deadlock") && text.ends_with(waits), "{text}");
 }

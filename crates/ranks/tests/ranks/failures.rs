@@ -1,6 +1,6 @@
 //! Ranks that fail alone, and the others, which go on.
 
-use crate::common::{SITES, everywhere, simulate};
+use crate::common::{SITES, everywhere, failure, simulate};
 use gridspan_ranks::{
     ANY_SOURCE, ANY_TAG, Comm, Continuation, ErrorsReturn, Rank, RankError, SpawnPlacement,
     job_then, ops, run, run_then,
@@ -265,4 +265,11 @@ fn a_failed_rank_stays_failed_at_migration_points_and_in_checkpoints() {
     let options = SimOptions::with_seed(2);
     let second = Simulation::restored(steppers(), other, options, (image, plan)).unwrap();
     assert_eq!(second.run().outcome, Ok(()));
+}
+
+#[test]
+fn only_ranks_that_fail_alone_revoke() {
+    let text = failure(async |world| world.revoke());
+    let expected = "revoke, on the world: the job lacks the resource ErrorsReturn; add it";
+    assert!(text.ends_with(expected), "{text}");
 }

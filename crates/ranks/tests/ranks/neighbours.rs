@@ -1,6 +1,8 @@
 //! Exchanges between neighbours.
 
-use crate::common::{check, failure};
+use crate::common::{check, failure, simulate};
+use gridspan_ranks::{Comm, run_then};
+use std::time::Duration;
 
 /// The destinations of a rank among seven: edges of different lengths, one of them twice, and one
 /// to the rank itself.
@@ -82,4 +84,27 @@ fn edges_that_only_one_end_names_are_errors() {
         graph.neighbour_alltoallv::<u8>(vec![]).await.map(drop)
     });
     assert!(text.contains("0 elements where 1 are expected"), "{text}");
+}
+
+#[test]
+fn what_a_rank_sends_to_its_neighbours_leaves_before_it_computes() {
+    // Rank 0 has no sources.
+    let milliseconds = async |world: Comm| {
+        let (sources, destinations, blocks) = match world.rank() {
+            0 => (vec![], vec![1], vec![vec![7_u8]]),
+            _ => (vec![0], vec![], vec![]),
+        };
+        let graph = world.graph(&sources, &destinations).await?;
+        let begin = world.now();
+        graph.neighbour_alltoallv(blocks).await?;
+        let arrived = world.now().since(begin).as_millis() as u64;
+        world.charge(Duration::from_secs(1));
+        world.yield_now().await;
+        Ok(arrived)
+    };
+    let job = run_then(2, milliseconds, |arrived| {
+        assert!(arrived[1] < 900, "{arrived:?}");
+        Ok(())
+    });
+    simulate(job, "2x1").unwrap();
 }

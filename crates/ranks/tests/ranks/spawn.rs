@@ -299,3 +299,31 @@ fn spawned_ranks_go_on_from_a_checkpoint_on_other_grids() {
         assert_eq!(second.run().outcome, Ok(()), "on {text}");
     }
 }
+
+/// A parent gives its child a number, and then computes. Returns the time in ms at which the child
+/// has it.
+async fn give_and_compute(world: Comm) -> Result<u64, RankError> {
+    let mut number = [7_u8];
+    if let Some(parent) = world.parent() {
+        number = [0];
+        parent.bcast(&mut number, InterRoot::Remote(0)).await?;
+        let at = world.now().since(Time::ZERO).as_millis() as u64;
+        parent.send(&[u64::from(number[0]), at], 0, 0).await?;
+        return Ok(at);
+    }
+    let child = world.spawn(1, SpawnPlacement::OnPe(1)).await?;
+    child.bcast(&mut number, InterRoot::Local(0)).await?;
+    world.charge(Duration::from_secs(1));
+    world.yield_now().await;
+    let (found, _) = child.recv::<u64>(0, 0).await?;
+    if found[0] == 7 { Ok(found[1]) } else { Err("another number has come".into()) }
+}
+
+#[test]
+fn what_a_group_gives_another_one_leaves_before_its_ranks_compute() {
+    let job = run_then(1, give_and_compute, |arrived| {
+        assert!(arrived[0] < 900, "{arrived:?}");
+        Ok(())
+    });
+    simulate(job, "2x1").unwrap();
+}

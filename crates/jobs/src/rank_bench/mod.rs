@@ -11,20 +11,28 @@
 //!   mean time from one to the next. So a rank that does not need the others, such as the root of a
 //!   broadcast, does not wait for them.
 //!
+//! The sections ping-pong, barrier and alltoall of the Java Grande Forum MPJ benchmark suite are
+//! among these.
+//!
 //! A measurement begins after a barrier. The first rank times the messages. The time of a
 //! collective operation is the mean over the ranks, each by its own clock: ranks leave a barrier up
 //! to one crossing of the wide area apart, and a rank that begins earlier waits longer for the
-//! others.
+//! others. That of a gather is the longest one, since only the root waits: by the mean, the others
+//! would send it more than it has memory for.
 //!
 //! The number of repetitions is doubled until a measurement is long enough. Each operation's result
 //! is checked before it is measured.
 
+mod operation;
+
 use crate::entry::{Entry, message_size, parse};
 use crate::pingpong::ladder::next_repetitions;
 use crate::rank_clock::{clock, now};
-use clap::{Parser, ValueEnum};
-use gridspan_ranks::{Comm, RankError, RankFunctions, ops, wait_all};
+use clap::Parser;
+use gridspan_ranks::{Comm, RankError, RankFunctions, ops};
 use gridspan_runtime::{Grid, Job, JobError};
+use operation::Operation::{Barrier, Gather, RoundTrip, Window};
+use operation::{Data, Handling, Operation, WINDOW, verify};
 use serde::{Deserialize, Serialize};
 
 const ABOUT: &str = "Messages between two ranks, and collective operations of all ranks";
@@ -32,11 +40,8 @@ const ABOUT: &str = "Messages between two ranks, and collective operations of al
 pub(crate) const ENTRY: Entry =
     Entry { name: "ranks", about: ABOUT, build: |arguments| Ok(job(parse("ranks", arguments)?)) };
 
-/// Number of messages that are under way at the same time when the bandwidth is measured.
-const WINDOW: u32 = 64;
 /// Largest size of a message in bytes: the receiver may hold a window of them.
 const BYTES_MAX: u64 = 4 << 20;
-
 /// Largest size in bytes of the messages that the ranks of a PE hold for all ranks: the limit that
 /// the OSU Micro-Benchmarks have for a process by default.
 const PE_BYTES_MAX: u64 = 512 << 20;
@@ -44,8 +49,8 @@ const PE_BYTES_MAX: u64 = 512 << 20;
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Sizes of the messages, such as 8B,1kB,1MB; at most 4MiB. In allgather and alltoall, the size
-    /// of the block that a rank has for all ranks, or for each of them.
+    /// Sizes of the messages, such as 8B,1kB,1MB; at most 4MiB. In gather, scatter, allgather and
+    /// alltoall, the size of a rank's block; in reduce_scatter, of the vector that is divided.
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size,
           default_value = "8B,1kB,64kB,1MB")]
     bytes: Vec<usize>,
@@ -90,207 +95,6 @@ impl Options {
     }
 }
 
-/// How ranks handle the messages of a round trip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Handling {
-    /// Send a buffer and receive into it.
-    Keep,
-    /// Send a buffer, and test for the answer all the time, so that the PE never sleeps.
-    Poll,
-    /// Also overwrite the buffer before each send, and read all of it after each receive.
-    Touch,
-    /// Pass vectors to the runtime and take vectors from it, without copies within a process.
-    Move,
-}
-
-/// An operation that is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Operation {
-    RoundTrip,
-    Window,
-    Barrier,
-    Bcast,
-    Reduce,
-    Allreduce,
-    Allgather,
-    Alltoall,
-}
-
-use Operation::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Reduce, RoundTrip, Window};
-
-impl Operation {
-    /// The collective operations with data.
-    const COLLECTIVE: [Self; 5] = [Bcast, Reduce, Allreduce, Allgather, Alltoall];
-
-    fn name(self) -> &'static str {
-        match self {
-            RoundTrip => "round trip",
-            Window => "window",
-            Barrier => "barrier",
-            Bcast => "bcast",
-            Reduce => "reduce",
-            Allreduce => "allreduce",
-            Allgather => "allgather",
-            Alltoall => "alltoall",
-        }
-    }
-
-    async fn once(self, world: &Comm, data: &mut Data) -> Result<(), RankError> {
-        match self {
-            RoundTrip => round_trip(world, &mut data.bytes, data.handling).await,
-            Window => window(world, &data.bytes).await,
-            Barrier => world.barrier().await,
-            Bcast => world.bcast(&mut data.bytes, 0).await,
-            Reduce => world.reduce(&data.numbers, ops::sum, 0).await.map(drop),
-            Allreduce => world.allreduce(&data.numbers, ops::sum).await.map(drop),
-            Allgather => world.allgather(&data.bytes).await.map(drop),
-            Alltoall => world.alltoall(&data.blocks).await.map(drop),
-        }
-    }
-}
-
-/// The data that a rank sends.
-struct Data {
-    /// One message.
-    bytes: Vec<u8>,
-    handling: Handling,
-    /// The same number of bytes, as numbers; at least one number.
-    numbers: Vec<u64>,
-    /// A message for each rank, if there are collective operations.
-    blocks: Vec<u8>,
-}
-
-impl Data {
-    fn new(world: &Comm, bytes: usize, plan: &Plan) -> Self {
-        let ranks = if plan.is_collective { world.size() as usize } else { 0 };
-        Self {
-            bytes: pattern(world.rank(), bytes),
-            handling: plan.handling,
-            numbers: vec![u64::from(world.rank()); (bytes / 8).max(1)],
-            blocks: pattern(world.rank(), bytes).repeat(ranks),
-        }
-    }
-}
-
-/// The bytes of a rank.
-fn pattern(rank: u32, bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at as u32).wrapping_mul(7).wrapping_add(rank) as u8).collect()
-}
-
-/// The rank with which this one exchanges messages, if it is the first or the last.
-fn partner(world: &Comm) -> Option<u32> {
-    let last = world.size() - 1;
-    match world.rank() {
-        0 => Some(last),
-        rank if rank == last => Some(0),
-        _ => None,
-    }
-}
-
-async fn round_trip(
-    world: &Comm,
-    bytes: &mut Vec<u8>,
-    handling: Handling,
-) -> Result<(), RankError> {
-    let Some(partner) = partner(world) else { return Ok(()) };
-    if world.rank() == 0 {
-        send(world, bytes, partner, handling).await?;
-        receive(world, bytes, partner, handling).await
-    } else {
-        receive(world, bytes, partner, handling).await?;
-        send(world, bytes, partner, handling).await
-    }
-}
-
-async fn send(
-    world: &Comm,
-    bytes: &mut Vec<u8>,
-    to: u32,
-    handling: Handling,
-) -> Result<(), RankError> {
-    match handling {
-        Handling::Keep | Handling::Poll => world.send(bytes, to, 0).await,
-        Handling::Touch => {
-            let last = bytes.last().map_or(0, |byte| byte.wrapping_add(1));
-            bytes.fill(last);
-            world.send(bytes, to, 0).await
-        }
-        Handling::Move => world.send_vec(std::mem::take(bytes), to, 0).await,
-    }
-}
-
-async fn receive(
-    world: &Comm,
-    bytes: &mut Vec<u8>,
-    from: u32,
-    handling: Handling,
-) -> Result<(), RankError> {
-    match handling {
-        Handling::Keep => world.recv_into(bytes, from, 0).await.map(drop),
-        Handling::Poll => {
-            let mut receiving = world.irecv_into(bytes, from, 0)?;
-            // Each test lets the PE go on once.
-            while receiving.test().await?.is_none() {}
-            Ok(())
-        }
-        Handling::Touch => {
-            world.recv_into(bytes, from, 0).await?;
-            let sum: u64 = bytes.iter().map(|byte| u64::from(*byte)).sum();
-            let last = bytes.last().map_or(0, |byte| u64::from(*byte));
-            match sum == last * bytes.len() as u64 {
-                true => Ok(()),
-                false => Err("verified: no (a message was mixed with an older one)".into()),
-            }
-        }
-        Handling::Move => {
-            *bytes = world.recv(from, 0).await?.0;
-            Ok(())
-        }
-    }
-}
-
-async fn window(world: &Comm, bytes: &[u8]) -> Result<(), RankError> {
-    let Some(partner) = partner(world) else { return Ok(()) };
-    if world.rank() == 0 {
-        let sent = (0..WINDOW).map(|tag| world.isend(bytes, partner, tag));
-        wait_all(sent.collect::<Result<Vec<_>, _>>()?).await?;
-        world.recv::<u8>(partner, WINDOW).await?;
-    } else {
-        let received = (0..WINDOW).map(|tag| world.irecv::<u8>(partner, tag));
-        wait_all(received.collect::<Result<Vec<_>, _>>()?).await?;
-        world.send(&[0_u8], partner, WINDOW).await?;
-    }
-    Ok(())
-}
-
-/// Checks the results of the operations.
-async fn verify(world: &Comm, data: &Data, is_collective: bool) -> Result<(), RankError> {
-    let (bytes, ranks) = (data.bytes.len(), world.size());
-    let mut buffer = data.bytes.clone();
-    round_trip(world, &mut buffer, Handling::Keep).await?;
-    if partner(world).is_some() && buffer != pattern(0, bytes) {
-        return Err("verified: no (a round trip has changed the bytes)".into());
-    }
-    if !is_collective {
-        return Ok(());
-    }
-    let mut buffer = data.bytes.clone();
-    world.bcast(&mut buffer, 0).await?;
-    let total = u64::from(ranks) * u64::from(ranks - 1) / 2;
-    let at_root = world.reduce(&data.numbers, ops::sum, 0).await?;
-    let at_all = world.allreduce(&data.numbers, ops::sum).await?;
-    let each_of =
-        |found: &[u8]| (0..ranks).flat_map(|rank| pattern(rank, bytes)).eq(found.iter().copied());
-    let is_right = buffer == pattern(0, bytes)
-        && at_root.iter().chain([&at_all]).flatten().all(|number| *number == total)
-        && each_of(&world.allgather(&data.bytes).await?)
-        && each_of(&world.alltoall(&data.blocks).await?);
-    match is_right {
-        true => Ok(()),
-        false => Err("verified: no (a collective operation has a wrong result)".into()),
-    }
-}
-
 /// Measures an operation. Returns the mean time of one in ns.
 async fn mean_ns(
     world: &Comm,
@@ -307,6 +111,7 @@ async fn mean_ns(
         let mine = ((now(world).await - begin) * 1e9) as u64;
         let elapsed_ns = match operation {
             RoundTrip | Window => world.bcast_value(Some(mine), 0).await?,
+            Gather => world.allreduce(&[mine], ops::max).await?[0],
             _ => world.allreduce(&[mine], ops::sum).await?[0] / u64::from(world.size()),
         };
         match next_repetitions(repetitions, elapsed_ns, enough_ns) {
@@ -337,17 +142,17 @@ struct Figure {
 async fn measure(world: Comm, plan: Plan) -> Result<Vec<Figure>, RankError> {
     let mut figures = Vec::new();
     if plan.is_collective {
-        let mut data = Data::new(&world, 1, &plan);
+        let mut data = Data::new(&world, 1, plan.handling, true);
         let ns = mean_ns(&world, Barrier, &mut data, plan.enough_ns).await?;
         figures.push(Figure { operation: Barrier, bytes: 0, ns });
     }
     for &bytes in &plan.sizes {
-        verify(&world, &Data::new(&world, bytes, &plan), plan.is_collective).await?;
+        let data = || Data::new(&world, bytes, plan.handling, plan.is_collective);
+        verify(&world, &data(), plan.is_collective).await?;
         let collective = if plan.is_collective { &Operation::COLLECTIVE[..] } else { &[] };
         for &operation in [RoundTrip, Window].iter().chain(collective) {
             // A round trip may leave other bytes, or none.
-            let mut data = Data::new(&world, bytes, &plan);
-            let ns = mean_ns(&world, operation, &mut data, plan.enough_ns).await?;
+            let ns = mean_ns(&world, operation, &mut data(), plan.enough_ns).await?;
             figures.push(Figure { operation, bytes, ns });
         }
     }
@@ -408,14 +213,14 @@ fn print_collectives(figures: &[Figure], sizes: &[usize]) {
         "collective operations, us each; a barrier takes {:.1}",
         find(figures, Barrier, 0) / 1e3
     );
-    let row = |first: &str, cells: &[String]| {
+    let row = |first: &str, cells: Vec<String>| {
         let cells: String = cells.iter().map(|cell| format!("  {cell:>10}")).collect();
-        println!("{first:>10}{cells}");
+        println!("  {first:<15}{cells}");
     };
-    row("bytes", &Operation::COLLECTIVE.map(|operation| operation.name().to_owned()));
-    for &bytes in sizes {
-        let us = |operation| format!("{:.1}", find(figures, operation, bytes) / 1e3);
-        row(&bytes.to_string(), &Operation::COLLECTIVE.map(us));
+    row("bytes", sizes.iter().map(usize::to_string).collect());
+    for operation in Operation::COLLECTIVE {
+        let us = |bytes: &usize| format!("{:.1}", find(figures, operation, *bytes) / 1e3);
+        row(operation.name(), sizes.iter().map(us).collect());
     }
 }
 

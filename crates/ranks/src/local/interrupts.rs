@@ -1,0 +1,85 @@
+//! Who may end operations of a rank without a message of the rank for which they wait.
+//!
+//! In a job with `ErrorsReturn`, each rank of a communicator may revoke it, which ends all
+//! operations on it, and may fail, which ends the collective ones. So ranks that wait only for each
+//! other are in no deadlock while another rank of their communicator runs.
+
+use super::LocalState;
+use crate::runs::Run;
+use crate::scope::Scope;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+/// Number of communicators from which on those that the program has dropped are forgotten.
+const FORGOTTEN_FROM: usize = 64;
+
+/// The communicators of a rank whose operations others may end. Empty in most jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Interrupts(Option<Box<Revocable>>);
+
+#[derive(Debug)]
+struct Revocable {
+    /// By number: the ranks, while the program has the communicator.
+    communicators: BTreeMap<u32, Weak<Scope>>,
+    /// Number of communicators at which dropped ones are looked for next.
+    look_at: usize,
+}
+
+impl Interrupts {
+    /// For a run of a rank that fails alone, or with the job.
+    pub(crate) fn new(fails_alone: bool) -> Self {
+        let revocable =
+            || Box::new(Revocable { communicators: BTreeMap::new(), look_at: FORGOTTEN_FROM });
+        Self(fails_alone.then(revocable))
+    }
+
+    /// Whether ranks may revoke communicators.
+    pub(crate) fn are_possible(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The ranks that may end operations on a communicator. `None` if they are not known, or are
+    /// more than `most` runs.
+    fn of(&self, communicator: u32, most: usize) -> Option<Vec<Run>> {
+        let known = self.0.as_ref().and_then(|known| known.communicators.get(&communicator));
+        match known {
+            // No rank can revoke it.
+            None => Some(Vec::new()),
+            Some(scope) => scope.upgrade()?.runs(most),
+        }
+    }
+}
+
+impl LocalState {
+    /// Notes that the program has a communicator.
+    pub(crate) fn note_communicator(&mut self, number: u32, scope: &Arc<Scope>) {
+        let Some(known) = &mut self.interrupts.0 else { return };
+        known.communicators.insert(number, Arc::downgrade(scope));
+        if known.communicators.len() < known.look_at {
+            return;
+        }
+        // An operation may outlive its communicator.
+        let waits = self.slots.waits().map(|(_, at, _)| at.communicator);
+        let sent = self.sent.values().map(|sent| sent.label.context / 2);
+        let used: BTreeSet<u32> = waits.chain(sent).collect();
+        let is_used = |number: &u32, scope: &mut Weak<Scope>| {
+            scope.strong_count() > 0 || used.contains(number)
+        };
+        known.communicators.retain(is_used);
+        known.look_at = FORGOTTEN_FROM.max(2 * known.communicators.len());
+    }
+
+    /// The ranks that may end operations on any of these communicators. `None` if they are not
+    /// known, or if those of a communicator are more than `most` runs.
+    pub(super) fn interrupting(
+        &self,
+        communicators: &BTreeSet<u32>,
+        most: usize,
+    ) -> Option<Vec<Run>> {
+        let mut ranks = Vec::new();
+        for communicator in communicators {
+            ranks.extend(self.interrupts.of(*communicator, most)?);
+        }
+        Some(ranks)
+    }
+}

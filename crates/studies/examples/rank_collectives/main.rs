@@ -1,0 +1,204 @@
+//! Allreduce, reduce-scatter and alltoall of ranks over four sites, beside the flat algorithms that
+//! MPICH uses (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations
+//! in MPICH", 2005, sections 4 and 5): recursive doubling, a ring, and pairwise exchange. Over
+//! other grids also barrier and allgather, beside dissemination and the same two.
+//!
+//! ```text
+//! cargo run --release -p gridspan-studies --example rank_collectives
+//! cargo run --release -p gridspan-studies --example rank_collectives -- --real
+//! cargo run --release -p gridspan-studies --example rank_collectives -- --grids
+//! cargo run --release -p gridspan-studies --example rank_collectives -- --sweep [--quick]
+//! ```
+//!
+//! The first command runs 4 sites of 8 nodes in virtual time, the second 4 sites of 2 nodes in real
+//! time over emulated links. Sites are 20 ms apart, and each pair has 1 Gbit/s each way. The third
+//! runs grids of other shapes in virtual time, and compares with the best of the flat algorithms.
+//! The fourth does so over many grids with several ranks on each PE ([`sweep`]), and names the
+//! cells in which ours are slowest beside the others. All algorithms are programs of ranks over the
+//! same messages. Each operation is carried out several times in a row; a figure is the mean time
+//! of one, over all ranks.
+//!
+//! # The bound
+//!
+//! A result needs data of all sites, which takes one crossing, and each link must carry the data
+//! that only it can carry: for an allreduce the partial result of a site, for a reduce-scatter the
+//! part of it that the ranks of the other site get, and for an alltoall what the ranks of one site
+//! have for those of the other. The bound is the larger of both times. An operation that begins
+//! when all links are idle and ends with its last byte takes at least their sum, the column
+//! `alone`. Several in a row can take less, if ranks that have their results go on before the
+//! others.
+
+mod flat;
+mod measurement;
+mod sweep;
+
+use clap::Parser;
+use gridspan_topology::{GridSpec, Latency, Layout, Link};
+use measurement::{Algorithm, Measurement};
+use std::process::ExitCode;
+
+const SITES: u32 = 4;
+const LATENCY_MS: f64 = 20.0;
+/// Bytes per ms over the link between two sites, each way.
+const BYTES_PER_MS: f64 = 125_000.0;
+
+#[derive(Parser)]
+#[command(about = "Allreduce and alltoall over four sites, beside flat algorithms")]
+struct Options {
+    /// Run 2 nodes for each site in real time, in place of 8 in virtual time.
+    #[arg(long)]
+    real: bool,
+    /// Run grids of other shapes in virtual time.
+    #[arg(long, conflicts_with = "real")]
+    grids: bool,
+    /// Run many grids in virtual time, with several ranks on each PE.
+    #[arg(long, conflicts_with_all = ["real", "grids"])]
+    sweep: bool,
+    /// Of the many grids, run few.
+    #[arg(long, requires = "sweep")]
+    quick: bool,
+    /// Number of operations of each kind and size.
+    #[arg(long, default_value_t = 5)]
+    repetitions: u32,
+}
+
+use Algorithm::{
+    Allgather, Allreduce, Alltoall, Barrier, Dissemination, DoublingBlocks, Pairwise, PairwiseSums,
+    RecursiveDoubling, ReduceScatter, Ring, RingOfBlocks,
+};
+
+const ALLREDUCE_BYTES: [usize; 5] = [8, 1 << 10, 16 << 10, 128 << 10, 1 << 20];
+const REDUCE_SCATTER_BYTES: [usize; 4] = [1 << 10, 16 << 10, 128 << 10, 1 << 20];
+const ALLTOALL_BYTES: [usize; 4] = [8, 1 << 10, 8 << 10, 64 << 10];
+const ALLGATHER_BYTES: [usize; 3] = [8, 1 << 10, 64 << 10];
+
+/// One site reaches the others over slower links.
+const SLOW: &str = "4x4,wan=20ms,rate=1gbit; at 1ms link a-d rate=100mbit; \
+                    at 1ms link b-d rate=100mbit; at 1ms link c-d rate=100mbit";
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let result = match (options.sweep, options.grids) {
+        (true, _) => sweep::run(options.quick),
+        (false, true) => other_grids(&options),
+        (false, false) => study(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn study(options: &Options) -> Result<(), String> {
+    let nodes = if options.real { 2 } else { 8 };
+    let time = if options.real { "real" } else { "virtual" };
+    println!("{SITES} sites of {nodes} nodes, {LATENCY_MS} ms apart, in {time} time: ms each");
+    let spec = format!("{SITES}x{nodes},wan={LATENCY_MS}ms,rate=1gbit");
+    let spec = GridSpec::from_emulate(&spec).map_err(|error| error.to_string())?;
+    let kinds = [
+        ("allreduce", &[Allreduce, RecursiveDoubling, Ring][..], &ALLREDUCE_BYTES[..]),
+        ("reduce-scatter", &[ReduceScatter, PairwiseSums][..], &REDUCE_SCATTER_BYTES[..]),
+        ("alltoall, for each pair", &[Alltoall, Pairwise][..], &ALLTOALL_BYTES[..]),
+    ];
+    for (kind, algorithms, sizes) in kinds {
+        println!("{kind}");
+        print!("{:>10}", "bytes");
+        algorithms.iter().for_each(|algorithm| print!("{:>20}", format!("{algorithm:?}")));
+        println!("{:>10}{:>10}{:>14}", "bound", "alone", "over 1.15b+2");
+        for &bytes in sizes {
+            print!("{bytes:>10}");
+            let mut ours = None;
+            for &algorithm in algorithms {
+                let ms = measure(options, &spec, algorithm, bytes)?;
+                ours.get_or_insert(ms);
+                print!("{ms:>20.2}");
+            }
+            let transfer = transfer(algorithms[0], nodes, bytes);
+            let (bound, alone) = (LATENCY_MS.max(transfer), LATENCY_MS + transfer);
+            let over = ours.unwrap_or_default() / (1.15 * bound + 2.0);
+            println!("{bound:>10.2}{alone:>10.2}{over:>14.2}");
+        }
+    }
+    println!("over 1.15b+2: the first column over 1.15 times the bound and 2 ms");
+    Ok(())
+}
+
+/// The grids of other shapes, with their names.
+fn shapes() -> Result<Vec<(&'static str, GridSpec)>, String> {
+    let emulated = [
+        ("2 sites of 3 nodes", "2x3,wan=20ms,rate=1gbit"),
+        ("16 sites of 1 node", "16x1,wan=20ms,rate=1gbit"),
+        ("1 site of 8 nodes", "1x8"),
+        ("4 sites of 4 nodes, one over 100 Mbit/s", SLOW),
+    ];
+    let mut all = Vec::new();
+    for (name, text) in emulated {
+        all.push((name, GridSpec::from_emulate(text).map_err(|error| error.to_string())?));
+    }
+    let sites = [("a", 8), ("b", 4), ("c", 1)];
+    let sites = sites.map(|(name, nodes)| (name.to_owned(), vec![1; nodes])).to_vec();
+    let uneven = GridSpec::from_layout(&Layout::new(sites)).map_err(|error| error.to_string())?;
+    let wan = Link::wan().with_latency(Latency::from_millis(20));
+    all.push(("sites of 8, 4 and 1 nodes", uneven.with_wan(wan)));
+    Ok(all)
+}
+
+/// Compares with the best of the flat algorithms over grids of other shapes.
+fn other_grids(options: &Options) -> Result<(), String> {
+    for (name, spec) in shapes()? {
+        println!("{name}, in virtual time: ms each");
+        println!("{:>26}{:>10}{:>10}{:>24}{:>8}", "", "bytes", "ours", "best flat", "over");
+        let ranks = spec.layout().pe_count();
+        let (reductions, gathers): (&[Algorithm], &[Algorithm]) = match ranks.is_power_of_two() {
+            true => (&[RecursiveDoubling, Ring], &[DoublingBlocks, RingOfBlocks]),
+            false => (&[Ring], &[RingOfBlocks]),
+        };
+        let cells = [
+            ("allreduce", Allreduce, reductions, &ALLREDUCE_BYTES[..]),
+            ("reduce-scatter", ReduceScatter, &[PairwiseSums][..], &REDUCE_SCATTER_BYTES[..]),
+            ("alltoall, for each pair", Alltoall, &[Pairwise][..], &ALLTOALL_BYTES[..]),
+            ("allgather, of each", Allgather, gathers, &ALLGATHER_BYTES[..]),
+            ("barrier", Barrier, &[Dissemination][..], &[0][..]),
+        ];
+        for (kind, ours, others, sizes) in cells {
+            for &bytes in sizes {
+                let mine = measure(options, &spec, ours, bytes)?;
+                let mut best = (f64::INFINITY, ours);
+                for &other in others {
+                    let ms = measure(options, &spec, other, bytes)?;
+                    if ms < best.0 {
+                        best = (ms, other);
+                    }
+                }
+                let (ms, flat) = (best.0, format!("{:?} {:.2}", best.1, best.0));
+                println!("{kind:>26}{bytes:>10}{mine:>10.2}{flat:>24}{:>8.2}", mine / ms);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The time in ms for which a link between two sites is busy, at least.
+fn transfer(algorithm: Algorithm, nodes: u32, bytes: usize) -> f64 {
+    let blocks = match algorithm {
+        Alltoall => f64::from(nodes * nodes),
+        ReduceScatter => 1.0 / f64::from(SITES),
+        _ => 1.0,
+    };
+    blocks * bytes as f64 / BYTES_PER_MS
+}
+
+/// The time of one operation in ms, with one rank on each PE.
+fn measure(
+    options: &Options,
+    spec: &GridSpec,
+    algorithm: Algorithm,
+    bytes: usize,
+) -> Result<f64, String> {
+    let repetitions = options.repetitions;
+    let measurement = Measurement { algorithm, bytes, repetitions, knows_links: false };
+    measurement.mean_ms(spec, spec.layout().pe_count(), options.real)
+}

@@ -75,7 +75,8 @@ mod tests {
         let what = What::Warning { text: "ä".repeat(1000) };
         recording.events = vec![RecordedEvent { at_ns: 1, what }];
         let failure = Some(bad());
-        recording.ending = Some(JobEnding { at_ns: 2, exit_code: 1, failure });
+        recording.ending =
+            Some(JobEnding { at_ns: 2, exit_code: 1, failure, ..JobEnding::default() });
 
         clean(&mut recording);
 

@@ -247,7 +247,9 @@ impl Work<'_> {
             let failure = outcome.blame.as_ref().map(|blame| blame.message.as_str());
             let folder = recording.folder().display().to_string();
             self.reports.push(match recording.end(outcome.code, failure) {
-                Ok(Lacking { missing, partial }) => Report::Recorded { folder, missing, partial },
+                Ok(Lacking { missing, partial, events: (dropped_events, events) }) => {
+                    Report::Recorded { folder, missing, partial, dropped_events, events }
+                }
                 Err(error) => {
                     let text = format!("the recording in {folder} is not complete: {error}");
                     Report::Warning { text }

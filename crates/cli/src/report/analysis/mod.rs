@@ -99,6 +99,10 @@ pub(crate) struct Coverage {
     pub(crate) window_ns: u64,
     /// Names of nodes without a file.
     pub(crate) missing_nodes: Vec<String>,
+    /// Number of events of the job that had no room in the recording.
+    pub(crate) dropped_events: u64,
+    /// Their share of all events.
+    pub(crate) dropped_event_share: f64,
 }
 
 /// A row of the table of waits.
@@ -306,12 +310,16 @@ fn outcome(recording: &Recording, profile: &Profile) -> OutcomeRow {
 
 fn coverage(recording: &Recording, history: &History<'_>, places: &Places) -> Coverage {
     let missing = recording.missing.iter().take(ROWS_MAX);
+    let dropped_events = recording.dropped_events();
+    let events = dropped_events as f64 + recording.events.len() as f64;
     Coverage {
         spans: history.span_count(),
         dropped_share: 1.0 - history.share,
         one_window_of: history.every,
         window_ns: history.window_ns,
         missing_nodes: missing.map(|node| places.node_name(*node as usize)).collect(),
+        dropped_events,
+        dropped_event_share: if events > 0.0 { dropped_events as f64 / events } else { 0.0 },
     }
 }
 

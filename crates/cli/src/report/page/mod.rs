@@ -162,8 +162,12 @@ mod tests {
         recording
             .events
             .push(RecordedEvent { at_ns: 1, what: What::Warning { text: name.to_owned() } });
-        recording.ending =
-            Some(JobEnding { at_ns: 50 * MS, exit_code: 1, failure: Some(name.to_owned()) });
+        recording.ending = Some(JobEnding {
+            at_ns: 50 * MS,
+            exit_code: 1,
+            failure: Some(name.to_owned()),
+            ..JobEnding::default()
+        });
         let html = page(&recording);
         assert!(!html.contains("<script>alert"));
         assert_eq!(html.matches("</script>").count(), 2);

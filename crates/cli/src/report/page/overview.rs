@@ -145,6 +145,18 @@ fn coverage(analysis: &Analysis) -> String {
             ),
         );
     }
+    if coverage.dropped_events > 0 {
+        put(
+            &mut html,
+            format_args!(
+                "<p class=\"note\">{} of the events of the job, which are broadcasts, rebalances, \
+                 checkpoints and changes of links, had no room in the recording: {} of them are \
+                 not shown.</p>\n",
+                share(coverage.dropped_event_share),
+                coverage.dropped_events
+            ),
+        );
+    }
     if !coverage.missing_nodes.is_empty() {
         put(
             &mut html,

@@ -28,6 +28,15 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
+/// Formats a share as [`percent`] does, but with more digits if that would be nothing or all, such
+/// as `0.120 %`.
+pub(crate) fn exact_percent(share: f64) -> String {
+    match share {
+        0.01..0.99 => percent(share),
+        _ => format!("{} %", digits(share * 100.0)),
+    }
+}
+
 /// Formats a time in milliseconds, without the unit.
 pub(crate) fn milliseconds(time: Duration) -> String {
     digits(time.as_secs_f64() * 1e3)

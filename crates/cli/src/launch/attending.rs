@@ -237,12 +237,9 @@ impl Work<'_> {
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     pub(super) fn conclude(&mut self, outcome: Outcome) -> u8 {
-        // Answers all requests: those for the end get the exit code.
-        if let Some(requests) = &self.requests {
-            let waiting = self.supervisor.waiting_for_end().iter();
-            waiting.for_each(|&id| requests.answer(id, &Answer::Ended(outcome.code)));
+        if let Some(requests) = self.requests.take() {
+            requests.end(outcome.code);
         }
-        self.requests = None;
         if let Some(recording) = &self.recording {
             let failure = outcome.blame.as_ref().map(|blame| blame.message.as_str());
             let folder = recording.folder().display().to_string();

@@ -123,8 +123,6 @@ pub(super) struct Supervisor {
     /// The lost nodes that were not taken yet.
     lost: Vec<NodeId>,
     sampling: Sampling,
-    /// Numbers of the requests that wait for the end of the job.
-    waiting_for_end: Vec<u64>,
 }
 
 /// The runs of the job, and the beginning of the next one.
@@ -257,7 +255,6 @@ impl Supervisor {
             losses: 0,
             lost: Vec::new(),
             sampling: Sampling::default(),
-            waiting_for_end: Vec::new(),
         }
     }
 
@@ -475,11 +472,6 @@ impl Supervisor {
     /// Number of nodes that were lost.
     pub(super) fn losses(&self) -> u64 {
         self.losses
-    }
-
-    /// Returns the numbers of the requests that wait for the end of the job.
-    pub(super) fn waiting_for_end(&self) -> &[u64] {
-        &self.waiting_for_end
     }
 
     fn introduce(&mut self, now: Time) {

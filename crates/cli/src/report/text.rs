@@ -1,7 +1,7 @@
 //! The summary for people: what limited the run in the first line, the outcome, and shares.
 
 use super::analysis::Analysis;
-use crate::quantity::{count, digits, percent, time};
+use crate::quantity::{count, exact_percent, percent, time};
 use crate::table::{Align, Table};
 use std::path::Path;
 use std::time::Duration;
@@ -33,12 +33,12 @@ pub(super) fn render(analysis: &Analysis, page: &Path) -> String {
     }
     let coverage = &analysis.coverage;
     if coverage.dropped_share > 0.0 {
-        let share = digits(100.0 * coverage.dropped_share);
-        text += &format!("{share} % of the spans were dropped, so that waits are estimates\n");
+        let share = exact_percent(coverage.dropped_share);
+        text += &format!("{share} of the spans were dropped, so that waits are estimates\n");
     }
     if coverage.dropped_events > 0 {
-        let share = digits(100.0 * coverage.dropped_event_share);
-        text += &format!("{share} % of the events of the job were dropped\n");
+        let share = exact_percent(coverage.dropped_event_share);
+        text += &format!("{share} of the events of the job were dropped\n");
     }
     if !coverage.missing_nodes.is_empty() {
         text += &format!("nothing is known of {}\n", coverage.missing_nodes.join(", "));

@@ -33,7 +33,8 @@ impl Supervisor {
                 self.answer(Some(id), Answer::Done("the job is killed".to_owned()));
                 return self.kill(now);
             }
-            Request::Wait => return self.waiting_for_end.push(id),
+            // The socket of the job answers it.
+            Request::Wait => return,
             Request::Drain { nodes, deadline } => (What::Leave(nodes), deadline),
             Request::Add { nodes } => (What::Join(nodes), None),
             Request::AddNew(_) => {

@@ -1,4 +1,4 @@
-//! Requests about a running job: to kill it, to wait for its end, for a diagnosis, for samples.
+//! Requests about a running job: to kill it, for a diagnosis, for samples.
 
 use super::*;
 use gridspan_runtime::Diagnosis;
@@ -8,9 +8,6 @@ use gridspan_runtime::net::bootstrap::SampleOrder;
 #[test]
 fn a_request_to_kill_the_job_kills_all_nodes_at_once() {
     let mut supervisor = running();
-    supervisor.handle(Event::Requested { id: 4, request: Request::Wait }, seconds(1));
-    assert!(commands(&mut supervisor).is_empty());
-
     supervisor.handle(Event::Requested { id: 7, request: Request::Kill }, seconds(2));
 
     let answer = Command::Answer(7, Answer::Done("the job is killed".to_owned()));
@@ -19,7 +16,6 @@ fn a_request_to_kill_the_job_kills_all_nodes_at_once() {
     [A, B].into_iter().for_each(|node| ends(&mut supervisor, node, Exit::Signal(9), seconds(2)));
     let outcome = supervisor.outcome().unwrap();
     assert_eq!((outcome.code, outcome.is_interrupted, outcome.blame), (137, true, None));
-    assert_eq!(supervisor.waiting_for_end(), [4], "they get the exit code");
 }
 
 #[test]
@@ -97,16 +93,6 @@ fn the_node_of_main_answers_requests_for_samples() {
     supervisor.handle(Event::Requested { id: 42, request }, seconds(3));
     let answers = commands(&mut supervisor);
     assert!(answers.contains(&Command::TellObserved(42, None, 1)), "{answers:?}");
-}
-
-#[test]
-fn requests_that_wait_for_the_end_are_known_then() {
-    let mut supervisor = running();
-    supervisor.handle(Event::Requested { id: 4, request: Request::Wait }, seconds(1));
-    assert!(commands(&mut supervisor).is_empty());
-    ends(&mut supervisor, A, Exit::Code(0), seconds(2));
-    ends(&mut supervisor, B, Exit::Code(0), seconds(2));
-    assert_eq!((supervisor.outcome(), supervisor.waiting_for_end()), (Some(DONE), &[4][..]));
 }
 
 #[test]

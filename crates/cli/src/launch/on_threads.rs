@@ -164,6 +164,11 @@ impl Attended {
                 }
                 None => Answer::Refused("it is starting; ask again later".to_owned()),
             },
+            Request::KillNodes { .. } => {
+                let reason = "its only node is gridctl itself; `gridctl kill` without --node kills \
+                              it";
+                Answer::Refused(reason.to_owned())
+            }
             Request::Drain { .. } | Request::Add { .. } | Request::AddNew(_) => {
                 let reason = "its only node is gridctl itself; run it with `-n` or `--driver \
                               cluster`, so that nodes can leave and join";

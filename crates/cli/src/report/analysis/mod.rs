@@ -205,7 +205,7 @@ pub(crate) struct Analysis {
     pub(crate) pes_recorded: usize,
     /// Their time, without launch and teardown; at least 1.
     pub(crate) pe_time_ns: f64,
-    /// The hosts, those with most PEs first.
+    /// The hosts, those with most PEs first; none if simulated.
     pub(crate) hosts: Vec<HostRow>,
     /// The outcome.
     pub(crate) outcome: OutcomeRow,
@@ -280,7 +280,11 @@ impl Analysis {
             pe_count: places.pe_count(),
             pes_recorded: profile.recorded().count(),
             pe_time_ns: profile.pe_time_ns(),
-            hosts: host_rows(recording),
+            hosts: match header.driver {
+                // That of the simulator says nothing of the run.
+                DriverKind::Simulated => Vec::new(),
+                DriverKind::Threads | DriverKind::Processes => host_rows(recording),
+            },
             outcome: outcome(recording, &profile),
             diagnosis: Diagnosis::of(&evidence),
             coverage: coverage(recording, &history, &places),

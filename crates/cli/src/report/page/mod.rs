@@ -74,7 +74,8 @@ mod tests {
     use super::*;
     use crate::report::analysis::fixtures::{MS, complete, from, recording, span};
     use gridspan_record::{
-        JobEnding, RebalanceTrigger, RecordedEvent, RecordedHop, Recording, SentTo, Span, What,
+        DriverKind, JobEnding, RebalanceTrigger, RecordedEvent, RecordedHop, Recording, SentTo,
+        Span, What,
     };
 
     fn page(recording: &Recording) -> String {
@@ -148,6 +149,7 @@ mod tests {
         for node in &mut recording.header.nodes {
             node.host = "d01".to_owned();
         }
+        recording.header.driver = DriverKind::Processes;
         recording.ending.as_mut().unwrap().failure = Some("lost node1".to_owned());
         recording.ending.as_mut().unwrap().exit_code = 1;
         let html = page(&recording);

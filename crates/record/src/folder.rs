@@ -197,8 +197,9 @@ impl RecordingFolder {
         let mut ending = ending.clone();
         ending.dropped_events = ending.dropped_events.saturating_add(self.events_dropped);
         if let Some(failure) = &mut ending.failure {
-            let end = (0..=failure.len().min(FAILURE_BYTES_MAX)).rev();
-            failure.truncate({ end }.find(|at| failure.is_char_boundary(*at)).unwrap_or(0));
+            let mut ends = (0..=failure.len().min(FAILURE_BYTES_MAX)).rev();
+            let end = ends.find(|end| failure.is_char_boundary(*end)).unwrap_or(0);
+            failure.truncate(end);
         }
         write_json(&self.folder.join(ENDING), &ending)
     }
@@ -363,7 +364,7 @@ mod tests {
         };
         let lost = |at_ns| RecordedEvent { at_ns, what: What::Lost { nodes: vec![1] } };
 
-        // A line of a checkpoint has 66 bytes, and that of a loss has 43.
+        // A line of a checkpoint has 69 bytes, and that of a loss has 38.
         for at_ns in 1..=3 {
             files.add(&checkpoint(at_ns)).unwrap();
         }

@@ -97,7 +97,7 @@ fn corrections(delays: &Delays) -> BTreeMap<usize, i64> {
 /// directions: Prim's algorithm, where the next host is that with the tightest bound.
 fn connected(delays: &Delays, from_host: &[Vec<(usize, i64)>]) -> Vec<Option<i64>> {
     let mut corrections = vec![None; from_host.len()];
-    let mut joining = BinaryHeap::from([Reverse((0, 0, 0))]);
+    let mut joining = BinaryHeap::from([Reverse((0_i64, 0_usize, 0_i64))]);
     while let Some(Reverse((_, host, correction))) = joining.pop() {
         if corrections[host].is_some() {
             continue;

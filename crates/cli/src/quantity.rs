@@ -116,6 +116,8 @@ mod tests {
         assert_eq!(bandwidth(Bandwidth::from_bits_per_second(94_340_000)), "94.3 Mbit/s");
         assert_eq!(bandwidth(Bandwidth::from_bits_per_second(10_000_000_000)), "10.0 Gbit/s");
         assert_eq!(bandwidth(Bandwidth::UNLIMITED), "unlimited");
+        let shares = [0.0, 0.001, 0.503, 0.9996, 1.0].map(exact_percent);
+        assert_eq!(shares, ["0 %", "0.100 %", "50 %", "100 %", "100 %"]);
         assert_eq!(
             [8, 1000, 16_384, 2_500_000].map(bytes),
             ["8 B", "1.00 kB", "16.4 kB", "2.50 MB"]

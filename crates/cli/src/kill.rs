@@ -1,4 +1,4 @@
-//! `gridctl kill`: ends a job at once.
+//! `gridctl kill`: ends a job at once, or some of its nodes.
 //!
 //! The launcher of the job kills its processes; those on other hosts end with their connections. If
 //! the launcher does not answer, or does not end, gridctl kills it and the processes that it has
@@ -31,12 +31,22 @@ const END_PATIENCE: Duration = Duration::from_secs(8);
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 /// Interval between looks at the files of the job.
 const LOOK: Duration = Duration::from_millis(20);
+/// Name of the operation in errors.
+const PRINT: &str = "print what was done";
 /// Exit code of a killed job.
 const EXIT_KILLED: u8 = exit_code(SIGKILL);
 
-/// Kills a job.
+/// Kills a job, or some of its nodes.
 pub(crate) fn run(args: &KillArgs) -> Result<ExitCode, CliError> {
     let id = Some(&*args.job);
+    if !args.node.is_empty() {
+        let job = nodes::find(id)?;
+        let nodes = nodes::named(&job.whole, &args.node)?;
+        return match nodes::answered_soon(&job, &Request::KillNodes { nodes })? {
+            Answer::Done(text) => output::print(&format!("{text}\n"), PRINT),
+            _ => Err(nodes::unexpected()),
+        };
+    }
     // A user without a home has no detached jobs.
     let folder = attach::find(id).ok();
     match (nodes::find(id), &folder) {
@@ -44,7 +54,7 @@ pub(crate) fn run(args: &KillArgs) -> Result<ExitCode, CliError> {
         (Err(CliError::NoJob { .. }), Some(folder)) if may_run(folder)? => kill_rest(folder)?,
         (Err(error), _) => return Err(error),
     }
-    output::print(&format!("{} is killed\n", args.job), "print what was done")
+    output::print(&format!("{} is killed\n", args.job), PRINT)
 }
 
 /// Whether a job without a launcher may still have processes that run.

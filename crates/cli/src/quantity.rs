@@ -28,6 +28,15 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
+/// Formats a share as [`percent`] does, but with more digits if that would be nothing or all, such
+/// as `0.120 %`.
+pub(crate) fn exact_percent(share: f64) -> String {
+    match share {
+        0.01..0.99 => percent(share),
+        _ => format!("{} %", digits(share * 100.0)),
+    }
+}
+
 /// Formats a time in milliseconds, without the unit.
 pub(crate) fn milliseconds(time: Duration) -> String {
     digits(time.as_secs_f64() * 1e3)
@@ -122,6 +131,8 @@ mod tests {
         assert_eq!(bandwidth(Bandwidth::from_bits_per_second(94_340_000)), "94.3 Mbit/s");
         assert_eq!(bandwidth(Bandwidth::from_bits_per_second(10_000_000_000)), "10.0 Gbit/s");
         assert_eq!(bandwidth(Bandwidth::UNLIMITED), "unlimited");
+        let shares = [0.0, 0.001, 0.503, 0.9996, 1.0].map(exact_percent);
+        assert_eq!(shares, ["0 %", "0.100 %", "50 %", "100 %", "100 %"]);
         assert_eq!(
             [8, 1000, 16_384, 2_500_000].map(bytes),
             ["8 B", "1.00 kB", "16.4 kB", "2.50 MB"]

@@ -21,7 +21,9 @@ pub(crate) fn read(folder: &Path) -> Result<Recording, RecordError> {
 /// Makes the texts of a recording safe to print.
 pub(crate) fn clean(recording: &mut Recording) {
     let header = &mut recording.header;
-    let names = header.nodes.iter_mut().map(|node| &mut node.name);
+    let names = header.nodes.iter_mut().flat_map(|node| [&mut node.name, &mut node.host]);
+    let hosts = header.hosts.iter_mut().map(|host| &mut host.name);
+    let names = names.chain(hosts);
     let all = [&mut header.job].into_iter().chain(&mut header.command).chain(&mut header.sites);
     all.chain(names).for_each(clean_text);
     recording.pes.iter_mut().flat_map(|record| &mut record.types).for_each(clean_text);
@@ -75,7 +77,8 @@ mod tests {
         let what = What::Warning { text: "ä".repeat(1000) };
         recording.events = vec![RecordedEvent { at_ns: 1, what }];
         let failure = Some(bad());
-        recording.ending = Some(JobEnding { at_ns: 2, exit_code: 1, failure });
+        recording.ending =
+            Some(JobEnding { at_ns: 2, exit_code: 1, failure, ..JobEnding::default() });
 
         clean(&mut recording);
 

@@ -44,6 +44,8 @@ pub(crate) enum Request {
     Stop,
     /// Kill the processes of the job.
     Kill,
+    /// Kill the processes of these members, as if they were lost.
+    KillNodes { nodes: BTreeSet<NodeId> },
     /// Answer when the job has ended.
     Wait,
     /// Find out why the job is slow or does not go on.

@@ -308,6 +308,43 @@ fn assert_takes_requests(run: &[&str], refusal: &str, code: Option<i32>) {
 }
 
 #[test]
+fn those_who_wait_for_a_job_on_threads_learn_which_signal_has_ended_it() {
+    let user = User::new();
+    let mut running = user.start(&[&["run"], &ENDLESS[..]].concat());
+    running.await_line("1 line from 1 node");
+    let id = format!("drill-{}", running.child.id());
+    let before = user.connections(&id);
+    let mut waiting = user.start(&["wait", &id]);
+    until(|| (user.connections(&id) > before).then_some(()));
+
+    running.signal(Signal::INT);
+
+    assert_eq!(waiting.wait(LIMIT).expect("it ends").code(), Some(130));
+    let ended = running.wait(LIMIT).expect("it ends");
+    assert_eq!(ended.signal(), Some(Signal::INT.as_raw()), "as without those who wait");
+}
+
+#[test]
+fn one_node_of_a_job_is_killed_and_the_job_treats_it_as_lost() {
+    let user = User::new();
+    let mut running = user.start(&[&["run", "-n", "3"], &ENDLESS[..]].concat());
+    running.await_line("3 lines from 3 nodes");
+    let id = format!("drill-{}", running.child.id());
+    let nodes = running.nodes(3);
+
+    let unknown = user.ask(&["kill", &id, "--node", "local/7"]);
+    assert!(unknown.stderr.contains("`local/7`"), "{unknown:?}");
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    let killed = user.done(&["kill", &id, "--node", "local/1"]);
+    assert_eq!(killed, "local/1 is killed\n");
+
+    // Without checkpoints, a loss ends a job.
+    running.await_line("error: local/1 was killed by SIGKILL (9)");
+    assert_eq!(running.wait(LIMIT).expect("it ends").code(), Some(1));
+    assert_gone(&nodes);
+}
+
+#[test]
 fn a_job_on_threads_is_stopped_although_gridctl_was_started_to_ignore_the_signal() {
     let user = User::new();
     let script =

@@ -117,6 +117,21 @@ fn a_job_goes_on_after_the_loss_of_a_site() {
 }
 
 #[test]
+fn a_job_goes_on_when_gridctl_kills_a_site() {
+    let flags = ["--checkpoint-every", "10steps", "--protect-sites"];
+    let mut running = Running::start(&arguments(&flags, "80"));
+    running.await_line("      40 ");
+
+    let id = format!("leanmd-{}", running.child.id());
+    let killed = run(&["kill", &id, "--node", "b"]);
+
+    assert_eq!((&*killed.stdout, killed.code), ("b/2 and b/3 are killed\n", Some(0)), "{killed:?}");
+    running.await_line("`gridctl kill` kills b/2 and b/3");
+    running.await_line("2 nodes go on");
+    assert_verified(&mut running);
+}
+
+#[test]
 fn a_loss_during_the_recovery_begins_it_again() {
     let flags = ["--checkpoint-every", "10steps", "--protect-sites"];
     let mut running = Running::start(&arguments(&flags, "80"));

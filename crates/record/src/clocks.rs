@@ -10,7 +10,8 @@
 
 use crate::header::Header;
 use crate::pe_record::{BINS_MAX, Bin, PeRecord, widen};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// The smallest apparent delays between hosts, in nanoseconds, by sender and receiver.
 type Delays = BTreeMap<(usize, usize), i64>;
@@ -75,48 +76,70 @@ fn delays(hosts: &[usize], pes: &[PeRecord]) -> Delays {
 }
 
 /// Returns the correction of each host in nanoseconds. That of the host of node 0 is 0: its clock
-/// is that of the job.
+/// is that of the job. Unless delays contradict each other, this takes little more time than to
+/// sort them.
 fn corrections(delays: &Delays) -> BTreeMap<usize, i64> {
-    let mut corrections: BTreeMap<usize, i64> = BTreeMap::from([(0, 0)]);
-    // Prim's algorithm: the next host is that with the tightest bound.
-    loop {
-        let joining = delays.iter().filter_map(|((from, to), there)| {
-            let known = *corrections.get(from)?;
-            if corrections.contains_key(to) {
-                return None;
-            }
-            let back = delays.get(&(*to, *from))?;
-            let half = there.saturating_sub(*back) / 2;
-            Some((there.saturating_add(*back), *to, known.saturating_sub(half)))
-        });
-        let Some((_, host, correction)) = joining.min() else { break };
-        corrections.insert(host, correction);
+    let mut hosts: BTreeSet<usize> = delays.keys().flat_map(|(from, to)| [*from, *to]).collect();
+    hosts.insert(0);
+    let mut from_host = vec![Vec::new(); hosts.last().map_or(0, |last| last + 1)];
+    for ((from, to), delay) in delays {
+        from_host[*from].push((*to, *delay));
     }
     // Hosts that messages reach in one direction only keep their clock, unless it contradicts them.
-    for (from, to) in delays.keys() {
-        corrections.entry(*from).or_insert(0);
-        corrections.entry(*to).or_insert(0);
-    }
-    // Bellman and Ford: without a contradiction, as many rounds as hosts are enough.
-    for _ in 0..corrections.len() {
-        let mut is_settled = true;
-        for ((from, to), delay) in delays {
-            let least = corrections[from].saturating_sub(*delay);
-            let correction = corrections.entry(*to).or_insert(0);
-            if *correction < least {
-                *correction = least;
-                is_settled = false;
+    let connected = connected(delays, &from_host);
+    let mut corrections: Vec<i64> = connected.into_iter().map(|it| it.unwrap_or(0)).collect();
+    raise(&mut corrections, &from_host, hosts.len());
+    let root = corrections[0];
+    hosts.into_iter().map(|host| (host, corrections[host].saturating_sub(root))).collect()
+}
+
+/// Returns the corrections of the hosts that are connected to host 0 by pairs with messages in both
+/// directions: Prim's algorithm, where the next host is that with the tightest bound.
+fn connected(delays: &Delays, from_host: &[Vec<(usize, i64)>]) -> Vec<Option<i64>> {
+    let mut corrections = vec![None; from_host.len()];
+    let mut joining = BinaryHeap::from([Reverse((0_i64, 0_usize, 0_i64))]);
+    while let Some(Reverse((_, host, correction))) = joining.pop() {
+        if corrections[host].is_some() {
+            continue;
+        }
+        corrections[host] = Some(correction);
+        for (to, there) in &from_host[host] {
+            if let (None, Some(back)) = (corrections[*to], delays.get(&(*to, host))) {
+                let half = there.saturating_sub(*back) / 2;
+                let bound = there.saturating_add(*back);
+                joining.push(Reverse((bound, *to, correction.saturating_sub(half))));
             }
         }
-        if is_settled {
-            break;
-        }
-    }
-    let root = corrections[&0];
-    for correction in corrections.values_mut() {
-        *correction = correction.saturating_sub(root);
     }
     corrections
+}
+
+/// Raises corrections until no message is received before it was sent: Bellman and Ford, of which a
+/// round looks only at hosts whose corrections were raised since it last did. Without a
+/// contradiction, as many rounds as hosts are enough.
+fn raise(corrections: &mut [i64], from_host: &[Vec<(usize, i64)>], rounds: usize) {
+    let mut raised: BTreeSet<usize> = (0..from_host.len()).collect();
+    for _ in 0..rounds {
+        let mut next = BTreeSet::new();
+        while let Some(from) = raised.pop_first() {
+            for (to, delay) in &from_host[from] {
+                let least = corrections[from].saturating_sub(*delay);
+                if corrections[*to] < least {
+                    corrections[*to] = least;
+                    // Those with higher numbers are still to come in this round.
+                    if *to > from {
+                        raised.insert(*to)
+                    } else {
+                        next.insert(*to)
+                    };
+                }
+            }
+        }
+        if next.is_empty() {
+            break;
+        }
+        raised = next;
+    }
 }
 
 /// Corrects a time. No time is before the start of the job.
@@ -155,9 +178,10 @@ fn whole_bins(record: &PeRecord, ns: i64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{correct, shift_bins};
+    use super::{Delays, correct, corrections, shift_bins};
     use crate::header::{Header, RecordedNode, RecordedPe};
     use crate::pe_record::{Bin, PeRecord, Span, SpanCause};
+    use std::collections::BTreeMap;
 
     /// One PE on each of the hosts.
     fn header(hosts: &[&str]) -> Header {
@@ -220,6 +244,90 @@ mod tests {
         correct(&header(&["a", "b", "c", "d"]), &mut pes);
         assert_eq!(pes.each_ref().map(delays_us), [vec![40], vec![40, 40], vec![40], vec![0]]);
         assert_eq!(pes[2].spans[0].begin_ns, 1_340_000);
+    }
+
+    /// The corrections by the definition: all pairs are looked at for each host, and again in each
+    /// round.
+    fn corrections_by_definition(delays: &Delays) -> BTreeMap<usize, i64> {
+        let mut corrections: BTreeMap<usize, i64> = BTreeMap::from([(0, 0)]);
+        loop {
+            let joining = delays.iter().filter_map(|((from, to), there)| {
+                let known = *corrections.get(from)?;
+                let back = delays.get(&(*to, *from)).filter(|_| !corrections.contains_key(to))?;
+                let half = there.saturating_sub(*back) / 2;
+                Some((there.saturating_add(*back), *to, known.saturating_sub(half)))
+            });
+            let Some((_, host, correction)) = joining.min() else { break };
+            corrections.insert(host, correction);
+        }
+        for (from, to) in delays.keys() {
+            corrections.entry(*from).or_insert(0);
+            corrections.entry(*to).or_insert(0);
+        }
+        for _ in 0..corrections.len() {
+            let before = corrections.clone();
+            for ((from, to), delay) in delays {
+                let least = corrections[from].saturating_sub(*delay);
+                corrections.entry(*to).and_modify(|it| *it = least.max(*it));
+            }
+            if before == corrections {
+                break;
+            }
+        }
+        let root = corrections[&0];
+        corrections.into_iter().map(|(host, it)| (host, it.saturating_sub(root))).collect()
+    }
+
+    /// Delays among hosts whose clocks differ by up to a second. `slack_us`: how much longer than
+    /// its least time the fastest message took; negative ones contradict each other.
+    fn planted(seed: u64, hosts: usize, slack_us: [i64; 2]) -> Delays {
+        let mut state = seed;
+        let mut below = |bound: u64| {
+            // Numerical Recipes (Press et al., 2007), section 7.1: a linear congruential generator.
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound
+        };
+        let clocks: Vec<i64> = (0..hosts).map(|_| below(1_000_000).cast_signed()).collect();
+        let mut delays = Delays::new();
+        for from in 0..hosts {
+            for to in 0..hosts {
+                // Some pairs have messages in one direction only, or none.
+                if from != to && below(3) > 0 {
+                    let slack =
+                        slack_us[0] + below((slack_us[1] - slack_us[0]) as u64).cast_signed();
+                    delays.insert((from, to), (100 + slack + clocks[to] - clocks[from]) * 1000);
+                }
+            }
+        }
+        delays
+    }
+
+    #[test]
+    fn corrections_are_those_of_the_definition_also_for_contradicting_delays() {
+        for seed in 0..40 {
+            let hosts = 1 + seed as usize % 14;
+            for slack_us in [[0, 5000], [-90, 300], [-2000, 500]] {
+                let delays = planted(seed, hosts, slack_us);
+                let expected = corrections_by_definition(&delays);
+                assert_eq!(corrections(&delays), expected, "seed {seed}, slack {slack_us:?}");
+            }
+        }
+        let far = Delays::from([((0, 7), 5), ((9, 3), i64::MIN), ((3, 9), i64::MAX)]);
+        assert_eq!(corrections(&far), corrections_by_definition(&far));
+        assert_eq!(corrections(&Delays::new()), BTreeMap::from([(0, 0)]));
+    }
+
+    #[test]
+    fn hundreds_of_hosts_that_all_talk_are_corrected() {
+        // The definition would take more than a hundred million steps.
+        let delays = planted(3, 500, [0, 5000]);
+        let corrections = corrections(&delays);
+        assert_eq!(corrections.len(), 500);
+        for ((from, to), delay) in &delays {
+            assert!(corrections[to] + delay >= corrections[from], "{from} to {to}");
+        }
     }
 
     #[test]

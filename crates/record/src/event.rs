@@ -148,7 +148,7 @@ pub enum What {
         /// Bandwidth, if known.
         bytes_per_second: Option<f64>,
     },
-    /// A warning that the user saw.
+    /// A warning that the user saw, or that events are dropped from here on.
     Warning {
         /// Its text.
         text: String,
@@ -214,6 +214,9 @@ pub struct JobEnding {
     pub exit_code: u8,
     /// The error, if the job failed.
     pub failure: Option<String>,
+    /// Number of events that had no room in the recording, since version 3.
+    #[serde(default)]
+    pub dropped_events: u64,
 }
 
 #[cfg(test)]

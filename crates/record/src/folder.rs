@@ -1,7 +1,7 @@
 //! The files of a recording: their names, and their bounds when they are read.
 
 use crate::error::RecordError;
-use crate::event::{JobEnding, RecordedEvent};
+use crate::event::{JobEnding, RecordedEvent, What};
 use crate::header::{Header, VERSION, VERSION_MIN};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,12 @@ const ENDING: &str = "ending.json";
 const HEADER_BYTES_MAX: u64 = 64 << 20;
 /// Maximum size of the events in bytes. The writer stops before it.
 const EVENTS_BYTES_MAX: u64 = 64 << 20;
+/// Size of the events in bytes from which the writer drops the frequent ones, so that losses and
+/// warnings near the end of a long job still have room.
+const FREQUENT_BYTES_MAX: u64 = 56 << 20;
+/// Maximum size of the error of a failed job in bytes, so that the ending stays readable: its JSON
+/// has at most six times as many.
+const FAILURE_BYTES_MAX: usize = 64 << 10;
 /// Maximum size of the file of a node in bytes, above all sensible budgets.
 const NODE_BYTES_MAX: u64 = 1 << 30;
 /// Maximum size of the ending in bytes.
@@ -47,6 +53,11 @@ pub struct RecordingFolder {
     folder: PathBuf,
     events: File,
     events_bytes: u64,
+    /// Sizes of the events from which frequent ones are dropped, and all.
+    limits: [u64; 2],
+    /// Number of events that were handed in, and of those that were dropped.
+    events_added: u64,
+    events_dropped: u64,
 }
 
 impl RecordingFolder {
@@ -71,7 +82,14 @@ impl RecordingFolder {
         at(folder, fs::create_dir_all(folder))?;
         let path = folder.join(EVENTS);
         let events = at(&path, OpenOptions::new().append(true).create(true).open(&path))?;
-        let files = Self { folder: folder.to_owned(), events, events_bytes: 0 };
+        let files = Self {
+            folder: folder.to_owned(),
+            events,
+            events_bytes: 0,
+            limits: [FREQUENT_BYTES_MAX, EVENTS_BYTES_MAX],
+            events_added: 0,
+            events_dropped: 0,
+        };
         files.set_header(header)?;
         Ok(files)
     }
@@ -85,21 +103,53 @@ impl RecordingFolder {
         write_json(&self.folder.join(HEADER), header)
     }
 
-    /// Adds an event of the job. Events above 64 MiB are left out.
+    /// Adds an event of the job, unless it has no room. All events have room up to 56 MiB; then
+    /// broadcasts, rebalances, checkpoints and changes of links are dropped, and from 64 MiB on all
+    /// others, too. Dropped events are counted, and a warning among the events says when the first
+    /// one was dropped.
     ///
     /// # Errors
     ///
     /// [`RecordError`] if the file cannot be written.
     pub fn add(&mut self, event: &RecordedEvent) -> Result<(), RecordError> {
+        self.events_added += 1;
+        let [frequent_max, most] = self.limits;
+        let limit = if is_frequent(&event.what) { frequent_max } else { most };
+        if self.write_event(event, limit)? {
+            return Ok(());
+        }
+        self.events_dropped += 1;
+        if self.events_dropped == 1 {
+            let text = "the recording has no room for more broadcasts, rebalances, checkpoints and \
+                        changes of links; they are counted from here on, and not recorded";
+            let what = What::Warning { text: text.to_owned() };
+            self.write_event(&RecordedEvent { at_ns: event.at_ns, what }, most)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of events that were handed in.
+    pub fn events_added(&self) -> u64 {
+        self.events_added
+    }
+
+    /// Returns the number of events that were dropped.
+    pub fn events_dropped(&self) -> u64 {
+        self.events_dropped
+    }
+
+    /// Writes an event, if the events then have at most `limit` bytes. Returns whether they have.
+    fn write_event(&mut self, event: &RecordedEvent, limit: u64) -> Result<bool, RecordError> {
         let path = self.folder.join(EVENTS);
         let mut line = to_json(&path, event)?;
         line.push(b'\n');
         let bytes = self.events_bytes + line.len() as u64;
-        if bytes <= EVENTS_BYTES_MAX {
-            self.events_bytes = bytes;
-            at(&path, self.events.write_all(&line))?;
+        if bytes > limit {
+            return Ok(false);
         }
-        Ok(())
+        self.events_bytes = bytes;
+        at(&path, self.events.write_all(&line))?;
+        Ok(true)
     }
 
     /// Adds to the records of a node, as [`encode_records`](crate::encode_records) returns them.
@@ -137,13 +187,38 @@ impl RecordingFolder {
         }
     }
 
-    /// Writes how the job ended, as the last file.
+    /// Writes how the job ended, as the last file. Adds the events that were dropped here to those
+    /// of the ending, and cuts an error above 64 KiB.
     ///
     /// # Errors
     ///
     /// [`RecordError`] if the file cannot be written.
     pub fn end(self, ending: &JobEnding) -> Result<(), RecordError> {
-        write_json(&self.folder.join(ENDING), ending)
+        let mut ending = ending.clone();
+        ending.dropped_events = ending.dropped_events.saturating_add(self.events_dropped);
+        if let Some(failure) = &mut ending.failure {
+            let mut ends = (0..=failure.len().min(FAILURE_BYTES_MAX)).rev();
+            let end = ends.find(|end| failure.is_char_boundary(*end)).unwrap_or(0);
+            failure.truncate(end);
+        }
+        write_json(&self.folder.join(ENDING), &ending)
+    }
+}
+
+/// Whether a job may have events of this kind all the time. Others come with a loss, a change of
+/// the members, or the end.
+fn is_frequent(what: &What) -> bool {
+    match what {
+        What::Balanced { .. }
+        | What::Checkpoint { .. }
+        | What::LinkChanged { .. }
+        | What::Broadcast { .. } => true,
+        What::Lost { .. }
+        | What::Recovered { .. }
+        | What::Joined { .. }
+        | What::Left { .. }
+        | What::Warning { .. }
+        | What::Exited { .. } => false,
     }
 }
 
@@ -240,9 +315,12 @@ fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVENTS, HEADER, RecordingFolder, node_path, read_events, read_header, read_node};
+    use super::{
+        ENDING, EVENTS, FAILURE_BYTES_MAX, HEADER, RecordingFolder, node_path, read_ending,
+        read_events, read_header, read_node,
+    };
     use crate::error::RecordError;
-    use crate::event::{RecordedEvent, What};
+    use crate::event::{JobEnding, RecordedEvent, What};
     use crate::header::{Header, RecordedHost};
     use std::fs;
 
@@ -273,6 +351,61 @@ mod tests {
         files.drop_node(5).unwrap();
         files.drop_node(6).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn events_without_room_are_counted_and_rare_ones_have_room_for_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = RecordingFolder::create(folder.path(), &Header::default()).unwrap();
+        files.limits = [100, 400];
+        let checkpoint = |at_ns| RecordedEvent {
+            at_ns,
+            what: What::Checkpoint { number: 1, bytes: 2, duration_ns: 3 },
+        };
+        let lost = |at_ns| RecordedEvent { at_ns, what: What::Lost { nodes: vec![1] } };
+
+        // A line of a checkpoint has 69 bytes, and that of a loss has 38.
+        for at_ns in 1..=3 {
+            files.add(&checkpoint(at_ns)).unwrap();
+        }
+        assert_eq!((files.events_added(), files.events_dropped()), (3, 2));
+        files.add(&lost(4)).unwrap();
+        assert_eq!((files.events_added(), files.events_dropped()), (4, 2));
+        for at_ns in 5..=20 {
+            files.add(&lost(at_ns)).unwrap();
+        }
+        let dropped = files.events_dropped();
+        files.end(&JobEnding { at_ns: 30, dropped_events: 5, ..JobEnding::default() }).unwrap();
+
+        let events = read_events(folder.path()).unwrap();
+        assert_eq!(events[0], checkpoint(1));
+        assert!(
+            matches!(&events[1], RecordedEvent { at_ns: 2, what: What::Warning { text } }
+                if text.contains("no room")),
+            "{events:?}"
+        );
+        assert_eq!(events[2], lost(4));
+        // The warning is none of those that were handed in.
+        assert_eq!(events.len() as u64 - 1 + dropped, 20);
+        assert!(fs::metadata(folder.path().join(EVENTS)).unwrap().len() <= 400);
+        let ending = read_ending(folder.path()).unwrap().unwrap();
+        assert_eq!(ending.dropped_events, 5 + dropped);
+    }
+
+    #[test]
+    fn a_long_error_is_cut_and_an_ending_without_a_count_has_dropped_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = RecordingFolder::create(folder.path(), &Header::default()).unwrap();
+        let failure = format!("x{}", "é".repeat(FAILURE_BYTES_MAX));
+        files.end(&JobEnding { failure: Some(failure), ..JobEnding::default() }).unwrap();
+        let cut = read_ending(folder.path()).unwrap().unwrap().failure.unwrap();
+        // A character of two bytes does not fit behind an odd number of them.
+        assert_eq!(cut.len(), FAILURE_BYTES_MAX - 1);
+
+        let before = r#"{"at_ns":5,"exit_code":1,"failure":null}"#;
+        fs::write(folder.path().join(ENDING), before).unwrap();
+        let ending = read_ending(folder.path()).unwrap().unwrap();
+        assert_eq!(ending, JobEnding { at_ns: 5, exit_code: 1, ..JobEnding::default() });
     }
 
     #[test]

@@ -38,7 +38,7 @@
 //! | --- | --- |
 //! | 1 | |
 //! | 2 | the processors of hosts |
-//! | 3 | ends of processes, broadcasts, answers to requests of main, handlers that set timers |
+//! | 3 | ends of processes, broadcasts, answers to main, handlers that set timers, dropped events |
 //!
 //! # Budget
 //!
@@ -49,6 +49,9 @@
 //! three of four, and so on. All PEs have the same windows. If a PE keeps fewer windows than
 //! others, these are among the windows of the others. So within the windows that all PEs keep,
 //! causes lead to spans.
+//!
+//! Events have a bound of their own: [`RecordingFolder::add`]. [`Recording::dropped_share`] and
+//! [`Recording::dropped_events`] say what was dropped.
 
 mod answer;
 mod clocks;

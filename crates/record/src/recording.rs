@@ -141,6 +141,12 @@ impl Recording {
         let all = dropped as f64 + kept as f64;
         if all == 0.0 { 0.0 } else { dropped as f64 / all }
     }
+
+    /// Returns the number of events that had no room; 0 if the job was cut off, since it is not
+    /// known then.
+    pub fn dropped_events(&self) -> u64 {
+        self.ending.as_ref().map_or(0, |ending| ending.dropped_events)
+    }
 }
 
 fn records_of_node(
@@ -205,7 +211,7 @@ mod tests {
         };
         Recording {
             header,
-            ending: Some(JobEnding { at_ns: 500, exit_code: 0, failure: None }),
+            ending: Some(JobEnding { at_ns: 500, exit_code: 0, ..JobEnding::default() }),
             events: vec![
                 RecordedEvent { at_ns: 10, what: What::Joined { node: 1 } },
                 RecordedEvent { at_ns: 20, what: broadcast(1, 4) },

@@ -5,7 +5,7 @@ use clap::{Arg, Command, CommandFactory};
 use std::collections::BTreeMap;
 
 /// Flags that name what a verb is about, so that their help begins with what the verb does.
-const OF_VERB: [&str; 4] = ["at", "emulate", "grid", "pes"];
+const OF_VERB: [&str; 5] = ["at", "emulate", "grid", "node", "pes"];
 
 /// What a flag means in one verb.
 #[derive(Debug, PartialEq)]

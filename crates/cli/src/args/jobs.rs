@@ -76,6 +76,10 @@ pub(crate) struct KillArgs {
     /// The job.
     #[arg(value_name = "ID")]
     pub(crate) job: String,
+    /// Kill only this node (SITE/NUMBER), the nodes of this host, or those of this site; repeat it
+    /// for more.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Vec<String>,
 }
 
 const KILL_HELP: &str = "\
@@ -83,7 +87,11 @@ The processes of the job get SIGKILL, and so does its launcher if it does not an
 last checkpoint; `gridctl stop` makes one. The exit code of the job is 137.
 A detached job on several hosts can be killed only while a launcher attends to it.
 
-Exit codes: 0 the job has ended, 1 it could not be killed, 2 usage.";
+With --node, only some nodes get SIGKILL, and the job treats them as lost: it goes on from a
+checkpoint, or ends. So you can see what a loss does to a job. `gridctl drain` lets nodes leave
+without a loss.
+
+Exit codes: 0 the job has ended, or the nodes are killed, 1 it could not be killed, 2 usage.";
 
 /// Arguments of `gridctl wait`.
 #[derive(Debug, Args)]

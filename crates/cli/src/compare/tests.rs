@@ -51,7 +51,7 @@ fn recording(end_s: u64, pes: &[[u64; 3]]) -> Recording {
     };
     Recording {
         header,
-        ending: Some(JobEnding { at_ns: end_s * SECOND_NS, exit_code: 0, failure: None }),
+        ending: Some(JobEnding { at_ns: end_s * SECOND_NS, exit_code: 0, ..JobEnding::default() }),
         pes: pes.iter().enumerate().map(record).collect(),
         ..Recording::default()
     }
@@ -111,7 +111,8 @@ fn times_within_a_hundredth_are_the_same() {
 fn a_job_that_was_not_done_is_not_called_faster() {
     let [done, mut other] = slow_site_and_none();
     let failure = Some("node1 was lost".to_owned());
-    other.ending = Some(JobEnding { at_ns: 3 * SECOND_NS, exit_code: 1, failure });
+    other.ending =
+        Some(JobEnding { at_ns: 3 * SECOND_NS, exit_code: 1, failure, ..JobEnding::default() });
     let wanted = "A: done after 10.0 s; B: failed after 3.00 s: node1 was lost";
     assert_eq!(sentence(&done, &other), wanted);
 

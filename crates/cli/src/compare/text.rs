@@ -44,6 +44,11 @@ fn described(comparison: &Comparison<'_>, at: usize) -> String {
     if !recording.missing.is_empty() {
         line += &format!("; {} left no record", count(recording.missing.len(), "node"));
     }
+    let dropped = usize::try_from(recording.dropped_events()).unwrap_or(usize::MAX);
+    if dropped > 0 {
+        // The numbers of rebalances and checkpoints below lack them.
+        line += &format!("; {} had no room", count(dropped, "event"));
+    }
     line
 }
 

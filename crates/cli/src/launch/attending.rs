@@ -237,17 +237,16 @@ impl Work<'_> {
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     pub(super) fn conclude(&mut self, outcome: Outcome) -> u8 {
-        // Answers all requests: those for the end get the exit code.
-        if let Some(requests) = &self.requests {
-            let waiting = self.supervisor.waiting_for_end().iter();
-            waiting.for_each(|&id| requests.answer(id, &Answer::Ended(outcome.code)));
+        if let Some(requests) = self.requests.take() {
+            requests.end(outcome.code);
         }
-        self.requests = None;
         if let Some(recording) = &self.recording {
             let failure = outcome.blame.as_ref().map(|blame| blame.message.as_str());
             let folder = recording.folder().display().to_string();
             self.reports.push(match recording.end(outcome.code, failure) {
-                Ok(Lacking { missing, partial }) => Report::Recorded { folder, missing, partial },
+                Ok(Lacking { missing, partial, events: (dropped_events, events) }) => {
+                    Report::Recorded { folder, missing, partial, dropped_events, events }
+                }
                 Err(error) => {
                     let text = format!("the recording in {folder} is not complete: {error}");
                     Report::Warning { text }

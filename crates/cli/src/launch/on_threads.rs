@@ -12,8 +12,9 @@
 //!
 //! # End
 //!
-//! Commands that wait for the end get the exit code. If a signal ends the process, their
-//! connections end, and the next command that lists the jobs removes the files (see `status`).
+//! Commands that wait for the end get the exit code, also if SIGINT, SIGTERM or SIGHUP ends the
+//! process. If another signal does, their connections end, and the next command that lists the jobs
+//! removes the files (see `status`).
 
 use super::event::Event;
 use super::journal::Journal;
@@ -21,17 +22,17 @@ use super::plan::job_name;
 use super::requests::Requests;
 use crate::program::Program;
 use crate::request::{Answer, JobEventKind, NodeState, Request};
-use crate::signals::exit_code;
+use crate::signals::{exit_code, not_ignored};
 use crate::status::{self, Reach, StatusFile};
 use gridspan::{EXIT_FAILED, Start};
 use gridspan_runtime::Job;
 use gridspan_runtime::driver::NodeHandle;
 use gridspan_runtime::message::telemetry::{TelemetryLease, TelemetrySample};
 use gridspan_topology::GridSpec;
-use signal_hook::consts::{SIGKILL, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
+use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use std::io;
-use std::mem;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
@@ -49,8 +50,6 @@ struct State {
     requests: Option<Arc<Requests>>,
     /// The job, once it runs.
     node: Option<NodeHandle>,
-    /// The requests that wait for the end.
-    waiting: Vec<u64>,
 }
 
 /// Runs the job of `program` on the threads of this process, which are the PEs of the only node of
@@ -75,6 +74,9 @@ pub(crate) fn run_on_threads(
             return gridspan::run(job, start);
         }
     };
+    if let Err(error) = attended.watch_signals() {
+        tracing::info!(%error, "those who wait for this job do not learn which signal ends it");
+    }
     let job = attended.listening(job);
     let code = gridspan::run_with(job, start, |node| attended.begin(node));
     attended.end(if code == ExitCode::SUCCESS { 0 } else { EXIT_FAILED });
@@ -86,13 +88,28 @@ impl Attended {
     fn listen(folder: &Path, id: &str) -> io::Result<Arc<Self>> {
         let (events, incoming) = channel();
         let requests = Some(Arc::new(Requests::listen(folder, id, events)?));
-        let state = State { requests, node: None, waiting: Vec::new() };
+        let state = State { requests, node: None };
         let attended = Arc::new(Self { state: Mutex::new(state), journal: Journal::new() });
         let answering = attended.clone();
         // The thread ends with this process.
         let answer = move || answering.answer_all(&incoming);
         thread::Builder::new().name("answers".to_owned()).spawn(answer)?;
         Ok(attended)
+    }
+
+    /// Lets a signal that would end this process do so after those who wait have the exit code.
+    fn watch_signals(self: &Arc<Self>) -> io::Result<()> {
+        let mut signals = Signals::new(not_ignored(&[SIGHUP, SIGINT, SIGTERM]))?;
+        let ending = self.clone();
+        let watch = move || {
+            for signal in signals.forever() {
+                ending.end(exit_code(signal));
+                // It fails only for signals that do not exist.
+                let _ = emulate_default_handler(signal);
+            }
+        };
+        thread::Builder::new().name("signals".to_owned()).spawn(watch)?;
+        Ok(())
     }
 
     /// Notes what happens to the job, and passes on its diagnoses.
@@ -118,12 +135,9 @@ impl Attended {
 
     /// The job has ended with this exit code, or will at once.
     fn end(&self, code: u8) {
-        let (requests, waiting) = {
-            let mut state = self.lock();
-            (state.requests.take(), mem::take(&mut state.waiting))
-        };
+        let requests = self.lock().requests.take();
         if let Some(requests) = requests {
-            waiting.into_iter().for_each(|id| requests.answer(id, &Answer::Ended(code)));
+            requests.end(code);
         }
     }
 
@@ -150,6 +164,11 @@ impl Attended {
                 }
                 None => Answer::Refused("it is starting; ask again later".to_owned()),
             },
+            Request::KillNodes { .. } => {
+                let reason = "its only node is gridctl itself; `gridctl kill` without --node kills \
+                              it";
+                Answer::Refused(reason.to_owned())
+            }
             Request::Drain { .. } | Request::Add { .. } | Request::AddNew(_) => {
                 let reason = "its only node is gridctl itself; run it with `-n` or `--driver \
                               cluster`, so that nodes can leave and join";
@@ -157,7 +176,8 @@ impl Attended {
             }
             Request::Stop => return self.end_by(SIGTERM, id, "the job is stopping"),
             Request::Kill => return self.end_by(SIGKILL, id, "the job is killed"),
-            Request::Wait => return self.lock().waiting.push(id),
+            // The socket answers it.
+            Request::Wait => return,
         };
         self.answer(id, &answer);
     }
@@ -239,7 +259,6 @@ mod tests {
         let folder = folder.path();
         let attended = Attended::listen(folder, ID).unwrap();
         let waiting = ask(folder, Request::Wait);
-        until(|| !attended.lock().waiting.is_empty());
 
         assert_eq!(answer(folder, Request::Nodes), Answer::Nodes(vec![NodeState::Member]));
         let sample = Request::Sample(TelemetryLease { period_ms: 1000, focus: None });
@@ -251,7 +270,7 @@ mod tests {
         attended.end(3);
 
         assert_eq!(read::<Answer>(&waiting).unwrap(), Some(Answer::Ended(3)));
-        until(|| !status::socket_path(folder, ID).exists());
+        assert!(!status::socket_path(folder, ID).exists());
     }
 
     #[test]

@@ -203,7 +203,7 @@ impl Style {
             Report::Simulated(summary) => {
                 bytes.extend_from_slice(format!("{summary}\n").as_bytes())
             }
-            Report::Recorded { folder, missing, partial } => {
+            Report::Recorded { folder, missing, partial, dropped_events, events } => {
                 let mut line = format!("{}recorded in {folder}", prefixes.own);
                 let name = |node: &NodeId| prefixes.names.get(node.index()).cloned();
                 let name = |node: &NodeId| name(node).unwrap_or_else(|| node.to_string());
@@ -214,6 +214,9 @@ impl Style {
                 }
                 if !partial.is_empty() {
                     line += &format!(", with only a part of {}", names(partial));
+                }
+                if *dropped_events > 0 {
+                    line += &format!(", without {dropped_events} of {events} events");
                 }
                 bytes.extend_from_slice(format!("{line}\n").as_bytes());
             }
@@ -370,13 +373,15 @@ mod tests {
 
     #[test]
     fn a_recording_names_the_nodes_that_are_missing() {
-        let recorded = |missing, partial| {
+        let recorded = |missing, partial, dropped_events| {
             let folder = "rec".to_owned();
-            Report::Recorded { folder, missing, partial }
+            Report::Recorded { folder, missing, partial, dropped_events, events: 400 }
         };
-        assert_eq!(text(false, &[recorded(vec![], vec![])]), "gridctl│ recorded in rec\n");
+        assert_eq!(text(false, &[recorded(vec![], vec![], 0)]), "gridctl│ recorded in rec\n");
+        let expected = "gridctl│ recorded in rec, without 12 of 400 events\n";
+        assert_eq!(text(false, &[recorded(vec![], vec![], 12)]), expected);
         let expected = "gridctl│ recorded in rec, without b/1, node9, with only a part of a/0\n";
-        let report = recorded(vec![NodeId(1), NodeId(9)], vec![NodeId(0)]);
+        let report = recorded(vec![NodeId(1), NodeId(9)], vec![NodeId(0)], 0);
         assert_eq!(text(false, &[report]), expected);
     }
 

@@ -314,7 +314,7 @@ impl Recording {
         }
     }
 
-    /// Ends the recording. Returns the nodes without complete records.
+    /// Ends the recording. Returns what it lacks.
     pub(super) fn end(&self, code: u8, failure: Option<&str>) -> Result<Lacking, RecordError> {
         let now_ns = self.now_ns();
         let mut state = self.lock();
@@ -322,9 +322,10 @@ impl Recording {
             let nodes = (0..).zip(&state.nodes).filter(|(_, parts)| is_such(parts));
             nodes.map(|(node, _)| NodeId(node)).collect::<Vec<NodeId>>()
         };
-        let lacking = Lacking {
+        let mut lacking = Lacking {
             missing: nodes_that(NodeParts::is_missing),
             partial: nodes_that(NodeParts::is_partial),
+            events: (0, 0),
         };
         for node in nodes_that(NodeParts::is_open) {
             state.write(|files| files.drop_node(node.0));
@@ -333,7 +334,8 @@ impl Recording {
         let at_ns = state.virtual_ns.unwrap_or(now_ns);
         let failure = failure.map(str::to_owned);
         if let Some(files) = state.files.take() {
-            files.end(&JobEnding { at_ns, exit_code: code, failure })?;
+            lacking.events = (files.events_dropped(), files.events_added());
+            files.end(&JobEnding { at_ns, exit_code: code, failure, ..JobEnding::default() })?;
         }
         state.error.take().map_or(Ok(lacking), Err)
     }
@@ -358,6 +360,8 @@ pub(super) struct Lacking {
     pub(super) missing: Vec<NodeId>,
     /// Nodes that were started again: the recording has the records of one of their processes.
     pub(super) partial: Vec<NodeId>,
+    /// Number of events that had no room, and of all events.
+    pub(super) events: (u64, u64),
 }
 
 impl State {

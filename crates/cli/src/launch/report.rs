@@ -78,9 +78,15 @@ pub(super) enum Report {
     Stopping,
     /// The job has been simulated.
     Simulated(Summary),
-    /// The recording is complete, except that the records of some nodes are missing, and those of
-    /// nodes that were started again are partial.
-    Recorded { folder: String, missing: Vec<NodeId>, partial: Vec<NodeId> },
+    /// The recording is complete, except that the records of some nodes are missing, those of
+    /// nodes that were started again are partial, and some of the events had no room.
+    Recorded {
+        folder: String,
+        missing: Vec<NodeId>,
+        partial: Vec<NodeId>,
+        dropped_events: u64,
+        events: u64,
+    },
     /// What happened during the job, for people.
     Summary { text: String },
     /// The job has ended.

@@ -1,21 +1,30 @@
 //! Takes the requests of other processes to the job; see `request`.
+//!
+//! The launcher carries out all requests but those for the end of the job, which are answered here.
+//! At the end, the socket is removed. All clients that have connected before and wait for the end
+//! get the exit code, also those whose request is not read yet: [`Requests::end`] waits for them for
+//! a moment. The connections of others end.
 
 use super::event::Event;
 use crate::request::{Answer, Request, read, write};
 use crate::status;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use rustix::net::{RecvFlags, recv};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Time that a client has to write its request.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Time that a client that has connected before the end of the job has to write its request then.
+/// Clients write it at once.
+const END_PATIENCE: Duration = Duration::from_millis(500);
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Largest number of requests that are being read or wait for an answer.
@@ -24,11 +33,43 @@ const OPEN_MAX: usize = 64;
 /// The socket of a job. Dropping it removes the socket.
 pub(super) struct Requests {
     path: PathBuf,
-    open: Arc<Mutex<Open>>,
+    socket: Arc<Socket>,
+}
+
+/// The listening socket, and the clients.
+struct Socket {
+    /// It does not block.
+    listener: UnixListener,
+    events: Sender<Event>,
+    open: Mutex<Open>,
+    /// Tells that a request is read, or will not be.
+    is_read: Condvar,
 }
 
 /// The clients that wait for answers.
-type Open = BTreeMap<u64, UnixStream>;
+#[derive(Default)]
+struct Open {
+    clients: BTreeMap<u64, Client>,
+    /// The number of the next client.
+    next: u64,
+    /// The exit code of the job, once it has ended.
+    ended: Option<u8>,
+}
+
+struct Client {
+    stream: Arc<UnixStream>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its request is not read yet.
+    Unread,
+    /// It waits for the end of the job.
+    Waits,
+    /// The launcher will answer.
+    Asked,
+}
 
 impl Requests {
     /// Listens at the socket of the job `id` in this folder, and passes requests on as events.
@@ -37,35 +78,20 @@ impl Requests {
         // A launcher that was killed leaves its socket.
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
-        let open = Arc::<Mutex<Open>>::default();
-        let requests = Self { path, open: open.clone() };
-        let next = AtomicU64::new(0);
+        listener.set_nonblocking(true)?;
+        let (open, is_read) = (Mutex::default(), Condvar::new());
+        let socket = Arc::new(Socket { listener, events, open, is_read });
+        let requests = Self { path, socket: socket.clone() };
         let accept = move || {
-            for stream in listener.incoming() {
-                let Ok(stream) = stream else {
+            loop {
+                let mut listeners = [PollFd::new(&socket.listener, PollFlags::IN)];
+                let accepted = match retry_on_intr(|| poll(&mut listeners, None)) {
+                    Ok(_) => socket.accept_all(),
+                    Err(error) => Err(error.into()),
+                };
+                if accepted.is_err() {
                     // For example, there are too many open files.
                     thread::sleep(ACCEPT_PAUSE);
-                    continue;
-                };
-                let id = next.fetch_add(1, Ordering::Relaxed);
-                let events = events.clone();
-                let admitted = admit(&mut lock(&open), id, || stream.try_clone());
-                if let Err(reason) = admitted {
-                    // The client may have gone.
-                    let _ = write(&stream, Answer::Refused(reason));
-                    continue;
-                }
-                let take = {
-                    let open = open.clone();
-                    move || match read_request(&stream) {
-                        // The launcher may have ended already.
-                        Ok(request) => drop(events.send(Event::Requested { id, request })),
-                        Err(error) => refuse(&open, id, error.to_string()),
-                    }
-                };
-                let spawned = thread::Builder::new().name("request".to_owned()).spawn(take);
-                if let Err(error) = spawned {
-                    refuse(&open, id, not_taken(&error));
                 }
             }
         };
@@ -75,61 +101,149 @@ impl Requests {
 
     /// Answers a request.
     pub(super) fn answer(&self, id: u64, answer: &Answer) {
-        answer_in(&self.open, id, answer);
+        self.socket.answer(id, answer);
+    }
+
+    /// Ends the requests: the job has ended with this exit code, or will at once. All who wait for
+    /// the end get the code, also those whose connection or request is still on its way. A client
+    /// that does not write its request delays this by [`END_PATIENCE`].
+    pub(super) fn end(&self, code: u8) {
+        let waiting = {
+            let mut open = self.socket.lock();
+            open.ended = Some(code);
+            let ids = open.clients.iter().filter(|(_, client)| client.stage == Stage::Waits);
+            ids.map(|(id, _)| *id).collect::<Vec<u64>>()
+        };
+        waiting.into_iter().for_each(|id| self.answer(id, &Answer::Ended(code)));
+        // Nobody connects any more; another process may have removed it.
+        let _ = std::fs::remove_file(&self.path);
+        if let Err(error) = self.socket.accept_all() {
+            tracing::info!(%error, "a request could not be accepted at the end of the job");
+        }
+        let is_unread = |open: &mut Open| open.clients.values().any(|it| it.stage == Stage::Unread);
+        let open = self.socket.lock();
+        drop(self.socket.is_read.wait_timeout_while(open, END_PATIENCE, is_unread));
     }
 }
 
 impl Drop for Requests {
     fn drop(&mut self) {
-        // Another process may have removed it.
-        let _ = std::fs::remove_file(&self.path);
+        let mut open = self.socket.lock();
+        if open.ended.is_none() {
+            // Another process may have removed it.
+            let _ = std::fs::remove_file(&self.path);
+        }
         // Their connections end.
-        lock(&self.open).clear();
+        open.clients.clear();
     }
 }
 
-/// Adds a client to those that wait for answers. `copy` returns a second handle of its connection.
-///
-/// # Errors
-///
-/// Why the request is refused: without a handle it could not be answered.
-fn admit(
-    open: &mut Open,
-    id: u64,
-    copy: impl FnOnce() -> io::Result<UnixStream>,
-) -> Result<(), String> {
-    if open.len() >= OPEN_MAX {
-        open.retain(|_, stream| !has_gone(stream));
+impl Socket {
+    /// Accepts all who have connected, and reads their requests on threads of their own.
+    fn accept_all(self: &Arc<Self>) -> io::Result<()> {
+        while let Some((id, stream)) = self.accept()? {
+            let socket = self.clone();
+            let take = move || match read_request(&stream) {
+                Ok(request) => socket.take(id, request),
+                Err(error) => socket.refuse(id, error.to_string()),
+            };
+            let spawned = thread::Builder::new().name("request".to_owned()).spawn(take);
+            if let Err(error) = spawned {
+                self.refuse(id, not_taken(&error));
+            }
+        }
+        Ok(())
     }
-    if open.len() >= OPEN_MAX {
-        return Err("too many requests wait for an answer; try again later".to_owned());
+
+    /// Accepts a connection, if there is one that is not refused. It is among the clients before
+    /// another thread learns that there are no more connections.
+    fn accept(&self) -> io::Result<Option<(u64, UnixStream)>> {
+        let mut open = self.lock();
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            // On some systems, it is like the listener.
+            let admitted = stream.set_nonblocking(false).map_err(|error| not_taken(&error));
+            match admitted.and_then(|()| open.admit(|| stream.try_clone())) {
+                Ok(id) => return Ok(Some((id, stream))),
+                // The client may have gone.
+                Err(reason) => drop(write(&stream, Answer::Refused(reason))),
+            }
+        }
     }
-    let stream = copy().map_err(|error| not_taken(&error))?;
-    open.insert(id, stream);
-    Ok(())
+
+    /// Passes a request on, or answers it: the job may have ended.
+    fn take(&self, id: u64, request: Request) {
+        let ended = {
+            let mut open = self.lock();
+            let ended = open.ended;
+            if let (None, Some(client)) = (ended, open.clients.get_mut(&id)) {
+                let waits = request == Request::Wait;
+                client.stage = if waits { Stage::Waits } else { Stage::Asked };
+            }
+            ended
+        };
+        match (ended, request) {
+            (Some(code), Request::Wait) => self.answer(id, &Answer::Ended(code)),
+            // Its connection ends.
+            (Some(_), _) => drop(self.lock().clients.remove(&id)),
+            (None, Request::Wait) => {}
+            // The launcher may have ended already.
+            (None, request) => drop(self.events.send(Event::Requested { id, request })),
+        }
+        self.is_read.notify_all();
+    }
+
+    /// Refuses a request that is not carried out.
+    fn refuse(&self, id: u64, reason: String) {
+        self.answer(id, &Answer::Refused(reason));
+        self.is_read.notify_all();
+    }
+
+    /// Answers a client, which does not wait any longer. It is among the clients until then, so
+    /// that the end of the job waits for the answer.
+    fn answer(&self, id: u64, answer: &Answer) {
+        let stream = self.lock().clients.get(&id).map(|client| client.stream.clone());
+        if let Some(stream) = stream {
+            let _ = stream.set_write_timeout(Some(PATIENCE));
+            // The client may have gone.
+            let _ = write(&*stream, answer);
+        }
+        self.lock().clients.remove(&id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// Adds a client to those that wait for answers, and returns its number. `copy` returns a
+    /// second handle of its connection.
+    ///
+    /// # Errors
+    ///
+    /// Why the request is refused: without a handle it could not be answered.
+    fn admit(&mut self, copy: impl FnOnce() -> io::Result<UnixStream>) -> Result<u64, String> {
+        if self.clients.len() >= OPEN_MAX {
+            self.clients.retain(|_, client| !has_gone(&client.stream));
+        }
+        if self.clients.len() >= OPEN_MAX {
+            return Err("too many requests wait for an answer; try again later".to_owned());
+        }
+        let stream = Arc::new(copy().map_err(|error| not_taken(&error))?);
+        let id = self.next;
+        self.next += 1;
+        self.clients.insert(id, Client { stream, stage: Stage::Unread });
+        Ok(id)
+    }
 }
 
 fn not_taken(error: &io::Error) -> String {
     format!("its launcher cannot take the request: {error}; try again later")
-}
-
-/// Refuses a request that is not carried out.
-fn refuse(open: &Mutex<Open>, id: u64, reason: String) {
-    answer_in(open, id, &Answer::Refused(reason));
-}
-
-/// Answers a client, which does not wait any longer.
-fn answer_in(open: &Mutex<Open>, id: u64, answer: &Answer) {
-    let stream = lock(open).remove(&id);
-    if let Some(stream) = stream {
-        let _ = stream.set_write_timeout(Some(PATIENCE));
-        // The client may have gone.
-        let _ = write(&stream, answer);
-    }
-}
-
-fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the client has closed the connection.
@@ -164,6 +278,8 @@ impl Read for Timed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
+    use std::sync::mpsc::{Receiver, channel};
 
     #[test]
     fn a_client_that_waits_is_there_and_one_that_has_ended_is_not() {
@@ -179,46 +295,129 @@ mod tests {
 
     #[test]
     fn a_request_that_cannot_be_answered_is_refused_and_not_carried_out() {
-        let mut open = Open::new();
+        let mut open = Open::default();
         let (own, _client) = UnixStream::pair().unwrap();
 
-        let refused = admit(&mut open, 1, || Err(io::Error::other("too many open files")));
+        let refused = open.admit(|| Err(io::Error::other("too many open files")));
 
         assert!(refused.unwrap_err().contains("too many open files"));
-        assert!(open.is_empty());
-        assert_eq!(admit(&mut open, 2, || own.try_clone()), Ok(()));
-        assert!(open.contains_key(&2));
+        assert!(open.clients.is_empty());
+        let id = open.admit(|| own.try_clone()).unwrap();
+        assert_eq!(open.clients[&id].stage, Stage::Unread);
     }
 
     #[test]
     fn a_client_whose_request_nothing_reads_is_told_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let (requests, _incoming) = listening(folder.path());
         let (own, client) = UnixStream::pair().unwrap();
-        let open = Mutex::new(Open::from([(7, own)]));
+        let id = requests.socket.lock().admit(|| Ok(own)).unwrap();
 
-        refuse(&open, 7, not_taken(&io::Error::other("no more threads")));
+        requests.socket.refuse(id, not_taken(&io::Error::other("no more threads")));
 
         let answer = read::<Answer>(&client).unwrap();
         assert!(
             matches!(&answer, Some(Answer::Refused(reason)) if reason.contains("no more threads")),
             "{answer:?}"
         );
-        assert!(lock(&open).is_empty());
+        assert!(requests.socket.lock().clients.is_empty());
     }
 
     #[test]
     fn clients_that_have_gone_make_room_and_others_do_not() {
-        let mut open = Open::new();
+        let mut open = Open::default();
         let mut clients = Vec::new();
-        for id in 0..OPEN_MAX as u64 {
+        for _ in 0..OPEN_MAX {
             let (own, client) = UnixStream::pair().unwrap();
-            admit(&mut open, id, || Ok(own)).unwrap();
+            open.admit(|| Ok(own)).unwrap();
             clients.push(client);
         }
         let (own, _client) = UnixStream::pair().unwrap();
-        assert!(admit(&mut open, 99, || own.try_clone()).is_err());
+        assert!(open.admit(|| own.try_clone()).is_err());
 
         clients.pop();
 
-        assert_eq!(admit(&mut open, 99, || own.try_clone()), Ok(()));
+        assert!(open.admit(|| own.try_clone()).is_ok());
+    }
+
+    #[test]
+    fn requests_are_passed_on_except_those_for_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let (requests, incoming) = listening(folder.path());
+        let waiting = connect(folder.path(), Request::Wait).unwrap();
+        let asking = connect(folder.path(), Request::Nodes).unwrap();
+
+        let Event::Requested { id, request } = incoming.recv().unwrap() else { panic!() };
+        assert_eq!(request, Request::Nodes);
+        requests.answer(id, &Answer::Nodes(vec![]));
+        assert_eq!(read(&asking).unwrap(), Some(Answer::Nodes(vec![])));
+
+        requests.end(7);
+        assert_eq!(read(&waiting).unwrap(), Some(Answer::Ended(7)));
+        assert!(connect(folder.path(), Request::Wait).is_err(), "nobody can connect any more");
+    }
+
+    #[test]
+    fn all_who_connect_before_the_end_get_the_exit_code() {
+        for round in 0..50 {
+            let folder = tempfile::tempdir().unwrap();
+            let (requests, _incoming) = listening(folder.path());
+            let begin = Barrier::new(9);
+            let answers: Vec<Option<Answer>> = thread::scope(|scope| {
+                let client = |_| {
+                    scope.spawn(|| {
+                        begin.wait();
+                        // Who comes too late cannot connect, and knows that the job has ended.
+                        let client = connect(folder.path(), Request::Wait)?;
+                        read(&client).map(|answer| answer.expect("the connection does not end"))
+                    })
+                };
+                let clients: Vec<_> = (0..8).map(client).collect();
+                begin.wait();
+                // The end comes before, while and after they connect.
+                (0..round * 20).for_each(|_| thread::yield_now());
+                requests.end(3);
+                clients.into_iter().map(|client| client.join().unwrap().ok()).collect()
+            });
+            for answer in answers.into_iter().flatten() {
+                assert_eq!(answer, Answer::Ended(3), "round {round}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_waits_for_a_request_that_is_on_its_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let (requests, _incoming) = listening(folder.path());
+        let path = status::socket_path(folder.path(), ID);
+        let [late, other] = [(); 2].map(|()| UnixStream::connect(&path).unwrap());
+        thread::scope(|scope| {
+            let ending = scope.spawn(|| requests.end(5));
+            while requests.socket.lock().ended.is_none() {
+                thread::yield_now();
+            }
+            write(&late, Request::Wait).unwrap();
+            assert_eq!(read(&late).unwrap(), Some(Answer::Ended(5)));
+            write(&other, Request::Kill).unwrap();
+            assert_eq!(read::<Answer>(&other).unwrap(), None, "the job has ended before");
+            ending.join().unwrap();
+        });
+        while !requests.socket.lock().clients.is_empty() {
+            thread::yield_now();
+        }
+    }
+
+    const ID: &str = "job-1";
+
+    fn listening(folder: &Path) -> (Requests, Receiver<Event>) {
+        let (events, incoming) = channel();
+        (Requests::listen(folder, ID, events).unwrap(), incoming)
+    }
+
+    /// A client that has written its request.
+    fn connect(folder: &Path, request: Request) -> io::Result<UnixStream> {
+        let stream = UnixStream::connect(status::socket_path(folder, ID))?;
+        write(&stream, request)?;
+        Ok(stream)
     }
 }

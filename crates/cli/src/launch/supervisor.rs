@@ -38,8 +38,7 @@ use super::event::{Blame, Command, Event, Exit, Outcome};
 use super::recovery::Runs;
 use super::sampling::Sampling;
 use crate::signals::exit_code;
-use gridspan::advice;
-use gridspan::control::{Failure, Holdings};
+use gridspan::control::Holdings;
 use gridspan_runtime::session::crowding_factor;
 use gridspan_topology::{NodeId, Time};
 use repeating::Repeating;
@@ -52,6 +51,7 @@ mod diagnosing;
 mod ending;
 mod going_on;
 mod growing;
+mod judging;
 mod losing;
 mod members;
 mod patience;
@@ -123,8 +123,6 @@ pub(super) struct Supervisor {
     /// The nodes that were lost since the last call of [`take_lost`](Self::take_lost).
     lost: Vec<NodeId>,
     sampling: Sampling,
-    /// Numbers of the requests that wait for the end of the job.
-    waiting_for_end: Vec<u64>,
 }
 
 /// The runs of the job, and the beginning of the next one.
@@ -257,7 +255,6 @@ impl Supervisor {
             losses: 0,
             lost: Vec::new(),
             sampling: Sampling::default(),
-            waiting_for_end: Vec::new(),
         }
     }
 
@@ -413,20 +410,7 @@ impl Supervisor {
                     self.lose_in_recovery(node, &reason, now);
                 }
             }
-            Phase::Starting { until } if until <= now => {
-                let is_silent = |node: &Node| node.address.is_none() && !node.is_left;
-                let silent = self.nodes.iter().position(is_silent);
-                let node = NodeId::from(silent.unwrap_or(0));
-                let name = &self.nodes[node.index()].name;
-                let seconds = self.start_patience().as_secs();
-                let (message, hint) = match self.awaits_srun {
-                    true => {
-                        (format!("{name}: srun has started no task within {seconds} s"), NO_TASK)
-                    }
-                    false => (format!("{name} did not join the job within {seconds} s"), NOT_A_JOB),
-                };
-                self.fail(node, 1, message, hint, now);
-            }
+            Phase::Starting { until } if until <= now => self.fail_silent(now),
             Phase::Recovering { until } if until <= now => {
                 // A node that does not stop is inside a handler, or hangs.
                 let stopped = self.recovery.as_ref().map(|it| &it.holdings);
@@ -478,11 +462,6 @@ impl Supervisor {
         self.losses
     }
 
-    /// Returns the numbers of the requests that wait for the end of the job.
-    pub(super) fn waiting_for_end(&self) -> &[u64] {
-        &self.waiting_for_end
-    }
-
     fn introduce(&mut self, now: Time) {
         let members = self.members();
         let address = |node: &NodeId| self.nodes[node.index()].address;
@@ -518,184 +497,6 @@ impl Supervisor {
         let is_after_loss = self.changes.stage != Stage::GoesOn;
         let after = recovery.filter(|it| is_after_loss && !it.holdings.is_empty());
         self.repeating.begun(checkpoint, after.map(|it| it.began), now);
-    }
-
-    /// Translates the node numbers of the present run.
-    fn translated(&self, failure: Failure) -> Failure {
-        let members = self.members();
-        let process = |node: NodeId| members.get(node.index()).copied();
-        let lost = failure.lost.iter().filter_map(|&node| process(node)).collect();
-        Failure { node: failure.node.and_then(process), lost, ..failure }
-    }
-
-    fn reported(&mut self, reporter: NodeId, failure: Failure, now: Time) {
-        if self.recovery.is_some() && !self.left().contains(&reporter) {
-            // The job goes on without it.
-            return;
-        }
-        let failure = self.translated(failure);
-        let failure = match failure.is_port_taken {
-            true => Failure { node: Some(reporter), ..failure },
-            false => failure,
-        };
-        if self.is_new(reporter) {
-            return self.lose_new(reporter, &failure.message, now);
-        }
-        if failure.is_loss() && self.may_recover() {
-            // A node that has stopped reports the losses of the previous run.
-            if matches!(self.phase, Phase::Running) {
-                for &node in &failure.lost {
-                    self.lose(node, &failure.message, now);
-                }
-            }
-            return;
-        }
-        let node = &mut self.nodes[reporter.index()];
-        node.has_reported = true;
-        if node.is_asked {
-            return;
-        }
-        let is_loss = failure.is_loss();
-        let Failure { message, hint, node, lost, .. } = failure;
-        for id in lost {
-            if let Some(node) = self.nodes.get_mut(id.index())
-                && !std::mem::replace(&mut node.is_lost, true)
-            {
-                self.losses += 1;
-                self.lost.push(id);
-            }
-        }
-        if is_loss && self.blame.is_none() {
-            self.commands.push_back(Command::TellLoss(message.clone()));
-        }
-        // A failure without a node is most often that of main, which runs on the first member.
-        let node = node.filter(|node| node.index() < self.nodes.len());
-        let node = node.or(self.members().first().copied()).unwrap_or(NodeId(0));
-        self.blame(is_loss, 1, Blame { node, message, hint }, now);
-    }
-
-    fn exited(&mut self, id: NodeId, exit: Exit, now: Time) {
-        let node = &mut self.nodes[id.index()];
-        node.exit = Some((exit, now));
-        node.was_asked = node.is_asked;
-        let was_asked = node.was_asked;
-        // Other ends are judged once the output is read, which may say more.
-        if matches!(exit, Exit::Signal(_)) && !was_asked && self.may_recover() && !self.is_new(id) {
-            self.lose(id, &ended(exit), now);
-        }
-        let is_recovering = matches!(self.phase, Phase::Recovering { .. })
-            || self.is_recovering() && matches!(self.phase, Phase::Starting { .. });
-        let is_member = !self.nodes[id.index()].is_left && !self.is_new(id);
-        if exit == Exit::Code(0) && is_recovering && is_member {
-            // The job was done before the loss; the others wait for another run.
-            self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
-        }
-    }
-
-    /// Blames a process for its end if that is a failure, unless the process was asked to end or
-    /// has reported that the job failed.
-    fn judge(&mut self, id: NodeId, exit: Exit, now: Time) {
-        let is_starting = matches!(self.phase, Phase::Starting { .. });
-        let node = &self.nodes[id.index()];
-        if node.was_asked || node.has_reported || node.is_left {
-            return;
-        }
-        let name = node.name.clone();
-        if self.is_new(id) {
-            let known = node.way.as_ref().and_then(|way| way.explain(exit, true));
-            let reason = known.map_or_else(|| ended(exit), |(message, _)| message);
-            return self.lose_new(id, &reason, now);
-        }
-        if !matches!(exit, Exit::Code(0) | Exit::Signal(_)) && self.may_recover() {
-            return self.lose(id, &ended(exit), now);
-        }
-        let way = self.nodes[id.index()].way.as_ref();
-        if let Some((message, hint)) = way.and_then(|way| way.explain(exit, is_starting)) {
-            return self.fail(id, 1, format!("{name}: {message}"), &hint, now);
-        }
-        match exit {
-            Exit::Code(0) if is_starting => {
-                self.fail(id, 1, format!("{name} ended before it joined the job"), NOT_A_JOB, now);
-            }
-            Exit::Code(0) if self.awaits_simulation => {
-                let message = "the program ended and simulated nothing".to_owned();
-                self.fail(id, 1, message, NOT_A_JOB, now);
-            }
-            Exit::Code(0) => {}
-            Exit::Code(2) if is_starting => {
-                let hint = "correct the arguments or the environment variables of the program";
-                self.fail(id, 2, format!("{name} could not start: exit code 2"), hint, now);
-            }
-            Exit::Code(code) => {
-                let message = format!("{name} ended on its own with exit code {code}");
-                self.fail(id, 1, message, "its last output may show why", now);
-            }
-            Exit::Signal(signal) => {
-                let message = format!("{name} was killed by {}", signal_name(signal));
-                self.fail(id, 1, message, signal_hint(signal), now);
-            }
-            Exit::Unknown => {
-                let message = format!("{name} ended before its part of the job was done");
-                self.fail(id, 1, message, "its last output may show why", now);
-            }
-            Exit::NotStarted | Exit::Unreachable | Exit::TakenOver => {
-                let message = format!("{name} is lost: {}", ended(exit));
-                self.fail(id, 1, message, "`gridctl attach` starts another launcher", now);
-            }
-        }
-    }
-
-    /// Reports and judges nodes that have ended, once their output, which may explain the end, has
-    /// been read or has taken too long.
-    fn settle(&mut self, now: Time) {
-        for id in 0..self.nodes.len() {
-            let node = &mut self.nodes[id];
-            let Some((exit, at)) = node.exit else { continue };
-            if !node.is_over && (node.open_streams == 0 || at + self.patience.drain <= now) {
-                node.is_over = true;
-                let id = NodeId::from(id);
-                self.commands.push_back(Command::TellExit(id, exit));
-                self.judge(id, exit, now);
-            }
-        }
-        self.go_on(now);
-    }
-}
-
-const NOT_A_JOB: &str =
-    "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
-
-const NO_TASK: &str = "`squeue --steps` shows whether the step waits for another one of the \
-                       allocation, and `srun --overlap hostname` how long a step takes; if the \
-                       tasks run, their hosts must reach the launcher's host by TCP";
-
-/// Says how a process ended.
-fn ended(exit: Exit) -> String {
-    match exit {
-        Exit::Code(code) => format!("it ended on its own with exit code {code}"),
-        Exit::Signal(signal) => format!("it was killed by {}", signal_name(signal)),
-        Exit::Unknown => "it ended before its part of the job was done".to_owned(),
-        Exit::NotStarted => "srun did not start it".to_owned(),
-        Exit::Unreachable => "its host cannot be reached".to_owned(),
-        Exit::TakenOver => "another launcher attends to it".to_owned(),
-    }
-}
-
-/// Returns the name of a signal, such as `SIGKILL (9)`.
-fn signal_name(signal: i32) -> String {
-    match signal_hook::low_level::signal_name(signal) {
-        Some(name) => format!("{name} ({signal})"),
-        None => format!("signal {signal}"),
-    }
-}
-
-fn signal_hint(signal: i32) -> &'static str {
-    match signal {
-        signal_hook::consts::SIGKILL => {
-            "if no user killed it, the machine ran out of memory; see `dmesg`"
-        }
-        signal_hook::consts::SIGABRT => advice::backtrace(),
-        _ => "a debugger shows where, from its core dump; `coredumpctl debug` finds it",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The summary for people: what limited the run in the first line, the outcome, and shares.
 
 use super::analysis::Analysis;
-use crate::quantity::{count, percent, time};
+use crate::quantity::{count, exact_percent, percent, time};
 use crate::table::{Align, Table};
 use std::path::Path;
 use std::time::Duration;
@@ -33,8 +33,12 @@ pub(super) fn render(analysis: &Analysis, page: &Path) -> String {
     }
     let coverage = &analysis.coverage;
     if coverage.dropped_share > 0.0 {
-        let share = percent(coverage.dropped_share);
+        let share = exact_percent(coverage.dropped_share);
         text += &format!("{share} of the spans were dropped, so that waits are estimates\n");
+    }
+    if coverage.dropped_events > 0 {
+        let share = exact_percent(coverage.dropped_event_share);
+        text += &format!("{share} of the events of the job were dropped\n");
     }
     if !coverage.missing_nodes.is_empty() {
         text += &format!("nothing is known of {}\n", coverage.missing_nodes.join(", "));
@@ -73,7 +77,7 @@ fn outcome(analysis: &Analysis) -> String {
 mod tests {
     use super::*;
     use crate::report::analysis::fixtures::{complete, from, recording, span};
-    use gridspan_record::Span;
+    use gridspan_record::{RecordedEvent, Span, What};
 
     #[test]
     fn the_first_line_is_what_limited_the_run() {
@@ -98,5 +102,23 @@ mod tests {
         assert_eq!(lines[3], "time of PEs: handlers 56 %, messages 0 %, idle 44 %");
         assert_eq!(lines[6], format!(" 44 %  {cause}"));
         assert_eq!(lines.last(), Some(&"the page is r/report.html"));
+    }
+
+    #[test]
+    fn small_shares_that_were_dropped_are_no_zero() {
+        let mut recording = recording(1, 1);
+        recording.pes[0].spans = vec![span(0, 0, [0, 10])];
+        complete(&mut recording, 20);
+        recording.pes[0].dropped_spans = 999;
+        let warning = What::Warning { text: "x".to_owned() };
+        recording.events = vec![RecordedEvent { at_ns: 1, what: warning }; 999];
+        recording.ending.as_mut().unwrap().dropped_events = 1;
+
+        let analysis = Analysis::of(&recording);
+
+        let text = render(&analysis, Path::new("report.html"));
+        assert!(text.contains("\n99.9 % of the spans were dropped"), "{text}");
+        assert!(text.contains("\n0.100 % of the events of the job were dropped\n"), "{text}");
+        assert_eq!(analysis.coverage.dropped_events, 1);
     }
 }

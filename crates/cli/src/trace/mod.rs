@@ -133,6 +133,10 @@ fn text(recording: &Recording, counts: Counts, path: &Path) -> String {
         text +=
             &format!("{} % of the spans were dropped while recording\n", digits(100.0 * dropped));
     }
+    let dropped = recording.dropped_events();
+    if dropped > 0 {
+        text += &format!("{} had no room in the recording\n", number(dropped, "event"));
+    }
     if !recording.missing.is_empty() {
         text += &format!("{} left no record\n", count(recording.missing.len(), "node"));
     }

@@ -34,7 +34,7 @@ fn recording() -> Recording {
     let pe = |pe| PeRecord { pe, types: vec!["Hop".to_owned()], ..PeRecord::default() };
     Recording {
         header,
-        ending: Some(JobEnding { at_ns: 1000, exit_code: 0, failure: None }),
+        ending: Some(JobEnding { at_ns: 1000, exit_code: 0, ..JobEnding::default() }),
         pes: vec![pe(0), pe(1)],
         ..Recording::default()
     }
@@ -299,7 +299,8 @@ fn events_of_the_job_are_instants_with_their_numbers_as_arguments() {
         RecordedEvent { at_ns: 700, what: broadcast },
     ];
     let failure = Some("node2 was lost".to_owned());
-    recording.ending = Some(JobEnding { at_ns: 1000, exit_code: 1, failure });
+    recording.ending =
+        Some(JobEnding { at_ns: 1000, exit_code: 1, failure, ..JobEnding::default() });
     let instants = of_kind(&traced(&recording), "job ring", EventType::Instant);
 
     let named: Vec<_> =

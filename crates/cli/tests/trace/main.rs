@@ -165,7 +165,7 @@ fn by_hand() -> Recording {
     };
     Recording {
         header,
-        ending: Some(JobEnding { at_ns: 5_000_000, exit_code: 0, failure: None }),
+        ending: Some(JobEnding { at_ns: 5_000_000, exit_code: 0, ..JobEnding::default() }),
         pes: vec![first, second],
         ..Recording::default()
     }

@@ -33,7 +33,12 @@ impl Supervisor {
                 self.answer(Some(id), Answer::Done("the job is killed".to_owned()));
                 return self.kill(now);
             }
-            Request::Wait => return self.waiting_for_end.push(id),
+            Request::KillNodes { nodes } => {
+                let killed = self.kill_members(&nodes);
+                return self.answer(Some(id), killed.map_or_else(Answer::Refused, Answer::Done));
+            }
+            // The socket of the job answers it.
+            Request::Wait => return,
             Request::Drain { nodes, deadline } => (What::Leave(nodes), deadline),
             Request::Add { nodes } => (What::Join(nodes), None),
             Request::AddNew(_) => {

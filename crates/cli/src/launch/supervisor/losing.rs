@@ -3,6 +3,7 @@
 use super::super::event::{Blame, Command};
 use super::{Phase, STOP_PATIENCE, Step, Supervisor};
 use gridspan_topology::{NodeId, Time};
+use std::collections::BTreeSet;
 
 impl Supervisor {
     /// Goes on without a node, and begins the recovery, or begins it again.
@@ -46,6 +47,41 @@ impl Supervisor {
         if left.is_empty() {
             self.give_up_recovery(id, "no node is left", now);
         }
+    }
+
+    /// Kills members at the user's request, which counts as their loss once their processes have
+    /// ended. Returns what was done.
+    ///
+    /// # Errors
+    ///
+    /// Why no node is killed.
+    pub(super) fn kill_members(&mut self, nodes: &BTreeSet<NodeId>) -> Result<String, String> {
+        if self.recovery.is_none() {
+            let reason = "all nodes of this job are one process; `gridctl kill` without --node \
+                          kills it";
+            return Err(reason.to_owned());
+        }
+        match self.phase {
+            Phase::Running | Phase::Recovering { .. } if !self.is_done_or_failed() => {}
+            Phase::Starting { .. } => return Err("it is starting; try again".to_owned()),
+            _ => return Err("the job is ending".to_owned()),
+        }
+        let left = self.left();
+        if let Some(other) = nodes.iter().find(|node| !left.contains(node)) {
+            let name = self.nodes.get(other.index()).map_or("a node", |node| &node.name);
+            return Err(format!("{name} is no member of the job"));
+        }
+        let Some(last) = nodes.last() else { return Err("no node is named".to_owned()) };
+        let name = |node: &NodeId| self.nodes[node.index()].name.clone();
+        let others = nodes.iter().filter(|node| *node != last).map(name).collect::<Vec<String>>();
+        let (names, are) = match &others[..] {
+            [] => (name(last), "is"),
+            others => (format!("{} and {}", others.join(", "), name(last)), "are"),
+        };
+        let text = format!("`gridctl kill` kills {names}");
+        self.commands.push_back(Command::TellRecovery(text));
+        self.commands.extend(nodes.iter().map(|node| Command::Kill(*node)));
+        Ok(format!("{names} {are} killed"))
     }
 
     /// Goes on without a node that could not join, unless the job is ending.

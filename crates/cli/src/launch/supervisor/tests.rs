@@ -8,7 +8,7 @@ mod takeovers;
 use super::*;
 use crate::request::{Answer, NodeState, Request};
 use crate::roster::{NewNode, Roster};
-use gridspan::control::Pause;
+use gridspan::control::{Failure, Pause};
 use gridspan_runtime::net::bootstrap::PauseOrder;
 
 const A: NodeId = NodeId(0);

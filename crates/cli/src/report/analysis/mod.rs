@@ -17,6 +17,7 @@
 //! | `path` | the critical path |
 //! | `communication` | messages between actor types, nodes and sites |
 //! | `timeline` | what each PE did, in a bounded number of cells |
+//! | `utilisation` | how the PEs of each site used their time, and how evenly they were loaded |
 //! | `limits` | what limited the run |
 //!
 //! The size of an analysis is bounded, whatever the size of the recording.
@@ -40,6 +41,7 @@ mod profile;
 pub(crate) mod timeline;
 mod traffic;
 mod transit;
+pub(crate) mod utilisation;
 mod waits;
 
 use awaited::Awaited;
@@ -57,9 +59,11 @@ use places::Places;
 use profile::{Profile, Times};
 use serde::Serialize;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use timeline::Timeline;
 use traffic::Traffic;
 use transit::Transit;
+use utilisation::Utilisation;
 use waits::Waits;
 
 /// Maximum number of rows of tables of types, waits, PEs and links.
@@ -99,6 +103,23 @@ pub(crate) struct Coverage {
     pub(crate) window_ns: u64,
     /// Names of nodes without a file.
     pub(crate) missing_nodes: Vec<String>,
+    /// Number of events of the job that had no room in the recording.
+    pub(crate) dropped_events: u64,
+    /// Their share of all events.
+    pub(crate) dropped_event_share: f64,
+}
+
+/// A host of the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct HostRow {
+    /// Its name.
+    pub(crate) name: String,
+    /// Number of nodes there.
+    pub(crate) nodes: usize,
+    /// Number of PEs there.
+    pub(crate) pes: usize,
+    /// Number of hardware threads that they could use, if it is known.
+    pub(crate) hardware_threads: Option<u32>,
 }
 
 /// A row of the table of waits.
@@ -176,6 +197,10 @@ pub(crate) struct Analysis {
     pub(crate) pe_count: usize,
     /// Number of PEs whose records are there.
     pub(crate) pes_recorded: usize,
+    /// Their time, without launch and teardown; at least 1.
+    pub(crate) pe_time_ns: f64,
+    /// The hosts, those with most PEs first; none if simulated.
+    pub(crate) hosts: Vec<HostRow>,
     pub(crate) outcome: OutcomeRow,
     /// What limited the run.
     pub(crate) diagnosis: Diagnosis,
@@ -199,6 +224,8 @@ pub(crate) struct Analysis {
     pub(crate) events: Events,
     /// What each PE did over time.
     pub(crate) timeline: Timeline,
+    /// How the PEs of each site used their time.
+    pub(crate) utilisation: Utilisation,
 }
 
 /// Version of the object that `--json` prints.
@@ -241,6 +268,12 @@ impl Analysis {
             node_count: places.node_count(),
             pe_count: places.pe_count(),
             pes_recorded: profile.recorded().count(),
+            pe_time_ns: profile.pe_time_ns(),
+            hosts: match header.driver {
+                // That of the simulator says nothing of the run.
+                DriverKind::Simulated => Vec::new(),
+                DriverKind::Threads | DriverKind::Processes => host_rows(recording),
+            },
             outcome: outcome(recording, &profile),
             diagnosis: Diagnosis::of(&evidence),
             coverage: coverage(recording, &history, &places),
@@ -254,15 +287,14 @@ impl Analysis {
             broadcasts: Broadcasts::of(recording, &places),
             path: CriticalPath::of(&history, &kinds, &places),
             timeline: Timeline::of(recording, &places, &kinds, &profile),
+            utilisation: Utilisation::of(&places, &profile),
             events,
         }
     }
 
     /// Share of the time of all recorded PEs, without launch and teardown.
     pub(crate) fn share_of(&self, ns: u64) -> f64 {
-        let OutcomeRow { end_ns, launch_ns, teardown_ns, .. } = self.outcome;
-        let active_ns = end_ns.saturating_sub(launch_ns).saturating_sub(teardown_ns).max(1);
-        ns as f64 / (self.pes_recorded.max(1) as f64 * active_ns as f64)
+        ns as f64 / self.pe_time_ns
     }
 }
 
@@ -293,14 +325,44 @@ fn outcome(recording: &Recording, profile: &Profile) -> OutcomeRow {
     }
 }
 
+fn host_rows(recording: &Recording) -> Vec<HostRow> {
+    let header = &recording.header;
+    let mut hosts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    for node in header.nodes.iter().filter(|node| !node.host.is_empty()) {
+        hosts.entry(&node.host).or_default()[0] += 1;
+    }
+    for pe in &header.pes {
+        let host = header.nodes.get(pe.node as usize).map_or("", |node| &node.host);
+        if let Some([_, pes]) = hosts.get_mut(host) {
+            *pes += 1;
+        }
+    }
+    let known = header.hosts.iter().map(|host| (host.name.as_str(), host.hardware_threads));
+    let threads: BTreeMap<&str, u32> = known.collect();
+    let row = |(name, [nodes, pes]): (&str, [usize; 2])| HostRow {
+        name: name.to_owned(),
+        nodes,
+        pes,
+        hardware_threads: threads.get(name).copied(),
+    };
+    let mut rows: Vec<HostRow> = hosts.into_iter().map(row).collect();
+    rows.sort_by_key(|row| Reverse(row.pes));
+    rows.truncate(ROWS_MAX);
+    rows
+}
+
 fn coverage(recording: &Recording, history: &History<'_>, places: &Places) -> Coverage {
     let missing = recording.missing.iter().take(ROWS_MAX);
+    let dropped_events = recording.dropped_events();
+    let events = dropped_events as f64 + recording.events.len() as f64;
     Coverage {
         spans: history.span_count(),
         dropped_share: 1.0 - history.share,
         one_window_of: history.every,
         window_ns: history.window_ns,
         missing_nodes: missing.map(|node| places.node_name(*node as usize)).collect(),
+        dropped_events,
+        dropped_event_share: if events > 0.0 { dropped_events as f64 / events } else { 0.0 },
     }
 }
 
@@ -364,7 +426,7 @@ fn link_rows(traffic: &Traffic, places: &Places, end_ns: u64) -> Vec<LinkRow> {
 mod tests {
     use super::fixtures::{MS, complete, from, recording, span};
     use super::*;
-    use gridspan_record::{SentTo, Span};
+    use gridspan_record::{RecordedHost, SentTo, Span};
 
     #[test]
     fn an_analysis_has_all_parts_and_a_json_form() {
@@ -389,6 +451,24 @@ mod tests {
         assert_eq!(document["path"]["total_ns"], 50 * MS);
         assert_eq!(document["pes"][1]["busy_ns"], 20 * MS);
         assert!(document["diagnosis"]["sentence"].is_string());
+    }
+
+    #[test]
+    fn hosts_have_their_nodes_pes_and_hardware_threads() {
+        let mut recording = recording(2, 2);
+        for (node, host) in ["x", "y", "y", ""].into_iter().enumerate() {
+            recording.header.nodes[node].host = host.to_owned();
+        }
+        let host = RecordedHost { name: "y".to_owned(), cores: 1, hardware_threads: 2 };
+        recording.header.hosts = vec![host];
+        let row = |name: &str, nodes, hardware_threads| HostRow {
+            name: name.to_owned(),
+            nodes,
+            pes: nodes,
+            hardware_threads,
+        };
+        assert_eq!(host_rows(&recording), [row("y", 2, Some(2)), row("x", 1, None)]);
+        assert_eq!(host_rows(&Recording::default()), []);
     }
 
     #[test]

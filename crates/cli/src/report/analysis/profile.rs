@@ -39,7 +39,8 @@ impl Times {
         }
     }
 
-    fn add(&mut self, other: Self) {
+    /// Adds another time.
+    pub(crate) fn add(&mut self, other: Self) {
         self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
         self.runtime_ns = self.runtime_ns.saturating_add(other.runtime_ns);
         self.network_ns = self.network_ns.saturating_add(other.network_ns);

@@ -1,6 +1,7 @@
 //! Charts: bars, heat maps and areas, as inline SVG whose colours are classes of the style sheet.
 
 use super::html::{escaped, put};
+use crate::quantity::digits;
 
 /// Width of a chart.
 pub(crate) const WIDTH: f64 = 900.0;
@@ -195,6 +196,8 @@ pub(crate) fn heat_map(
     for (from, to) in all() {
         let value = value(from, to);
         let opacity = match value > 0.0 {
+            // If all are equal, none is small.
+            true if most == least => 1.0,
             true => 0.12 + 0.88 * ((value / least).ln() / span).clamp(0.0, 1.0),
             false => 0.0,
         };
@@ -211,10 +214,19 @@ pub(crate) fn heat_map(
             ),
         );
     }
+    let scale = match positive().next() {
+        Some(_) if least < most => format!(
+            "; from {} (light) to {} (dark), on a logarithmic scale",
+            digits(least),
+            digits(most)
+        ),
+        Some(_) => format!("; {} in each coloured cell", digits(most)),
+        None => String::new(),
+    };
     put(
         &mut svg,
         format_args!(
-            "<text class=\"t unit\" x=\"8\" y=\"16\">{} (row sends to column)</text>\n",
+            "<text class=\"t unit\" x=\"8\" y=\"16\">{} (row sends to column){scale}</text>\n",
             escaped(what)
         ),
     );
@@ -275,6 +287,65 @@ pub(crate) fn area(
     svg
 }
 
+/// Draws percentages over time on top of each other, the first part at the bottom. Parts have the
+/// class of their colour.
+pub(crate) fn stack(name: &str, parts: &[(&str, &[u8])], end: &str) -> String {
+    let (left, top, height) = (LABELS, 8.0, 56.0);
+    let length = WIDTH - left - VALUES;
+    let bottom = top + height;
+    let columns = parts.iter().map(|(_, percent)| percent.len()).max().unwrap_or(0);
+    let step = length / columns.max(1) as f64;
+    let mut svg = begin(bottom + 18.0, name);
+    put(
+        &mut svg,
+        format_args!(
+            "<rect class=\"idle\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{length:.1}\" \
+             height=\"{height:.1}\"/>"
+        ),
+    );
+    // A part covers those above it, of which only the rest stays visible.
+    for shown in (1..=parts.len()).rev() {
+        let sum = |column: usize| {
+            let below = parts[..shown].iter().filter_map(|(_, percent)| percent.get(column));
+            below.map(|percent| f64::from(*percent)).sum::<f64>().min(100.0)
+        };
+        let sums: Vec<f64> = (0..columns).map(sum).collect();
+        let mut path = format!("M{left:.1} {bottom:.1}");
+        let mut at = 0;
+        for run in sums.chunk_by(|a, b| a == b) {
+            at += run.len();
+            let y = bottom - run[0] / 100.0 * height;
+            put(&mut path, format_args!("V{y:.1}H{:.1}", left + step * at as f64));
+        }
+        let class = escaped(parts[shown - 1].0);
+        put(&mut svg, format_args!("<path class=\"{class}\" d=\"{path}V{bottom:.1}z\"/>"));
+    }
+    put(
+        &mut svg,
+        format_args!("<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}h{length:.1}\"/>"),
+    );
+    let right = left + length;
+    let texts = [
+        (left - 6.0, top + 32.0, "end", cut(name, LETTERS_MAX)),
+        (right + 5.0, top + 8.0, "start", "100 %".to_owned()),
+        (right + 5.0, top + 32.0, "start", "50 %".to_owned()),
+        (right + 5.0, bottom, "start", "0 %".to_owned()),
+        (left, bottom + 14.0, "start", "0".to_owned()),
+        (right, bottom + 14.0, "end", end.to_owned()),
+    ];
+    for (x, y, anchor, text) in texts {
+        put(
+            &mut svg,
+            format_args!(
+                "<text class=\"t\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+                escaped(&text)
+            ),
+        );
+    }
+    svg += "</svg>\n";
+    svg
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,6 +382,32 @@ mod tests {
         assert_eq!(svg.matches("class=\"heat\"").count(), 4);
         assert!(svg.contains("fill-opacity=\"1.00\"><title>1 to 0</title>"), "{svg}");
         assert!(svg.contains("fill-opacity=\"0.12\"><title>0 to 1</title>"), "{svg}");
+        assert!(svg.contains("; from 10.0 (light) to 1000 (dark), on a log"), "{svg}");
+    }
+
+    #[test]
+    fn the_only_number_of_a_heat_map_is_dark() {
+        let names = ["a".to_owned()];
+        let svg = heat_map(&names, |_, _| 7.0, |_, _| "a to a".to_owned(), "messages");
+        assert!(svg.contains("fill-opacity=\"1.00\"><title>a to a</title>"), "{svg}");
+        assert!(svg.contains("; 7.00 in each coloured cell"), "{svg}");
+        let none = heat_map(&names, |_, _| 0.0, |_, _| String::new(), "messages");
+        assert!(none.contains("(row sends to column)</text>"), "{none}");
+    }
+
+    #[test]
+    fn parts_are_stacked_and_the_axes_have_numbers() {
+        let svg = stack("site a", &[("k0", &[50, 100]), ("overhead", &[25, 0])], "2 s");
+        // From the top: the sum of both, then the first one.
+        assert!(
+            svg.contains("class=\"overhead\" d=\"M250.0 64.0V22.0H540.0V8.0H830.0V64.0z\""),
+            "{svg}"
+        );
+        assert!(svg.contains("class=\"k0\" d=\"M250.0 64.0V36.0H540.0V8.0H830.0V64.0z\""), "{svg}");
+        for text in [">100 %<", ">50 %<", ">0 %<", ">2 s<", ">site a<"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+        assert!(stack("none", &[], "0 us").ends_with("</svg>\n"));
     }
 
     #[test]

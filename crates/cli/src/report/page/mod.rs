@@ -7,6 +7,7 @@
 //! | `chart` | bars, heat maps, areas |
 //! | `overview` | outcome, limits, what was not recorded |
 //! | `timeline` | what each PE did |
+//! | `utilisation` | how the PEs of each site used their time, and how evenly they were loaded |
 //! | `work`, `durations` | handlers, how long their runs take, waits, the critical path |
 //! | `traffic` | messages and links |
 //! | `broadcasts`, `tree` | large broadcasts, and the drawing of a tree |
@@ -23,6 +24,7 @@ mod overview;
 mod timeline;
 mod traffic;
 mod tree;
+mod utilisation;
 mod work;
 
 use crate::report::analysis::Analysis;
@@ -40,6 +42,7 @@ pub(crate) fn render(analysis: &Analysis) -> String {
     let panels = [
         Some(overview::limits(analysis)),
         Some(timeline::panel(analysis)),
+        Some(utilisation::panel(analysis)),
         Some(work::handlers(analysis)),
         Some(work::waits(analysis)),
         Some(work::path(analysis)),
@@ -71,7 +74,8 @@ mod tests {
     use super::*;
     use crate::report::analysis::fixtures::{MS, complete, from, recording, span};
     use gridspan_record::{
-        JobEnding, RebalanceTrigger, RecordedEvent, RecordedHop, Recording, SentTo, Span, What,
+        DriverKind, JobEnding, RebalanceTrigger, RecordedEvent, RecordedHop, Recording, SentTo,
+        Span, What,
     };
 
     fn page(recording: &Recording) -> String {
@@ -116,6 +120,7 @@ mod tests {
         let ids = [
             "limits",
             "timeline",
+            "utilisation",
             "handlers",
             "waits",
             "path",
@@ -136,6 +141,50 @@ mod tests {
         assert!(html.contains("refine at 10.0 ms, realised"));
         assert!(html.contains(">20.0 ms to 50.0 ms</text>"), "both handlers take 20 ms");
         assert!(html.contains("<title>b/3: all of it after 12.0 ms, from b/2</title>"), "{html}");
+    }
+
+    #[test]
+    fn the_head_says_when_the_job_ended_how_and_where_it_ran() {
+        let mut recording = two_sites();
+        for node in &mut recording.header.nodes {
+            node.host = "d01".to_owned();
+        }
+        recording.header.driver = DriverKind::Processes;
+        recording.ending.as_mut().unwrap().failure = Some("lost node1".to_owned());
+        recording.ending.as_mut().unwrap().exit_code = 1;
+        let html = page(&recording);
+        assert!(html.contains(">failed after 50.0 ms: lost node1</p>"), "{html}");
+        assert!(html.contains("<dt>hosts</dt><dd>d01 (4 PEs)</dd>"), "{html}");
+        recording.ending = None;
+        let html = page(&recording);
+        assert!(html.contains("cut off after 50.0 ms: the recording has no end</p>"), "{html}");
+    }
+
+    #[test]
+    fn sites_have_charts_of_their_time_with_axes() {
+        let html = page(&two_sites());
+        // One PE of two at each site computes for 20 of 50 ms.
+        let wanted = "PEs computed for 20.0 % of the time at site b, the busiest one, and for 20.0 \
+                      % at site a.";
+        assert!(html.contains(wanted), "{html}");
+        assert!(html.contains("aria-label=\"site a, 2 PEs\""), "{html}");
+        assert_eq!(html.matches(">100 %</text>").count(), 2);
+        assert!(html.contains("at most 4 times the mean"), "{html}");
+    }
+
+    #[test]
+    fn a_page_without_records_and_one_of_one_pe_are_complete() {
+        let html = page(&Recording::default());
+        assert!(html.contains("No PE has left a record."), "{html}");
+        let mut one = recording(1, 1);
+        one.pes[0].spans = vec![span(0, 0, [0, 20])];
+        complete(&mut one, 20);
+        let html = page(&one);
+        assert!(html.contains("PEs computed for 100.0 % of the time."), "{html}");
+        assert!(!html.contains("times the mean"), "{html}");
+        for html in [html, page(&Recording::default())] {
+            assert!(!html.contains("NaN") && !html.contains("inf "), "{html}");
+        }
     }
 
     #[test]
@@ -162,8 +211,12 @@ mod tests {
         recording
             .events
             .push(RecordedEvent { at_ns: 1, what: What::Warning { text: name.to_owned() } });
-        recording.ending =
-            Some(JobEnding { at_ns: 50 * MS, exit_code: 1, failure: Some(name.to_owned()) });
+        recording.ending = Some(JobEnding {
+            at_ns: 50 * MS,
+            exit_code: 1,
+            failure: Some(name.to_owned()),
+            ..JobEnding::default()
+        });
         let html = page(&recording);
         assert!(!html.contains("<script>alert"));
         assert_eq!(html.matches("</script>").count(), 2);

@@ -2,24 +2,27 @@
 
 use super::html::{Cell, Panel, Table, escaped, put, share, time, with_code};
 use crate::quantity::count;
-use crate::report::analysis::Analysis;
 use crate::report::analysis::limits::Limit;
+use crate::report::analysis::{Analysis, HostRow};
 use gridspan_record::DriverKind;
+
+/// Maximum number of hosts that are named.
+const HOSTS_MAX: usize = 6;
 
 /// Renders the title, the outcome and facts about the job.
 pub(crate) fn head(analysis: &Analysis) -> String {
     let outcome = &analysis.outcome;
+    let after = time(outcome.end_ns);
     let (class, text) = match (&outcome.failure, outcome.exit_code) {
-        (Some(failure), _) => ("bad", format!("failed: {failure}")),
-        (None, Some(0)) => ("good", "done".to_owned()),
-        (None, Some(code)) => ("bad", format!("ended with exit code {code}")),
-        (None, None) => ("bad", "cut off: the recording has no end".to_owned()),
+        (Some(failure), _) => ("bad", format!("failed after {after}: {failure}")),
+        (None, Some(0)) => ("good", format!("done after {after}")),
+        (None, Some(code)) => ("bad", format!("ended with exit code {code} after {after}")),
+        (None, None) => ("bad", format!("cut off after {after}: the recording has no end")),
     };
     let mut html = format!(
-        "<header>\n<h1>{}</h1>\n<p class=\"outcome {class}\">{} after {}</p>\n<dl>",
+        "<header>\n<h1>{}</h1>\n<p class=\"outcome {class}\">{}</p>\n<dl>",
         escaped(&analysis.job),
-        escaped(&text),
-        time(outcome.end_ns)
+        escaped(&text)
     );
     for (name, value) in facts(analysis) {
         put(&mut html, format_args!("<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(&value)));
@@ -46,6 +49,9 @@ fn facts(analysis: &Analysis) -> Vec<(&'static str, String)> {
         ("size", size),
         ("seed", analysis.seed.to_string()),
     ];
+    if !analysis.hosts.is_empty() {
+        facts.push(("hosts", hosts(&analysis.hosts)));
+    }
     if let Some(started) = analysis.started_unix_ms {
         facts.push(("started", date(started)));
     }
@@ -55,6 +61,24 @@ fn facts(analysis: &Analysis) -> Vec<(&'static str, String)> {
         facts.push(("main and teardown, after the last handler", time(outcome.teardown_ns)));
     }
     facts
+}
+
+/// The hosts with most PEs.
+fn hosts(rows: &[HostRow]) -> String {
+    let one = |row: &HostRow| match row.hardware_threads {
+        Some(threads) => format!(
+            "{} ({}, {})",
+            row.name,
+            count(row.pes, "PE"),
+            count(threads as usize, "hardware thread")
+        ),
+        None => format!("{} ({})", row.name, count(row.pes, "PE")),
+    };
+    let mut shown: Vec<String> = rows.iter().take(HOSTS_MAX).map(one).collect();
+    if rows.len() > HOSTS_MAX {
+        shown.push(count(rows.len() - HOSTS_MAX, "more host"));
+    }
+    shown.join(", ")
 }
 
 /// Formats a time since 1970 as a date, in Coordinated Universal Time.
@@ -142,6 +166,18 @@ fn coverage(analysis: &Analysis) -> String {
                 share(coverage.dropped_share),
                 coverage.one_window_of,
                 time(coverage.window_ns)
+            ),
+        );
+    }
+    if coverage.dropped_events > 0 {
+        put(
+            &mut html,
+            format_args!(
+                "<p class=\"note\">{} of the events of the job, which are broadcasts, rebalances, \
+                 checkpoints and changes of links, had no room in the recording: {} of them are \
+                 not shown.</p>\n",
+                share(coverage.dropped_event_share),
+                coverage.dropped_events
             ),
         );
     }

@@ -1,5 +1,5 @@
-// Zoom and tooltips of the timeline, and the filter of sites. Without this script the page shows
-// the whole run.
+// Zoom and tooltips of the timeline, the filter of sites, and links that save charts. Without this
+// script the page shows the whole run.
 (() => {
   "use strict";
   const source = document.getElementById("timeline-data");
@@ -135,4 +135,30 @@
   body.addEventListener("pointerleave", () => { tip.hidden = true; });
 
   show(0, 1);
+})();
+
+// Saves a chart as a picture of its own, with the colours of the page.
+(() => {
+  "use strict";
+  const colours = document.querySelector("style").textContent;
+  for (const chart of document.querySelectorAll("svg.chart")) {
+    const link = document.createElement("a");
+    const section = chart.closest("section");
+    link.className = "csv";
+    link.textContent = "SVG";
+    link.href = "#";
+    link.download = `${section ? section.id : "chart"}.svg`;
+    link.addEventListener("click", () => {
+      const picture = chart.cloneNode(true);
+      const { width, height } = chart.viewBox.baseVal;
+      picture.setAttribute("width", width);
+      picture.setAttribute("height", height);
+      const style = document.createElementNS(chart.namespaceURI, "style");
+      style.textContent = colours;
+      picture.prepend(style);
+      const text = new XMLSerializer().serializeToString(picture);
+      link.href = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+    });
+    chart.after(link);
+  }
 })();

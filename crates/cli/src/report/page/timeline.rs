@@ -227,11 +227,11 @@ fn pes(analysis: &Analysis) -> Table {
         ("HANDLERS", "busy_ns"),
         ("RUNTIME", "runtime_ns"),
         ("NETWORK", "network_ns"),
-        ("NO WORK", "idle_ns"),
+        ("IDLE", "idle_ns"),
         ("OTHER THREADS", "waited_ns"),
         ("LONGEST QUEUE", "queue_max"),
         ("STEALS", "steals"),
-        ("REQUESTS", "steal_attempts"),
+        ("STEAL REQUESTS", "steal_attempts"),
     ];
     let mut table = Table::new("pes", &titles);
     for pe in &analysis.pes {

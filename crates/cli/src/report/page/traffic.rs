@@ -6,8 +6,8 @@ use crate::quantity::{bytes, count, digits};
 use crate::report::analysis::Analysis;
 use crate::report::analysis::communication::Matrix;
 
-/// Bytes per second in the unit of charts.
-const MB_S: f64 = 1e6;
+/// Units of charts: bytes per second, and the name.
+const RATES: [(f64, &str); 4] = [(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")];
 
 /// Renders the matrices.
 pub(crate) fn communication(analysis: &Analysis) -> Panel {
@@ -113,18 +113,27 @@ pub(crate) fn links(analysis: &Analysis) -> Panel {
             let of_column = |at: usize, bytes: u64| {
                 let begin = (at as u64).saturating_mul(link.column_ns);
                 let width = link.column_ns.min(end_ns.saturating_sub(begin)).max(1);
-                bytes as f64 * 1e9 / width as f64 / MB_S
+                bytes as f64 * 1e9 / width as f64
             };
             let rates = link.columns.iter().enumerate().map(|(at, bytes)| of_column(at, *bytes));
-            let rates: Vec<f64> = rates.collect();
-            let bandwidth = link.bytes_per_second.map(|rate| rate / MB_S);
+            let mut rates: Vec<f64> = rates.collect();
+            let highest = rates.iter().copied().fold(0.0, f64::max);
+            let (size, unit) = rate_unit(highest);
+            rates.iter_mut().for_each(|rate| *rate /= size);
+            let bandwidth = link.bytes_per_second.map(|rate| rate / size);
             body += &format!("<div data-sites=\"{} {}\">", link.from, link.to);
-            body += &area(&link.name, &rates, bandwidth, "MB/s", &time(end_ns));
+            body += &area(&link.name, &rates, bandwidth, unit, &time(end_ns));
             body += "</div>\n";
         }
     }
     let tables = vec![table];
     Panel { id: "links", title: "Links over time", conclusion: of_links(analysis), body, tables }
+}
+
+/// The largest unit in which a rate is at least 1.
+fn rate_unit(rate: f64) -> (f64, &'static str) {
+    let [.., smallest] = RATES;
+    RATES.into_iter().find(|(size, _)| rate >= *size).unwrap_or(smallest)
 }
 
 fn of_links(analysis: &Analysis) -> String {
@@ -150,4 +159,15 @@ fn of_links(analysis: &Analysis) -> String {
     });
     let messages = count(usize::try_from(messages).unwrap_or(usize::MAX), "message");
     format!("{messages} of {} went between sites, {part} of all bytes.{fullest}", bytes(sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rate_unit;
+
+    #[test]
+    fn rates_are_in_a_unit_in_which_they_are_no_zero() {
+        let units = [3e9, 3e6, 999_999.0, 400.0, 0.0].map(|rate| rate_unit(rate).1);
+        assert_eq!(units, ["GB/s", "MB/s", "kB/s", "B/s", "B/s"]);
+    }
 }

@@ -1,4 +1,4 @@
-//! Requests about a running job: to kill it, to wait for its end, for a diagnosis, for samples.
+//! Requests about a running job: to kill it, for a diagnosis, for samples.
 
 use super::*;
 use gridspan_runtime::Diagnosis;
@@ -8,9 +8,6 @@ use gridspan_runtime::net::bootstrap::SampleOrder;
 #[test]
 fn a_request_to_kill_the_job_kills_all_nodes_at_once() {
     let mut supervisor = running();
-    supervisor.handle(Event::Requested { id: 4, request: Request::Wait }, seconds(1));
-    assert!(commands(&mut supervisor).is_empty());
-
     supervisor.handle(Event::Requested { id: 7, request: Request::Kill }, seconds(2));
 
     let answer = Command::Answer(7, Answer::Done("the job is killed".to_owned()));
@@ -19,7 +16,64 @@ fn a_request_to_kill_the_job_kills_all_nodes_at_once() {
     [A, B].into_iter().for_each(|node| ends(&mut supervisor, node, Exit::Signal(9), seconds(2)));
     let outcome = supervisor.outcome().unwrap();
     assert_eq!((outcome.code, outcome.is_interrupted, outcome.blame), (137, true, None));
-    assert_eq!(supervisor.waiting_for_end(), [4], "they get the exit code");
+}
+
+#[test]
+fn a_request_to_kill_a_node_is_its_loss() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    let kill = |nodes: &[NodeId]| Request::KillNodes { nodes: nodes.iter().copied().collect() };
+    supervisor.handle(Event::Requested { id: 7, request: kill(&[B]) }, seconds(2));
+
+    let told = Command::TellRecovery("`gridctl kill` kills b/1".to_owned());
+    let answer = Command::Answer(7, Answer::Done("b/1 is killed".to_owned()));
+    assert_eq!(commands(&mut supervisor), [told, Command::Kill(B), answer]);
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(3));
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A)]);
+    assert_eq!(supervisor.take_lost(), [B]);
+
+    supervisor.handle(Event::Requested { id: 8, request: kill(&[A, B]) }, seconds(4));
+    let refused = Answer::Refused("b/1 is no member of the job".to_owned());
+    assert_eq!(actions(&mut supervisor), [Command::Answer(8, refused)]);
+    // A loss during a recovery begins it again.
+    supervisor.handle(Event::Requested { id: 9, request: kill(&[A]) }, seconds(5));
+    assert!(actions(&mut supervisor).contains(&Command::Kill(A)));
+}
+
+#[test]
+fn several_nodes_are_killed_at_once_and_the_loss_of_a_node_may_end_the_job() {
+    let mut supervisor = recovering(OnLoss::Fail);
+    let request = Request::KillNodes { nodes: [A, B].into() };
+    supervisor.handle(Event::Requested { id: 7, request }, seconds(2));
+
+    let answer = Answer::Done("a/0 and b/1 are killed".to_owned());
+    let killed = [Command::Kill(A), Command::Kill(B), Command::Answer(7, answer)];
+    assert_eq!(actions(&mut supervisor), killed);
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(3));
+    ends(&mut supervisor, A, Exit::Signal(9), seconds(3));
+
+    let outcome = supervisor.outcome().unwrap();
+    assert_eq!((outcome.code, outcome.is_interrupted), (1, false));
+    assert_eq!(outcome.blame.unwrap().message, "b/1 was killed by SIGKILL (9)");
+}
+
+#[test]
+fn nodes_of_one_process_and_of_a_job_that_starts_or_ends_are_not_killed() {
+    let refusal = |supervisor: &mut Supervisor| {
+        commands(supervisor);
+        let request = Request::KillNodes { nodes: [A].into() };
+        supervisor.handle(Event::Requested { id: 3, request }, seconds(1));
+        let told = commands(supervisor);
+        let [Command::Answer(3, Answer::Refused(reason))] = &told[..] else { panic!("{told:?}") };
+        reason.clone()
+    };
+    let mut single = Supervisor::new(vec!["local/0".to_owned()], false, Time(0));
+    assert!(refusal(&mut single).starts_with("all nodes of this job are one process"));
+    let mut begins = starting();
+    begins.set_recovery(Runs::new(grid(), &[]), OnLoss::Shrink);
+    assert_eq!(refusal(&mut begins), "it is starting; try again");
+    let mut over = recovering(OnLoss::Shrink);
+    ends(&mut over, A, Exit::Code(0), seconds(1));
+    assert_eq!(refusal(&mut over), "the job is ending");
 }
 
 #[test]
@@ -97,16 +151,6 @@ fn the_node_of_main_answers_requests_for_samples() {
     supervisor.handle(Event::Requested { id: 42, request }, seconds(3));
     let answers = commands(&mut supervisor);
     assert!(answers.contains(&Command::TellObserved(42, None, 1)), "{answers:?}");
-}
-
-#[test]
-fn requests_that_wait_for_the_end_are_known_then() {
-    let mut supervisor = running();
-    supervisor.handle(Event::Requested { id: 4, request: Request::Wait }, seconds(1));
-    assert!(commands(&mut supervisor).is_empty());
-    ends(&mut supervisor, A, Exit::Code(0), seconds(2));
-    ends(&mut supervisor, B, Exit::Code(0), seconds(2));
-    assert_eq!((supervisor.outcome(), supervisor.waiting_for_end()), (Some(DONE), &[4][..]));
 }
 
 #[test]

@@ -149,6 +149,7 @@ pub enum Control {
 /// Control::Holds(nothing).tell(); // to the launcher that reads standard output
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Holdings {
     /// The checkpoints of which the process has parts.
     pub checkpoints: Vec<Holding>,
@@ -161,10 +162,11 @@ pub struct Holdings {
 /// ```
 /// use gridspan::control::{Control, Pause};
 ///
-/// let pause = Pause { order: 1, checkpoint: 7, error: None };
+/// let pause = Pause::new(1, 7);
 /// Control::Paused(pause).tell(); // to the launcher that reads standard output
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Pause {
     /// Number of the [order](gridspan_runtime::net::bootstrap::PauseOrder).
     pub order: u64,
@@ -185,6 +187,7 @@ pub struct Pause {
 /// Control::Failed(failure).tell(); // to the launcher that reads standard output
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Failure {
     /// The error.
     pub message: String,
@@ -219,6 +222,20 @@ impl Control {
     /// Reads the rest of a line after [`MARK`], or returns `None` if it is not a control line.
     pub fn parse(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text).ok()
+    }
+}
+
+impl Holdings {
+    /// Creates what a process holds.
+    pub fn new(checkpoints: Vec<Holding>, is_restartable: bool) -> Self {
+        Self { checkpoints, is_restartable }
+    }
+}
+
+impl Pause {
+    /// Creates a stop by this order, after this checkpoint, which was written.
+    pub fn new(order: u64, checkpoint: u64) -> Self {
+        Self { order, checkpoint, error: None }
     }
 }
 

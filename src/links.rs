@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The estimates of a job's links at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LinkReport {
     /// The time of the report, in the job's time.
     pub at: Time,
@@ -23,6 +24,18 @@ pub struct LinkReport {
 }
 
 impl LinkReport {
+    /// Creates a report of places alone, without estimates.
+    pub fn of_places(at: Time, hierarchy: Hierarchy) -> Self {
+        Self {
+            at,
+            hierarchy,
+            estimates: Vec::new(),
+            uplinks: Vec::new(),
+            changes: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
     /// Creates a report of `links` and the changes.
     pub fn new(links: &Links, changes: &[LinkChange]) -> Self {
         Self {

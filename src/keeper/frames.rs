@@ -31,6 +31,7 @@ const CONTENT_BYTES_MAX: usize = 65 << 20;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ToBridge {
     /// What to do. The content of the order to start a node is its `start.json`.
     Order(BridgeOrder),
@@ -60,6 +61,7 @@ pub enum ToBridge {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum FromBridge {
     /// The keeper has accepted the launcher, and the bridge passes on what the node prints.
     Attends(Attendance),
@@ -123,6 +125,7 @@ pub struct BridgeOrder {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum BridgeTask {
     /// Kill the process that the node may have, start another one, and attend to it.
     Start,
@@ -186,6 +189,7 @@ pub struct KeptNode {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum BridgeRefusal {
     /// The keeper has accepted this launcher, whose epoch is not smaller.
     Other(LauncherId),
@@ -204,6 +208,7 @@ pub enum BridgeRefusal {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum NodeExit {
     /// With this code.
     Code(i32),

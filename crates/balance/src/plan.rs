@@ -12,14 +12,9 @@ use thiserror::Error;
 /// # use gridspan_balance::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
 /// # use gridspan_topology::{Layout, PeId};
 /// # use std::time::Duration;
-/// # let actors = (0..4_u32).map(|index| ActorLoad {
-/// #     id: ActorKey { collection: 0, index: index.into() },
-/// #     pe: PeId(0),
-/// #     load: Duration::from_millis(100),
-/// #     bytes: 1_000,
-/// #     migratable: true,
-/// #     pace: None,
-/// # });
+/// # let key = |index| ActorKey { collection: 0, index };
+/// # let load = Duration::from_millis(100);
+/// # let actors = (0..4).map(|index| ActorLoad::new(key(index), PeId(0), load));
 /// # let (actors, pes) = (actors.collect(), vec![PeLoad::default(); 2]);
 /// # let snapshot = Snapshot::new(actors, vec![], pes, Layout::single(2));
 /// use gridspan_balance::Plan;
@@ -30,6 +25,7 @@ use thiserror::Error;
 /// assert_eq!(plan.moves.len(), 2);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Plan {
     /// The migrations. They happen at once, so that their order has no meaning.
     pub moves: Vec<Move>,
@@ -49,7 +45,7 @@ pub struct Plan {
 ///
 /// let actor = ActorKey { collection: 0, index: 7 };
 /// let moves = vec![Move { actor, from: PeId(0), to: PeId(3) }];
-/// let plan = Plan { moves, ..Plan::none() };
+/// let plan = Plan::of(moves);
 /// # assert_eq!(plan.moves[0].to, PeId(3));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

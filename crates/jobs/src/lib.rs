@@ -16,7 +16,7 @@
 //! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all jobs by name
 //! - [`step_timer`]: times of steps
-//! - [`paired`]: ratios of two programs that are measured in turns, with a confidence interval
+//! - [`paired`]: ratios of two programs that are measured in turns, with a bootstrap interval
 //!
 //! The computation itself is in the crate [`gridspan_kernels`]; here are the actors, ranks, tasks
 //! and remote calls that divide it.

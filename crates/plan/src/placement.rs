@@ -95,15 +95,14 @@ fn snapshot(trace: &JobTrace, grid: &GridSpec, places: &[u32]) -> Snapshot {
     let speed = |pe: u32| grid.speed(layout.node_of(PeId(pe))).factor();
     let fixed = fixed_kinds(trace);
     let work = trace.work_by_actor();
-    let actors = trace.actors.iter().enumerate().map(|(at, actor)| ActorLoad {
-        id: ActorKey { collection: actor.kind, index: at as u128 },
-        pe: PeId(places[at]),
-        load: Duration::from_nanos((work[at] / speed(places[at])) as u64),
-        bytes: 0,
-        migratable: !fixed.contains(&actor.kind),
-        pace: None,
+    let actors = trace.actors.iter().enumerate().map(|(at, actor)| {
+        let id = ActorKey { collection: actor.kind, index: at as u128 };
+        let load = Duration::from_nanos((work[at] / speed(places[at])) as u64);
+        let mut actor_load = ActorLoad::new(id, PeId(places[at]), load);
+        actor_load.migratable = !fixed.contains(&actor.kind);
+        actor_load
     });
-    let pes = layout.pes().map(|pe| PeLoad { speed: speed(pe.0), ..PeLoad::default() });
+    let pes = layout.pes().map(|pe| PeLoad::new(speed(pe.0)));
     let (actors, pes) = (actors.collect(), pes.collect());
     let mut snapshot = Snapshot::new(actors, edges(trace), pes, layout.clone());
     snapshot.steps = u64::from(trace.rounds.saturating_sub(1).max(1));
@@ -112,7 +111,7 @@ fn snapshot(trace: &JobTrace, grid: &GridSpec, places: &[u32]) -> Snapshot {
     let pairs = sites().flat_map(|from| sites().map(move |to| (from, to)));
     let link = |(from, to)| {
         let link = grid.link_between(from, to);
-        SiteLink { from, to, latency: link.latency, bandwidth: link.bandwidth }
+        SiteLink::new(from, to, link.latency, link.bandwidth)
     };
     snapshot.links = pairs.filter(|(from, to)| from != to).map(link).collect();
     snapshot

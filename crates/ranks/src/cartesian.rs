@@ -196,14 +196,14 @@ impl Comm {
 ///
 /// # Errors
 ///
-/// [`RankError::Failed`] if the given extents do not divide `ranks`.
+/// [`RankError::NoSuchGrid`] if the given extents do not divide `ranks`.
 pub fn dims_create(ranks: u32, dims: &[u32]) -> Result<Vec<u32>, RankError> {
     let given: u64 =
         dims.iter().fold(1, |all, extent| u64::saturating_mul(all, (*extent).max(1).into()));
     let free = dims.iter().filter(|extent| **extent == 0).count();
     let rest = u64::from(ranks) / given.max(1);
     if ranks == 0 || rest.saturating_mul(given) != u64::from(ranks) || (free == 0 && rest != 1) {
-        return Err(format!("{ranks} ranks do not fill a grid of {dims:?}").into());
+        return Err(RankError::NoSuchGrid { ranks, dims: dims.to_vec() });
     }
     let mut extents = closest_factors(rest as u32, free).into_iter();
     let fill = |extent: &u32| if *extent == 0 { extents.next().unwrap_or(1) } else { *extent };

@@ -163,6 +163,36 @@ pub enum RankError {
         /// The operation.
         at: CallSite,
     },
+    /// A group has no such position.
+    #[error("a group of {size} ranks has no position {position}")]
+    NoSuchPosition {
+        /// The position.
+        position: u32,
+        /// Number of ranks of the group.
+        size: u32,
+    },
+    /// A position of a group was named twice.
+    #[error("position {position} is named twice")]
+    PositionTwice {
+        /// The position.
+        position: u32,
+    },
+    /// A group has a rank that the communicator lacks. Nothing was sent.
+    #[error("{at}: rank {rank} of the job is not in the communicator")]
+    NotInCommunicator {
+        /// The operation.
+        at: CallSite,
+        /// The number of the rank in the job.
+        rank: u32,
+    },
+    /// No grid with the given extents has this number of ranks.
+    #[error("{ranks} ranks do not fill a grid of {dims:?}")]
+    NoSuchGrid {
+        /// Number of ranks.
+        ranks: u32,
+        /// The extents, of which those that are 0 were free.
+        dims: Vec<u32>,
+    },
     /// The arguments make no sense.
     #[error("{at}: {reason}")]
     Invalid {

@@ -54,18 +54,16 @@ impl RankGroup {
     ///
     /// # Errors
     ///
-    /// [`RankError::Failed`] for a position that does not exist, or that occurs twice.
+    /// [`RankError::NoSuchPosition`], or [`RankError::PositionTwice`] for one that occurs twice.
     pub fn include(&self, positions: &[u32]) -> Result<Self, RankError> {
         let (mut ranks, mut named) = (Vec::new(), BTreeSet::new());
         for position in positions {
             match self.ranks.get(*position as usize) {
                 Some(rank) if named.insert(*rank) => ranks.push(*rank),
-                Some(_) => return Err(format!("position {position} is named twice").into()),
+                Some(_) => return Err(RankError::PositionTwice { position: *position }),
                 None => {
-                    let size = self.size();
-                    return Err(
-                        format!("a group of {size} ranks has no position {position}").into()
-                    );
+                    let (position, size) = (*position, self.size());
+                    return Err(RankError::NoSuchPosition { position, size });
                 }
             }
         }
@@ -211,11 +209,11 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Failed`] if a rank of the group is not in this communicator.
+    /// [`RankError::NotInCommunicator`] if a rank of the group is not in this communicator.
     pub async fn create(&self, group: &RankGroup) -> Result<Option<Comm>, RankError> {
         let is_foreign = |rank: &&u32| self.scope.position(**rank).is_none();
         if let Some(rank) = group.world_ranks().iter().find(is_foreign) {
-            return Err(format!("rank {rank} of the job is not in the communicator").into());
+            return Err(RankError::NotInCommunicator { at: self.at("create"), rank: *rank });
         }
         let mine = self.world_rank(self.rank()).and_then(|rank| group.position(rank));
         self.split(mine.map(|_| 0), i64::from(mine.unwrap_or(0))).await

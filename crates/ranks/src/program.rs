@@ -82,6 +82,7 @@ pub trait Rank: Serialize + DeserializeOwned + Send + 'static {
 /// assert_eq!(next(10), Continuation::Done("ten rounds"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Continuation<R, V = ()> {
     /// The rank may move now, and then runs again.
     Migrate(R),

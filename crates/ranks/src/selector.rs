@@ -144,6 +144,7 @@ impl TagSelector {
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Status {
     /// The rank of the sender in the communicator; `None` for [`PROC_NULL`].
     pub source: Option<u32>,

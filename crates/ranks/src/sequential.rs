@@ -120,6 +120,7 @@ pub trait SequentialActor: Serialize + DeserializeOwned + Send + 'static {
 /// assert_eq!((after(3, ()), after(20, ())), (Resume::OnMessage(()), Resume::AtSync(())));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Resume<A> {
     /// Run again with the next message: at once if some are left and this run has taken one,
     /// otherwise when one arrives. Until then the actor may move, and checkpoints can be made.

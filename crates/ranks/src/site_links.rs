@@ -136,22 +136,14 @@ fn usual(is_inside: bool) -> LinkCost {
 mod tests {
     use super::*;
     use gridspan_topology::{GridSpec, Latency, Time};
-    use std::time::Duration;
 
     #[test]
     fn links_have_the_measured_latencies_and_the_known_bandwidths() {
         let spec = GridSpec::from_emulate("3x2,wan=16ms").unwrap();
         let (layout, hierarchy) = (spec.layout(), Hierarchy::from_grid(&spec));
         let pair = hierarchy.ends(NodeId(0), NodeId(4)).unwrap();
-        let estimate = LinkEstimate {
-            latency: Latency::from_millis(16),
-            jitter: Duration::ZERO,
-            loss: 0.0,
-            bandwidth: Some(Bandwidth::from_bits_per_second(8_000_000)),
-            bandwidth_observed: Some(Time::ZERO),
-            observed: Time::ZERO,
-            confidence: 1.0,
-        };
+        let mut estimate = LinkEstimate::new(Latency::from_millis(16), Time::ZERO);
+        estimate.bandwidth = Some(Bandwidth::from_bits_per_second(8_000_000));
         let links = SiteLinks::new(layout, &hierarchy, &[(pair, estimate)]);
         assert!(links.has_network());
         let slow = links.between(0, 2);

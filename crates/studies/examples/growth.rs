@@ -65,7 +65,7 @@ fn simulated(
             continue;
         }
         // One server is three times as slow as estimated.
-        let slow = Perturbations { servers: vec![3.0], ..Perturbations::default() };
+        let slow = Perturbations::default().with_servers(vec![3.0]);
         for (surprises, how) in [(Perturbations::default(), ""), (slow, " one slow")] {
             for rescue in
                 [StragglerPolicy::None, StragglerPolicy::Steal, StragglerPolicy::StealAndCopy]

@@ -282,6 +282,6 @@ fn clairvoyant_s(
     let Ok(Ok(mapping)) = by_name("portfolio", 1).map(|best| best.map(graph, &known)) else {
         return f64::INFINITY;
     };
-    let rest = Perturbations { tasks: surprises.tasks.clone(), servers: vec![] };
+    let rest = Perturbations::default().with_tasks(surprises.tasks.clone());
     execute(graph, &known, &mapping, &rest, StragglerPolicy::None).makespan_s
 }

@@ -51,6 +51,7 @@ pub struct Layout {
 /// assert_eq!((second.site, second.pes.clone()), (SiteId(0), 2..4));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodePlace {
     /// The site that contains the node.
     pub site: SiteId,

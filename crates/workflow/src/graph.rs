@@ -62,6 +62,7 @@ impl TaskSpec {
 /// # Ok::<(), gridspan_workflow::TaskGraphError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Data {
     /// Name of the argument or the result.
     pub name: String,

@@ -17,6 +17,7 @@ use thiserror::Error;
 /// assert_eq!(mapping.places, [1, 2, 0]);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Mapping {
     /// The server of each task.
     pub servers: Vec<ServerId>,
@@ -31,6 +32,12 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    /// Creates a mapping with the [server](Self::servers) and the [place](Self::places) of each
+    /// task. Nothing is forwarded inside a site, and no makespan is predicted.
+    pub fn new(servers: Vec<ServerId>, places: Vec<u32>) -> Self {
+        Self { servers, places, relays: false, predicted_s: 0.0 }
+    }
+
     /// Creates a mapping with the tasks in this order.
     pub fn in_order(
         servers: Vec<ServerId>,

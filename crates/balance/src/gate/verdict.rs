@@ -163,6 +163,7 @@ pub enum Refusal {
 
 /// Outcome of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Predicted part of a step that is saved.
     pub predicted: f64,

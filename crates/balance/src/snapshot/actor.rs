@@ -35,18 +35,15 @@ impl fmt::Display for ActorKey {
 ///
 /// /// An actor that computes for a tenth of a second.
 /// fn busy(index: u128, pe: u32) -> ActorLoad {
-///     ActorLoad {
-///         id: ActorKey { collection: 0, index },
-///         pe: PeId(pe),
-///         load: Duration::from_millis(100),
-///         bytes: 4_096,
-///         migratable: true,
-///         pace: None,
-///     }
+///     let id = ActorKey { collection: 0, index };
+///     let mut actor = ActorLoad::new(id, PeId(pe), Duration::from_millis(100));
+///     actor.bytes = 4_096;
+///     actor
 /// }
 /// # assert_eq!(busy(3, 1).id.index, 3);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ActorLoad {
     /// The actor.
     pub id: ActorKey,
@@ -64,6 +61,11 @@ pub struct ActorLoad {
 }
 
 impl ActorLoad {
+    /// Creates an actor that may be moved and has no state.
+    pub fn new(id: ActorKey, pe: PeId, load: Duration) -> Self {
+        Self { id, pe, load, bytes: 0, migratable: true, pace: None }
+    }
+
     /// Returns its load times a ratio, or the longest duration if that does not fit.
     pub(crate) fn scaled_load(&self, ratio: f64) -> Duration {
         Duration::try_from_secs_f64(self.load.as_secs_f64() * ratio).unwrap_or(Duration::MAX)

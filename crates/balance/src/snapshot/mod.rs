@@ -16,14 +16,9 @@ use thiserror::Error;
 /// use std::time::Duration;
 ///
 /// // Four actors, all on the first of two PEs.
-/// let actors = (0..4).map(|index| ActorLoad {
-///     id: ActorKey { collection: 0, index },
-///     pe: PeId(0),
-///     load: Duration::from_millis(100),
-///     bytes: 1_000,
-///     migratable: true,
-///     pace: None,
-/// });
+/// let key = |index| ActorKey { collection: 0, index };
+/// let load = Duration::from_millis(100);
+/// let actors = (0..4).map(|index| ActorLoad::new(key(index), PeId(0), load));
 /// let edges = vec![Edge { from: 0, to: 1, messages: 10, bytes: 640 }];
 /// let pes = vec![PeLoad::default(); 2];
 /// let snapshot = Snapshot::new(actors.collect(), edges, pes, Layout::single(2));
@@ -31,6 +26,7 @@ use thiserror::Error;
 /// assert_eq!(snapshot.load_per_pe(), [Duration::from_millis(400), Duration::ZERO]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The version of this format: [`Snapshot::VERSION`].
     pub version: u32,
@@ -74,11 +70,11 @@ pub struct Snapshot {
 ///
 /// let (from, to) = (SiteId(0), SiteId(1));
 /// let bandwidth = Bandwidth::from_bits_per_second(100_000_000);
-/// let there = SiteLink { from, to, latency: Latency::from_millis(32), bandwidth };
-/// let back = SiteLink { from: to, to: from, ..there };
-/// # assert_eq!((back.from, back.latency), (to, there.latency));
+/// let link = SiteLink::new(from, to, Latency::from_millis(32), bandwidth);
+/// assert_eq!(link.latency, Latency::from_millis(32));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SiteLink {
     /// The site that sends.
     pub from: SiteId,
@@ -88,6 +84,13 @@ pub struct SiteLink {
     pub latency: Latency,
     /// Total bandwidth from the one site to the other.
     pub bandwidth: Bandwidth,
+}
+
+impl SiteLink {
+    /// Creates a link of this latency in one direction, and of this total bandwidth.
+    pub fn new(from: SiteId, to: SiteId, latency: Latency, bandwidth: Bandwidth) -> Self {
+        Self { from, to, latency, bandwidth }
+    }
 }
 
 /// The messages from one actor to another in the measured window.
@@ -116,11 +119,13 @@ pub struct Edge {
 /// ```
 /// use gridspan_balance::PeLoad;
 ///
-/// // Another program takes half of a processor of ordinary speed.
-/// let shared = PeLoad { available: 0.5, ..PeLoad::default() };
-/// assert_eq!(shared.effective_speed(), 0.5);
+/// // Another program takes half of a processor of twice the ordinary speed.
+/// let mut shared = PeLoad::new(2.0);
+/// shared.available = 0.5;
+/// assert_eq!(shared.effective_speed(), 1.0);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PeLoad {
     /// Speed when it has a processor, where 1.0 is an ordinary PE; above zero.
     pub speed: f64,
@@ -139,6 +144,17 @@ pub struct PeLoad {
 }
 
 impl PeLoad {
+    /// Creates a PE of this speed that has a whole processor, and was never idle.
+    pub fn new(speed: f64) -> Self {
+        Self {
+            speed,
+            available: whole(),
+            background: Duration::ZERO,
+            idle: Duration::ZERO,
+            communication: Duration::ZERO,
+        }
+    }
+
     /// Returns the speed with the part of a processor that it gets.
     pub fn effective_speed(&self) -> f64 {
         self.speed * self.available
@@ -152,13 +168,7 @@ const fn whole() -> f64 {
 impl Default for PeLoad {
     /// An ordinary PE without background.
     fn default() -> Self {
-        Self {
-            speed: 1.0,
-            available: 1.0,
-            background: Duration::ZERO,
-            idle: Duration::ZERO,
-            communication: Duration::ZERO,
-        }
+        Self::new(1.0)
     }
 }
 

@@ -27,6 +27,7 @@ pub const STEALING_POLICIES: &[&str] = &[
 /// There is no policy of this name. Nothing was made; write one of the names listed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no stealing policy `{}`; write one of {}", .name.escape_debug(), STEALING_POLICIES.join(", "))]
+#[non_exhaustive]
 pub struct UnknownStealingPolicy {
     /// The unknown name.
     pub name: String,

@@ -37,6 +37,7 @@ pub const NAMES: &[&str] = &[
 /// There is no strategy of this name. Nothing was made; write one of the names listed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no strategy `{}`; write one of {}", .name.escape_debug(), NAMES.join(", "))]
+#[non_exhaustive]
 pub struct UnknownStrategy {
     /// The unknown name.
     pub name: String,

@@ -16,14 +16,9 @@ use gridspan_topology::LinkChange;
 /// # use gridspan_balance::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
 /// # use gridspan_topology::{Layout, PeId};
 /// # use std::time::Duration;
-/// # let actors = (0..4_u32).map(|index| ActorLoad {
-/// #     id: ActorKey { collection: 0, index: index.into() },
-/// #     pe: PeId(0),
-/// #     load: Duration::from_millis(100),
-/// #     bytes: 1_000,
-/// #     migratable: true,
-/// #     pace: None,
-/// # });
+/// # let key = |index| ActorKey { collection: 0, index };
+/// # let load = Duration::from_millis(100);
+/// # let actors = (0..4).map(|index| ActorLoad::new(key(index), PeId(0), load));
 /// # let (actors, pes) = (actors.collect(), vec![PeLoad::default(); 2]);
 /// # let snapshot = Snapshot::new(actors, vec![], pes, Layout::single(2));
 /// use gridspan_balance::{Plan, Strategy};

@@ -46,6 +46,7 @@ pub enum Mode {
 /// No mode has this name. Use one of the names listed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{}` is not a broadcast mode; write one of {}", .name.escape_debug(), MODES.join(", "))]
+#[non_exhaustive]
 pub struct UnknownMode {
     /// The unknown name.
     pub name: String,

@@ -195,7 +195,7 @@ impl From<NodeExit> for Exit {
         match exit {
             NodeExit::Code(code) => Self::Code(code),
             NodeExit::Signal(signal) => Self::Signal(signal),
-            NodeExit::Unknown => Self::Unknown,
+            _ => Self::Unknown,
         }
     }
 }

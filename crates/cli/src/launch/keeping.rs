@@ -90,7 +90,6 @@ impl Keeping {
                     self.shared.lock().status = status;
                     return self.shared.tell(Event::BridgeChanged);
                 }
-                End::Refused(BridgeRefusal::Unknown) => return self.shared.end(Exit::Unknown),
                 End::Refused(BridgeRefusal::Failed(reason)) => {
                     if told.as_ref() != Some(&reason) {
                         self.shared.warn(&format!("its host says: {reason}"));
@@ -100,6 +99,8 @@ impl Keeping {
                         return self.shared.end(Exit::Code(1));
                     }
                 }
+                // The node is unknown, or there is a reason that is not known here.
+                End::Refused(_) => return self.shared.end(Exit::Unknown),
                 End::Broken if begun.elapsed() > STEADY || tries == 0 => {
                     let text = "the connection to its host broke; it is opened again";
                     self.shared.warn(text);
@@ -207,7 +208,8 @@ impl Keeping {
                     self.shared.tell(Event::Saved { node: self.shared.node, number });
                 }
                 FromBridge::Ended(exit) => self.shared.end(exit.into()),
-                FromBridge::Alive | FromBridge::Kept(_) => {}
+                // A frame that is not known here is of no consequence for the node.
+                _ => {}
             }
         }
         drop(slot);

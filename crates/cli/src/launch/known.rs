@@ -162,29 +162,18 @@ impl Known {
 mod tests {
     use super::*;
     use gridspan_topology::{Bandwidth, Latency, LinkEstimate, Time};
-    use std::time::Duration;
 
     fn report(estimates: &[(u32, u32, u64, u64)]) -> LinkReport {
         let estimate = |&(from, to, ms, mbit): &(u32, u32, u64, u64)| {
-            let estimate = LinkEstimate {
-                latency: Latency::from_millis(ms),
-                jitter: Duration::ZERO,
-                loss: 0.0,
-                bandwidth: Some(Bandwidth::from_bits_per_second(mbit * 1_000_000)),
-                bandwidth_observed: Some(Time::ZERO),
-                observed: Time::ZERO,
-                confidence: 1.0,
-            };
+            let mut estimate = LinkEstimate::new(Latency::from_millis(ms), Time::ZERO);
+            estimate.bandwidth = Some(Bandwidth::from_bits_per_second(mbit * 1_000_000));
             ((GroupId(from), GroupId(to)), estimate)
         };
-        LinkReport {
-            at: Time::ZERO,
-            hierarchy: Hierarchy::from_grid(&GridSpec::from_emulate("2x2").unwrap()),
-            estimates: estimates.iter().map(estimate).collect(),
-            uplinks: vec![],
-            changes: vec![],
-            warnings: vec!["odd".to_owned()],
-        }
+        let hierarchy = Hierarchy::from_grid(&GridSpec::from_emulate("2x2").unwrap());
+        let mut report = LinkReport::of_places(Time::ZERO, hierarchy);
+        report.estimates = estimates.iter().map(estimate).collect();
+        report.warnings = vec!["odd".to_owned()];
+        report
     }
 
     fn known() -> Known {

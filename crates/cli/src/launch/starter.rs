@@ -352,7 +352,7 @@ impl<'a> Starter<'a> {
 impl Starter<'_> {
     /// Adds a hint to a failure caused by a port in use. It names the other jobs of this machine
     /// that have the port, if they are known.
-    pub(super) fn explained(&self, reporter: NodeId, failure: Failure, own: &str) -> Failure {
+    pub(super) fn explained(&self, reporter: NodeId, mut failure: Failure, own: &str) -> Failure {
         let roster = &self.launch.roster;
         let position = (reporter.index() < roster.nodes().len()).then(|| roster.position(reporter));
         let port = position.and_then(|position| roster.grid().port(position));
@@ -371,7 +371,9 @@ impl Starter<'_> {
         let hint = format!(
             "{who} listens there; wait for its end, or give the site another `port` than {port} in the grid file"
         );
-        Failure { hint: Some(hint), node: Some(reporter), ..failure }
+        failure.hint = Some(hint);
+        failure.node = Some(reporter);
+        failure
     }
 }
 

@@ -76,5 +76,5 @@ fn perturbations(args: &RpcRunArgs, platform: &Platform) -> Result<Perturbations
         let place = place.ok_or_else(|| CliError::NoHost { name: slow.host.clone() })?;
         servers[place] = slow.times;
     }
-    Ok(Perturbations { tasks: vec![], servers })
+    Ok(Perturbations::default().with_servers(servers))
 }

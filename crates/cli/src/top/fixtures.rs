@@ -117,21 +117,9 @@ fn sample(seconds: u64) -> TelemetrySample {
 fn links(grid: &GridSpec) -> LinkReport {
     let hierarchy = Hierarchy::from_grid(grid);
     let ends = hierarchy.ends(NodeId(0), NodeId(2)).unwrap();
-    let estimate = LinkEstimate {
-        latency: Latency::from_millis(10),
-        jitter: Duration::ZERO,
-        loss: 0.0,
-        bandwidth: Some(Bandwidth::from_bits_per_second(100_000_000)),
-        bandwidth_observed: Some(Time::ZERO),
-        observed: Time::ZERO,
-        confidence: 1.0,
-    };
-    LinkReport {
-        at: Time::ZERO,
-        hierarchy,
-        estimates: vec![(ends, estimate)],
-        uplinks: vec![],
-        changes: vec![],
-        warnings: vec![],
-    }
+    let mut estimate = LinkEstimate::new(Latency::from_millis(10), Time::ZERO);
+    estimate.bandwidth = Some(Bandwidth::from_bits_per_second(100_000_000));
+    let mut report = LinkReport::of_places(Time::ZERO, hierarchy);
+    report.estimates = vec![(ends, estimate)];
+    report
 }

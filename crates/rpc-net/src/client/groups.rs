@@ -221,8 +221,11 @@ impl ServerPool for Remote {
         self.meet().await;
         let known = self.known();
         let card = |(number, listed): (u32, &ListedServer)| {
-            let speed = listed.card.speed / f64::from(listed.cores.max(1));
-            ServerCard { number, speed, is_direct: true, ..listed.card.clone() }
+            let mut card = listed.card.clone();
+            card.number = number;
+            card.speed /= f64::from(listed.cores.max(1));
+            card.is_direct = true;
+            card
         };
         Ok(known.members.there().map(card).collect())
     }

@@ -160,15 +160,9 @@ mod tests {
         AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
 
     fn estimate(latency: Duration, mbit: u64) -> LinkEstimate {
-        LinkEstimate {
-            latency: Latency(latency),
-            jitter: Duration::ZERO,
-            loss: 0.0,
-            bandwidth: Some(Bandwidth::from_bits_per_second(mbit * 1_000_000)),
-            bandwidth_observed: None,
-            observed: Time::ZERO,
-            confidence: 1.0,
-        }
+        let mut estimate = LinkEstimate::new(Latency(latency), Time::ZERO);
+        estimate.bandwidth = Some(Bandwidth::from_bits_per_second(mbit * 1_000_000));
+        estimate
     }
 
     /// Servers with even numbers are near each other, as are those with odd numbers. Links between
@@ -180,8 +174,8 @@ mod tests {
             false => estimate(Duration::from_millis(20), 80),
         };
         let server = |number: u32| {
-            let (name, functions) = (format!("s{number}"), Default::default());
-            let card = ServerCard { number, name, site: 0, speed: 2.0, is_direct: true, functions };
+            let mut card = ServerCard::new(format!("s{number}"), Default::default());
+            (card.number, card.speed) = (number, 2.0);
             let others = (0..count).filter(|&from| from != number);
             let links = others.map(|from| (from, link(from, number))).collect();
             ListedServer { card, calls: 0, load_s: 0.0, cores: 2, address: None, links }

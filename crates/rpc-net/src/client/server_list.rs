@@ -64,24 +64,15 @@ mod tests {
     use super::*;
     use gridspan_rpc::calls::ServerCard;
     use gridspan_topology::{Latency, Time};
-    use std::time::Duration;
 
     fn server(number: u32) -> ListedServer {
-        let (name, functions) = (format!("s{number}"), Default::default());
-        let card = ServerCard { number, name, site: 0, speed: 1.0, is_direct: true, functions };
+        let mut card = ServerCard::new(format!("s{number}"), Default::default());
+        card.number = number;
         ListedServer { card, calls: 0, load_s: 0.0, cores: 1, address: None, links: Vec::new() }
     }
 
     fn estimate(millis: u64) -> LinkEstimate {
-        LinkEstimate {
-            latency: Latency::from_millis(millis),
-            jitter: Duration::ZERO,
-            loss: 0.0,
-            bandwidth: None,
-            bandwidth_observed: None,
-            observed: Time::ZERO,
-            confidence: 1.0,
-        }
+        LinkEstimate::new(Latency::from_millis(millis), Time::ZERO)
     }
 
     fn news(

@@ -173,7 +173,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         let bytes = brought.as_ref().map(|brought| brought.len() as u64);
         if let Some(brought) = brought {
             let (end_s, sender, to) = (self.now_s(), Endpoint::Server(from), Endpoint::Client);
-            let transfer = Transfer { data, from: sender, to, start_s, end_s };
+            let transfer = Transfer::new(data, sender, to, start_s, end_s);
             self.execution.transfers.push(transfer);
             if is_relay {
                 self.events.relayed(data, brought);
@@ -232,7 +232,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         let (task, server) = self.dispatcher.attempt(attempt);
         if self.dispatcher.is_done(task) {
             let end_s = self.now_s();
-            self.execution.wasted.push(TaskRun { task, server, start_s, end_s });
+            self.execution.wasted.push(TaskRun::new(task, server, start_s, end_s));
         }
     }
 
@@ -297,13 +297,13 @@ impl<E: GroupEvents> Driver<'_, E> {
     fn note(&mut self, (task, server): (TaskId, ServerId), ordered: &Ordered, times: &Times) {
         let Ordered { at_s, sources, .. } = ordered;
         let (start_s, end_s) = (at_s + times.start_s, at_s + times.end_s);
-        self.execution.runs.push(TaskRun { task, server, start_s, end_s });
+        self.execution.runs.push(TaskRun::new(task, server, start_s, end_s));
         for fetched in &times.fetched {
             let is_it = |(data, _): &(&DataId, _)| self.events.version(**data) == fetched.data;
             let Some((&data, &from)) = sources.iter().find(is_it) else { continue };
             let (start_s, end_s) = (at_s + fetched.start_s, at_s + fetched.end_s);
             let to = Endpoint::Server(server);
-            self.execution.transfers.push(Transfer { data, from, to, start_s, end_s });
+            self.execution.transfers.push(Transfer::new(data, from, to, start_s, end_s));
         }
         self.events.made(task, server, times);
     }

@@ -44,7 +44,7 @@ impl<R: Clone> ServerTable<R> {
     /// Adds a server. Returns its number, or the reason for a refusal.
     pub(crate) fn join(
         &mut self,
-        card: ServerCard,
+        mut card: ServerCard,
         place: CoresAndAddress,
         route: R,
     ) -> Result<u32, String> {
@@ -58,7 +58,8 @@ impl<R: Clone> ServerTable<R> {
         let number = self.next;
         self.next += 1;
         self.version += 1;
-        self.directory.join(ServerCard { number, ..card });
+        card.number = number;
+        self.directory.join(card);
         self.routes.insert(number, route);
         self.places.insert(number, place);
         Ok(number)
@@ -168,9 +169,10 @@ mod tests {
     use super::*;
 
     fn card(name: &str, speed: f64) -> ServerCard {
-        let (name, functions) =
-            (name.to_owned(), [(String::from("f"), Signature::of::<(), ()>())].into());
-        ServerCard { number: 0, name, site: 0, speed, is_direct: false, functions }
+        let functions = [(String::from("f"), Signature::of::<(), ()>())].into();
+        let mut card = ServerCard::new(name, functions);
+        (card.speed, card.is_direct) = (speed, false);
+        card
     }
 
     #[test]
@@ -208,8 +210,9 @@ mod tests {
             assert!(join(card(name, speed)).is_err(), "{name:?} {speed}");
         }
         assert!(join(card("a", f64::NAN)).is_err());
-        let functions = [(String::from("f\n"), Signature::of::<(), ()>())].into();
-        assert!(join(ServerCard { functions, ..card("a", 1.0) }).is_err());
+        let mut invalid = card("a", 1.0);
+        invalid.functions = [(String::from("f\n"), Signature::of::<(), ()>())].into();
+        assert!(join(invalid).is_err());
         assert_eq!(join(card("Ä 1", 1.0)), Ok(0));
     }
 }

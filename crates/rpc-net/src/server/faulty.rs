@@ -68,9 +68,7 @@ fn too_much() -> Option<Response> {
 }
 
 fn card(name: &str) -> ServerCard {
-    let functions = Functions::new().with(&PLAYED).with(&OTHER).signatures();
-    let name = name.to_owned();
-    ServerCard { number: 0, name, site: 0, speed: 1.0, is_direct: true, functions }
+    ServerCard::new(name, Functions::new().with(&PLAYED).with(&OTHER).signatures())
 }
 
 /// Joins a registry, and answers according to the behaviour of `server`.

@@ -126,14 +126,9 @@ async fn start<C: Catalogue>(
     }
     let mut rpc = GridRpc::new(&services);
     rpc.initialize(&Config::default().with_timeout(PATIENCE))?;
-    let card = ServerCard {
-        number: 0,
-        name: options.name.clone(),
-        site: 0,
-        speed: options.speed * f64::from(options.pes),
-        is_direct: false,
-        functions: C::functions().signatures(),
-    };
+    let mut card = ServerCard::new(options.name.clone(), C::functions().signatures());
+    card.speed = options.speed * f64::from(options.pes);
+    card.is_direct = false;
     let executor = Arc::new(Executor::new(rpc, options.pes, options.speed));
     Ok(LocalServers { card, executor, pes: options.pes, room: options.room.clone() })
 }

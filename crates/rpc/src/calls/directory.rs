@@ -32,6 +32,7 @@ use std::collections::BTreeMap;
 /// # driver::embedded::run(job, 2).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ServerCard {
     /// The server's number: the index of its actor.
     pub number: u32,
@@ -46,6 +47,14 @@ pub struct ServerCard {
     pub is_direct: bool,
     /// The functions that the server offers, with their signatures, by name.
     pub functions: BTreeMap<String, Signature>,
+}
+
+impl ServerCard {
+    /// Creates the card of a server of ordinary speed that sends data to other servers. It has
+    /// number 0, at site 0, until it joins.
+    pub fn new(name: impl Into<String>, functions: BTreeMap<String, Signature>) -> Self {
+        Self { number: 0, name: name.into(), site: 0, speed: 1.0, is_direct: true, functions }
+    }
 }
 
 /// Why none of these servers can execute a call: there is none, none offers a function of this

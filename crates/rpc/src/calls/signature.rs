@@ -27,6 +27,7 @@ pub const SIGNATURE_BYTES_MAX: usize = 8 * SIDE_BYTES_MAX;
 /// assert_ne!(signature, Signature::of::<f64, f64>());
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Signature {
     /// Fingerprint of the arguments and the results together.
     pub fingerprint: Fingerprint,

@@ -63,7 +63,9 @@ impl GivenGraph {
         let foreseen: Vec<Option<(ServerId, u32)>> = calls.iter().map(&mut next).collect();
         if let Some(all) = foreseen.iter().copied().collect::<Option<Vec<_>>>() {
             let (servers, places) = all.into_iter().unzip();
-            return Ok(Mapping { servers, places, relays: self.relays, predicted_s: 0.0 });
+            let mut mapping = Mapping::new(servers, places);
+            mapping.relays = self.relays;
+            return Ok(mapping);
         }
         let mut mapping = otherwise()?;
         for (server, foreseen) in mapping.servers.iter_mut().zip(foreseen) {

@@ -102,6 +102,40 @@ pub enum Misuse {
         /// The PE that was named.
         pe: PeId,
     },
+    /// A member was inserted of a type whose members are [created on
+    /// demand](crate::Job::on_demand).
+    #[error(
+        "members of {actor} are created on demand; send a message to {index} instead of inserting it"
+    )]
+    InsertedOnDemand {
+        /// The type of the actor.
+        actor: String,
+        /// The index of the member.
+        index: String,
+    },
+    /// A member was inserted into a bound collection, and the base collection has no such member.
+    #[error(
+        "a member {member} was inserted into a collection that is bound to collection {base}, which has no such member; \
+         insert it there too"
+    )]
+    InsertedAlone {
+        /// The key of the member.
+        member: String,
+        /// The base collection.
+        base: u32,
+    },
+    /// A member contributed to a section of which it is not a member.
+    #[error(
+        "member {member} of collection {collection} contributed to section {section}, but is not a member of it"
+    )]
+    NotInSection {
+        /// The key of the member.
+        member: String,
+        /// Its collection.
+        collection: u32,
+        /// The number that the program gave the section.
+        section: u64,
+    },
     /// A deterministic actor did what only other actors may do.
     #[error(
         "{actor} was declared deterministic and cannot {deed}: that would happen at each of its replicas; \

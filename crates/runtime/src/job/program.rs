@@ -136,10 +136,13 @@ impl Program {
                 for position in image.segments_of(part) {
                     match image.segment(part, position) {
                         Some(segment) => machine.restore(part, segment, target),
-                        None => machine.fail(JobError::Failed(format!(
-                            "segment {position} of {part} in checkpoint {} is missing",
-                            image.number()
-                        ))),
+                        None => {
+                            let number = image.number();
+                            let reason = format!(
+                                "segment {position} of {part} in checkpoint {number} is missing"
+                            );
+                            machine.fail(StartError::Checkpoint { reason }.into());
+                        }
                     }
                 }
             }

@@ -25,6 +25,7 @@ const TOLERANCE: u64 = 10;
 /// assert_eq!(plan.readers, [0, 1, 0, 1].map(PeId));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RestorePlan {
     /// The PE that reads each part, by the PE that wrote it.
     pub readers: Vec<PeId>,

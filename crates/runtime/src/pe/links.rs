@@ -11,18 +11,14 @@ use std::sync::Arc;
 ///
 /// ```
 /// use gridspan::Locality;
-/// use gridspan::topology::{GridSpec, Hierarchy};
 ///
 /// /// Whether the user has described the places as they were measured.
 /// fn is_confirmed(places: &Locality) -> bool {
 ///     places.contradictions.is_empty() && places.hierarchy.depth() == places.measured.depth()
 /// }
-///
-/// # let measured = Hierarchy::from_grid(&GridSpec::from_emulate("2x4,wan=32ms").unwrap());
-/// # let hierarchy = measured.clone();
-/// # assert!(is_confirmed(&Locality { hierarchy, measured, contradictions: vec![] }));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Locality {
     /// The hierarchy in use: the user's where given, otherwise the measured one.
     pub hierarchy: Hierarchy,
@@ -47,6 +43,7 @@ pub struct Locality {
 /// # gridspan::embed::Runner::on_threads(1).run(job).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Links {
     /// Time of these values.
     pub at: Time,

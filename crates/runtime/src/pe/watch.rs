@@ -100,6 +100,7 @@ pub struct BroadcastReport {
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BroadcastEdge {
     /// The sending node.
     pub from: NodeId,

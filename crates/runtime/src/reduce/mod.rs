@@ -58,6 +58,7 @@ use serde::{Deserialize, Serialize};
 /// # Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Reduction {
     /// The collection whose members contributed.
     pub collection: CollectionId,

@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 /// # Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Statistics {
     /// The number of contributions.
     pub count: u64,
@@ -46,6 +47,23 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// Computes the statistics that a reduction of these numbers gives; `None` if there are none.
+    ///
+    /// ```
+    /// use gridspan_runtime::Statistics;
+    ///
+    /// let numbers = Statistics::of(&[2.0, 4.0, 9.0]).unwrap();
+    /// assert_eq!((numbers.count, numbers.mean, numbers.max), (3, 5.0, 9.0));
+    /// ```
+    pub fn of(numbers: &[f64]) -> Option<Self> {
+        let moments = numbers.iter().map(|&number| Moments::new(number));
+        let all = moments.reduce(|mut all, one| {
+            all.merge(&one);
+            all
+        });
+        Some(all?.finish())
+    }
+
     /// The square root of the [`variance`](Self::variance).
     pub fn standard_deviation(&self) -> f64 {
         self.variance.sqrt()
@@ -116,12 +134,7 @@ mod tests {
     use crate::reduce::exact::two_product;
 
     fn of(numbers: &[f64]) -> Statistics {
-        let moments = numbers.iter().map(|&number| Moments::new(number));
-        let all = moments.reduce(|mut all, one| {
-            all.merge(&one);
-            all
-        });
-        all.unwrap().finish()
+        Statistics::of(numbers).unwrap()
     }
 
     #[test]

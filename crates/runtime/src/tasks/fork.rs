@@ -106,6 +106,7 @@ pub trait Task: Serialize + DeserializeOwned + Send + 'static {
 /// # Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Step<T: Task> {
     /// The task is done. This is an error if it has spawned children in this step, since they would
     /// be lost.

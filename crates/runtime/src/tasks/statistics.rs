@@ -31,6 +31,7 @@
 /// # Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StealStatistics {
     /// Number of attempts of idle nodes to get tasks, including those without success.
     pub attempts: u64,

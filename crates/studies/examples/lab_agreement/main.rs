@@ -52,7 +52,7 @@ struct Options {
     /// Probabilities of losses.
     #[arg(long, value_delimiter = ',', default_value = "0.5%,2%,10%")]
     losses: Vec<Probability>,
-    /// Number of rounds; of fewer than 6, an interval is the whole range.
+    /// Number of rounds; fewer than 6 have their range in place of an interval.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
     /// Number of datagrams for each loss.

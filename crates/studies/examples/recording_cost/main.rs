@@ -45,7 +45,7 @@ const SAMPLE_MAX: Duration = Duration::from_micros(20);
 #[derive(Parser)]
 #[command(about = "Measures what it costs to record a job, and to watch its counters")]
 struct Options {
-    /// Number of rounds of each table; of fewer than 6, an interval is the whole range.
+    /// Number of rounds of each table; fewer than 6 have their range in place of an interval.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Number of messages of a run, in millions.

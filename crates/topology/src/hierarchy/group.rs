@@ -90,6 +90,7 @@ impl BandwidthRange {
 /// # Ok::<(), gridspan_topology::EmulateError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Level {
     /// The round trips between nodes that share a group of this level but none of the next.
     pub rtt: Option<RttRange>,

@@ -38,6 +38,7 @@ pub enum Pipes {
 /// assert_eq!(uplink.map(|uplink| uplink.pipes), Some(Pipes::Shared));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Uplink {
     /// Whether the nodes share one pipe.
     pub pipes: Pipes,

@@ -10,6 +10,7 @@ use thiserror::Error;
 /// Error of a grid file, which is rejected as a whole; correct the place it names.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("line {line}, column {column}: {problem}")]
+#[non_exhaustive]
 pub struct GridFileError {
     /// The line, from 1.
     pub line: usize,

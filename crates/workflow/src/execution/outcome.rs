@@ -24,6 +24,7 @@ use crate::platform::Platform;
 /// assert!((run.end_s - run.start_s - platform.time_s(work_s, run.server)).abs() < 1e-6);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TaskRun {
     /// The task.
     pub task: TaskId,
@@ -33,6 +34,13 @@ pub struct TaskRun {
     pub start_s: f64,
     /// End in seconds.
     pub end_s: f64,
+}
+
+impl TaskRun {
+    /// Creates the run of a task between these times, in seconds.
+    pub fn new(task: TaskId, server: ServerId, start_s: f64, end_s: f64) -> Self {
+        Self { task, server, start_s, end_s }
+    }
 }
 
 /// A transfer of data.
@@ -55,6 +63,7 @@ pub struct TaskRun {
 /// assert_eq!(bytes, execution.bytes_between_sites(&graph, &platform));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Transfer {
     /// The data.
     pub data: DataId,
@@ -66,6 +75,13 @@ pub struct Transfer {
     pub start_s: f64,
     /// Time at which it was complete, in seconds.
     pub end_s: f64,
+}
+
+impl Transfer {
+    /// Creates a transfer between these times, in seconds.
+    pub fn new(data: DataId, from: Endpoint, to: Endpoint, start_s: f64, end_s: f64) -> Self {
+        Self { data, from, to, start_s, end_s }
+    }
 }
 
 /// The record of the execution of a group.
@@ -85,6 +101,7 @@ pub struct Transfer {
 /// assert!(execution.makespan_s >= busy_s / f64::from(platform.cores()));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Execution {
     /// Time at which all tasks had ended and the client had all wanted data, in seconds.
     pub makespan_s: f64,

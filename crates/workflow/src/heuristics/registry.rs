@@ -33,6 +33,7 @@ pub const NAMES: &[&str] = &[
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no heuristic `{}`; write one of {}", .name.escape_debug(), NAMES.join(", "))]
+#[non_exhaustive]
 pub struct UnknownHeuristic {
     /// The requested name.
     pub name: String,

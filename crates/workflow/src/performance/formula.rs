@@ -55,6 +55,7 @@ enum Binary {
 /// A syntax error in a formula, with its column.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("column {column}: {problem}")]
+#[non_exhaustive]
 pub struct FormulaError {
     /// Column of the error, from 1.
     pub column: usize,

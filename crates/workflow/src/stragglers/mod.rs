@@ -41,7 +41,7 @@ const CONSIDERED_MAX: usize = 32;
 /// # let platform = described(&GridSpec::from_emulate("1x2").unwrap(), None);
 /// # let mapping = Heft.map(&graph, &platform).unwrap();
 /// // The first server turns out to be ten times slower than its speed says.
-/// let slow = Perturbations { servers: vec![10.0], ..Perturbations::default() };
+/// let slow = Perturbations::default().with_servers(vec![10.0]);
 /// let makespan_s = |policy| execute(&graph, &platform, &mapping, &slow, policy).makespan_s;
 /// assert!(makespan_s(StragglerPolicy::Steal) < makespan_s(StragglerPolicy::None) / 2.0);
 /// ```

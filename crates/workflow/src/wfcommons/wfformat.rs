@@ -24,6 +24,7 @@ use thiserror::Error;
 /// # Ok::<(), gridspan_workflow::wfcommons::WorkflowError>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Workflow {
     /// Name of the workflow.
     pub name: String,

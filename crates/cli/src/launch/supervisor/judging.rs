@@ -22,11 +22,12 @@ impl Supervisor {
     }
 
     /// Translates the node numbers of the present run.
-    fn translated(&self, failure: Failure) -> Failure {
+    fn translated(&self, mut failure: Failure) -> Failure {
         let members = self.members();
         let process = |node: NodeId| members.get(node.index()).copied();
-        let lost = failure.lost.iter().filter_map(|&node| process(node)).collect();
-        Failure { node: failure.node.and_then(process), lost, ..failure }
+        failure.lost = failure.lost.iter().filter_map(|&node| process(node)).collect();
+        failure.node = failure.node.and_then(process);
+        failure
     }
 
     /// Handles the report of a node that the job has failed.
@@ -35,11 +36,10 @@ impl Supervisor {
             // The job goes on without it.
             return;
         }
-        let failure = self.translated(failure);
-        let failure = match failure.is_port_taken {
-            true => Failure { node: Some(reporter), ..failure },
-            false => failure,
-        };
+        let mut failure = self.translated(failure);
+        if failure.is_port_taken {
+            failure.node = Some(reporter);
+        }
         if self.is_new(reporter) {
             return self.lose_new(reporter, &failure.message, now);
         }

@@ -47,8 +47,9 @@ fn ends(supervisor: &mut Supervisor, node: NodeId, exit: Exit, now: Time) {
 }
 
 fn report(message: &str, node: Option<NodeId>, is_loss: bool) -> Failure {
-    let lost = node.filter(|_| is_loss).into_iter().collect();
-    Failure { message: message.to_owned(), hint: None, node, lost, is_port_taken: false }
+    let mut failure = Failure::new(message, None, node);
+    failure.lost = node.filter(|_| is_loss).into_iter().collect();
+    failure
 }
 
 fn seconds(seconds: u64) -> Time {
@@ -62,7 +63,7 @@ fn holdings(number: u64, parts: &[u32]) -> Holdings {
     let manifest =
         Some(gridspan_runtime::EncodedManifest::without_actors(number, grid().layout().clone()));
     let holding = gridspan_runtime::Holding { number, manifest, parts, is_stored: false };
-    Holdings { checkpoints: vec![holding], is_restartable: true }
+    Holdings::new(vec![holding], true)
 }
 
 /// The same of a job that stores its checkpoints in a folder.
@@ -94,7 +95,7 @@ fn actions(supervisor: &mut Supervisor) -> Vec<Command> {
 }
 
 fn pause(order: u64, checkpoint: u64) -> Event {
-    Event::Paused(Pause { order, checkpoint, error: None })
+    Event::Paused(Pause::new(order, checkpoint))
 }
 
 /// The order to main's node, A.

@@ -39,8 +39,9 @@ async fn with_caller() -> (Arc<Daemon<Nothing>>, Connection, Connection) {
 
 fn card(name: &str) -> ServerCard {
     let functions = BTreeMap::from([("f".to_owned(), Signature::of::<(), ()>())]);
-    let name = name.to_owned();
-    ServerCard { number: 0, name, site: 0, speed: 1.0, is_direct: false, functions }
+    let mut card = ServerCard::new(name, functions);
+    card.is_direct = false;
+    card
 }
 
 #[tokio::test]

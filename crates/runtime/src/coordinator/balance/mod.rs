@@ -209,6 +209,7 @@ fn snapshot(balances: &mut Balances, layout: &Layout) -> (Snapshot, BTreeMap<Act
     let edges: Vec<Edge> = edges.into_iter().map(edge).collect();
     let steps = rounds(&edges);
     let pes = layout.pes().map(pe_load).collect();
-    let snapshot = Snapshot { steps, ..Snapshot::new(actors, edges, pes, layout.clone()) };
+    let mut snapshot = Snapshot::new(actors, edges, pes, layout.clone());
+    snapshot.steps = steps;
     (snapshot, epochs)
 }

@@ -197,7 +197,7 @@ impl Survey {
             let between_groups = || self.monitor.estimate(now, here.0, there.0)?.bandwidth;
             let bandwidth = known.bandwidth.or_else(between_groups);
             let bandwidth = bandwidth.unwrap_or(Bandwidth::UNLIMITED);
-            Some(SiteLink { from, to, latency: known.latency, bandwidth })
+            Some(SiteLink::new(from, to, known.latency, bandwidth))
         };
         pairs.filter(|(from, to)| from != to).filter_map(link).collect()
     }

@@ -5,7 +5,7 @@ use crate::Actor;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId};
 use crate::address::index::{ActorIndex, Key, Shape};
-use crate::error::{GridError, JobError};
+use crate::error::{GridError, JobError, Misuse};
 use crate::message::codec;
 use crate::message::payload::Payload;
 use crate::message::{Control, MainRequest};
@@ -161,11 +161,9 @@ impl Core {
     pub(crate) fn insert<A: Actor>(&mut self, id: ActorId, init: A::Init, at: PeId) {
         let Some(kind) = self.kind_in::<A>(id.collection) else { return };
         if self.common.on_demand.contains_key(&kind) {
-            return self.fail(JobError::Failed(format!(
-                "members of {} are created on demand; send a message to {:?} instead of inserting it",
-                type_name::<A>(),
-                A::Index::from_key(id.key)
-            )));
+            let index = format!("{:?}", A::Index::from_key(id.key));
+            let actor = type_name::<A>().to_owned();
+            return self.fail(Misuse::InsertedOnDemand { actor, index }.into());
         }
         self.renounce_right(id.collection);
         self.request_insertion(id, Payload::new(vec![(id.key, init)]), at);

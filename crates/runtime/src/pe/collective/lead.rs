@@ -192,7 +192,10 @@ impl Session {
             return;
         }
         // The PE that reports an actor is the one on which it lives.
-        let member = |(load, epoch)| LeaderActor { load: ActorLoad { pe: from, ..load }, epoch };
+        let member = |(mut load, epoch): (ActorLoad, _)| {
+            load.pe = from;
+            LeaderActor { load, epoch }
+        };
         self.members.extend(actors.into_iter().map(member));
         let away: BTreeMap<u32, SiteId> = away.into_iter().collect();
         let place = |(at, edge)| (edge, away.get(&(at as u32)).copied());

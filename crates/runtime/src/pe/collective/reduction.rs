@@ -14,7 +14,7 @@
 use crate::Actor;
 use crate::address::id::{COORDINATOR, Sender, Slot};
 use crate::address::index::Key;
-use crate::error::{JobError, Misuse};
+use crate::error::Misuse;
 use crate::message::{Contribution, Control, ReductionGroup};
 use crate::pe::actor::reference::SectionRef;
 use crate::pe::collective::accumulator::Accumulator;
@@ -71,10 +71,9 @@ impl Core {
         let Some(member) = self.member(slot.kind, slot.index) else { return };
         let id = member.id;
         let Some(rank) = section.rank(id) else {
-            return self.fail(JobError::Failed(format!(
-                "member {:?} of collection {} contributed to section {}, but is not a member of it",
-                id.key, id.collection.0, section.id.name
-            )));
+            let (member, collection) = (format!("{:?}", id.key), id.collection.0);
+            let section = section.id.name;
+            return self.fail(Misuse::NotInSection { member, collection, section }.into());
         };
         let channels = member.channels.get_or_insert_default();
         let next = channels.section_reductions.entry(section.id).or_default();

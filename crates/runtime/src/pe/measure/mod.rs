@@ -135,16 +135,12 @@ impl Core {
             if is_movable {
                 member.state_bytes.get_or_insert_with(encoded);
             }
-            let load = ActorLoad {
-                id: key_of(id),
-                pe: self.me,
-                load: Duration::from_nanos(ns as u64),
-                bytes: member.state_bytes.unwrap_or_default(),
-                migratable: local.info.migratable()
-                    && is_movable
-                    && member.state_bytes.is_none_or(|bytes| bytes <= bytes_max),
-                pace: member.paced.take(self.me, load_ns, share),
-            };
+            let mut load = ActorLoad::new(key_of(id), self.me, Duration::from_nanos(ns as u64));
+            load.bytes = member.state_bytes.unwrap_or_default();
+            load.migratable = local.info.migratable()
+                && is_movable
+                && member.state_bytes.is_none_or(|bytes| bytes <= bytes_max);
+            load.pace = member.paced.take(self.me, load_ns, share);
             sum = sum.saturating_add(load.load);
             // The cost of an actor at its replica equals its cost at the primary.
             if !self.replicas.is_secondary(id) {

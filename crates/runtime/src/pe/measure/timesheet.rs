@@ -155,13 +155,11 @@ impl Timesheet {
         let window = now.since(std::mem::replace(&mut self.since, now));
         let Spent { ran, waited, communication } = std::mem::take(&mut self.sum);
         let busy = ran.max(handlers);
-        PeLoad {
-            speed: self.speed,
-            available,
-            background: Duration::ZERO,
-            idle: window.saturating_sub(busy.saturating_add(waited)),
-            communication: communication.unwrap_or(ran.saturating_sub(handlers)),
-        }
+        let mut pe = PeLoad::new(self.speed);
+        pe.available = available;
+        pe.idle = window.saturating_sub(busy.saturating_add(waited));
+        pe.communication = communication.unwrap_or(ran.saturating_sub(handlers));
+        pe
     }
 }
 

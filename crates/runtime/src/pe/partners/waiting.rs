@@ -1,7 +1,7 @@
 //! Members that wait until the place of their partner is known.
 
 use crate::address::id::ActorId;
-use crate::error::JobError;
+use crate::error::Misuse;
 use crate::message::Control;
 use crate::pe::core::Core;
 use crate::pe::delivery::UNKNOWN_MEMBER_HOLD;
@@ -13,11 +13,8 @@ impl Core {
         // The job is not quiescent while the control waits.
         self.created += 1;
         let too_late = Box::new(move |core: &mut Self| {
-            core.fail(JobError::Failed(format!(
-                "a member {:?} was inserted into a collection that is bound to collection {}, which has no such member; \
-                 insert it there too",
-                base.key, base.collection.0
-            )));
+            let (member, base) = (format!("{:?}", base.key), base.collection.0);
+            core.fail(Misuse::InsertedAlone { member, base }.into());
         });
         let timer = self.timers.set(self.now + UNKNOWN_MEMBER_HOLD, too_late);
         let bytes = size_of::<Control>() + control.bytes();

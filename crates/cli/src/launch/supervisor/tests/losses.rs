@@ -39,7 +39,7 @@ fn the_other_nodes_go_on_when_one_is_killed() {
 #[test]
 fn a_job_that_has_made_no_checkpoint_begins_again_a_few_times() {
     let mut supervisor = recovering(OnLoss::Replace);
-    let none = || Holdings { checkpoints: vec![], is_restartable: true };
+    let none = || Holdings::new(vec![], true);
 
     for time in (5..).step_by(5).map(seconds).take(5) {
         ends(&mut supervisor, B, Exit::Signal(9), time);

@@ -1,5 +1,5 @@
-//! The comparison of two programs by paired measurements: the median of the ratios, with an
-//! interval of confidence.
+//! The comparison of two programs by paired measurements: the median of the ratios, with a
+//! confidence interval.
 //!
 //! The load of a machine changes from second to second, and by more than programs differ. So both
 //! programs run once per round, close together in time, each round gives one ratio, and the result
@@ -21,7 +21,7 @@ pub const ROUNDS_MIN: usize = 6;
 /// Greatest probability that the true median is on one side of the interval.
 const TAIL: f64 = 0.025;
 
-/// A median and the interval that contains the true one with a confidence of 95 %.
+/// A median with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MedianEstimate {
     /// The median of the values.

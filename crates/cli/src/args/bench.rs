@@ -72,8 +72,8 @@ Examples:
 const BENCH_BCAST_HELP: &str = "\
 Without a place, broadcasts are measured over 2, 4 and 8 local processes, one after the other.
 Both ways take turns in the same run. The ratio is the median of the ratios of all rounds, with its
-interval of 95 %. A broadcast is timed from sending to the end of a reduction that confirms that all
-members have it; the reduction alone is measured too. Each member checks each message.
+95 % confidence interval. A broadcast is timed from sending to the end of a reduction that confirms
+that all members have it; the reduction alone is measured too. Each member checks each message.
 
 Examples:
   gridctl bench bcast                          over 2, 4 and 8 local processes

@@ -1,9 +1,10 @@
 //! The head of a page: the outcome, what limited the run, what was recorded.
 
-use super::html::{Cell, Panel, Table, escaped, put, share, time, with_code};
+use super::html::{Cell, Panel, Table, escaped, share, time, with_code};
 use crate::quantity::count;
 use crate::report::analysis::Analysis;
 use crate::report::analysis::limits::Limit;
+use crate::text::put;
 use gridspan_record::DriverKind;
 
 /// Renders the title, the outcome and facts about the job.

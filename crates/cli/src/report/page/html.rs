@@ -1,6 +1,7 @@
 //! Text, tables and files of a page.
 
 use crate::quantity;
+use crate::text::put;
 use std::borrow::Cow;
 use std::time::Duration;
 

@@ -151,6 +151,12 @@ pub(crate) enum CliError {
     /// A file cannot be read.
     #[error("cannot read {}: {error}", .path.display())]
     Read { path: PathBuf, error: io::Error },
+    /// Arguments of a remote call cannot be used.
+    #[error("cannot use the arguments in {}: {reason}", .path.display())]
+    CallArguments { path: PathBuf, reason: String },
+    /// A file of round trips is not text.
+    #[error("cannot read {}: it is not text in UTF-8", .path.display())]
+    BinaryMatrix { path: PathBuf },
     /// A file of round trips is malformed.
     #[error("{}, {error}", .path.display())]
     Matrix {

@@ -66,6 +66,7 @@ mod surroundings;
 mod svg;
 mod table;
 mod task;
+mod text;
 mod top;
 mod topo;
 mod trace;

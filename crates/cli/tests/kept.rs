@@ -29,12 +29,12 @@ exit $?
 const JOB: [&str; 6] = ["leanmd", "--atoms", "4000", "--check-serial", "--report-every", "5"];
 
 /// Hosts, and the machines of launchers: `first` starts the job, `second` is another one.
-struct World {
+struct Machines {
     folder: tempfile::TempDir,
     id: String,
 }
 
-impl World {
+impl Machines {
     /// Starts a detached job from the first machine, on these hosts of one site.
     fn start(hosts: &[&str], steps: &str) -> Self {
         Self::start_with(hosts, steps, None)
@@ -42,11 +42,11 @@ impl World {
 
     /// Starts a job with this witness, in which `FOLDER` stands for the folder of all hosts.
     fn start_with(hosts: &[&str], steps: &str, witness: Option<&str>) -> Self {
-        let mut world = Self::of(hosts);
-        let started = world.run(steps, witness);
+        let mut machines = Self::of(hosts);
+        let started = machines.run(steps, witness);
         assert_eq!(started.code, Some(0), "{started:?}");
-        world.id = started.stdout.split(' ').next().unwrap().to_owned();
-        world
+        machines.id = started.stdout.split(' ').next().unwrap().to_owned();
+        machines
     }
 
     /// Hosts of one site, on which nothing runs yet.
@@ -178,18 +178,18 @@ fn assert_verified(attached: &mut Running) {
 
 #[test]
 fn a_connection_that_breaks_is_opened_again_and_nothing_is_lost() {
-    let world = World::start(&["127.0.0.2", "127.0.0.3", "127.0.0.4"], "150");
-    world.await_output("first", "      20 ");
-    let node = world.node("127.0.0.3", "a-1");
-    let shells = children_of(world.launcher("first"));
+    let machines = Machines::start(&["127.0.0.2", "127.0.0.3", "127.0.0.4"], "150");
+    machines.await_output("first", "      20 ");
+    let node = machines.node("127.0.0.3", "a-1");
+    let shells = children_of(machines.launcher("first"));
     assert_eq!(shells.len(), 3);
     for shell in shells {
         kill_process_group(Pid::from_raw(shell as i32).unwrap(), Signal::KILL).unwrap();
     }
 
-    assert_verified(&mut world.attach("first", &[]));
+    assert_verified(&mut machines.attach("first", &[]));
 
-    let output = world.ask("first", &["attach"]);
+    let output = machines.ask("first", &["attach"]);
     assert!(output.stdout.contains("it is opened again"), "{output:?}");
     assert!(!output.stdout.contains("lost a/"), "{output:?}");
     for step in (0..=150).step_by(5) {
@@ -197,61 +197,61 @@ fn a_connection_that_breaks_is_opened_again_and_nothing_is_lost() {
         assert_eq!(output.stdout.matches(&line).count(), 1, "step {step}: {output:?}");
     }
     assert!(!is_alive(node));
-    world.assert_forgotten(&["127.0.0.2", "127.0.0.3", "127.0.0.4"]);
+    machines.assert_forgotten(&["127.0.0.2", "127.0.0.3", "127.0.0.4"]);
 }
 
 #[test]
 fn another_machine_lets_the_job_go_on_when_that_of_the_launcher_has_ended() {
-    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "90");
-    world.await_output("first", "      30 ");
-    let others = [world.node("127.0.0.2", "a-1"), world.node("127.0.0.3", "a-2")];
-    world.end_first(&[world.node("first", "a-0")]);
+    let machines = Machines::start(&["localhost", "127.0.0.2", "127.0.0.3"], "90");
+    machines.await_output("first", "      30 ");
+    let others = [machines.node("127.0.0.2", "a-1"), machines.node("127.0.0.3", "a-2")];
+    machines.end_first(&[machines.node("first", "a-0")]);
     assert!(others.into_iter().all(is_alive));
 
-    let mut attached = world.attach("second", &["--from", "127.0.0.3"]);
+    let mut attached = machines.attach("second", &["--from", "127.0.0.3"]);
 
     attached.await_line("the launcher of this job has ended; this one attends to it now");
     attached.await_line("lost a/0: its host cannot be reached");
     attached.await_line("2 nodes go on");
-    assert_eq!(world.node("127.0.0.2", "a-1"), others[0], "no process was started again");
+    assert_eq!(machines.node("127.0.0.2", "a-1"), others[0], "no process was started again");
     assert_verified(&mut attached);
     assert!(!others.into_iter().any(is_alive));
-    world.assert_forgotten(&["127.0.0.2", "127.0.0.3"]);
+    machines.assert_forgotten(&["127.0.0.2", "127.0.0.3"]);
 }
 
 #[test]
 fn another_machine_finds_a_node_that_was_added() {
-    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "130");
-    world.await_output("first", "      20 ");
-    let added = world.ask("first", &["add", "--at", "a", "127.0.0.4"]);
+    let machines = Machines::start(&["localhost", "127.0.0.2", "127.0.0.3"], "130");
+    machines.await_output("first", "      20 ");
+    let added = machines.ask("first", &["add", "--at", "a", "127.0.0.4"]);
     assert_eq!((added.code, added.stdout.as_str()), (Some(0), "a/3 has joined\n"), "{added:?}");
-    world.await_output("first", "      60 ");
+    machines.await_output("first", "      60 ");
     let others = [("127.0.0.2", "a-1"), ("127.0.0.3", "a-2"), ("127.0.0.4", "a-3")];
-    let others = others.map(|(host, node)| world.node(host, node));
-    world.end_first(&[world.node("first", "a-0")]);
+    let others = others.map(|(host, node)| machines.node(host, node));
+    machines.end_first(&[machines.node("first", "a-0")]);
     assert!(others.into_iter().all(is_alive));
 
     // The new node's host has all that another launcher needs.
-    let mut attached = world.attach("second", &["--from", "127.0.0.4"]);
+    let mut attached = machines.attach("second", &["--from", "127.0.0.4"]);
 
     attached.await_line("lost a/0: its host cannot be reached");
     attached.await_line("3 nodes go on");
-    assert_eq!(world.node("127.0.0.4", "a-3"), others[2], "no process was started again");
+    assert_eq!(machines.node("127.0.0.4", "a-3"), others[2], "no process was started again");
     assert_verified(&mut attached);
-    world.assert_forgotten(&["127.0.0.2", "127.0.0.3", "127.0.0.4"]);
+    machines.assert_forgotten(&["127.0.0.2", "127.0.0.3", "127.0.0.4"]);
 }
 
 #[test]
 fn absent_nodes_join_no_more_at_once_than_members_stay() {
-    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "300");
-    world.await_output("first", "      20 ");
-    let drained = world.ask("first", &["drain", "a/1", "a/2"]);
+    let machines = Machines::start(&["localhost", "127.0.0.2", "127.0.0.3"], "300");
+    machines.await_output("first", "      20 ");
+    let drained = machines.ask("first", &["drain", "a/1", "a/2"]);
     assert_eq!(drained.code, Some(0), "{drained:?}");
 
     // The processes that have left end meanwhile.
     let add = |nodes: &[&str]| {
         until(|| {
-            let added = world.ask("first", &[&["add"], nodes].concat());
+            let added = machines.ask("first", &[&["add"], nodes].concat());
             (!added.stderr.contains("has not ended yet")).then_some(added)
         })
     };
@@ -263,19 +263,19 @@ fn absent_nodes_join_no_more_at_once_than_members_stay() {
         let added = add(&[node]);
         assert_eq!(added.stdout, format!("{node} has joined\n"), "{added:?}");
     }
-    assert_verified(&mut world.attach("first", &[]));
+    assert_verified(&mut machines.attach("first", &[]));
 }
 
 #[test]
 fn nothing_is_lost_if_the_machine_of_the_launcher_had_no_node() {
-    let world = World::start(&["127.0.0.2", "127.0.0.3"], "80");
-    world.await_output("first", "      10 ");
-    let nodes = [world.node("127.0.0.2", "a-0"), world.node("127.0.0.3", "a-1")];
-    world.end_first(&[]);
+    let machines = Machines::start(&["127.0.0.2", "127.0.0.3"], "80");
+    machines.await_output("first", "      10 ");
+    let nodes = [machines.node("127.0.0.2", "a-0"), machines.node("127.0.0.3", "a-1")];
+    machines.end_first(&[]);
     // The nodes run to the end of the job without a launcher.
     until(|| (!nodes.into_iter().any(is_alive)).then_some(()));
 
-    let mut attached = world.attach("second", &["--from", "127.0.0.2"]);
+    let mut attached = machines.attach("second", &["--from", "127.0.0.2"]);
 
     attached.await_line("      80 ");
     assert_verified(&mut attached);
@@ -283,32 +283,32 @@ fn nothing_is_lost_if_the_machine_of_the_launcher_had_no_node() {
 
 #[test]
 fn half_of_the_nodes_go_on_only_if_the_user_knows_that_the_others_have_ended() {
-    let world = World::start(&["localhost", "127.0.0.2"], "80");
-    world.await_output("first", "      30 ");
-    world.end_first(&[world.node("first", "a-0")]);
+    let machines = Machines::start(&["localhost", "127.0.0.2"], "80");
+    machines.await_output("first", "      30 ");
+    machines.end_first(&[machines.node("first", "a-0")]);
 
-    let refused = world.ask("second", &["attach", "--from", "127.0.0.2"]);
+    let refused = machines.ask("second", &["attach", "--from", "127.0.0.2"]);
 
     assert_eq!(refused.code, Some(1), "{refused:?}");
     let reason = "1 of the 2 members of the job agree, but it takes more than half of them, or half \
                   with a/0; a/0 cannot be reached";
     assert!(refused.stderr.contains(reason), "{refused:?}");
     assert!(refused.stderr.contains("`--ended`"), "{refused:?}");
-    let wrong = world.ask("second", &["attach", "--from", "127.0.0.2", "--ended", "b/7"]);
+    let wrong = machines.ask("second", &["attach", "--from", "127.0.0.2", "--ended", "b/7"]);
     assert!(wrong.stderr.contains("no node or site `b/7`"), "{wrong:?}");
 
-    let mut attached = world.attach("second", &["--from", "127.0.0.2", "--ended", "a/0"]);
+    let mut attached = machines.attach("second", &["--from", "127.0.0.2", "--ended", "a/0"]);
     attached.await_line("1 node goes on");
     assert_verified(&mut attached);
 }
 
 #[test]
 fn half_of_the_nodes_go_on_if_the_witness_settles_on_them() {
-    let world = World::start_with(&["localhost", "127.0.0.2"], "80", Some("FOLDER/witness"));
-    world.await_output("first", "      30 ");
-    world.end_first(&[world.node("first", "a-0")]);
+    let machines = Machines::start_with(&["localhost", "127.0.0.2"], "80", Some("FOLDER/witness"));
+    machines.await_output("first", "      30 ");
+    machines.end_first(&[machines.node("first", "a-0")]);
 
-    let mut attached = world.attach("second", &["--from", "127.0.0.2"]);
+    let mut attached = machines.attach("second", &["--from", "127.0.0.2"]);
 
     attached.await_line("1 node goes on");
     assert_verified(&mut attached);
@@ -316,47 +316,47 @@ fn half_of_the_nodes_go_on_if_the_witness_settles_on_them() {
 
 #[test]
 fn half_of_the_nodes_do_not_go_on_if_the_witness_has_settled_on_the_others() {
-    let world = World::start_with(&["localhost", "127.0.0.2"], "80", Some("FOLDER/witness"));
-    world.await_output("first", "      30 ");
-    world.end_first(&[world.node("first", "a-0")]);
-    let mut of_jobs = fs::read_dir(world.witness()).unwrap();
+    let machines = Machines::start_with(&["localhost", "127.0.0.2"], "80", Some("FOLDER/witness"));
+    machines.await_output("first", "      30 ");
+    machines.end_first(&[machines.node("first", "a-0")]);
+    let mut of_jobs = fs::read_dir(machines.witness()).unwrap();
     let settled = of_jobs.next().unwrap().unwrap().path().join("run-0");
     fs::write(&settled, "[0]").unwrap();
 
-    let refused = world.ask("second", &["attach", "--from", "127.0.0.2"]);
+    let refused = machines.ask("second", &["attach", "--from", "127.0.0.2"]);
 
     assert_eq!(refused.code, Some(1), "{refused:?}");
     let reason = "or the half on which the witness has settled, a/0; a/0 cannot be reached";
     assert!(refused.stderr.contains(reason), "{refused:?}");
-    let refused = world.ask("second", &["attach", "--from", "127.0.0.2", "--ended", "a/0"]);
+    let refused = machines.ask("second", &["attach", "--from", "127.0.0.2", "--ended", "a/0"]);
     let reason = "or a part of the half on which the witness has settled, a/0";
     assert!(refused.stderr.contains(reason), "{refused:?}");
     // The user knows that nothing is left of that half.
     fs::remove_file(&settled).unwrap();
-    let mut attached = world.attach("second", &["--from", "127.0.0.2", "--ended", "a/0"]);
+    let mut attached = machines.attach("second", &["--from", "127.0.0.2", "--ended", "a/0"]);
     attached.await_line("1 node goes on");
     assert_verified(&mut attached);
 }
 
 #[test]
 fn half_of_the_nodes_go_on_if_a_third_host_settles_on_them() {
-    let world = World::start_with(&["localhost", "127.0.0.2"], "80", Some("ssh://127.0.0.9"));
-    world.await_output("first", "      30 ");
-    world.end_first(&[world.node("first", "a-0")]);
-    let of_jobs = world.folder.path().join("127.0.0.9/gridspan/witness");
+    let machines = Machines::start_with(&["localhost", "127.0.0.2"], "80", Some("ssh://127.0.0.9"));
+    machines.await_output("first", "      30 ");
+    machines.end_first(&[machines.node("first", "a-0")]);
+    let of_jobs = machines.folder.path().join("127.0.0.9/gridspan/witness");
     let of_job = fs::read_dir(of_jobs).unwrap().next().unwrap().unwrap().path();
     assert!(of_job.join("job").exists() && !of_job.join("run-0").exists());
-    let gone = world.folder.path().join("gone/127.0.0.9");
+    let gone = machines.folder.path().join("gone/127.0.0.9");
     fs::write(&gone, "").unwrap();
 
-    let refused = world.ask("second", &["attach", "--from", "127.0.0.2"]);
+    let refused = machines.ask("second", &["attach", "--from", "127.0.0.2"]);
 
     assert_eq!(refused.code, Some(1), "{refused:?}");
     let reason = "a/0 cannot be reached; the witness: ssh://127.0.0.9: no route to 127.0.0.9";
     assert!(refused.stderr.contains(reason), "{refused:?}");
     assert!(!of_job.join("run-0").exists(), "no answer is no grant");
     fs::remove_file(&gone).unwrap();
-    let mut attached = world.attach("second", &["--from", "127.0.0.2"]);
+    let mut attached = machines.attach("second", &["--from", "127.0.0.2"]);
     attached.await_line("1 node goes on");
     assert_eq!(fs::read_to_string(of_job.join("run-0")).unwrap(), "[1]");
     assert_verified(&mut attached);
@@ -365,10 +365,11 @@ fn half_of_the_nodes_go_on_if_a_third_host_settles_on_them() {
 #[test]
 fn a_witness_is_told_of_the_majority_that_goes_on() {
     let hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.4"];
-    let world = World::start_with(&hosts, "100000", Some("ssh://127.0.0.9"));
-    world.await_output("first", "      20 ");
-    let (lost, shells) = (world.node("127.0.0.4", "a-2"), children_of(world.launcher("first")));
-    fs::write(world.folder.path().join("gone/127.0.0.4"), "").unwrap();
+    let machines = Machines::start_with(&hosts, "100000", Some("ssh://127.0.0.9"));
+    machines.await_output("first", "      20 ");
+    let (lost, shells) =
+        (machines.node("127.0.0.4", "a-2"), children_of(machines.launcher("first")));
+    fs::write(machines.folder.path().join("gone/127.0.0.4"), "").unwrap();
 
     kill(lost, Signal::KILL);
     for &shell in &shells[2..] {
@@ -376,21 +377,21 @@ fn a_witness_is_told_of_the_majority_that_goes_on() {
         let _ = kill_process_group(Pid::from_raw(shell as i32).unwrap(), Signal::KILL);
     }
 
-    world.await_output("first", "2 nodes go on");
-    let of_jobs = world.folder.path().join("127.0.0.9/gridspan/witness");
+    machines.await_output("first", "2 nodes go on");
+    let of_jobs = machines.folder.path().join("127.0.0.9/gridspan/witness");
     let settled = fs::read_dir(of_jobs).unwrap().next().unwrap().unwrap().path().join("run-0");
     let told = until(|| fs::read_to_string(&settled).ok());
     assert_eq!(told, "[0,1]");
-    assert_eq!(world.ask("first", &["stop"]).code, Some(0));
-    assert_eq!(world.ask("first", &["attach"]).code, Some(143));
+    assert_eq!(machines.ask("first", &["stop"]).code, Some(0));
+    assert_eq!(machines.ask("first", &["attach"]).code, Some(143));
 }
 
 #[test]
 fn a_witness_that_cannot_be_used_is_an_error_at_the_start_of_the_job() {
-    let world = World::of(&["localhost", "127.0.0.2"]);
-    fs::write(world.folder.path().join("gone/127.0.0.9"), "").unwrap();
+    let machines = Machines::of(&["localhost", "127.0.0.2"]);
+    fs::write(machines.folder.path().join("gone/127.0.0.9"), "").unwrap();
     // A file is where its folder would be.
-    fs::write(world.folder.path().join("127.0.0.8"), "").unwrap();
+    fs::write(machines.folder.path().join("127.0.0.8"), "").unwrap();
     for (witness, code, expected) in [
         ("ssh://127.0.0.9", 1, "cannot use the witness ssh://127.0.0.9: no route to 127.0.0.9"),
         ("ssh://127.0.0.8", 1, "cannot use the witness ssh://127.0.0.8: "),
@@ -398,7 +399,7 @@ fn a_witness_that_cannot_be_used_is_an_error_at_the_start_of_the_job() {
         ("ssh://", 2, "`ssh://` names no host"),
         ("no-folder-of-this-name", 2, "write `ssh://HOST` or `ssh://HOST/DIR` for another host"),
     ] {
-        let refused = world.run("10", Some(witness));
+        let refused = machines.run("10", Some(witness));
         assert_eq!(refused.code, Some(code), "{refused:?}");
         assert!(refused.stderr.contains(expected), "{refused:?}");
     }
@@ -406,49 +407,49 @@ fn a_witness_that_cannot_be_used_is_an_error_at_the_start_of_the_job() {
 
 #[test]
 fn a_launcher_that_was_stopped_while_another_one_took_over_ends_and_changes_nothing() {
-    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "100000");
-    world.await_output("first", "      20 ");
-    let (launcher, local) = (world.launcher("first"), world.node("first", "a-0"));
+    let machines = Machines::start(&["localhost", "127.0.0.2", "127.0.0.3"], "100000");
+    machines.await_output("first", "      20 ");
+    let (launcher, local) = (machines.launcher("first"), machines.node("first", "a-0"));
     kill(launcher, Signal::STOP);
 
-    let mut attached = world.attach("second", &["--from", "127.0.0.2"]);
+    let mut attached = machines.attach("second", &["--from", "127.0.0.2"]);
 
     attached.await_line("2 nodes go on");
-    let others = [world.node("127.0.0.2", "a-1"), world.node("127.0.0.3", "a-2")];
+    let others = [machines.node("127.0.0.2", "a-1"), machines.node("127.0.0.3", "a-2")];
     kill(launcher, Signal::CONT);
-    world.await_output("first", "another launcher attends to this job");
+    machines.await_output("first", "another launcher attends to this job");
     until(|| (!is_alive(launcher) && !is_alive(local)).then_some(()));
     assert!(others.into_iter().all(is_alive), "they belong to the other launcher");
-    let refused = world.ask("first", &["attach"]);
+    let refused = machines.ask("first", &["attach"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("a launcher attends to the job"), "{refused:?}");
-    assert!(!world.path("first", "exit").exists(), "the job goes on");
-    let reports = || fs::read_to_string(world.path("second", "output")).unwrap().lines().count();
+    assert!(!machines.path("first", "exit").exists(), "the job goes on");
+    let reports = || fs::read_to_string(machines.path("second", "output")).unwrap().lines().count();
     let before = reports();
     until(|| (reports() > before + 3).then_some(()));
-    assert_eq!(world.ask("second", &["stop"]).code, Some(0));
+    assert_eq!(machines.ask("second", &["stop"]).code, Some(0));
     assert_eq!(attached.wait(LIMIT).expect("the job ends").code(), Some(143));
     assert!(!others.into_iter().any(is_alive));
 }
 
 #[test]
 fn a_job_whose_launcher_attends_to_it_is_not_taken_over() {
-    let world = World::start(&["127.0.0.2", "127.0.0.3"], "100000");
+    let machines = Machines::start(&["127.0.0.2", "127.0.0.3"], "100000");
 
-    let refused = world.ask("second", &["attach", "--from", "127.0.0.3"]);
+    let refused = machines.ask("second", &["attach", "--from", "127.0.0.3"]);
 
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("a launcher attends to the job"), "{refused:?}");
-    let nothing = world.ask("second", &["attach", "--from", "127.0.0.4"]);
+    let nothing = machines.ask("second", &["attach", "--from", "127.0.0.4"]);
     assert!(nothing.stderr.contains("has no node of a detached job"), "{nothing:?}");
-    assert_eq!(world.ask("first", &["stop"]).stdout, "the job is stopping\n");
-    assert_eq!(world.ask("first", &["attach"]).code, Some(143));
+    assert_eq!(machines.ask("first", &["stop"]).stdout, "the job is stopping\n");
+    assert_eq!(machines.ask("first", &["attach"]).code, Some(143));
 }
 
 #[test]
 fn a_host_that_is_gone_is_lost_and_too_few_hosts_end_the_launcher_alone() {
-    let world = World::start(&["127.0.0.2", "127.0.0.3", "127.0.0.4"], "100000");
-    let gone = |host: &str| world.folder.path().join("gone").join(host);
+    let machines = Machines::start(&["127.0.0.2", "127.0.0.3", "127.0.0.4"], "100000");
+    let gone = |host: &str| machines.folder.path().join("gone").join(host);
     let cut = |host: &str, node: u32, shells: &[u32]| {
         fs::write(gone(host), "").unwrap();
         kill(node, Signal::KILL);
@@ -456,33 +457,33 @@ fn a_host_that_is_gone_is_lost_and_too_few_hosts_end_the_launcher_alone() {
             let _ = kill_process_group(Pid::from_raw(shell as i32).unwrap(), Signal::KILL);
         }
     };
-    world.await_output("first", "      20 ");
+    machines.await_output("first", "      20 ");
     let node =
-        |number: usize| world.node(&format!("127.0.0.{}", number + 2), &format!("a-{number}"));
-    let shells = children_of(world.launcher("first"));
+        |number: usize| machines.node(&format!("127.0.0.{}", number + 2), &format!("a-{number}"));
+    let shells = children_of(machines.launcher("first"));
     cut("127.0.0.4", node(2), &shells[2..]);
-    world.await_output("first", "2 nodes go on");
-    let (launcher, kept) = (world.launcher("first"), node(1));
+    machines.await_output("first", "2 nodes go on");
+    let (launcher, kept) = (machines.launcher("first"), node(1));
     // Wait for another checkpoint: nine reports are 45 steps.
     until(|| {
-        let output = fs::read_to_string(world.path("first", "output")).ok()?;
+        let output = fs::read_to_string(machines.path("first", "output")).ok()?;
         (output.split_once("2 nodes go on")?.1.lines().count() > 10).then_some(())
     });
 
     // Half of the two members is enough only if it has the first node, whose host is cut off here.
     cut("127.0.0.2", node(0), &children_of(launcher));
 
-    world.await_output("first", "1 of the 2 members of the job agree");
+    machines.await_output("first", "1 of the 2 members of the job agree");
     until(|| (!is_alive(launcher)).then_some(()));
-    assert!(is_alive(kept) && !world.path("first", "exit").exists(), "the job can go on");
-    let mut attached = world.attach("first", &["--ended", "127.0.0.2"]);
+    assert!(is_alive(kept) && !machines.path("first", "exit").exists(), "the job can go on");
+    let mut attached = machines.attach("first", &["--ended", "127.0.0.2"]);
     attached.await_line("1 node goes on");
-    assert_eq!(world.ask("first", &["stop"]).code, Some(0));
+    assert_eq!(machines.ask("first", &["stop"]).code, Some(0));
     assert_eq!(attached.wait(LIMIT).expect("the job ends").code(), Some(143));
     assert!(!is_alive(kept));
 }
 
-impl Drop for World {
+impl Drop for Machines {
     fn drop(&mut self) {
         // All have ended already if the test succeeded.
         let of_job = |pid: &u32| {
@@ -503,9 +504,9 @@ impl Drop for World {
 
 #[test]
 fn a_job_whose_folder_was_started_elsewhere_needs_that_folder() {
-    let world = World::start(&["127.0.0.2"], "100000");
+    let machines = Machines::start(&["127.0.0.2"], "100000");
     let kept = until(|| {
-        let jobs = fs::read_dir(world.folder.path().join("127.0.0.2/gridspan")).ok()?;
+        let jobs = fs::read_dir(machines.folder.path().join("127.0.0.2/gridspan")).ok()?;
         let mut jobs = jobs.filter_map(|entry| Some(entry.ok()?.path().join("a-0/start.json")));
         jobs.find(|path| path.exists())
     });
@@ -514,10 +515,10 @@ fn a_job_whose_folder_was_started_elsewhere_needs_that_folder() {
     let here = serde_json::to_string(Path::new(&here)).unwrap();
     fs::write(&kept, text.replace(&here, "\"/nowhere/at/all\"")).unwrap();
 
-    let refused = world.ask("second", &["attach", "--from", "127.0.0.2"]);
+    let refused = machines.ask("second", &["attach", "--from", "127.0.0.2"]);
 
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("the job was started in /nowhere/at/all"), "{refused:?}");
-    world.ask("first", &["stop"]);
-    assert_eq!(world.ask("first", &["attach"]).code, Some(143));
+    machines.ask("first", &["stop"]);
+    assert_eq!(machines.ask("first", &["attach"]).code, Some(143));
 }

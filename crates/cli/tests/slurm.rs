@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Running, finish, is_alive, until, wait};
+use common::{Running, finish, processes_with, until, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, OpenOptions};
 use std::net::TcpListener;
@@ -240,18 +240,6 @@ fn free_ports(number: u16) -> u16 {
     let is_free = |port: u16| TcpListener::bind(("0.0.0.0", port)).is_ok();
     let mut all = (first..30_000).chain(20_000..first);
     all.find(|&first| (first..first + number).all(is_free)).unwrap()
-}
-
-/// Returns the processes whose file of /proc contains `text`.
-fn processes_with(file: &str, text: &str) -> Vec<u32> {
-    let own = std::process::id();
-    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
-        let found = String::from_utf8_lossy(&bytes).contains(text);
-        (found && pid != own && is_alive(pid)).then_some(pid)
-    });
-    pids.collect()
 }
 
 /// Returns the agent on a node of these daemons, once there is one. Other tests on this machine

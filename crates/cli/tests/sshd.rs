@@ -5,7 +5,9 @@
 
 mod common;
 
-use common::{LIMIT, Running, children_of, finish, gridctl, is_alive, launcher_of, run, until};
+use common::{
+    LIMIT, Running, children_of, finish, gridctl, launcher_of, processes_with, run, until,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::TcpListener;
@@ -113,18 +115,6 @@ fn sshd() -> Option<Sshd> {
     Sshd::start().map_err(|reason| eprintln!("skipped: {reason}")).ok()
 }
 
-/// Returns the processes that were started with an argument that contains `text`.
-fn processes_with(text: &str) -> Vec<u32> {
-    let own = std::process::id();
-    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let found = String::from_utf8_lossy(&words).contains(text);
-        (found && pid != own && is_alive(pid)).then_some(pid)
-    });
-    pids.collect()
-}
-
 #[test]
 fn a_job_runs_on_hosts_behind_sshd_and_leaves_no_process() {
     let Some(sshd) = sshd() else { return };
@@ -141,7 +131,7 @@ fn a_job_runs_on_hosts_behind_sshd_and_leaves_no_process() {
         assert!(output.stdout.contains("10 rounds over 12 actors on 3 PEs"), "{output:?}");
         // Shared connections name the configuration, too.
         let client = sshd.client().display().to_string();
-        until(|| processes_with(&client).is_empty().then_some(()));
+        until(|| processes_with("cmdline", &client).is_empty().then_some(()));
     }
 }
 
@@ -156,12 +146,12 @@ fn nodes_behind_sshd_end_when_their_launcher_is_killed() {
         let flags = ["run", "--ssh", &ssh, "--grid", &grid, "drill", "--wait", &wait];
         let mut running = Running::start(&flags);
         running.await_line("2 lines from 2 nodes");
-        assert!(processes_with(&wait).len() >= 3, "the launcher and two nodes");
+        assert!(processes_with("cmdline", &wait).len() >= 3, "the launcher and two nodes");
 
         running.signal(signal);
 
         assert!(running.wait(common::LIMIT).is_some());
-        until(|| processes_with(&wait).is_empty().then_some(()));
+        until(|| processes_with("cmdline", &wait).is_empty().then_some(()));
     }
 }
 
@@ -193,7 +183,9 @@ fn a_detached_job_behind_sshd_goes_on_without_its_connections() {
     attached.await_line("this one attends to it now");
     attached.await_line("every bit as on one thread");
     assert_eq!(attached.wait(LIMIT).expect("the job ends").code(), Some(0));
-    until(|| processes_with(&sshd.client().display().to_string()).is_empty().then_some(()));
+    until(|| {
+        processes_with("cmdline", &sshd.client().display().to_string()).is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -230,7 +222,7 @@ fn hosts_behind_sshd_are_checked_and_failures_of_keys_are_told_apart() {
         assert_eq!((&host["same_program"], &host["udp"][0]["bytes"]), (&true.into(), &1452.into()));
     }
     let client = sshd.client().display().to_string();
-    until(|| processes_with(&client).is_empty().then_some(()));
+    until(|| processes_with("cmdline", &client).is_empty().then_some(()));
 
     let authorized = sshd.folder.path().join("authorized");
     let key = fs::read_to_string(&authorized).unwrap();

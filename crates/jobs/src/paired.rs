@@ -1,5 +1,5 @@
-//! The comparison of two programs by paired measurements: the median of the ratios, with an
-//! interval of confidence.
+//! The comparison of two programs by paired measurements: the median of the ratios, with a
+//! confidence interval.
 //!
 //! The load of a machine changes from second to second, and by more than programs differ. So both
 //! programs run once per round, close together in time, each round gives one ratio, and the result

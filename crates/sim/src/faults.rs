@@ -1,6 +1,7 @@
 //! The faults of a simulation.
 
-use gridspan_runtime::{NodeId, PeId, Time, session};
+use gridspan_runtime::session::PlantedSessionFault;
+use gridspan_runtime::{NodeId, PeId, Time};
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -156,7 +157,7 @@ pub struct SessionFaults {
     /// The longest time until all these are established again.
     pub partition_max: Duration,
     /// The bug in the session, if any.
-    pub planted: session::PlantedFault,
+    pub planted: PlantedSessionFault,
 }
 
 impl Default for SessionFaults {
@@ -171,7 +172,7 @@ impl Default for SessionFaults {
             outage_max: Duration::from_millis(200),
             partition: 0.0,
             partition_max: Duration::ZERO,
-            planted: session::PlantedFault::None,
+            planted: PlantedSessionFault::None,
         }
     }
 }
@@ -266,7 +267,7 @@ pub struct QuicFaults {
     /// The longest partition.
     pub partition_max: Duration,
     /// The bug in the transport or the session, if any.
-    pub planted: session::PlantedFault,
+    pub planted: PlantedSessionFault,
 }
 
 impl Default for QuicFaults {
@@ -279,7 +280,7 @@ impl Default for QuicFaults {
             disconnect: 0.001,
             partition: 0.0,
             partition_max: Duration::from_millis(1_500),
-            planted: session::PlantedFault::None,
+            planted: PlantedSessionFault::None,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The fault campaign: it finds no bugs, its runs are repeatable, and it finds planted bugs.
 #![allow(missing_docs)]
 
-use gridspan_runtime::{pe, session};
+use gridspan_runtime::pe;
+use gridspan_runtime::session::PlantedSessionFault;
 use gridspan_sim::campaign::{Campaign, Planted, Scenario, run_scenario};
 use std::time::Duration;
 
@@ -189,15 +190,15 @@ fn leaving_partners_behind_is_found() {
 
 #[test]
 fn sending_frames_again_as_new_ones_is_found() {
-    assert_found(Planted::Session(session::PlantedFault::ResendWithoutSequence));
+    assert_found(Planted::Session(PlantedSessionFault::ResendWithoutSequence));
 }
 
 #[test]
 fn forgetting_received_frames_is_found() {
-    assert_found(Planted::Session(session::PlantedFault::ForgottenReceiveState));
+    assert_found(Planted::Session(PlantedSessionFault::ForgottenReceiveState));
 }
 
 #[test]
 fn acknowledging_frames_before_delivery_is_found() {
-    assert_found(Planted::Session(session::PlantedFault::AcknowledgeBeforeApply));
+    assert_found(Planted::Session(PlantedSessionFault::AcknowledgeBeforeApply));
 }

@@ -72,7 +72,7 @@ Examples:
 const BENCH_BCAST_HELP: &str = "\
 Without a place, gridctl measures over 2, 4 and 8 local processes, one after the other.
 Both ways take turns in the same run. The ratio is the median of the ratios of all rounds, with its
-bootstrap interval of 95 %; fewer than 6 rounds have their range in place of an interval. A broadcast
+95 % bootstrap interval; fewer than 6 rounds have their range in place of an interval. A broadcast
 is timed from sending to the end of a reduction that confirms that all members have it; the
 reduction alone is measured too. Each member checks each message.
 

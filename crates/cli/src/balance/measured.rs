@@ -56,14 +56,23 @@ fn read_line(from: &mut impl BufRead, bytes_max: u64) -> io::Result<Option<Vec<u
     match line.len() as u64 {
         0 => Ok(None),
         length if length > bytes_max => {
-            Err(io::Error::other(format!("a line has more than {bytes_max} bytes")))
+            let reason = format!("a line has more than {bytes_max} bytes");
+            Err(io::Error::new(ErrorKind::InvalidData, reason))
         }
         _ => Ok(Some(line)),
     }
 }
 
+/// The error for a dump that cannot be read, or is none because of its content.
+fn unreadable(path: &Path, error: io::Error) -> CliError {
+    match error.kind() {
+        ErrorKind::InvalidData => refuse(path, error.to_string()),
+        _ => CliError::Read { path: path.to_owned(), error },
+    }
+}
+
 fn read_dump(path: &Path, wanted: Option<NonZeroU32>) -> Result<Snapshot, CliError> {
-    let failed = |error| CliError::Read { path: path.to_owned(), error };
+    let failed = |error| unreadable(path, error);
     let mut lines = BufReader::new(File::open(path).map_err(failed)?);
     let wanted = wanted.map(|number| number.get());
     let (mut number, mut last) = (0, Vec::new());
@@ -122,6 +131,9 @@ mod tests {
         assert_eq!(read_line(&mut lines, 6).unwrap().as_deref(), Some(&b"end"[..]));
         assert_eq!(read_line(&mut lines, 6).unwrap(), None);
         let error = read_line(&mut &b"[1,2,3]\n{}\n"[..], 6).unwrap_err();
-        assert!(error.to_string().contains("more than 6 bytes"), "{error}");
+        let error = unreadable(Path::new("dump"), error);
+        assert_eq!(error.to_string(), "dump: a line has more than 6 bytes");
+        let hint = error.hint().unwrap();
+        assert!(hint.contains("--balance-dump"), "the path is correct: {hint}");
     }
 }

@@ -92,7 +92,10 @@ impl CliError {
             Self::NoRegistry => {
                 "start one with `gridctl rpc serve`, or name the `--token` of another".into()
             }
-            Self::Read { error, .. } if error.kind() == io::ErrorKind::InvalidData => {
+            Self::CallArguments { .. } => {
+                "arguments are JSON in UTF-8, such as `[1, 2]`; divide a call that is too long".into()
+            }
+            Self::BinaryMatrix { .. } => {
                 "a matrix is text: rows of round trips, separated by blanks or commas".into()
             }
             Self::Checkpoint(_) => {

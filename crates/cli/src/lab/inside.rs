@@ -63,7 +63,7 @@ pub(super) fn run(args: &LabRunArgs) -> Result<ExitCode, CliError> {
     let ended = lab.run(&hosts, &files, &args.lab.command, router);
     lab.end();
     let (status, counts) = ended?;
-    tell(counts);
+    log_packets(counts);
     Ok(exit_code(status))
 }
 
@@ -254,7 +254,7 @@ fn of_user(name: &str) -> Option<OsString> {
 }
 
 /// Logs the counts of packets, and warns if the machine was too slow.
-fn tell(counts: RouterCounts) {
+fn log_packets(counts: RouterCounts) {
     let RouterCounts { packets, dropped, foreign, late, late_max } = counts;
     tracing::info!(packets, dropped, foreign, late, ?late_max, "packets of the lab");
     if late.saturating_mul(LATE_SHARE) > packets {

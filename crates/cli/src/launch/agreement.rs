@@ -103,9 +103,9 @@ impl Work<'_> {
     /// Lets the witness settle on the majority with which a run has begun. Another thread waits for
     /// its answers: the run does not need them.
     fn tell_witness(&mut self) {
-        let untold = self.keepers.as_mut().map(Keepers::take_untold).unwrap_or_default();
+        let unsettled = self.keepers.as_mut().map(Keepers::take_unsettled).unwrap_or_default();
         let (Some(witness), Some(saved)) = (self.witness.clone(), &self.last_saved) else { return };
-        for (run, majority) in untold {
+        for (run, majority) in unsettled {
             let Some((_, members)) = saved.runs.get(run) else { continue };
             let name = |&node: &NodeId| (node, self.supervisor.name(node).to_owned());
             let names: BTreeMap<NodeId, String> = members.iter().map(name).collect();

@@ -29,8 +29,8 @@ pub(super) struct Keepers {
     /// When the witness may be asked; `None` until it has answered.
     asks_at: Option<Time>,
     proposed: Option<Proposal>,
-    /// What the witness is to be told: see [`take_untold`](Self::take_untold).
-    untold: Vec<(usize, BTreeSet<NodeId>)>,
+    /// Majorities on which the witness must settle: see [`take_unsettled`](Self::take_unsettled).
+    unsettled: Vec<(usize, BTreeSet<NodeId>)>,
 }
 
 /// A run that begins when enough keepers have saved it.
@@ -70,7 +70,7 @@ impl Keepers {
     pub(super) fn new(agreed: usize, ended: BTreeSet<NodeId>, has_witness: bool) -> Self {
         let witness = has_witness.then(Halves::new);
         let (saved, asks_at) = (BTreeMap::new(), Some(Time(0)));
-        Self { ended, agreed, saved, witness, asks_at, proposed: None, untold: Vec::new() }
+        Self { ended, agreed, saved, witness, asks_at, proposed: None, unsettled: Vec::new() }
     }
 
     fn rule(&self) -> Rule<'_> {
@@ -163,11 +163,11 @@ impl Keepers {
                     let majority = |(run, (_, members)): (usize, &(u64, Vec<NodeId>))| {
                         let agreed: BTreeSet<NodeId> =
                             members.iter().copied().filter(|&it| has_saved(it)).collect();
-                        let is_untold =
+                        let is_unsettled =
                             2 * agreed.len() > members.len() && !halves.contains_key(&run);
-                        is_untold.then_some((run, agreed))
+                        is_unsettled.then_some((run, agreed))
                     };
-                    self.untold = (self.agreed..).zip(before).filter_map(majority).collect();
+                    self.unsettled = (self.agreed..).zip(before).filter_map(majority).collect();
                 }
                 self.agreed = runs.len() - 1;
                 let Proposal { members, order, .. } = self.proposed.take()?;
@@ -176,11 +176,11 @@ impl Keepers {
         }
     }
 
-    /// Takes what the witness must be told: for each run by its position, the majority of its
+    /// Takes the majorities on which the witness must settle: for each run by its position, the
     /// members with which the last run has begun. The witness was not asked; it must settle on this
     /// majority before it settles on other members.
-    pub(super) fn take_untold(&mut self) -> Vec<(usize, BTreeSet<NodeId>)> {
-        std::mem::take(&mut self.untold)
+    pub(super) fn take_unsettled(&mut self) -> Vec<(usize, BTreeSet<NodeId>)> {
+        std::mem::take(&mut self.unsettled)
     }
 
     /// Whether the witness may be asked now. If so, it counts as asked.
@@ -362,18 +362,18 @@ mod tests {
             keepers.propose(vec![B, C], None, Time(0));
             keepers.sent(1);
             [B, C].into_iter().for_each(|node| keepers.saved(node, 1));
-            assert!(keepers.take_untold().is_empty(), "nothing has begun");
+            assert!(keepers.take_unsettled().is_empty(), "nothing has begun");
             let runs = [(0, vec![A, B, C]), (4, vec![B, C])];
             assert!(matches!(keepers.poll(&runs, name, Time(1)), Some(Decision::Begin(..))));
             let expected: &[_] = &[(0, BTreeSet::from([B, C]))];
-            assert_eq!(keepers.take_untold(), expected[..usize::from(has_witness)]);
-            assert!(keepers.take_untold().is_empty());
+            assert_eq!(keepers.take_unsettled(), expected[..usize::from(has_witness)]);
+            assert!(keepers.take_unsettled().is_empty());
         }
         // It has settled on a half itself.
         let (mut keepers, runs) = asking();
         keepers.settled(0, Ok(BTreeSet::from([B, C])), Time(1));
         assert!(matches!(keepers.poll(&runs, name, Time(1)), Some(Decision::Begin(..))));
-        assert!(keepers.take_untold().is_empty());
+        assert!(keepers.take_unsettled().is_empty());
     }
 
     #[test]

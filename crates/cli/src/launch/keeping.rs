@@ -7,6 +7,7 @@ use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::bridge_state::{END_PATIENCE, Frame, Shared, Status};
 use super::event::{Event, Exit};
 use super::mirror::{Mirror, Origins};
+use super::pacing::spread_of;
 use super::reader::Reader;
 use super::report::{Report, Stream};
 use super::slots::{Slot, Slots};
@@ -28,10 +29,6 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(4),
     Duration::from_secs(8),
 ];
-/// Difference between the pauses of nodes, so that they do not connect again at the same time.
-const SPREAD: Duration = Duration::from_millis(70);
-/// Number of nodes with different pauses.
-const SPREAD_NODES: u32 = 7;
 /// Time after which a connection counts as steady, so that the next pause is short again.
 const STEADY: Duration = Duration::from_secs(10);
 /// Interval between signs of life.
@@ -111,7 +108,7 @@ impl Keeping {
             self.command.order.task = BridgeTask::Attend { from: Some(self.mirror.positions()) };
             self.content.clear();
             let pause = PAUSES.get(tries).copied().unwrap_or_else(|| self.shared.long_pause());
-            if !self.shared.pause(pause + SPREAD * (self.shared.node.0 % SPREAD_NODES)) {
+            if !self.shared.pause(pause + spread_of(self.shared.node)) {
                 return;
             }
             tries += 1;

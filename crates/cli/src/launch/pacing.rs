@@ -34,6 +34,11 @@ const SPREAD_NODES: u32 = 7;
 const DRAIN: Duration = Duration::from_secs(1);
 const STREAMS: usize = 2;
 
+/// The part of a pause by which it differs from those of other nodes.
+pub(super) fn spread_of(node: NodeId) -> Duration {
+    SPREAD * (node.0 % SPREAD_NODES)
+}
+
 /// Start times of the nodes of a job.
 #[derive(Debug)]
 pub(super) struct Pacing {
@@ -216,7 +221,7 @@ impl Pacing {
             return (std::mem::take(&mut start.held), None);
         };
         start.held.clear();
-        let pause = PAUSE * (1 << start.retries) + SPREAD * (node.0 % SPREAD_NODES);
+        let pause = PAUSE * (1 << start.retries) + spread_of(node);
         start.retries += 1;
         start.stage = Stage::Waiting { due: now + pause };
         let (entry, number, of) = (entry.clone(), start.retries, RETRIES_MAX);

@@ -91,18 +91,21 @@ pub(crate) fn call(args: &RpcCallArgs) -> Result<ExitCode, CliError> {
 fn text(arguments: &str) -> Result<String, CliError> {
     let Some(path) = arguments.strip_prefix('@') else { return Ok(arguments.to_owned()) };
     let path = Path::new(if path == "-" { STANDARD_INPUT } else { path });
-    let wrong = |error| CliError::Read { path: path.to_owned(), error };
-    let mut text = String::new();
+    content(path, ARGUMENTS_BYTES_MAX)
+}
+
+/// Reads arguments of at most this many bytes.
+fn content(path: &Path, bytes_max: u64) -> Result<String, CliError> {
+    let mut bytes = Vec::new();
     // At most one byte more than a registry accepts is read, because the input may be endless.
-    let mut limited = fs::File::open(path).map_err(wrong)?.take(ARGUMENTS_BYTES_MAX + 1);
-    limited.read_to_string(&mut text).map_err(wrong)?;
-    match text.len() as u64 <= ARGUMENTS_BYTES_MAX {
-        true => Ok(text),
-        false => {
-            let reason = format!("it has more than {ARGUMENTS_BYTES_MAX} bytes; divide the call");
-            Err(wrong(io::Error::other(reason)))
-        }
+    let file = fs::File::open(path);
+    let read = file.and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
+    read.map_err(|error| CliError::Read { path: path.to_owned(), error })?;
+    let refused = |reason| CliError::CallArguments { path: path.to_owned(), reason };
+    if bytes.len() as u64 > bytes_max {
+        return Err(refused(format!("they have more than {bytes_max} bytes")));
     }
+    String::from_utf8(bytes).map_err(|_| refused("they are not text in UTF-8".to_owned()))
 }
 
 /// Sends a request to the registry of a token, or to the daemon that this user started last.
@@ -172,6 +175,25 @@ fn is_there(daemon: ProcessId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_in_a_file_are_text_of_limited_length() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let wrong = |bytes: &[u8]| {
+            fs::write(file.path(), bytes).unwrap();
+            let error = content(file.path(), 6).unwrap_err();
+            let hint = error.hint().unwrap();
+            assert!(hint.contains("arguments are JSON"), "{hint}");
+            error.to_string()
+        };
+
+        assert!(wrong(b"[1, 2]\xff").ends_with(": they have more than 6 bytes"));
+        assert!(wrong(b"[\xff]").ends_with(": they are not text in UTF-8"));
+        fs::write(file.path(), "[1, 2]").unwrap();
+        assert_eq!(content(file.path(), 6).unwrap(), "[1, 2]");
+        let missing = content(&file.path().with_extension("none"), 6).unwrap_err();
+        assert_eq!(missing.hint().as_deref(), Some("check the path"));
+    }
 
     #[test]
     #[cfg(target_os = "linux")]

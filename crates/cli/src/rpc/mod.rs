@@ -50,7 +50,7 @@ fn map(args: &RpcRunArgs) -> Result<ExitCode, CliError> {
     if let Some(token) = &args.token {
         let on_servers = async |client: &Client| live::run(client, args).await;
         let (inputs, trials) = call::visit(Some(token), on_servers)?;
-        return tell(args, &inputs, &trials);
+        return show_trials(args, &inputs, &trials);
     }
     let inputs = Inputs::new(args)?;
     let names: Vec<&str> = match args.heuristic.is_empty() {
@@ -63,11 +63,11 @@ fn map(args: &RpcRunArgs) -> Result<ExitCode, CliError> {
     let trials = names.into_iter().map(|name| Trial::new(&inputs, name, args));
     let trials = trials.inspect(|_| progress.advance()).collect::<Result<Vec<_>, _>>();
     progress.end();
-    tell(args, &inputs, &trials?)
+    show_trials(args, &inputs, &trials?)
 }
 
 /// Shows the executions.
-fn tell(args: &RpcRunArgs, inputs: &Inputs, trials: &[Trial]) -> Result<ExitCode, CliError> {
+fn show_trials(args: &RpcRunArgs, inputs: &Inputs, trials: &[Trial]) -> Result<ExitCode, CliError> {
     let by_time = |one: &&Trial, other: &&Trial| {
         one.execution.makespan_s.total_cmp(&other.execution.makespan_s)
     };

@@ -1,6 +1,6 @@
 //! Texts and lines of a picture.
 
-use std::fmt::Write;
+use crate::text::put;
 
 /// Which point of a text lies at the position of the text.
 #[derive(Clone, Copy, Debug)]
@@ -80,11 +80,6 @@ pub(crate) fn line([x1, y1, x2, y2]: [f64; 4], style: &str, to: &mut String) {
             "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" {style}/>\n"
         ),
     );
-}
-
-/// Adds to a picture; writing to a string cannot fail.
-pub(crate) fn put(to: &mut String, what: std::fmt::Arguments<'_>) {
-    let _ = to.write_fmt(what);
 }
 
 /// Returns the approximate width of a text in any plain font.

@@ -6,7 +6,7 @@
 mod element;
 mod scale;
 
-pub(crate) use element::{Anchor, Text, line, put, width_of};
+pub(crate) use element::{Anchor, Text, line, width_of};
 pub(crate) use scale::{LogScale, STEPS, colour, is_dark};
 
 /// Font size of a picture's title.

@@ -4,9 +4,10 @@ use super::moment::Moment;
 use super::parts::Parts;
 use super::sheet::{Column, Row, Sheet};
 use super::state::{Page, State, TABS};
-use super::text::{count, cut, percent, rate, since_start};
+use super::text::{count, percent, rate, since_start};
 use crate::quantity::{self, UNKNOWN, bytes};
 use crate::request::{JobEvent, JobEventKind};
+use crate::text::cut;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -217,7 +218,7 @@ fn joined<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String 
     let mut line = String::new();
     for (at, (cell, &width)) in cells.zip(widths).enumerate() {
         line += &match at {
-            0 => format!("{:<width$}", cut(cell, width)),
+            0 => format!("{:<width$}", cut(cell, width, '~')),
             _ => format!("{cell:>width$}", width = width + GAP),
         };
     }
@@ -241,7 +242,7 @@ fn shortened(line: Line<'static>, width: usize) -> Line<'static> {
         return line;
     }
     let text: String = line.spans.iter().map(|span| &*span.content).collect();
-    Line::styled(cut(&text, width), line.style)
+    Line::styled(cut(&text, width, '~'), line.style)
 }
 
 #[cfg(test)]

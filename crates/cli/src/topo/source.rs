@@ -13,7 +13,7 @@ use gridspan::Settings;
 use gridspan::variables::load_grid;
 use gridspan_topology::{NodeId, RttMatrix, RttUnit};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -90,7 +90,10 @@ fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
     if has_ending(path, &["toml"]) {
         return Ok(Topology::described(name, load_grid(path)?));
     }
-    let text = read(path).map_err(|error| CliError::Read { path: path.to_owned(), error })?;
+    let text = read(path).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => CliError::BinaryMatrix { path: path.to_owned() },
+        _ => CliError::Read { path: path.to_owned(), error },
+    })?;
     let unit = match unit {
         RttUnitName::S => RttUnit::Seconds,
         RttUnitName::Ms => RttUnit::Milliseconds,

@@ -8,14 +8,14 @@ mod bind;
 mod check;
 #[path = "../common/mod.rs"]
 mod common;
-mod doors;
 mod guests;
-mod live;
 mod locked_output;
 mod own_program;
 mod plan;
 mod reference;
 mod rpc;
+mod rpc_daemons;
+mod rpc_workflows;
 mod run;
 mod sim;
 mod slurm;

@@ -170,6 +170,13 @@ fn errors_of_a_topology_file_name_line_and_column() {
     let output = run(&["topo", "/nowhere/matrix.csv"]);
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.contains("cannot read /nowhere/matrix.csv"), "{output:?}");
+    let binary = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(binary.path(), b"\xff\xfe0\n").unwrap();
+    let output = run(&["topo", binary.path().to_str().unwrap()]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    for part in ["it is not text in UTF-8", "a matrix is text"] {
+        assert!(output.stderr.contains(part), "{output:?}");
+    }
 }
 
 #[test]

@@ -190,6 +190,18 @@ pub fn children_of(parent: u32) -> Vec<u32> {
     pids.collect()
 }
 
+/// Returns the other processes whose file of /proc, such as `cmdline` or `environ`, has this text.
+pub fn processes_with(file: &str, text: &str) -> Vec<u32> {
+    let own = std::process::id();
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
+        let found = String::from_utf8_lossy(&bytes).contains(text);
+        (found && pid != own && is_alive(pid)).then_some(pid)
+    });
+    pids.collect()
+}
+
 /// Returns the number of the node that a process runs, or for which it runs `ssh`.
 fn number_of_node(pid: u32) -> Option<u32> {
     let number_in = |file: &str| -> Option<u32> {

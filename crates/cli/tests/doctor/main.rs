@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 const ACTOR: &str = "gridspan_jobs::fault_drill::FaultInjector";
 
 /// A job, with its status in a separate folder.
-struct Patient {
+struct DiagnosedJob {
     job: Running,
     folder: tempfile::TempDir,
 }
 
-impl Patient {
+impl DiagnosedJob {
     /// Starts the job `drill` with these flags of `gridctl run` and of the job, and waits until its
     /// nodes work.
     fn start(flags: &[&str], of_job: &[&str]) -> Self {
@@ -87,15 +87,15 @@ impl Patient {
 
 #[test]
 fn a_member_that_does_not_contribute_is_named() {
-    let patient = Patient::start(&["-n", "2"], &["--stall", "reduction"]);
+    let diagnosed = DiagnosedJob::start(&["-n", "2"], &["--stall", "reduction"]);
     let text = format!(
         "reduction 1 over collection 0, to which 1 of 2 has contributed, waits for {ACTOR} 0x0"
     );
-    let lines = patient.lines_once_with(&[&text], "- main waits for reduction 1 over");
+    let lines = diagnosed.lines_once_with(&[&text], "- main waits for reduction 1 over");
 
     let is_reduction =
         |answer: &str| serde_json::from_str::<Value>(answer).unwrap()["kind"] == "reduction";
-    let answer = patient.answer_once(&["--json"], "a reduction", is_reduction);
+    let answer = diagnosed.answer_once(&["--json"], "a reduction", is_reduction);
     let document: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(document["cause"], lines[0].as_str());
     assert_eq!(document["pes"], 2);
@@ -108,61 +108,62 @@ fn a_member_that_does_not_contribute_is_named() {
 
 #[test]
 fn a_member_that_does_not_reach_a_sync_point_is_named() {
-    let patient = Patient::start(&["-n", "2", "--balance", "refine"], &["--stall", "sync"]);
-    patient.lines_once(&[&format!(
+    let diagnosed = DiagnosedJob::start(&["-n", "2", "--balance", "refine"], &["--stall", "sync"]);
+    diagnosed.lines_once(&[&format!(
         "sync point 0 of collection 0, which 1 of 2 has reached, waits for {ACTOR} 0x0"
     )]);
 }
 
 #[test]
 fn a_message_to_a_member_that_does_not_exist_is_named() {
-    let patient = Patient::start(&["-n", "2"], &["--stall", "member"]);
+    let diagnosed = DiagnosedJob::start(&["-n", "2"], &["--stall", "member"]);
     let text = "1 message is for a member that does not exist, such as";
-    patient.lines_once(&[&format!("{text} {ACTOR} 0x2 of collection 0")]);
+    diagnosed.lines_once(&[&format!("{text} {ACTOR} 0x2 of collection 0")]);
 }
 
 #[test]
 fn a_question_without_an_answer_is_named() {
-    let patient = Patient::start(&["-n", "2"], &["--stall", "question"]);
+    let diagnosed = DiagnosedJob::start(&["-n", "2"], &["--stall", "question"]);
     let text = format!("1 question has no answer: main asked {ACTOR} 0x1 of collection 0");
-    patient.lines_once(&[&text]);
+    diagnosed.lines_once(&[&text]);
 }
 
 #[test]
 fn an_endless_handler_of_any_node_is_named_while_it_runs() {
     for (node, place) in [("1", "pe1 (node1 at site local)"), ("0", "pe0 (node0 at site local)")] {
-        let patient = Patient::start(&["-n", "2"], &["--endless", node]);
+        let diagnosed = DiagnosedJob::start(&["-n", "2"], &["--endless", node]);
         let handler = format!("inside a handler of {ACTOR} 0x{node} of collection 0 for ");
         let text = format!("{place} has been {handler}");
-        patient.lines_once(&[&text, "; 1 PE has nothing to do, of 2"]);
+        diagnosed.lines_once(&[&text, "; 1 PE has nothing to do, of 2"]);
     }
 }
 
 #[test]
 fn a_task_that_does_not_end_is_named() {
-    let patient = Patient::start(&["-n", "2"], &["--stall", "task"]);
+    let diagnosed = DiagnosedJob::start(&["-n", "2"], &["--stall", "task"]);
     let task = "a task of type gridspan_jobs::fault_drill::EndlessTask";
     let place = "pe1 (node1 at site local)";
     let text = format!("{place} has been inside {task} for ");
     let waits = format!("- tasks are not done: main waits for {task} on pe1");
-    patient.lines_once_with(&[&text], &waits);
+    diagnosed.lines_once_with(&[&text], &waits);
 }
 
 #[test]
 fn quiescence_that_a_timer_delays_is_named() {
-    let patient = Patient::start(&["-n", "2"], &["--stall", "timer"]);
+    let diagnosed = DiagnosedJob::start(&["-n", "2"], &["--stall", "timer"]);
     let text = "main waits for quiescence, but 1 message or operation is not";
-    let lines = patient.lines_once(&[text, "1 message is to be sent later, in 3"]);
+    let lines = diagnosed.lines_once(&[text, "1 message is to be sent later, in 3"]);
     assert!(lines[0].ends_with(&format!("to {ACTOR} 0x1 of collection 0")), "{lines:?}");
 }
 
 #[test]
 fn a_stopped_process_is_named_also_if_the_coordinator_is_there() {
     for node in [1, 0] {
-        let patient = Patient::start(&["-n", "2", "--lost-after", "120s"], &["--wait", "600"]);
-        patient.stop_process(node);
+        let diagnosed =
+            DiagnosedJob::start(&["-n", "2", "--lost-after", "120s"], &["--wait", "600"]);
+        diagnosed.stop_process(node);
         let begin = Instant::now();
-        let lines = patient.lines_once(&[&format!("local/{node} has been silent for ")]);
+        let lines = diagnosed.lines_once(&[&format!("local/{node} has been silent for ")]);
         assert!(begin.elapsed() < Duration::from_secs(30), "an answer takes a few seconds");
         let is_unanswered = |line: &String| {
             line.contains("pe1 (node1 at site local) has not answered")
@@ -175,27 +176,27 @@ fn a_stopped_process_is_named_also_if_the_coordinator_is_there() {
 #[test]
 fn a_job_that_computes_waits_for_nothing_for_long() {
     let job = ["run", "-n", "2", "leanmd", "--atoms", "8000", "--steps", "100000"];
-    let patient = Patient::start_job(&job, "      10 ");
-    patient.lines_once(&["nothing waits for long: ", "created or handled between two looks"]);
+    let diagnosed = DiagnosedJob::start_job(&job, "      10 ");
+    diagnosed.lines_once(&["nothing waits for long: ", "created or handled between two looks"]);
 }
 
 #[test]
 fn the_answer_leaves_the_job_alone() {
-    let mut patient = Patient::start(&["-n", "2"], &["--wait", "15"]);
-    patient.lines_once(&["main sleeps for another "]);
-    assert_eq!(patient.job.wait(common::LIMIT).and_then(|status| status.code()), Some(0));
+    let mut diagnosed = DiagnosedJob::start(&["-n", "2"], &["--wait", "15"]);
+    diagnosed.lines_once(&["main sleeps for another "]);
+    assert_eq!(diagnosed.job.wait(common::LIMIT).and_then(|status| status.code()), Some(0));
 
-    let output = patient.doctor(&[]);
+    let output = diagnosed.doctor(&[]);
     assert_eq!(output.code, Some(2), "no job runs: {output:?}");
 }
 
 #[test]
 fn the_nodes_of_one_process_name_the_handlers_of_all_their_pes() {
     let place = ["--emulate", "2x1", "--lost-after", "120s"];
-    let patient = Patient::start(&place, &["--endless", "1"]);
+    let diagnosed = DiagnosedJob::start(&place, &["--endless", "1"]);
     let handler = format!("inside a handler of {ACTOR} 0x1 of collection 0 for ");
     let text = format!("pe1 (node1 at site b) has been {handler}");
-    patient.lines_once(&[&text, "; 1 PE has nothing to do, of 2"]);
+    diagnosed.lines_once(&[&text, "; 1 PE has nothing to do, of 2"]);
 }
 
 #[test]

@@ -9,7 +9,9 @@
 mod common;
 mod probe;
 
-use common::{LIMIT, Output, Running, children_of, finish, gridctl, is_alive, until};
+use common::{
+    LIMIT, Output, Running, children_of, finish, gridctl, is_alive, processes_with, until,
+};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
@@ -195,18 +197,6 @@ fn signals() {
     assert_eq!(running.wait(LIMIT).expect("the lab ends").code(), Some(5));
 }
 
-/// Returns the processes that were started with an argument that contains `text`.
-fn processes_with(text: &str) -> Vec<u32> {
-    let own = std::process::id();
-    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let found = String::from_utf8_lossy(&words).contains(text);
-        (found && pid != own && is_alive(pid)).then_some(pid)
-    });
-    pids.collect()
-}
-
 /// Returns the processes that a process has started, those that these have started, and so on.
 fn descendants_of(process: u32) -> Vec<u32> {
     let children = children_of(process).into_iter();
@@ -222,13 +212,13 @@ fn nothing_is_left() {
         format!("ssh b1 'setsid sleep {left} >/dev/null 2>&1 </dev/null &'; echo started; $0");
     let ends = lab(&["-e", "2x1"], &["sh", "-c", &script, "true"]);
     assert_eq!((ends.code, ends.stdout.as_str()), (Some(0), "started\n"), "{ends:?}");
-    let found = processes_with(&left);
+    let found = processes_with("cmdline", &left);
     assert!(found.is_empty(), "the lab waits for the end of its processes: {found:?}");
 
     let lab = lab_command(&["-e", "2x1"], &["sh", "-c", &script, &format!("sleep {long}")]);
     let mut killed = Running::of(lab);
     killed.await_line("started");
-    until(|| (!processes_with(&format!("sleep\0{left}")).is_empty()).then_some(()));
+    until(|| (!processes_with("cmdline", &format!("sleep\0{left}")).is_empty()).then_some(()));
     let processes = descendants_of(killed.child.id());
     assert!(
         processes.len() >= 5,
@@ -236,7 +226,10 @@ fn nothing_is_left() {
     );
     killed.signal(Signal::KILL);
     assert!(killed.wait(LIMIT).is_some());
-    until(|| (processes_with(&left).is_empty() && processes_with(&long).is_empty()).then_some(()));
+    until(|| {
+        (processes_with("cmdline", &left).is_empty() && processes_with("cmdline", &long).is_empty())
+            .then_some(())
+    });
     // Other labs on this machine go on.
     until(|| (!processes.iter().any(|&process| is_alive(process))).then_some(()));
     let devices = fs::read_dir("/sys/class/net").unwrap();

@@ -1,6 +1,6 @@
 //! The job: compares the two ways to broadcast. They alternate within each size and round, so that
 //! other load on the machine affects both equally. Their ratio is the median of the ratios of the
-//! rounds, with its confidence interval of 95 %.
+//! rounds, with its 95 % confidence interval.
 //!
 //! The root measures the time from sending a broadcast to the result of a reduction to which each
 //! member contributes when it has the payload. The reduction is the same for both ways. It is also

@@ -142,7 +142,7 @@ impl TryFrom<ShapeOnWire> for Shape {
         let used = &extents[..usize::from(dimensions)];
         match used.iter().try_fold(1u64, |len, &n| len.checked_mul(u64::from(n))) {
             Some(_) => Ok(Self { dimensions, extents }),
-            None => Err("a box of indices has fewer than 2^64 of them"),
+            None => Err("a box of indices must have fewer than 2^64 indices"),
         }
     }
 }

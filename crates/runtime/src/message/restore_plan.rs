@@ -48,7 +48,8 @@ impl RestorePlan {
 
     /// A plan for the nodes that go on after a loss or a change. For each node of the image,
     /// `successors` states the node of `layout` whose PEs take over its members, or `None` if no
-    /// node does, and `holders` the node of `layout` that has its parts.
+    /// node does, and `holders` the node of `layout` that has its parts. Nodes that are missing at
+    /// the end, or that `layout` does not have, count as `None`.
     ///
     /// # Errors
     ///
@@ -70,16 +71,20 @@ impl RestorePlan {
         successors: &[Option<NodeId>],
         holders: &[Option<NodeId>],
     ) -> Result<Self, Vec<NodeId>> {
+        let known = |nodes: &[Option<NodeId>], of: NodeId| {
+            let node = nodes.get(of.index()).copied().flatten();
+            node.filter(|node| node.0 < layout.node_count())
+        };
         let missing: Vec<NodeId> =
-            before.nodes().filter(|node| holders[node.index()].is_none()).collect();
+            before.nodes().filter(|&node| known(holders, node).is_none()).collect();
         if !missing.is_empty() {
             return Err(missing);
         }
         let pes_of = |node| layout.place(node).pes.clone().map(PeId).collect::<Vec<_>>();
         let (mut readers, mut parts) = (Vec::new(), Vec::new());
         for node in before.nodes() {
-            let holders = holders[node.index()].map(pes_of).unwrap_or_default();
-            let own = successors[node.index()].map(pes_of);
+            let holders = known(holders, node).map(pes_of).unwrap_or_default();
+            let own = known(successors, node).map(pes_of);
             let site = before.site_name(before.site_of_node(node));
             for (position, pe) in before.place(node).pes.clone().enumerate() {
                 readers.push(holders[position % holders.len()]);
@@ -317,6 +322,23 @@ mod tests {
             [lost.clone(), lost, RestoreTarget::On(PeId(0)), RestoreTarget::On(PeId(1))]
         );
         assert_eq!(plan(&[None, holders[1], holders[2]]), Err(vec![NodeId(0)]));
+        assert_eq!(plan(&holders[..1]), Err(vec![NodeId(1), NodeId(2)]));
+        assert_eq!(plan(&[holders[0], Some(NodeId(2)), holders[2]]), Err(vec![NodeId(1)]));
+    }
+
+    #[test]
+    fn nodes_without_a_successor_in_the_layout_count_as_lost() {
+        let before = Layout::new(vec![site("a", &[1, 1])]);
+        let layout = Layout::new(vec![site("a", &[1])]);
+        let plan = |successors: &[_]| {
+            RestorePlan::of_loads(&before, &[3, 5], &layout, successors, &[Some(NodeId(0)); 2])
+        };
+
+        let one_is_lost = plan(&[Some(NodeId(0)), None]).unwrap();
+
+        assert_eq!(one_is_lost.targets[1], RestoreTarget::Over(vec![(PeId(0), 5)]));
+        assert_eq!(plan(&[Some(NodeId(0))]).unwrap(), one_is_lost);
+        assert_eq!(plan(&[Some(NodeId(0)), Some(NodeId(1))]).unwrap(), one_is_lost);
     }
 
     #[test]

@@ -161,7 +161,7 @@ pub struct RestoreOrder {
 pub struct Addresses(pub Vec<SocketAddr>);
 
 impl NodeBundle {
-    /// Issues a bundle for one life of `node`, with a fresh certificate and seed.
+    /// Issues a bundle for one incarnation of `node`, with a fresh certificate and seed.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl Addresses {
     }
 }
 
-/// Issues one bundle for each node of `spec`, all in their first life.
+/// Issues one bundle for each node of `spec`, all in their first incarnation.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@ use super::identity::{Identity, IdentityError};
 use super::observed_controller::ObservedControllers;
 use super::seeded::{SeededIdentifiers, StandingClock};
 use crate::message::limits::Limits;
-use crate::session::{DetectorSettings, PlantedFault};
+use crate::session::{DetectorSettings, PlantedSessionFault};
 use gridspan_topology::{Layout, NodeId};
 use quinn_proto::congestion::CubicConfig;
 use quinn_proto::{
@@ -47,7 +47,7 @@ pub struct TransportConfig {
     pub is_virtual: bool,
     /// A bug to plant, for tests of the tests.
     #[doc(hidden)]
-    pub fault: PlantedFault,
+    pub fault: PlantedSessionFault,
 }
 
 impl TransportConfig {
@@ -64,7 +64,7 @@ impl TransportConfig {
             windows: BTreeMap::new(),
             congestion: Congestion::Auto,
             is_virtual: false,
-            fault: PlantedFault::None,
+            fault: PlantedSessionFault::None,
         }
     }
 }

@@ -21,14 +21,14 @@ pub enum TransportEvent {
         /// The frame.
         bytes: Bytes,
     },
-    /// The first connection to this life of a node is open.
+    /// The first connection to this incarnation of a node is open.
     Connected(NodeId),
     /// A node is silent for longer than usual. Callers must do nothing irreversible.
     Suspected(NodeId),
     /// A suspected node has sent a sign of life again.
     Recovered(NodeId),
     /// A node is declared lost: frames to it are dropped, and none of its frames will arrive.
-    /// Reported once per life of the node.
+    /// Reported once per incarnation of the node.
     Lost {
         /// The lost node.
         node: NodeId,
@@ -72,10 +72,10 @@ pub enum LossReason {
     /// It ended normally.
     #[error("it closed the connection: {0}")]
     Closed(String),
-    /// It was started again, and its earlier life has ended.
+    /// It was started again, and its earlier incarnation has ended.
     #[error("it was started again as incarnation {incarnation}")]
     Restarted {
-        /// The new life.
+        /// The new incarnation.
         incarnation: u64,
     },
     /// It never answered.

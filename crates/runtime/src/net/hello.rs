@@ -3,11 +3,11 @@
 //! # Start
 //!
 //! The side that dialled opens the only two-way stream and writes a [`Hello`]. The other side
-//! checks it, checks that the certificate of the connection belongs to the node and life that the
-//! hello names, and answers with its own hello. Neither side reads or writes a frame before it has
-//! accepted the other's hello. (In TLS 1.3 the client regards the handshake as finished before the
-//! server has verified the client's certificate, so a finished handshake alone proves nothing to
-//! the side that dialled.)
+//! checks it, checks that the certificate of the connection belongs to the node and incarnation
+//! that the hello names, and answers with its own hello. Neither side reads or writes a frame
+//! before it has accepted the other's hello. (In TLS 1.3 the client regards the handshake as
+//! finished before the server has verified the client's certificate, so a finished handshake alone
+//! proves nothing to the side that dialled.)
 //!
 //! # Failure
 //!
@@ -40,11 +40,11 @@ pub(super) struct Hello {
     pub(super) job: String,
     /// The sending node.
     pub(super) node: NodeId,
-    /// The life of the sending node.
+    /// The incarnation of the sending node.
     pub(super) incarnation: u64,
     /// The node to which the sender writes.
     pub(super) to: NodeId,
-    /// The life of the other side with which the sender has a session, if any.
+    /// The incarnation of the other side with which the sender has a session, if any.
     pub(super) session_with: Option<u64>,
     /// Number of earlier connections of this session that the sender knows of.
     pub(super) connections: u64,
@@ -81,7 +81,7 @@ pub enum HelloRefusal {
         /// The incarnation that it claims.
         incarnation: u64,
     },
-    /// A later life of the node is known.
+    /// A later incarnation of the node is known.
     #[error("incarnation {theirs} of the node has ended, {known} is known: end the old process")]
     Incarnation {
         /// The incarnation that it claims.

@@ -1,5 +1,5 @@
-//! Identities of nodes: a throw-away certificate authority per job and one certificate per life of
-//! a node.
+//! Identities of nodes: a throw-away certificate authority per job, and one certificate per
+//! incarnation of a node.
 //!
 //! # Start
 //!
@@ -10,8 +10,8 @@
 //! or the job ends. A node without a private launch channel makes its [`NodeKey`] itself, and the
 //! authority [certifies](Authority::certify) the public half (see `enrolment`). A certificate
 //! contains two names: `n3.<job>.gridspan.invalid`, which a node that dials node 3 requires, and
-//! `n3.i1.<job>.gridspan.invalid`, with the incarnation (the life of the node), which both sides
-//! require once the other has sent its hello.
+//! `n3.i1.<job>.gridspan.invalid`, with the incarnation, which both sides require once the other
+//! has sent its hello.
 //!
 //! # Steady state
 //!
@@ -21,9 +21,9 @@
 //!
 //! # Failure
 //!
-//! An unknown peer, a node of another job, and a node that claims a number or life that its
-//! certificate does not name are refused during the handshake or at the hello, before any frame is
-//! read.
+//! An unknown peer, a node of another job, and a node that claims a number or an incarnation that
+//! its certificate does not name are refused during the handshake or at the hello, before any frame
+//! is read.
 
 use gridspan_topology::NodeId;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -96,7 +96,7 @@ impl Authority {
         Ok(Self { job: job.to_owned(), probe_key, certificate, issuer })
     }
 
-    /// Issues a certificate with a fresh key for one life of `node`.
+    /// Issues a certificate with a fresh key for one incarnation of `node`.
     ///
     /// # Errors
     ///
@@ -107,8 +107,8 @@ impl Authority {
         Ok(Identity { key: key.to_pem(), ..identity })
     }
 
-    /// Issues a certificate for the key that one life of `node` has made. The identity contains no
-    /// key: the node adds it.
+    /// Issues a certificate for the key that one incarnation of `node` has made. The identity
+    /// contains no key: the node adds it.
     ///
     /// # Errors
     ///
@@ -119,7 +119,8 @@ impl Authority {
         incarnation: u64,
         key: &NodePublicKey,
     ) -> Result<Identity, IdentityError> {
-        let names = vec![node_name(&self.job, node), life_name(&self.job, node, incarnation)];
+        let names =
+            vec![node_name(&self.job, node), incarnation_name(&self.job, node, incarnation)];
         let mut parameters = rcgen::CertificateParams::new(names)?;
         parameters.serial_number = Some(serial(node, incarnation));
         parameters.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
@@ -203,8 +204,8 @@ impl rcgen::PublicKeyData for NodePublicKey {
     }
 }
 
-/// Returns a serial number that no other life of a node has. A number derived from the key would
-/// sometimes be a byte shorter, so that runs with the same seed would differ.
+/// Returns a serial number that no other incarnation of a node has. A number derived from the key
+/// would sometimes be a byte shorter, so that runs with the same seed would differ.
 fn serial(node: NodeId, incarnation: u64) -> rcgen::SerialNumber {
     let mut bytes = vec![1];
     bytes.extend(node.0.to_be_bytes());
@@ -218,15 +219,15 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// All data that one life of a node needs to prove its identity. Contains a private key: it may
-/// only travel over a channel that others cannot read, and `Debug` omits the key.
+/// All data that one incarnation of a node needs to prove its identity. Contains a private key: it
+/// may only travel over a channel that others cannot read, and `Debug` omits the key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The job's name.
     pub job: String,
     /// The node.
     pub node: NodeId,
-    /// The life of the node; a restarted node has a higher number.
+    /// The incarnation of the node; a restarted node has a higher number.
     pub incarnation: u64,
     /// The authority's certificate, in PEM.
     pub authority: String,
@@ -329,14 +330,14 @@ pub(super) fn node_name(job: &str, node: NodeId) -> String {
 }
 
 /// Whether the certificates that the other side presented, already verified to be of this job, are
-/// those of this life of `node`.
+/// those of this incarnation of `node`.
 pub(super) fn certifies(
     presented: &[CertificateDer<'_>],
     job: &str,
     node: NodeId,
     incarnation: u64,
 ) -> bool {
-    let name = life_name(job, node, incarnation);
+    let name = incarnation_name(job, node, incarnation);
     let (Some(end_entity), Ok(name)) = (presented.first(), ServerName::try_from(name)) else {
         return false;
     };
@@ -358,7 +359,7 @@ pub fn check_job_name(job: &str) -> Result<(), IdentityError> {
     if fine { Ok(()) } else { Err(IdentityError::JobName(job.to_owned())) }
 }
 
-fn life_name(job: &str, node: NodeId, incarnation: u64) -> String {
+fn incarnation_name(job: &str, node: NodeId, incarnation: u64) -> String {
     format!("n{}.i{incarnation}.{job}.gridspan.invalid", node.0)
 }
 

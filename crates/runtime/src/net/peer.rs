@@ -19,7 +19,7 @@
 //! [`PAUSE_MAX`], with a random share so that nodes do not act in step. The lower node starts; the
 //! higher waits [`HIGHER_WAITS`] longer.
 
-use crate::session::{Detector, PlantedFault, Session};
+use crate::session::{Detector, PlantedSessionFault, Session};
 use gridspan_topology::{NodeId, Time};
 use quinn_proto::ConnectionHandle;
 use std::net::SocketAddr;
@@ -88,7 +88,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(retained_bytes_max: u64, fault: PlantedFault) -> Self {
+    pub(super) fn new(retained_bytes_max: u64, fault: PlantedSessionFault) -> Self {
         Self {
             address: None,
             phase: Phase::Idle,
@@ -108,7 +108,7 @@ impl Peer {
     }
 
     /// Resets the session; a later incarnation of the node starts a new one.
-    pub(super) fn reset(&mut self, retained_bytes_max: u64, fault: PlantedFault) {
+    pub(super) fn reset(&mut self, retained_bytes_max: u64, fault: PlantedSessionFault) {
         let fresh = Self::new(retained_bytes_max, fault);
         let (address, incarnation, window) = (self.address, self.incarnation, self.window);
         *self = Self { address, incarnation, window, ..fresh };
@@ -178,7 +178,7 @@ mod tests {
     const BEAT: Duration = Duration::from_millis(200);
 
     fn peer(phase: Phase) -> Peer {
-        Peer { phase, connections: 5, ..Peer::new(1000, PlantedFault::None) }
+        Peer { phase, connections: 5, ..Peer::new(1000, PlantedSessionFault::None) }
     }
 
     #[test]

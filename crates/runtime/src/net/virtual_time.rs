@@ -16,7 +16,7 @@ use super::event::{FrameClass, LinkStats, SendError, TransportEvent};
 use super::identity::{Authority, IdentityError};
 use super::transport::Transport;
 use crate::message::frame::Frame;
-use crate::session::PlantedFault;
+use crate::session::PlantedSessionFault;
 use bytes::BytesMut;
 use gridspan_topology::{Layout, NodeId, Time};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -37,7 +37,7 @@ pub struct VirtualJob {
     layout: Layout,
     seed: u64,
     limits: TransportLimits,
-    fault: PlantedFault,
+    fault: PlantedSessionFault,
 }
 
 impl VirtualJob {
@@ -48,12 +48,12 @@ impl VirtualJob {
     /// [`IdentityError`] if the authority cannot be made.
     pub fn new(layout: Layout, seed: u64, limits: TransportLimits) -> Result<Self, IdentityError> {
         let (authority, base) = (Authority::new("virtual")?, Instant::now());
-        Ok(Self { authority, base, layout, seed, limits, fault: PlantedFault::None })
+        Ok(Self { authority, base, layout, seed, limits, fault: PlantedSessionFault::None })
     }
 
     /// Plants a bug in every transport.
     #[doc(hidden)]
-    pub fn with_fault(self, fault: PlantedFault) -> Self {
+    pub fn with_fault(self, fault: PlantedSessionFault) -> Self {
         Self { fault, ..self }
     }
 

@@ -6,7 +6,7 @@
 
 use super::core::Core;
 use crate::Actor;
-use crate::address::id::{ActorId, COORDINATOR, Sender};
+use crate::address::id::{ActorId, COORDINATOR, KindId, Sender};
 use crate::error::JobError;
 use crate::message::envelope::{Envelope, Header};
 use crate::message::payload::Payload;
@@ -83,18 +83,9 @@ impl Core {
         if remote.is_empty() {
             return;
         }
-        let message = Payload::new(message);
-        if self.recording.is_some() {
-            let layout = self.common.layout.clone();
-            let here = layout.node_of(self.me);
-            let leaves = remote.keys().any(|pe| layout.node_of(*pe) != here);
-            let bytes = self.cast_bytes(kind, &message, leaves);
-            let sites = remote.keys().map(|pe| layout.site_of(*pe));
-            self.note_cast(sites, bytes);
-        }
-        let message = self.traced(message);
-        let targets =
-            remote.into_iter().map(|(pe, members)| MulticastTarget { pe, members }).collect();
+        let target = |(pe, members)| MulticastTarget { pe, members };
+        let targets: Vec<_> = remote.into_iter().map(target).collect();
+        let message = self.traced_multicast(kind, &targets, Payload::new(message));
         let origin = self.me;
         let after = self.channels(sender).after(collection, priority);
         self.spread(Multicast {
@@ -107,6 +98,24 @@ impl Core {
             targets,
             message,
         });
+    }
+
+    /// Notes a multicast to PEs, while the job is recorded. Returns its message with the trace.
+    fn traced_multicast(
+        &mut self,
+        kind: KindId,
+        targets: &[MulticastTarget],
+        message: Payload,
+    ) -> Payload {
+        if self.recording.is_some() {
+            let layout = self.common.layout.clone();
+            let here = layout.node_of(self.me);
+            let leaves = targets.iter().any(|target| layout.node_of(target.pe) != here);
+            let bytes = self.cast_bytes(kind, &message, leaves);
+            let sites = targets.iter().map(|target| layout.site_of(target.pe));
+            self.note_cast(sites, bytes);
+        }
+        self.traced(message)
     }
 
     /// Sends a multicast to the PEs of its targets.

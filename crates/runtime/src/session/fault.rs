@@ -3,7 +3,7 @@
 /// A rule of the protocol that a session breaks on purpose. Production code only uses `None`.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PlantedFault {
+pub enum PlantedSessionFault {
     /// The correct protocol.
     #[default]
     None,

@@ -26,8 +26,8 @@
 //! (a late packet of the old connection) are dropped by their number. A node that stays silent for
 //! too long ([`Detector`]) ends the session; a new incarnation of the node has a new session.
 //!
-//! [`PlantedFault`] breaks one of these rules on purpose, for tests that prove that such a bug
-//! would be found.
+//! [`PlantedSessionFault`] breaks one of these rules on purpose, for tests that prove that such a
+//! bug would be found.
 
 mod detector;
 mod fault;
@@ -40,7 +40,7 @@ mod tests;
 pub use detector::{
     Detector, DetectorSettings, Health, LOST_ROUND_TRIPS, LocalHealth, crowding_factor,
 };
-pub use fault::PlantedFault;
+pub use fault::PlantedSessionFault;
 pub use received::{Class, Received};
 pub use receiver::{FrameVerdict, Receiver};
 pub use sender::{AcknowledgementError, Backlog, Sender};
@@ -57,7 +57,7 @@ pub struct Session {
 impl Session {
     /// Creates a session with nothing sent and nothing received, which keeps at most
     /// `retained_bytes_max` unacknowledged bytes.
-    pub fn new(retained_bytes_max: u64, fault: PlantedFault) -> Self {
+    pub fn new(retained_bytes_max: u64, fault: PlantedSessionFault) -> Self {
         Self { sender: Sender::new(retained_bytes_max, fault), receiver: Receiver::new(fault) }
     }
 }

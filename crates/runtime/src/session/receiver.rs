@@ -1,6 +1,6 @@
 //! The receiving side: delivers each frame once and remembers the received ones.
 
-use super::fault::PlantedFault;
+use super::fault::PlantedSessionFault;
 use super::received::{Class, Received};
 
 /// Treatment of a frame that arrived.
@@ -23,17 +23,19 @@ pub struct Receiver {
     received: Received,
     /// Frames and bytes delivered since the last acknowledgement was sent.
     unacknowledged: (u64, u64),
-    fault: PlantedFault,
+    fault: PlantedSessionFault,
 }
 
 impl Receiver {
-    pub(super) fn new(fault: PlantedFault) -> Self {
+    pub(super) fn new(fault: PlantedSessionFault) -> Self {
         Self { received: Received::default(), unacknowledged: (0, 0), fault }
     }
 
     /// Notes that a bulk frame has begun to arrive. It counts as received once it is complete.
     pub fn begin_bulk(&mut self, number: u64) {
-        if self.fault == PlantedFault::AcknowledgeBeforeApply && !self.received.has_bulk(number) {
+        if self.fault == PlantedSessionFault::AcknowledgeBeforeApply
+            && !self.received.has_bulk(number)
+        {
             self.received.add_bulk(number);
         }
     }
@@ -51,15 +53,15 @@ impl Receiver {
 
     fn judge(&mut self, class: Class, number: u64) -> FrameVerdict {
         match (class, self.fault) {
-            (Class::Small, PlantedFault::ResendWithoutSequence) => {
+            (Class::Small, PlantedSessionFault::ResendWithoutSequence) => {
                 self.received.small = self.received.small.max(number + 1);
                 FrameVerdict::Deliver
             }
-            (Class::Bulk, PlantedFault::ResendWithoutSequence) => {
+            (Class::Bulk, PlantedSessionFault::ResendWithoutSequence) => {
                 self.received.bulk = self.received.bulk.max(number + 1);
                 FrameVerdict::Deliver
             }
-            (Class::Bulk, PlantedFault::AcknowledgeBeforeApply) => FrameVerdict::Deliver,
+            (Class::Bulk, PlantedSessionFault::AcknowledgeBeforeApply) => FrameVerdict::Deliver,
             (Class::Small, _) if number < self.received.small => FrameVerdict::Duplicate,
             (Class::Small, _) if number > self.received.small => {
                 FrameVerdict::OutOfOrder { expected: self.received.small }
@@ -86,7 +88,7 @@ impl Receiver {
 
     /// Starts a new connection; returns the received frames, to be sent to the other side first.
     pub fn resume(&mut self) -> Received {
-        if self.fault == PlantedFault::ForgottenReceiveState {
+        if self.fault == PlantedSessionFault::ForgottenReceiveState {
             self.received = Received::default();
         }
         self.received.clone()

@@ -1,6 +1,6 @@
 //! The sending side: numbers frames and keeps them until they are acknowledged.
 
-use super::fault::PlantedFault;
+use super::fault::PlantedSessionFault;
 use super::received::{Class, Received};
 use crate::message::frame::Frame;
 use std::collections::VecDeque;
@@ -38,11 +38,11 @@ pub struct Sender {
     bytes_max: u64,
     /// Bytes that were acknowledged so far.
     acknowledged: u64,
-    fault: PlantedFault,
+    fault: PlantedSessionFault,
 }
 
 impl Sender {
-    pub(super) fn new(bytes_max: u64, fault: PlantedFault) -> Self {
+    pub(super) fn new(bytes_max: u64, fault: PlantedSessionFault) -> Self {
         Self {
             small: Lane::default(),
             bulk: Lane::default(),
@@ -118,7 +118,7 @@ impl Sender {
     ///
     /// Those of [`acknowledge`](Self::acknowledge).
     pub fn resume(&mut self, received: &Received) -> Result<(), AcknowledgementError> {
-        if self.fault == PlantedFault::ResendWithoutSequence {
+        if self.fault == PlantedSessionFault::ResendWithoutSequence {
             self.small.renumber();
             self.bulk.renumber();
             return Ok(());
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn only_missing_frames_are_written_again() {
-        let mut sender = Sender::new(1000, PlantedFault::None);
+        let mut sender = Sender::new(1000, PlantedSessionFault::None);
         for byte in 0..5 {
             sender.push(Class::Bulk, frame(byte)).unwrap();
         }
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn frames_acknowledged_on_an_earlier_connection_do_not_extend_the_distance_ahead() {
         let ahead = Received::BULK_AHEAD_MAX;
-        let mut sender = Sender::new(u64::MAX, PlantedFault::None);
+        let mut sender = Sender::new(u64::MAX, PlantedSessionFault::None);
         for _ in 0..=ahead {
             sender.push(Class::Bulk, frame(0)).unwrap();
         }
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn without_an_unacknowledged_frame_there_is_none_to_write() {
-        let mut sender = Sender::new(1000, PlantedFault::None);
+        let mut sender = Sender::new(1000, PlantedSessionFault::None);
         for byte in 0..2 {
             sender.push(Class::Bulk, frame(byte)).unwrap();
         }
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_full_sender_refuses_a_frame_and_an_empty_one_accepts_any() {
-        let mut sender = Sender::new(15, PlantedFault::None);
+        let mut sender = Sender::new(15, PlantedSessionFault::None);
         sender.push(Class::Small, vec![0; 100]).unwrap();
         let refused = sender.push(Class::Small, frame(1)).unwrap_err();
         assert_eq!(refused, Backlog { unacknowledged: 100, limit: 15 });
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_claim_to_unsent_frames_is_refused_and_changes_nothing() {
-        let mut sender = Sender::new(1000, PlantedFault::None);
+        let mut sender = Sender::new(1000, PlantedSessionFault::None);
         sender.push(Class::Small, frame(0)).unwrap();
         let claim = Received { small: 1, ..Received::default() };
         assert!(sender.acknowledge(&claim).is_err());

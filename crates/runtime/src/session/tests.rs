@@ -1,6 +1,6 @@
 //! Random runs of a session against a reference model, and planted bugs that they must find.
 
-use super::{Class, FrameVerdict, PlantedFault, Received, Session};
+use super::{Class, FrameVerdict, PlantedSessionFault, Received, Session};
 use crate::message::frame::Frame;
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ struct Model {
 }
 
 /// Runs `steps` random actions, then lets everything arrive. Returns the first violation.
-fn run(seed: u64, steps: usize, fault: PlantedFault) -> Result<(), String> {
+fn run(seed: u64, steps: usize, fault: PlantedSessionFault) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let mut model = Model {
         from: Session::new(u64::MAX, fault),
@@ -188,7 +188,7 @@ impl Model {
 #[test]
 fn every_frame_arrives_exactly_once_and_small_ones_in_order() {
     for seed in 0..2_000 {
-        if let Err(problem) = run(seed, 400, PlantedFault::None) {
+        if let Err(problem) = run(seed, 400, PlantedSessionFault::None) {
             panic!("seed {seed}: {problem}");
         }
     }
@@ -197,9 +197,9 @@ fn every_frame_arrives_exactly_once_and_small_ones_in_order() {
 #[test]
 fn planted_bugs_are_found() {
     for fault in [
-        PlantedFault::ResendWithoutSequence,
-        PlantedFault::ForgottenReceiveState,
-        PlantedFault::AcknowledgeBeforeApply,
+        PlantedSessionFault::ResendWithoutSequence,
+        PlantedSessionFault::ForgottenReceiveState,
+        PlantedSessionFault::AcknowledgeBeforeApply,
     ] {
         let found = (0..100).filter(|&seed| run(seed, 400, fault).is_err()).count();
         assert!(found >= 50, "{fault:?} was found in {found} of 100 seeds");

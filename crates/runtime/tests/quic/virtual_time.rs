@@ -4,7 +4,7 @@
 use crate::world::{Weather, World};
 use bytes::{BufMut, Bytes, BytesMut};
 use gridspan_runtime::net::{FrameClass, LossReason, TransportEvent};
-use gridspan_runtime::session::PlantedFault;
+use gridspan_runtime::session::PlantedSessionFault;
 use gridspan_topology::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn trouble(world: &mut World, severe: bool) -> bool {
 
 /// Sends frames under faults for `rounds` of 100 ms, then waits until all are acknowledged. Returns
 /// an error that names the problem, if any.
-fn run(seed: u64, nodes: u32, rounds: u32, fault: PlantedFault) -> Result<World, String> {
+fn run(seed: u64, nodes: u32, rounds: u32, fault: PlantedSessionFault) -> Result<World, String> {
     let mut world = World::with_fault(nodes, seed, fault);
     world.weather = Weather::ROUGH;
     let mut sent = Sent::new();
@@ -139,7 +139,7 @@ fn check(world: &World, sent: &Sent) -> Result<(), String> {
 #[test]
 fn every_frame_arrives_exactly_once_on_a_faulty_network() {
     for seed in 0..10 {
-        if let Err(problem) = run(seed, 8, 100, PlantedFault::None) {
+        if let Err(problem) = run(seed, 8, 100, PlantedSessionFault::None) {
             panic!("seed {seed}: {problem}");
         }
     }
@@ -147,7 +147,7 @@ fn every_frame_arrives_exactly_once_on_a_faulty_network() {
 
 #[test]
 fn sixty_four_nodes_exchange_frames() {
-    if let Err(problem) = run(1, 64, 40, PlantedFault::None) {
+    if let Err(problem) = run(1, 64, 40, PlantedSessionFault::None) {
         panic!("{problem}");
     }
 }
@@ -155,7 +155,7 @@ fn sixty_four_nodes_exchange_frames() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in [3, 4] {
-        let [first, second] = [0, 1].map(|_| run(seed, 6, 30, PlantedFault::None).unwrap());
+        let [first, second] = [0, 1].map(|_| run(seed, 6, 30, PlantedSessionFault::None).unwrap());
         let differs = first.log.iter().zip(&second.log).position(|(a, b)| a != b);
         if let Some(at) = differs {
             panic!("seed {seed}, line {at}: {} | {}", first.log[at], second.log[at]);
@@ -168,9 +168,9 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn planted_bugs_are_found() {
     for fault in [
-        PlantedFault::ResendWithoutSequence,
-        PlantedFault::ForgottenReceiveState,
-        PlantedFault::AcknowledgeBeforeApply,
+        PlantedSessionFault::ResendWithoutSequence,
+        PlantedSessionFault::ForgottenReceiveState,
+        PlantedSessionFault::AcknowledgeBeforeApply,
     ] {
         let found = (0..20).find(|&seed| run(seed, 4, 60, fault).is_err());
         assert!(found.is_some(), "{fault:?} was not found in 20 seeds");

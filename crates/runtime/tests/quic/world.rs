@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use gridspan_runtime::net::{
     Authority, FrameClass, Transport, TransportConfig, TransportEvent, TransportLimits,
 };
-use gridspan_runtime::session::PlantedFault;
+use gridspan_runtime::session::PlantedSessionFault;
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +66,7 @@ pub(crate) struct World {
     /// Silence after which transports that start from now on declare others lost, where it is not
     /// the default.
     pub(crate) lost_after: BTreeMap<NodeId, Duration>,
-    pub(crate) fault: PlantedFault,
+    pub(crate) fault: PlantedSessionFault,
     pub(crate) began: Instant,
     pub(crate) now: Instant,
     pub(crate) dice: Dice,
@@ -94,10 +94,10 @@ pub(crate) fn address(node: NodeId) -> SocketAddr {
 impl World {
     /// Starts `nodes` nodes at two sites.
     pub(crate) fn new(nodes: u32, seed: u64) -> Self {
-        Self::with_fault(nodes, seed, PlantedFault::None)
+        Self::with_fault(nodes, seed, PlantedSessionFault::None)
     }
 
-    pub(crate) fn with_fault(nodes: u32, seed: u64, fault: PlantedFault) -> Self {
+    pub(crate) fn with_fault(nodes: u32, seed: u64, fault: PlantedSessionFault) -> Self {
         let half = nodes as usize / 2;
         let layout = Layout::new(vec![
             ("a".to_owned(), vec![1; nodes as usize - half]),

@@ -56,7 +56,8 @@ pub use action_counts::ActionCounts;
 pub use runner::{Campaign, CampaignFailure, CampaignReport, run_scenario};
 pub use scenario::Scenario;
 
-use gridspan_runtime::{pe, session};
+use gridspan_runtime::pe;
+use gridspan_runtime::session::PlantedSessionFault;
 
 /// A deliberate bug.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +69,7 @@ pub enum Planted {
     Pe(pe::PlantedFault),
     /// A bug in the session machine or, where nodes communicate over QUIC, in the transport's use
     /// of it.
-    Session(session::PlantedFault),
+    Session(PlantedSessionFault),
 }
 
 impl Planted {
@@ -85,10 +86,10 @@ impl Planted {
         ("transfer-drops-held", Self::Pe(pe::PlantedFault::TransferDropsHeld)),
         ("demanded-again", Self::Pe(pe::PlantedFault::DemandedAgain)),
         ("partners-left-behind", Self::Pe(pe::PlantedFault::PartnersLeftBehind)),
-        ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
-        ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),
-        ("acknowledge-before-apply", Self::Session(session::PlantedFault::AcknowledgeBeforeApply)),
-        ("not-resumed", Self::Session(session::PlantedFault::NotResumed)),
+        ("resend-without-sequence", Self::Session(PlantedSessionFault::ResendWithoutSequence)),
+        ("forgotten-receive-state", Self::Session(PlantedSessionFault::ForgottenReceiveState)),
+        ("acknowledge-before-apply", Self::Session(PlantedSessionFault::AcknowledgeBeforeApply)),
+        ("not-resumed", Self::Session(PlantedSessionFault::NotResumed)),
     ];
 
     /// The bug of this name.
@@ -112,10 +113,10 @@ impl Planted {
         }
     }
 
-    fn in_session(self) -> session::PlantedFault {
+    fn in_session(self) -> PlantedSessionFault {
         match self {
             Self::Session(fault) => fault,
-            Self::None | Self::Pe(_) => session::PlantedFault::None,
+            Self::None | Self::Pe(_) => PlantedSessionFault::None,
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::common::comb::{Comb, Nodes};
 use gridspan_balance::stealing::Directory;
-use gridspan_runtime::{GuestEvent, Job, Layout, SiteId, session};
+use gridspan_runtime::session::PlantedSessionFault;
+use gridspan_runtime::{GuestEvent, Job, Layout, SiteId};
 use gridspan_sim::campaign::{Campaign, Planted, Scenario, run_scenario};
 use gridspan_sim::{
     Departure, FaultPlan, GuestPlan, QuicFaults, SimOptions, SimReport, Simulation,
@@ -168,7 +169,7 @@ fn transports_alone_declare_a_dead_or_cut_off_guest_lost() {
 
 #[test]
 fn a_transport_that_does_not_resume_its_session_is_found_on_seeds_over_quic() {
-    let planted = Planted::Session(session::PlantedFault::NotResumed);
+    let planted = Planted::Session(PlantedSessionFault::NotResumed);
     let campaign = |seeds| Campaign {
         virtual_seconds: 6,
         threads: 2,

@@ -4,7 +4,8 @@ use super::map::{Frame, Map, NAME_SIZE, TITLE_SIZE};
 use super::shades::Shades;
 use crate::bcast::inputs::Inputs;
 use crate::bcast::prediction::TreeView;
-use crate::svg::{Anchor, Text, put};
+use crate::svg::{Anchor, Text};
+use crate::text::put;
 
 pub(super) const WIDE_COLOUR: &str = "#c2412d";
 pub(super) const NEAR_COLOUR: &str = "#5b7083";

@@ -5,7 +5,8 @@ use super::map::Map;
 use super::shades::Shades;
 use crate::bcast::prediction::{Prediction, Predictions};
 use crate::bcast::text::seconds;
-use crate::svg::{Anchor, STEPS, Text, line, put, width_of};
+use crate::svg::{Anchor, STEPS, Text, line, width_of};
+use crate::text::put;
 
 /// Width of the legend in pixels; the next constant is its height.
 pub(super) const WIDTH: f64 = 600.0;

@@ -1,10 +1,11 @@
 //! Large broadcasts: when they were, how long they took, and by which trees they went.
 
-use super::html::{Cell, Panel, Table, escaped, put, time};
+use super::html::{Cell, Panel, Table, escaped, time};
 use super::tree::tree;
 use crate::quantity::{bytes, count};
 use crate::report::analysis::Analysis;
 use crate::report::analysis::broadcasts::{Broadcasts, PlanTrees};
+use crate::text::put;
 
 /// Renders the broadcasts, if there were any.
 pub(crate) fn panel(analysis: &Analysis) -> Option<Panel> {

@@ -1,7 +1,9 @@
 //! Charts: bars, heat maps and areas, as inline SVG whose colours are classes of the style sheet.
 
-use super::html::{escaped, put};
+use super::html::escaped;
 use crate::quantity::digits;
+use crate::report::analysis::timeline::KINDS_MAX;
+use crate::text::{cut, put};
 
 /// Width of a chart.
 pub(crate) const WIDTH: f64 = 900.0;
@@ -12,9 +14,12 @@ const VALUES: f64 = 70.0;
 /// Height of a bar with its distance to the next one.
 const BAR: f64 = 20.0;
 /// Height of an axis with its labels.
-const AXIS: f64 = 34.0;
+pub(crate) const AXIS: f64 = 34.0;
 /// Maximum number of letters of a label.
 const LETTERS_MAX: usize = 38;
+
+/// Number of colours of the style sheet for types and sites.
+pub(crate) const COLOURS: usize = KINDS_MAX;
 
 /// A part of a bar.
 pub(crate) struct BarPart {
@@ -52,12 +57,9 @@ pub(crate) fn time_axis(most_ns: u64) -> Axis {
     }
 }
 
-/// Cuts a text that is too long for its place.
-pub(crate) fn cut(text: &str, letters: usize) -> String {
-    match text.chars().count() > letters {
-        true => text.chars().take(letters - 1).chain(['…']).collect(),
-        false => text.to_owned(),
-    }
+/// Returns the class of the colour of a type, by its position among the types with the most work.
+pub(crate) fn class_of(number: usize) -> String {
+    if number < COLOURS { format!("k{number}") } else { "other".to_owned() }
 }
 
 /// Returns up to six round numbers from 0 to `most`.
@@ -129,7 +131,7 @@ pub(crate) fn bars(bars: &[Bar], axis: &Axis) -> String {
                 "<text class=\"t\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 LABELS - 6.0,
                 y + 11.0,
-                escaped(&cut(&bar.label, LETTERS_MAX))
+                escaped(&cut(&bar.label, LETTERS_MAX, '…'))
             ),
         );
         let mut x = LABELS;
@@ -179,7 +181,7 @@ pub(crate) fn heat_map(
     let span = (most / least).ln().max(1e-9);
     for (at, name) in names.iter().enumerate() {
         let (x, y) = (left + cell * (at as f64 + 0.5), top + cell * (at as f64 + 0.5));
-        let name = escaped(&cut(name, 24));
+        let name = escaped(&cut(name, 24, '…'));
         put(
             &mut svg,
             format_args!(
@@ -269,7 +271,7 @@ pub(crate) fn area(
     let bandwidth =
         limit.map_or_else(String::new, |limit| format!(", bandwidth {} {unit}", label(limit)));
     let texts = [
-        (left - 6.0, top + 22.0, "end", cut(name, LETTERS_MAX)),
+        (left - 6.0, top + 22.0, "end", cut(name, LETTERS_MAX, '…')),
         (left - 6.0, top + 38.0, "end", format!("at most {} {unit}{bandwidth}", label(highest))),
         (left, bottom + 14.0, "start", "0".to_owned()),
         (left + length, bottom + 14.0, "end", end.to_owned()),

@@ -1,12 +1,9 @@
 //! How long handlers take: a histogram of their runs, by type.
 
-use super::chart::{Axis, Bar, BarPart, bars};
+use super::chart::{Axis, Bar, BarPart, bars, class_of};
 use super::html::time;
 use crate::quantity::count;
 use crate::report::analysis::Analysis;
-
-/// Number of types with their own colours, as in the chart of the times of handlers.
-const COLOURS: usize = 6;
 
 /// Renders the histogram; empty if no runs are kept.
 pub(crate) fn histogram(analysis: &Analysis) -> String {
@@ -33,7 +30,7 @@ fn bar(analysis: &Analysis, place: usize) -> Bar {
     let used = analysis.kinds.iter().filter(|row| row.total_ns > 0).enumerate();
     let parts = used.filter_map(|(number, kind)| {
         let runs = *durations.of_type(&kind.name)?.histogram.get(place)?;
-        let class = if number < COLOURS { format!("k{number}") } else { "other".to_owned() };
+        let class = class_of(number);
         let title =
             format!("{}: {}", kind.name, count(usize::try_from(runs).unwrap_or(usize::MAX), "run"));
         (runs > 0).then_some(BarPart { class, value: runs as f64, title })

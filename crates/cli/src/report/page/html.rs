@@ -1,8 +1,8 @@
 //! Text, tables and files of a page.
 
 use crate::quantity;
+use crate::text::put;
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::time::Duration;
 
 /// Maximum number of rows of a table on the page; the file of the table has all.
@@ -33,11 +33,6 @@ pub(crate) fn with_code(text: &str) -> String {
         _ => format!("<code>{}</code>", escaped(part)),
     });
     marked.collect()
-}
-
-/// Adds to a page; writing to a string cannot fail.
-pub(crate) fn put(to: &mut String, what: std::fmt::Arguments<'_>) {
-    let _ = to.write_fmt(what);
 }
 
 /// Formats a time.

@@ -1,9 +1,10 @@
 //! The head of a page: the outcome, what limited the run, what was recorded.
 
-use super::html::{Cell, Panel, Table, escaped, put, share, time, with_code};
+use super::html::{Cell, Panel, Table, escaped, share, time, with_code};
 use crate::quantity::count;
 use crate::report::analysis::limits::Limit;
 use crate::report::analysis::{Analysis, HostRow};
+use crate::text::put;
 use gridspan_record::DriverKind;
 
 /// Maximum number of hosts that are named.

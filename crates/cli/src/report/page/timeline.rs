@@ -1,10 +1,11 @@
 //! The timeline: a row for each PE, grouped by site, with marks for events of the whole job.
 
-use super::html::{Cell, Panel, Table, escaped, put, time};
+use super::html::{Cell, Panel, Table, escaped, time};
 use crate::quantity::count;
 use crate::report::analysis::Analysis;
 use crate::report::analysis::events::{Mark, MarkKind};
 use crate::report::analysis::timeline::{RowKind, Series, Timeline, TimelineRow};
+use crate::text::put;
 use serde_json::json;
 
 /// Maximum number of marks; the list of events has the others.

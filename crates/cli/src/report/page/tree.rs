@@ -1,8 +1,9 @@
 //! Draws a tree of a broadcast: a row for each node, at the time at which it had all of it.
 
-use super::chart::{WIDTH, begin, cut, label, ticks, time_axis};
-use super::html::{escaped, put, time};
+use super::chart::{AXIS, COLOURS, WIDTH, begin, label, ticks, time_axis};
+use super::html::{escaped, time};
 use crate::report::analysis::broadcasts::{BroadcastTree, TreeNode};
+use crate::text::{cut, put};
 
 /// Space left of the root.
 const LEFT: f64 = 20.0;
@@ -10,12 +11,8 @@ const LEFT: f64 = 20.0;
 const NAMES: f64 = 170.0;
 /// Height of a row.
 const ROW: f64 = 17.0;
-/// Height of the axis with its labels.
-const AXIS: f64 = 34.0;
 /// Maximum number of letters of the name of a node.
 const LETTERS_MAX: usize = 24;
-/// Number of colours of sites.
-const COLOURS: usize = 6;
 
 /// Draws a tree. The scale ends at `most_ns`. Edges between sites are thick.
 pub(crate) fn tree(tree: &BroadcastTree, most_ns: u64) -> String {
@@ -71,7 +68,7 @@ pub(crate) fn tree(tree: &BroadcastTree, most_ns: u64) -> String {
                 escaped(&described(node, tree)),
                 x + 8.0,
                 y + 4.0,
-                escaped(&cut(&node.name, LETTERS_MAX))
+                escaped(&cut(&node.name, LETTERS_MAX, '…'))
             ),
         );
         places.push([x, y]);

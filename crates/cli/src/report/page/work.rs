@@ -1,6 +1,6 @@
 //! The use of time: handlers by type, waits, and the critical path.
 
-use super::chart::{Axis, Bar, BarPart, bars, time_axis};
+use super::chart::{Axis, Bar, BarPart, bars, class_of, time_axis};
 use super::durations::histogram;
 use super::html::{Cell, Panel, Table, share, time};
 use crate::quantity::count;
@@ -44,7 +44,7 @@ pub(crate) fn handlers(analysis: &Analysis) -> Panel {
             time(row.mean_ns),
             time(row.max_ns)
         );
-        let class = if number < 6 { format!("k{number}") } else { "other".to_owned() };
+        let class = class_of(number);
         let part = BarPart { class, value: row.total_ns as f64, title };
         all.push(Bar { label: row.name.clone(), parts: vec![part], value: time(row.total_ns) });
     }

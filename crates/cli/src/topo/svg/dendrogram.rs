@@ -2,7 +2,8 @@
 
 use super::items::Items;
 use super::{DENDROGRAM_WIDTH, LEFT, Layout, TOP};
-use crate::svg::{Anchor, LogScale, Text, line, put, width_of};
+use crate::svg::{Anchor, LogScale, Text, line, width_of};
+use crate::text::put;
 use crate::topo::topology::Topology;
 use gridspan_topology::GroupId;
 

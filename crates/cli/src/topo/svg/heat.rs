@@ -3,7 +3,8 @@
 use super::items::{Item, Items};
 use super::{HEIGHT_MIN, Layout, TOP};
 use crate::quantity::digits;
-use crate::svg::{Anchor, LogScale, STEPS, Text, colour, is_dark, line, put, width_of};
+use crate::svg::{Anchor, LogScale, STEPS, Text, colour, is_dark, line, width_of};
+use crate::text::put;
 use crate::topo::topology::Topology;
 
 const UNKNOWN: &str = "#dcdcdc";

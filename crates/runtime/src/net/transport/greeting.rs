@@ -3,7 +3,7 @@
 
 use super::super::hello::{Hello, HelloRefusal};
 use super::*;
-use crate::session::PlantedFault;
+use crate::session::PlantedSessionFault;
 use gridspan_topology::Latency;
 
 impl Transport {
@@ -207,13 +207,13 @@ impl Transport {
         let node = hello.node;
         let now = self.time();
         let peer = &mut self.peers[node];
-        // Frames that the other side received from an earlier life of this node are not of this
-        // session.
+        // Frames that the other side received from an earlier incarnation of this node are not of
+        // this session.
         let is_resumed = hello.session_with == Some(self.config.identity.incarnation);
         let received = if is_resumed { hello.received.clone() } else { Default::default() };
         let sender = &mut peer.session.sender;
         let resumed = match self.config.fault {
-            PlantedFault::NotResumed => sender.acknowledge(&received),
+            PlantedSessionFault::NotResumed => sender.acknowledge(&received),
             _ => sender.resume(&received),
         };
         if resumed.is_err() {

@@ -291,7 +291,7 @@ impl Transport {
         self.wait_and_redial(node);
     }
 
-    /// Declares a node lost in its present life.
+    /// Declares a node lost in its present incarnation.
     pub(super) fn lose(&mut self, node: NodeId, reason: LossReason) {
         let peer = &mut self.peers[node];
         let (phase, retained) = (peer.phase, self.config.limits.retained_bytes_max);
@@ -317,8 +317,8 @@ impl Transport {
         self.retry_starved();
     }
 
-    /// Whether the other side of a link has the certificate of the life with which this node has a
-    /// session: an earlier life of a node must not end the session with a later one.
+    /// Whether the other side of a link has the certificate of the incarnation with which this node
+    /// has a session: an earlier incarnation of a node must not end the session with a later one.
     fn is_of_session(&self, handle: ConnectionHandle, node: NodeId) -> bool {
         let Some(incarnation) = self.peers[node].incarnation else { return true };
         let presented = self.links.get(handle).map(Link::presented).unwrap_or_default();

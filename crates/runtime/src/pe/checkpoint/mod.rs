@@ -60,7 +60,8 @@ impl Pe {
 
     /// Stops handling messages for a checkpoint, and reports the counts of this PE. If the order to
     /// continue after the previous checkpoint has not come yet, this PE continues first. Replicas
-    /// of actors here end before this PE stops.
+    /// of actors here end before this PE stops. Until it has answered, the coordinator begins no
+    /// other checkpoint, even if it gives this one up.
     fn stop(&mut self, checkpoint: u64, round: u64) {
         let before = self.core.checkpointing.stop;
         if before < checkpoint {
@@ -354,15 +355,14 @@ impl Core {
         let settings = &self.common.run.checkpoints;
         let state = &mut self.checkpointing;
         state.last_point = self.now;
-        let (last, points) = state.last.unwrap_or((Time::ZERO, 0));
-        let points = points + 1;
+        let points = state.points + 1;
         let nodes = self.common.layout.node_count();
-        let since = state.last.map(|_| self.now.since(last));
+        let since = state.last.map(|last| self.now.since(last));
         let is_due = settings.is_due(since, points, state.cost, nodes);
         let is_unprotected = state.is_unprotected && settings.every.is_some();
         let is_wanted = is_due || is_unprotected || state.pause.is_some();
         if !is_wanted || self.now < state.retry_at {
-            state.last = Some((last, points));
+            state.points = points;
             return done(Ok(None));
         }
         if streamed > 0 {
@@ -390,7 +390,7 @@ impl Core {
                     core.checkpointing.is_unprotected = false;
                     core.checkpointing.is_postponed_told = false;
                     core.checkpointing.postponed_since = None;
-                    core.checkpointing.last = Some((now, 0));
+                    (core.checkpointing.last, core.checkpointing.points) = (Some(now), 0);
                     core.checkpointing.cost = now.since(begun).saturating_sub(*computed);
                 }
             }

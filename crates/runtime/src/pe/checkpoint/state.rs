@@ -45,8 +45,10 @@ pub(crate) struct Checkpointing<C> {
     /// Whether the parts of the last checkpoint may have too few copies, because the job continues
     /// from it.
     pub(crate) is_unprotected: bool,
-    /// Time of the last checkpoint, and number of main's progress points since then.
-    pub(crate) last: Option<(Time, u64)>,
+    /// Time of the last checkpoint.
+    pub(crate) last: Option<Time>,
+    /// Number of main's progress points since then, or since this run began.
+    pub(crate) points: u64,
     /// Time of main's last progress point, and whether a warning has said that it is long ago.
     pub(crate) last_point: Time,
     pub(crate) is_quiet_told: bool,
@@ -109,6 +111,7 @@ impl<C> Default for Checkpointing<C> {
             is_requested: false,
             retry_at: Time::ZERO,
             last: None,
+            points: 0,
             cost: Duration::ZERO,
             pause: None,
             is_late_told: false,

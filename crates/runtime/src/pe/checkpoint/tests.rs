@@ -7,7 +7,7 @@ use crate::error::JobError;
 use crate::job::program::Program;
 use crate::message::{Content, Packet, ReplicaOrder};
 use crate::pe::replicas::{PrimaryStage, ReplicaState, Role};
-use crate::{Actor, Context, Ix1, Job};
+use crate::{Actor, CheckpointEvery, Checkpoints, Context, Ix1, Job};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -61,6 +61,26 @@ fn a_pe_stops_answers_each_round_and_continues() {
     pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });
     assert!(!pe.core.checkpointing.is_stopped);
     assert!(answered(&mut pe).is_empty());
+}
+
+#[test]
+fn the_first_checkpoint_is_tried_again_at_the_first_progress_point_after_a_pause() {
+    let layout = Layout::single(1);
+    let every = CheckpointEvery::Time(Duration::from_secs(60));
+    let job = Job::new("postponed")
+        .actor::<Idle>()
+        .checkpoints(Checkpoints::every(every))
+        .main(async |_| Ok::<(), JobError>(()));
+    let mut pe = Program::new(job, layout).unwrap().pe(MAIN_PE);
+    let mut is_requested_at = |at: Duration, streamed| {
+        pe.core.now = Time::ZERO + at;
+        pe.core.progress(Bytes::new(), 0, streamed, |_| {});
+        pe.core.checkpointing.is_requested
+    };
+
+    assert!(!is_requested_at(Duration::ZERO, 1), "it is postponed");
+    assert!(!is_requested_at(RETRY / 2, 0));
+    assert!(is_requested_at(RETRY, 0));
 }
 
 #[test]

@@ -24,7 +24,7 @@ use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
 
 /// Maximum number of moves that a leader sends to all PEs of its site.
-const TOLD_MAX: usize = 4096;
+const MOVES_TO_ALL_MAX: usize = 4096;
 
 impl Core {
     fn leader_of(&self, site: SiteId) -> PeId {
@@ -136,52 +136,67 @@ impl Core {
         is_passed: bool,
         uses_steps: bool,
     ) {
-        let layout = self.common.layout.clone();
-        let pes = || layout.pes_in(layout.site_of(self.me)).map(PeId);
-        let Some(leading) = self.measures.as_mut().map(|measures| &mut measures.leading) else {
-            return;
-        };
+        let Some(leading) = self.leading() else { return };
         leading.settled = leading.settled.max(number);
         let session = leading.sessions.remove(&number);
         let Some(leader) = session.and_then(|session| session.leader) else { return };
-        let mut said: Vec<(PeId, Control)> = Vec::new();
         if uses_steps {
-            let mut told: BTreeMap<PeId, Vec<_>> = pes().map(|pe| (pe, Vec::new())).collect();
-            let hops = match leader.is_undo() && is_passed {
-                true => std::mem::take(&mut leading.hops_before),
-                false => leader.border_hops(is_passed),
-            };
-            if is_passed && !leader.is_undo() {
-                leading.hops_before = leader.border_hops(false);
-            }
-            for (actor, pe, hops) in hops {
-                told.entry(pe).or_default().push((id_of(actor), hops));
-            }
-            said.extend(told.into_iter().map(|(pe, hops)| (pe, Control::Borders { hops })));
+            self.send_borders(&leader, is_passed);
         }
         if is_passed {
-            leading.last = leader.moves().iter().map(|resettled| resettled.step).collect();
-            let mut leaving: BTreeMap<PeId, Vec<PlanEntry>> = BTreeMap::new();
-            for resettled in leader.moves() {
-                let (step, epoch) = (resettled.step, resettled.epoch.saturating_add(1));
-                let entry =
-                    PlanEntry { id: id_of(step.actor), from: step.from, to: step.to, epoch };
-                leaving.entry(step.from).or_default().push(entry);
-            }
-            // For a large plan, other PEs learn the new places with their first message.
-            let all: Vec<PlanEntry> = match leader.moves().len() {
-                ..=TOLD_MAX => leaving.values().flatten().copied().collect(),
-                _ => Vec::new(),
-            };
-            for pe in pes().filter(|_| !all.is_empty()) {
-                leaving.insert(pe, all.clone());
-            }
-            let part = |(pe, moves)| (pe, Control::PlanPart { rebalance, moves });
-            said.extend(leaving.into_iter().map(part));
+            self.send_moves(&leader, rebalance);
         }
-        for (pe, control) in said {
-            self.post_large(pe, control);
+    }
+
+    /// Sends each PE of this site the distances of its actors from other sites.
+    fn send_borders(&mut self, leader: &Leader, is_passed: bool) {
+        let mut borders: BTreeMap<PeId, Vec<_>> =
+            self.pes_of_site().map(|pe| (pe, Vec::new())).collect();
+        let Some(leading) = self.leading() else { return };
+        let hops = match leader.is_undo() && is_passed {
+            true => std::mem::take(&mut leading.hops_before),
+            false => leader.border_hops(is_passed),
+        };
+        if is_passed && !leader.is_undo() {
+            leading.hops_before = leader.border_hops(false);
         }
+        for (actor, pe, hops) in hops {
+            borders.entry(pe).or_default().push((id_of(actor), hops));
+        }
+        for (pe, hops) in borders {
+            self.post_large(pe, Control::Borders { hops });
+        }
+    }
+
+    /// Sends the PEs of this site the moves to the site and inside it, and PEs of other sites the
+    /// moves from them.
+    fn send_moves(&mut self, leader: &Leader, rebalance: RebalanceId) {
+        let moves = leader.moves();
+        if let Some(leading) = self.leading() {
+            leading.last = moves.iter().map(|resettled| resettled.step).collect();
+        }
+        let mut leaving: BTreeMap<PeId, Vec<PlanEntry>> = BTreeMap::new();
+        for resettled in moves {
+            let (step, epoch) = (resettled.step, resettled.epoch.saturating_add(1));
+            let entry = PlanEntry { id: id_of(step.actor), from: step.from, to: step.to, epoch };
+            leaving.entry(step.from).or_default().push(entry);
+        }
+        // For a large plan, other PEs learn the new places with their first message.
+        let all: Vec<PlanEntry> = match moves.len() {
+            ..=MOVES_TO_ALL_MAX => leaving.values().flatten().copied().collect(),
+            _ => Vec::new(),
+        };
+        for pe in self.pes_of_site().filter(|_| !all.is_empty()) {
+            leaving.insert(pe, all.clone());
+        }
+        for (pe, moves) in leaving {
+            self.post_large(pe, Control::PlanPart { rebalance, moves });
+        }
+    }
+
+    fn pes_of_site(&self) -> impl Iterator<Item = PeId> + use<> {
+        let layout = &self.common.layout;
+        layout.pes_in(layout.site_of(self.me)).map(PeId)
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Measures {
     pub(crate) left: Vec<Edge>,
     pub(crate) time: Timesheet,
     /// Time of the last try to report a changed share, if no actor could move then.
-    pub(crate) untold: Option<Time>,
+    pub(crate) unreported: Option<Time>,
     /// The state of this PE as the leader of its site.
     pub(crate) leading: Leading,
 }

@@ -150,7 +150,7 @@ impl Core {
         let pe = measures.time.take(self.now, sum);
         if actors.iter().any(|(load, _)| load.migratable) {
             // The plan that follows knows the share.
-            measures.untold = None;
+            measures.unreported = None;
         }
         self.join_loads(&mut actors);
         (actors, pe)
@@ -196,9 +196,9 @@ impl Pe {
         let Some(measures) = measures else { return };
         let is_due = |tried: Time| now.since(tried) >= WANTED_MIN;
         if measures.time.note(*now, spent) {
-            self.tell_share(false);
-        } else if measures.untold.is_some_and(is_due) {
-            self.tell_share(true);
+            self.report_share(false);
+        } else if measures.unreported.is_some_and(is_due) {
+            self.report_share(true);
         }
     }
 
@@ -207,14 +207,14 @@ impl Pe {
         let now = self.core.checkpointing.job_time(now);
         let measures = self.core.measures.as_mut();
         if measures.is_some_and(|measures| measures.time.note_trial(now, spent)) {
-            self.tell_share(false);
+            self.report_share(false);
         }
     }
 
-    /// Tells the coordinator of a changed share, if no actor lives here or one of them can move
+    /// Reports a changed share to the coordinator, if no actor lives here or one of them can move
     /// now. If none can, a rebalance would only end the window that the next rebalance needs, so
     /// the PE tries again later.
-    fn tell_share(&mut self, is_late: bool) {
+    fn report_share(&mut self, is_late: bool) {
         let slots = self.core.members.iter().zip(&self.stores).flat_map(|(members, store)| {
             let slots = members.iter().enumerate().filter(|(_, member)| member.is_some());
             slots.map(move |(slot, _)| store.is_movable(slot as u32))
@@ -224,12 +224,12 @@ impl Pe {
             has_members = true;
             may_move |= is_movable;
         }
-        let is_told = may_move || !has_members;
+        let is_reported = may_move || !has_members;
         let now = self.core.now;
         if let Some(measures) = &mut self.core.measures {
-            measures.untold = (!is_told).then_some(now);
+            measures.unreported = (!is_reported).then_some(now);
         }
-        if is_told {
+        if is_reported {
             self.core.post(COORDINATOR, Control::ShareChanged { is_late });
         }
     }

@@ -51,8 +51,8 @@ pub(crate) struct Timesheet {
     /// Time that does not suffice yet to compute a share.
     recent: Spent,
     /// The last reported share.
-    told: f64,
-    /// Whether the last share differed from `told` and was not reported.
+    reported: f64,
+    /// Whether the last share differed from `reported` and was not reported.
     differs: bool,
     /// The last known share.
     share: f64,
@@ -72,7 +72,7 @@ impl Default for Timesheet {
             sum: nothing,
             present: nothing,
             recent: nothing,
-            told: 1.0,
+            reported: 1.0,
             differs: false,
             share: 1.0,
             heard: Time::ZERO,
@@ -99,13 +99,13 @@ impl Timesheet {
             return false;
         }
         let recent = std::mem::take(&mut self.recent);
-        let share = share(recent);
+        let share = share_of(recent);
         (self.share, self.heard, self.is_tried) = (share, now, false);
-        let differs = (share - self.told).abs() > CHANGE;
+        let differs = (share - self.reported).abs() > CHANGE;
         let is_news = differs && self.differs;
         self.differs = differs && !is_news;
         if is_news {
-            (self.told, self.present) = (share, recent);
+            (self.reported, self.present) = (share, recent);
         }
         is_news
     }
@@ -117,11 +117,11 @@ impl Timesheet {
         if wanted(spent) < WINDOW_MIN {
             return false;
         }
-        (self.share, self.is_tried) = (share(spent), true);
-        let is_news = (self.share - self.told).abs() > CHANGE;
+        (self.share, self.is_tried) = (share_of(spent), true);
+        let is_news = (self.share - self.reported).abs() > CHANGE;
         self.differs = false;
         if is_news {
-            self.told = self.share;
+            (self.reported, self.present) = (self.share, Spent::default());
         }
         is_news
     }
@@ -145,7 +145,7 @@ impl Timesheet {
 
     fn share_in(&self, spent: Spent) -> f64 {
         let is_better_known = self.is_tried || wanted(spent) < WINDOW_MIN;
-        if is_better_known { self.share } else { share(spent) }
+        if is_better_known { self.share } else { share_of(spent) }
     }
 
     /// Takes the use of time until now, of which `handlers` was spent in handlers.
@@ -172,7 +172,7 @@ fn add(sum: &mut Spent, spent: Spent) {
     }
 }
 
-fn share(spent: Spent) -> f64 {
+fn share_of(spent: Spent) -> f64 {
     let [ran, waited] = [spent.ran, spent.waited].map(|time| time.as_secs_f64());
     if waited > 0.0 { (ran / (ran + waited)).max(SHARE_MIN) } else { 1.0 }
 }
@@ -220,6 +220,19 @@ mod tests {
         // 2 s of 4 s, and then 2 s of 2 s.
         assert!((sheet.share() - 4.0 / 6.0).abs() < 1e-9, "what actors got on average");
         assert_eq!(sheet.take(Time::ZERO + ms(6000), ms(4000)).available, 1.0);
+    }
+
+    #[test]
+    fn the_share_after_a_trial_is_without_the_load_that_has_ended_before_it() {
+        let mut sheet = Timesheet::default();
+        for _ in 0..10 {
+            sheet.note(Time::ZERO, spent(200, 200));
+        }
+
+        assert!(sheet.note_trial(Time::ZERO + ms(6000), spent(20, 0)), "the other load has ended");
+        sheet.note(Time::ZERO + ms(7000), spent(400, 0));
+
+        assert_eq!(sheet.take(Time::ZERO + ms(7000), ms(2400)).available, 1.0);
     }
 
     #[test]

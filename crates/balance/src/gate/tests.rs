@@ -171,7 +171,7 @@ proptest! {
                     gate.carried_out(now, Duration::from_millis(pause_ms));
                     cost += pause_ms as f64 * 1e-3;
                 }
-                if gate.passed.is_some() {
+                if gate.judgement.is_some() {
                     step -= gain as f64 * 0.01;
                     // Steps of a bad plan last until it is judged and undone.
                     cost += step - 1.0;
@@ -263,15 +263,15 @@ fn a_known_rate_or_a_measured_cost_makes_moves_over_slow_links_dear() {
         Verdict::Pass { cost, .. } => cost.as_secs_f64(),
         refusal @ Verdict::Refuse(_) => panic!("{refusal:?}"),
     };
-    let (mut gate, mut told) = (gate(), gate());
-    told.state_moves_at(BTreeMap::from([(A, Bandwidth::from_bits_per_second(15_000_000))]));
+    let (mut gate, mut known) = (gate(), gate());
+    known.state_moves_at(BTreeMap::from([(A, Bandwidth::from_bits_per_second(15_000_000))]));
 
     assert!((cost(&mut gate, 10) - 0.241).abs() < 1e-3);
     gate.carried_out(Time::ZERO + SECOND * 30, SECOND * 16);
     gate.observe(Time::ZERO + SECOND * 40, SECOND * 10, 200.0);
 
     assert!((cost(&mut gate, 50) - 16.0).abs() < 0.1);
-    assert!((cost(&mut told, 10) - 16.0).abs() < 0.1);
+    assert!((cost(&mut known, 10) - 16.0).abs() < 0.1);
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn moving_while_the_job_goes_on_costs_no_more_than_the_steps_that_were_missed() 
     gate.consider(&unknown(10));
     // The moves took 2 s, but the job lost only 200 ms of 3 s.
     gate.carried_out_meanwhile(Time::ZERO + SECOND * 12, SECOND * 2);
-    gate.made_way(SECOND * 3, 28.0);
+    gate.progressed_meanwhile(SECOND * 3, 28.0);
     assert!((gate.owed - 0.2).abs() < 1e-9, "{}", gate.owed);
     gate.observe(Time::ZERO + SECOND * 14, SECOND, 12.5);
 

@@ -471,8 +471,6 @@ fn proposal(occasion: &Occasion, figures: &Figures, pace: &RecentPace) -> Propos
         predicted_then: figures.step_after,
         bytes_inside: figures.bytes_busiest.clone(),
         bytes_between_sites: figures.bytes_between_sites,
-        pause: None,
-        remaining: None,
         is_passing: figures.is_passing,
     }
 }

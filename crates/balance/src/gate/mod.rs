@@ -138,7 +138,7 @@ impl Gate {
     /// each proposed plan, even without a gain: such a plan ends the episode.
     pub fn consider(&mut self, proposal: &Proposal) -> Verdict {
         let estimate = self.estimate(proposal);
-        let cost = proposal.pause.unwrap_or(part_of(estimate, self.learned.cost_factor()));
+        let cost = part_of(estimate, self.learned.cost_factor());
         let gain = proposal.gain() * self.learned.trust();
         if self.judgement.is_some() {
             return Verdict::Refuse(Refusal::StillJudging);
@@ -172,9 +172,7 @@ impl Gate {
         if proposal.is_passing && self.lost < needed {
             return Verdict::Refuse(Refusal::Waiting { lost: self.lost, needed });
         }
-        let remaining = proposal.remaining.unwrap_or_default();
-        let job = proposal.now.since(Time::ZERO).saturating_add(remaining);
-        let budget = part_of(job, self.config.regret_max);
+        let budget = part_of(proposal.now.since(Time::ZERO), self.config.regret_max);
         let at_stake = self.owed + self.planning + 2.0 * seconds(cost);
         let at_stake = part_of(Duration::from_secs(1), at_stake);
         if at_stake > budget && !self.is_worth_it(proposal, expected, at_stake) {
@@ -234,16 +232,12 @@ impl Gate {
 
     /// Returns the time for which the cause of the gain is expected to last.
     fn lasting(&self, proposal: &Proposal, age: Duration) -> Duration {
-        let remaining = proposal.remaining.unwrap_or(Duration::MAX);
-        if !proposal.is_passing && proposal.remaining.is_some() {
-            return remaining;
+        // Without better data, a passing cause is expected to last as long again as it has lasted,
+        // and the job to run as long again as it has run.
+        match proposal.is_passing {
+            true => self.learned.rest_of_episode(age).unwrap_or(age),
+            false => proposal.now.since(Time::ZERO),
         }
-        let known = self.learned.rest_of_episode(age);
-        // Without better data, a cause is expected to last as long again as it has lasted, and a
-        // job of unknown length to run as long again as it has run.
-        let elapsed = proposal.now.since(Time::ZERO);
-        let guess = if proposal.is_passing { known.unwrap_or(age) } else { elapsed };
-        guess.min(remaining)
     }
 
     /// Records that the plan that passed has been carried out, and that the job stood still for

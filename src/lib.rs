@@ -165,10 +165,9 @@ pub mod topology {
     pub use gridspan_topology::{
         Bandwidth, BandwidthRange, ByteCount, ClusterSpec, Contradiction, Distances, EmulateError,
         GridFileError, GridFileProblem, GridSpec, GridSpecError, Group, GroupId, Hierarchy,
-        HierarchyError, HostId, HostRangeError, HostSpec, Latency, Layout, LayoutError, Level,
-        Link, LinkChange, LinkError, LinkEstimate, NodeId, NodePlace, PeId, Probability,
-        QuantityError, RttRange, SiteError, SiteId, SiteSpec, Speed, Time, TimelineError, Uplink,
-        parse_duration,
+        HierarchyError, HostRangeError, HostSpec, Latency, Layout, LayoutError, Level, Link,
+        LinkChange, LinkError, LinkEstimate, NodeId, NodePlace, PeId, Probability, QuantityError,
+        RttRange, SiteError, SiteId, SiteSpec, Speed, Time, TimelineError, Uplink, parse_duration,
     };
 }
 

@@ -282,7 +282,7 @@ fn a_node_that_cannot_join_ends_with_its_exit_code() {
     assert!(host.folder().exists(), "until the launcher forgets it");
 }
 
-fn of_what_was_read_only_the_last_part_stays_on_the_host() {
+fn output_that_was_read_is_freed_on_the_host_except_for_its_last_part() {
     let host = Host::new("limit");
     let mut bridge = host.limited_bridge(1, BridgeTask::Start, 8);
     bridge.attendance();
@@ -321,7 +321,7 @@ fn main() -> ExitCode {
         ("epochs", a_launcher_of_a_smaller_epoch_is_refused_and_writes_nothing),
         ("again", another_process_takes_the_place_of_one_that_runs),
         ("wrong", a_node_that_cannot_join_ends_with_its_exit_code),
-        ("limit", of_what_was_read_only_the_last_part_stays_on_the_host),
+        ("limit", output_that_was_read_is_freed_on_the_host_except_for_its_last_part),
     ];
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     for (name, test) in tests {

@@ -13,8 +13,10 @@ use gridspan_jobs::leanmd::args::Options;
 use gridspan_jobs::leanmd::job::job_with;
 use gridspan_jobs::leanmd::outcome::MdOutcome;
 use gridspan_kernels::leanmd::io;
-use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{CheckpointEvery, Checkpoints, Image, Job, JobError, RestorePlan, Time};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
 
 /// 500 atoms in 3 x 3 x 3 cells, which exchange atoms every few steps.
 const CRYSTAL: &str = "--quiet --system uniform --size 5 --cells 3 --check-serial";
@@ -182,6 +184,61 @@ fn the_trajectory_file_holds_every_frame_and_ends_with_the_last_state() {
     let words = format!("{CRYSTAL} --steps 4");
     let end = outcome(&words, |job| embedded::run(job, 1).unwrap()).observations[1];
     assert!((kinetic - end.motion.kinetic).abs() < 1e-9);
+}
+
+#[test]
+fn the_trajectory_file_continues_at_the_checkpoint_and_no_refused_run_changes_it() {
+    let path = std::env::temp_dir().join(format!("gridspan-restored-{}.xyz", std::process::id()));
+    let words =
+        |steps| format!("{CRYSTAL} --every 2 --trajectory {} --steps {steps}", path.display());
+    let whole = checked(&words(20), None).run();
+    whole.outcome.unwrap();
+    let expected = std::fs::read_to_string(&path).unwrap();
+    let half = Time(whole.virtual_time.0 / 2);
+    let Ok(halted) = checked(&words(20), None).run_until(half) else { panic!("it has ended") };
+    let image = halted.checkpoint().unwrap().expect("checkpoints were made");
+    let continued = |words: &str| checked(words, Some(image.clone())).run().outcome;
+    let at_half = std::fs::read_to_string(&path).unwrap();
+    assert!(at_half.len() < expected.len() && expected.starts_with(&at_half));
+
+    let other = continued(&words(24));
+    let after_other = std::fs::read_to_string(&path).unwrap();
+    // The first frame was complete long before the checkpoint.
+    std::fs::write(&path, "500\n").unwrap();
+    let too_short = continued(&words(20));
+    let after_too_short = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let missing = continued(&words(20));
+    let is_created = path.exists();
+    std::fs::write(&path, &at_half).unwrap();
+    let same = continued(&words(20));
+    let after_same = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+
+    let text = |outcome: Result<(), JobError>| outcome.unwrap_err().to_string();
+    let (other, too_short, missing) = (text(other), text(too_short), text(missing));
+    assert!(other.contains("made with other options"), "{other}");
+    assert_eq!(after_other, at_half);
+    assert!(too_short.contains(" has 4 bytes, but had "), "{too_short}");
+    assert_eq!(after_too_short, "500\n");
+    assert!(missing.contains("cannot open ") && !is_created, "{missing}");
+    same.unwrap();
+    assert_eq!(after_same, expected);
+}
+
+/// The job in virtual time at two sites, with a checkpoint at every second progress point; it
+/// continues from `image` if there is one.
+fn checked(words: &str, image: Option<Image>) -> Simulation {
+    let spec = GridSpec::from_emulate("2x1,wan=2ms").unwrap();
+    let every = Checkpoints::every(CheckpointEvery::Points(2));
+    let (job, options) = (built_in("leanmd", words).checkpoints(every), SimOptions::with_seed(7));
+    match image {
+        Some(image) => {
+            let plan = RestorePlan::restart(image.layout(), spec.layout());
+            Simulation::restored(job, spec, options, (image, plan)).unwrap()
+        }
+        None => Simulation::new(job, spec, options).unwrap(),
+    }
 }
 
 #[test]

@@ -40,10 +40,6 @@ dense_id!(
     SiteId, "site"
 );
 dense_id!(
-    /// A machine.
-    HostId, "host"
-);
-dense_id!(
     /// One process of the job.
     NodeId, "node"
 );

@@ -1,6 +1,6 @@
-//! The PEs, nodes, hosts and sites of a job, and how they contain each other.
+//! The PEs, nodes and sites of a job, and how they contain each other.
 
-use crate::id::{HostId, NodeId, PeId, SiteId};
+use crate::id::{NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use thiserror::Error;
@@ -57,8 +57,6 @@ pub struct NodePlace {
     pub site: SiteId,
     /// The cluster of the site that contains the node: a number that is unique in the job.
     pub cluster: Option<u32>,
-    /// The host on which the node runs.
-    pub host: HostId,
     /// The node's PEs.
     pub pes: Range<u32>,
 }
@@ -69,8 +67,8 @@ impl Layout {
         Self::new(vec![("local".to_owned(), vec![pes])])
     }
 
-    /// Creates a layout from the name of each site and the number of PEs of each of its nodes, one
-    /// node per host. Nodes without PEs get one.
+    /// Creates a layout from the name of each site and the number of PEs of each of its nodes. Nodes
+    /// without PEs get one.
     pub fn new(sites: Vec<(String, Vec<u32>)>) -> Self {
         let mut layout = Self {
             sites: vec![],
@@ -86,12 +84,7 @@ impl Layout {
                 let first = layout.node_of_pe.len() as u32;
                 let pes = first..first + pes.max(1);
                 layout.node_of_pe.extend(pes.clone().map(|_| node));
-                layout.nodes.push(NodePlace {
-                    site: SiteId::from(site),
-                    cluster: None,
-                    host: HostId(node.0),
-                    pes,
-                });
+                layout.nodes.push(NodePlace { site: SiteId::from(site), cluster: None, pes });
             }
             layout.sites.push(name);
             layout.nodes_of_site.push(first_node..layout.nodes.len() as u32);
@@ -212,8 +205,8 @@ impl Layout {
     pub fn for_guest(mut self, guest: NodeId, pes: u32) -> Self {
         let first = self.leader(guest).0;
         let pes = first..first + pes.clamp(1, GUEST_PES_MAX);
-        let (site, host) = (self.site_of_node(guest), HostId(guest.0));
-        self.guest = Some((guest, NodePlace { site, cluster: None, host, pes }));
+        let site = self.site_of_node(guest);
+        self.guest = Some((guest, NodePlace { site, cluster: None, pes }));
         self
     }
 

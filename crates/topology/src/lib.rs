@@ -1,9 +1,9 @@
 //! The topology of a grid: its places, its links and the distances in it.
 //!
-//! - [`SiteId`], [`HostId`], [`NodeId`], [`PeId`]: identifiers.
+//! - [`SiteId`], [`NodeId`], [`PeId`]: identifiers.
 //! - [`Time`], [`Latency`], [`Bandwidth`], [`Speed`]: units as types; [`ByteCount`],
 //!   [`Probability`] and [`parse_duration`] read and write quantities in human notation.
-//! - [`Layout`]: the sites, hosts, nodes and PEs of one job.
+//! - [`Layout`]: the sites, nodes and PEs of one job.
 //! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet; [`NodeLinks`]:
 //!   all links of a grid, as a reliable transport over them appears to its users.
 //! - [`FairShares`]: max-min fair shares of capacities for flows over them.
@@ -37,7 +37,7 @@ mod units;
 
 pub use fair_shares::{FairShares, joint_rate};
 pub use hierarchy::{BandwidthRange, Distances, Group, Hierarchy, HierarchyError, Level, RttRange};
-pub use id::{GroupId, HostId, NodeId, PeId, SiteId};
+pub use id::{GroupId, NodeId, PeId, SiteId};
 pub use infer::{
     Contradiction, Inference, Join, Labelled, ProbeCount, SiteNames, Upkeep, infer, infer_labelled,
 };

@@ -179,7 +179,7 @@ impl Balancer {
     }
 
     /// Returns the moves to make after a measured window. A plan that is not empty must be carried
-    /// out.
+    /// out. The plan is empty while the leaders have to undo theirs ([`Self::take_led_undo`]).
     pub fn decide(&mut self, window: &Window<'_>) -> Plan {
         let is_disturbed = self.passed.as_ref().is_some_and(|passed| {
             passed.is_carried_out && is_disturbed(&passed.available, window.snapshot)
@@ -199,13 +199,23 @@ impl Balancer {
         if is_fixed {
             return Plan::none();
         }
-        let (undo, is_excused) = match self.undo.take() {
-            Some(Undo::Plan(undo)) => undo.unless_excused(window, &self.model),
-            Some(Undo::Led(_)) | None => (None, false),
+        let undo = match self.undo.take() {
+            Some(Undo::Plan(undo)) => {
+                let inverse = undo.unless_excused(window, &self.model);
+                if inverse.is_none()
+                    && let Some(gate) = &mut self.gate
+                {
+                    gate.pardon();
+                }
+                inverse
+            }
+            // The leaders undo their plan before anything else is tried.
+            led @ Some(Undo::Led(_)) => {
+                self.undo = led;
+                return Plan::none();
+            }
+            None => None,
         };
-        if is_excused && let Some(gate) = &mut self.gate {
-            gate.pardon();
-        }
         let is_undo = undo.is_some();
         let best = Figures::of_best(window.snapshot, &self.model);
         if !is_undo && let Some(refusal) = self.rules_out(window, &best) {
@@ -408,7 +418,7 @@ impl Balancer {
         }
         let steps = handled as f64 / passed.messages;
         if is_way {
-            return gate.made_way(time, steps);
+            return gate.progressed_meanwhile(time, steps);
         }
         if let Some(outcome) = gate.observe(now, time, steps) {
             if outcome.should_undo {
@@ -471,8 +481,6 @@ fn proposal(occasion: &Occasion, figures: &Figures, pace: &RecentPace) -> Propos
         predicted_then: figures.step_after,
         bytes_inside: figures.bytes_busiest.clone(),
         bytes_between_sites: figures.bytes_between_sites,
-        pause: None,
-        remaining: None,
         is_passing: figures.is_passing,
     }
 }

@@ -168,6 +168,7 @@ fn a_plan_of_leaders_is_judged_and_undone_by_the_leaders() {
     let report = balancer.take_report().unwrap();
     assert_eq!((report.moved, report.bytes_moved, report.actors), (3, 3000, 4));
     assert!(report.realised.unwrap() < -0.9 && balancer.wants_undo());
+    assert!(balancer.decide(&window(&lopsided(), 102)).is_empty() && balancer.wants_undo());
     assert!(balancer.take_led_undo() && !balancer.take_led_undo());
     assert!(balancer.decide_led(&Occasion { now: at(103), ..occasion }, &figures, true));
     balancer.carried_out(at(103), 3, Duration::ZERO);

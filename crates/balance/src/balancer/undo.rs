@@ -31,17 +31,13 @@ const EXPLAINED: f64 = 0.75;
 
 impl UndoPlan {
     /// Returns the inverse plan, which moves back the actors that are still where the plan moved
-    /// them, and whether the plan is excused. There is no inverse plan if it is.
+    /// them, or `None` if the plan is excused.
     ///
     /// A plan is excused if steps are longer because work has shifted among actors. Three signs of
     /// that are required: a message takes no more work than before, the model predicts about the
     /// measured time of a step from the present loads, and it predicts that the inverse plan would
     /// not shorten a step.
-    pub(super) fn unless_excused(
-        self,
-        window: &Window<'_>,
-        model: &CostModel,
-    ) -> (Option<Plan>, bool) {
+    pub(super) fn unless_excused(self, window: &Window<'_>, model: &CostModel) -> Option<Plan> {
         let plan = self.plan.still_fitting(window.snapshot);
         let is_excused = Appraisal::of(window.snapshot, &plan, model).is_ok_and(|appraisal| {
             let (now, then) = (appraisal.before.step, appraisal.after.step);
@@ -49,7 +45,7 @@ impl UndoPlan {
                 && now >= self.step.mul_f64(EXPLAINED)
                 && then >= now
         });
-        ((!is_excused).then_some(plan), is_excused)
+        (!is_excused).then_some(plan)
     }
 }
 

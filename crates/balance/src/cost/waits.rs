@@ -28,7 +28,7 @@ enum Order {
         squares: Vec<f64>,
         /// By sender and PE, the work of the PE's actors to which the sender sends from another
         /// site, and the sum of the squares of their work.
-        told: BTreeMap<(u32, PeId), (f64, f64)>,
+        receivers: BTreeMap<(u32, PeId), (f64, f64)>,
     },
 }
 
@@ -61,13 +61,13 @@ impl<'a> Waits<'a> {
         for (work, pe) in works.iter().zip(mapping) {
             squares[pe.index()] += work * work;
         }
-        let mut told = BTreeMap::new();
+        let mut receivers = BTreeMap::new();
         for &(from, to) in pairs {
             let (work, pe) = (works[to as usize], mapping[to as usize]);
-            let (sum, squared): &mut (f64, f64) = told.entry((from, pe)).or_default();
+            let (sum, squared): &mut (f64, f64) = receivers.entry((from, pe)).or_default();
             (*sum, *squared) = (*sum + work, *squared + work * work);
         }
-        Self { works, mapping, order: Order::Border { squares, told } }
+        Self { works, mapping, order: Order::Border { squares, receivers } }
     }
 
     /// Returns the seconds for which a cycle through a pair stays at its two ends, in steps of
@@ -79,10 +79,10 @@ impl<'a> Waits<'a> {
             Order::Arrival(border) => {
                 (work(from) + work(to)).max(border[a.index()].max(border[b.index()]))
             }
-            Order::Border { squares, told } => {
+            Order::Border { squares, receivers } => {
                 let stay = |sender: u32, actor: u32, pe: PeId| {
                     let own = (work(actor), work(actor) * work(actor));
-                    let (handled, squared) = told.get(&(sender, pe)).copied().unwrap_or(own);
+                    let (handled, squared) = receivers.get(&(sender, pe)).copied().unwrap_or(own);
                     let others = (squares[pe.index()] - squared).max(0.0);
                     handled + others / (2.0 * step.max(f64::MIN_POSITIVE))
                 };

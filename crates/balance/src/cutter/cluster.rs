@@ -44,7 +44,7 @@ pub(super) fn cluster(problem: &Problem, rule: ClusterRule<'_>, dice: &mut Dice)
             break;
         }
     }
-    clusters.join_the_lonely(dice);
+    clusters.join_single_vertices(dice);
     clusters.label
 }
 
@@ -161,7 +161,7 @@ impl Clusters<'_> {
 
     /// Joins vertices that are alone in their cluster if their strongest neighbours are in one
     /// cluster, or if they have no neighbours.
-    fn join_the_lonely(&mut self, dice: &mut Dice) {
+    fn join_single_vertices(&mut self, dice: &mut Dice) {
         let vertices = self.problem.len();
         let mut size = vec![0_u32; vertices];
         self.label.iter().for_each(|&label| size[label as usize] += 1);

@@ -15,13 +15,13 @@
 //!   of regret), or the gain is large, is expected to save more than the cost at stake, and no plan
 //!   has been a mistake since the last good one.
 //!
-//! Then the runtime moves actors, reports the cost to [`Gate::carried_out`] or [`Gate::made_way`],
-//! and reports the steps that follow to [`Gate::observe`]. Failure: if steps became slower by more
-//! than their usual variation, and their median is above the third quartile of the steps before the
-//! plan, the gate requests the inverse plan ([`Plan::inverse`](crate::Plan::inverse)), and waits
-//! longer after each mistake in a row. The gate multiplies later predictions by the part of
-//! predicted gains that was realised, and later estimates of cost by the ratio of past costs to
-//! their estimates.
+//! Then the runtime moves actors, reports the cost to [`Gate::carried_out`] or
+//! [`Gate::progressed_meanwhile`], and reports the steps that follow to [`Gate::observe`]. Failure:
+//! if steps became slower by more than their usual variation, and their median is above the third
+//! quartile of the steps before the plan, the gate requests the inverse plan
+//! ([`Plan::inverse`](crate::Plan::inverse)), and waits longer after each mistake in a row. The
+//! gate multiplies later predictions by the part of predicted gains that was realised, and later
+//! estimates of cost by the ratio of past costs to their estimates.
 
 mod appraisal;
 mod learned;
@@ -51,7 +51,7 @@ pub struct Gate {
     owed: f64,
     /// Cost of measuring and planning in seconds, less the seconds that shorter steps have saved.
     planning: f64,
-    passed: Option<Passed>,
+    judgement: Option<Judgement>,
     /// The rate at which state moves between nodes of a site, for the sites where it is known.
     rates: BTreeMap<SiteId, Bandwidth>,
     /// Time before which no plan passes.
@@ -62,7 +62,7 @@ pub struct Gate {
 
 /// A plan that passed and is being judged.
 #[derive(Clone, Debug)]
-struct Passed {
+struct Judgement {
     before: f64,
     predicted: f64,
     /// Cost expected from the plan's bytes alone.
@@ -102,7 +102,7 @@ impl Gate {
             lost: Duration::ZERO,
             owed: 0.0,
             planning: 0.0,
-            passed: None,
+            judgement: None,
             rates: BTreeMap::new(),
             not_before: Time::ZERO,
             mistakes: 0,
@@ -138,9 +138,9 @@ impl Gate {
     /// each proposed plan, even without a gain: such a plan ends the episode.
     pub fn consider(&mut self, proposal: &Proposal) -> Verdict {
         let estimate = self.estimate(proposal);
-        let cost = proposal.pause.unwrap_or(part_of(estimate, self.learned.cost_factor()));
+        let cost = part_of(estimate, self.learned.cost_factor());
         let gain = proposal.gain() * self.learned.trust();
-        if self.passed.is_some() {
+        if self.judgement.is_some() {
             return Verdict::Refuse(Refusal::StillJudging);
         }
         self.learned.saw_step(proposal.step);
@@ -172,15 +172,13 @@ impl Gate {
         if proposal.is_passing && self.lost < needed {
             return Verdict::Refuse(Refusal::Waiting { lost: self.lost, needed });
         }
-        let remaining = proposal.remaining.unwrap_or_default();
-        let job = proposal.now.since(Time::ZERO).saturating_add(remaining);
-        let budget = part_of(job, self.config.regret_max);
+        let budget = part_of(proposal.now.since(Time::ZERO), self.config.regret_max);
         let at_stake = self.owed + self.planning + 2.0 * seconds(cost);
         let at_stake = part_of(Duration::from_secs(1), at_stake);
         if at_stake > budget && !self.is_worth_it(proposal, expected, at_stake) {
             return Verdict::Refuse(Refusal::OverBudget { at_stake, budget });
         }
-        self.passed = Some(Passed {
+        self.judgement = Some(Judgement {
             before: seconds(proposal.step_usual),
             slow: seconds(proposal.step_slow),
             predicted: proposal.gain(),
@@ -234,36 +232,32 @@ impl Gate {
 
     /// Returns the time for which the cause of the gain is expected to last.
     fn lasting(&self, proposal: &Proposal, age: Duration) -> Duration {
-        let remaining = proposal.remaining.unwrap_or(Duration::MAX);
-        if !proposal.is_passing && proposal.remaining.is_some() {
-            return remaining;
+        // Without better data, a passing cause is expected to last as long again as it has lasted,
+        // and the job to run as long again as it has run.
+        match proposal.is_passing {
+            true => self.learned.rest_of_episode(age).unwrap_or(age),
+            false => proposal.now.since(Time::ZERO),
         }
-        let known = self.learned.rest_of_episode(age);
-        // Without better data, a cause is expected to last as long again as it has lasted, and a
-        // job of unknown length to run as long again as it has run.
-        let elapsed = proposal.now.since(Time::ZERO);
-        let guess = if proposal.is_passing { known.unwrap_or(age) } else { elapsed };
-        guess.min(remaining)
     }
 
     /// Records that the plan that passed has been carried out, and that the job stood still for
     /// `pause`.
     pub fn carried_out(&mut self, now: Time, pause: Duration) {
         self.owed += pause.as_secs_f64();
-        match &mut self.passed {
-            Some(passed) => {
-                passed.carried_out = Some(now);
-                self.learned.cost(passed.estimate, passed.inside, pause);
+        match &mut self.judgement {
+            Some(judgement) => {
+                judgement.carried_out = Some(now);
+                self.learned.cost(judgement.estimate, judgement.inside, pause);
             }
             None => self.episode = None,
         }
     }
 
     /// Records that the plan that passed has been carried out in `took` while the job went on;
-    /// [`made_way`](Self::made_way) reports the cost.
+    /// [`progressed_meanwhile`](Self::progressed_meanwhile) reports the cost.
     pub fn carried_out_meanwhile(&mut self, now: Time, took: Duration) {
-        match &mut self.passed {
-            Some(passed) => (passed.carried_out, passed.pause) = (Some(now), Some(took)),
+        match &mut self.judgement {
+            Some(judgement) => (judgement.carried_out, judgement.pause) = (Some(now), Some(took)),
             None => self.carried_out(now, took),
         }
     }
@@ -271,44 +265,44 @@ impl Gate {
     /// Records that the job made `steps` steps in `time` while the plan was made and actors moved.
     /// The plan's cost is the time lost compared with the steps before, but at most the time that
     /// moving took.
-    pub fn made_way(&mut self, time: Duration, steps: f64) {
-        let Some(passed) = &mut self.passed else { return };
-        let Some(pause) = passed.pause.take() else { return };
-        let lost = (time.as_secs_f64() - steps * passed.before).max(0.0);
+    pub fn progressed_meanwhile(&mut self, time: Duration, steps: f64) {
+        let Some(judgement) = &mut self.judgement else { return };
+        let Some(pause) = judgement.pause.take() else { return };
+        let lost = (time.as_secs_f64() - steps * judgement.before).max(0.0);
         let cost = part_of(Duration::from_secs(1), lost).min(pause);
         self.owed += cost.as_secs_f64();
-        self.learned.cost(passed.estimate, passed.inside, cost);
+        self.learned.cost(judgement.estimate, judgement.inside, cost);
     }
 
     /// Records that the plan that passed was not carried out.
     pub fn withdrawn(&mut self) {
-        self.passed = None;
+        self.judgement = None;
     }
 
     /// Ends the judgement of the plan that passed without an outcome: the steps after it have
     /// become longer for another reason, which is a new cause.
     pub fn disturbed(&mut self) {
-        (self.passed, self.episode) = (None, None);
+        (self.judgement, self.episode) = (None, None);
     }
 
     /// Records that `steps` steps took `time` together. Returns the outcome of the last plan once
     /// its steps have been watched for long enough.
     pub fn observe(&mut self, now: Time, time: Duration, steps: f64) -> Option<Outcome> {
-        let passed = self.passed.as_mut()?;
-        let begin = passed.carried_out?;
-        if !std::mem::replace(&mut passed.is_settled, true) && steps < SETTLED {
+        let judgement = self.judgement.as_mut()?;
+        let begin = judgement.carried_out?;
+        if !std::mem::replace(&mut judgement.is_settled, true) && steps < SETTLED {
             return None;
         }
-        passed.after.add(time.as_secs_f64(), steps);
-        let watched = &passed.after;
+        judgement.after.add(time.as_secs_f64(), steps);
+        let watched = &judgement.after;
         if watched.steps() < f64::from(self.config.steps_to_judge)
-            || watched.seconds() < passed.watch
+            || watched.seconds() < judgement.watch
         {
             return None;
         }
-        let Passed { before, predicted, slow, .. } = *passed;
+        let Judgement { before, predicted, slow, .. } = *judgement;
         let (steps, after) = (watched.steps(), watched.quantile(0.5));
-        self.passed = None;
+        self.judgement = None;
         self.episode = None;
         let realised = if before > 0.0 { 1.0 - after / before } else { 0.0 };
         self.learned.came_true(predicted, realised);
@@ -324,7 +318,7 @@ impl Gate {
             self.mistakes = 0;
         }
         match steps * before * realised {
-            saved @ 0.0.. => self.brought_back(part_of(Duration::from_secs(1), saved)),
+            saved @ 0.0.. => self.recover_cost(part_of(Duration::from_secs(1), saved)),
             lost => self.owed -= lost,
         }
         let step = part_of(Duration::from_secs(1), after);
@@ -333,7 +327,7 @@ impl Gate {
 
     /// Returns whether a plan is being judged, so that no other would pass.
     pub fn is_judging(&self) -> bool {
-        self.passed.is_some()
+        self.judgement.is_some()
     }
 
     /// Returns whether measuring and planning have cost little enough that another plan may be
@@ -354,7 +348,7 @@ impl Gate {
     }
 
     /// Reduces the cost of balancing by the time that shorter steps have saved.
-    fn brought_back(&mut self, saved: Duration) {
+    fn recover_cost(&mut self, saved: Duration) {
         let left = self.owed - saved.as_secs_f64();
         self.owed = left.max(0.0);
         self.planning = (self.planning + left.min(0.0)).max(0.0);

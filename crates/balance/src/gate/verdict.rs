@@ -88,11 +88,6 @@ pub struct Proposal {
     pub bytes_inside: BTreeMap<SiteId, u64>,
     /// Bytes that would move between sites.
     pub bytes_between_sites: u64,
-    /// Time for which the job would stand still, if it is known better than from the cost of
-    /// earlier plans.
-    pub pause: Option<Duration>,
-    /// Remaining time of the job, if it is known.
-    pub remaining: Option<Duration>,
     /// Whether the cause is likely to pass, as other users' load does; the job's own loads last.
     pub is_passing: bool,
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::fixtures;
 use crate::fixtures::{by_hash, drifted_leanmd, grid_2d, leanmd, snapshot_of, with_wide_area};
 use crate::plan::Plan;
+use crate::snapshot::speeds::Evidence;
 use crate::snapshot::{Edge, SiteLink, Snapshot};
 use crate::{CostModel, Figures, Prediction, Strategy, predict};
 use gridspan_topology::dice::Dice;
@@ -204,6 +205,48 @@ fn notes_that_do_not_fit_are_ignored() {
     ];
 
     assert_eq!(shuffled(&snapshot, 3, &noise), shuffled(&snapshot, 3, &[]));
+}
+
+#[test]
+fn the_top_gives_the_figures_once_even_if_an_outlook_is_repeated() {
+    let talks: Vec<_> = (0..100).map(|n| (n * 7 % 40, n * 11 % 40, 5)).collect();
+    let place: Vec<u32> = (0..40).map(|n| n % 6).collect();
+    let snapshot = patternless(&talks, &place);
+    let mut to_top = Vec::new();
+    let (_, figures) = LeaderCut::new(1).run(&snapshot, &mut |from, to, note| {
+        if let (Some(from), None) = (from, to) {
+            to_top.push((from, note.clone()));
+        }
+    });
+    let mut top = Top::new(grid_of(&snapshot.layout, &snapshot.links), 1, false);
+    let (from, last) = to_top.last().cloned().unwrap();
+
+    let given: Vec<Option<Figures>> =
+        to_top.into_iter().map(|(from, note)| top.handle(from, note).1).collect();
+    let again = top.handle(from, last);
+
+    let (end, before) = given.split_last().unwrap();
+    assert!(end.is_some() && *end == figures && before.iter().all(Option::is_none));
+    assert_eq!(again, (Said::new(), None));
+}
+
+#[test]
+fn an_outlook_before_the_terms_is_ignored() {
+    let mut top = Top::new(grid_of(&sites(1, 2), &[]), 1, false);
+
+    let early = top.handle(SiteId(0), Note::Outlook(Box::default()));
+
+    assert_eq!(early, (Said::new(), None));
+    let report = note::SiteReport {
+        pes: Vec::new(),
+        loads: Vec::new(),
+        rounds: (1, 1),
+        actors: 0,
+        handled: 0,
+        evidence: Evidence::of(&[]),
+    };
+    assert_eq!(top.handle(SiteId(0), Note::Census(report)).0.len(), 1, "the terms");
+    assert!(top.handle(SiteId(0), Note::Outlook(Box::default())).1.is_some());
 }
 
 #[test]

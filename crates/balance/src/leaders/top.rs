@@ -73,8 +73,8 @@ impl Top {
         self
     }
 
-    /// Handles a note of a leader. Returns notes for leaders, and in the end the figures of all
-    /// leaders' plans together.
+    /// Handles a note of a leader. Returns notes for leaders, and in the end, once, the figures of
+    /// all leaders' plans together.
     pub fn handle(&mut self, from: SiteId, note: Note) -> (Said, Option<Figures>) {
         if from.0 >= self.grid.layout.site_count() {
             return (Said::new(), None);
@@ -93,7 +93,7 @@ impl Top {
                     return (self.tell_targets(), None);
                 }
             }
-            Note::Outlook(outlook) => {
+            Note::Outlook(outlook) if self.terms.is_some() && self.outlooks.len() < sites => {
                 self.outlooks.insert(from.0, *outlook);
                 if self.outlooks.len() == sites {
                     return (Said::new(), self.sum_up());

@@ -90,7 +90,7 @@ pub enum StealMessage {
         /// Number of tasks.
         tasks: u64,
         /// The heads of all sites that were answered at the same time.
-        fed: Vec<NodeId>,
+        answered: Vec<NodeId>,
     },
     /// A head measures the latency to another one, which answers at once.
     LatencyProbe {
@@ -148,7 +148,7 @@ impl StealMessage {
                 keep(nodes);
                 near(way);
             }
-            Self::RemoteGrant { tasks, fed: nodes } => {
+            Self::RemoteGrant { tasks, answered: nodes } => {
                 few(tasks);
                 keep(nodes);
             }

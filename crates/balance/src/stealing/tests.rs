@@ -336,7 +336,7 @@ fn message() -> impl Strategy<Value = StealMessage> {
         number().prop_map(|tasks| M::Incoming { tasks }),
         (any::<u32>(), number(), nodes()).prop_map(move |parts| M::RemoteRequest(standing(parts))),
         Just(M::WithdrawRequest),
-        (number(), nodes()).prop_map(|(tasks, fed)| M::RemoteGrant { tasks, fed }),
+        (number(), nodes()).prop_map(|(tasks, answered)| M::RemoteGrant { tasks, answered }),
     ]
 }
 

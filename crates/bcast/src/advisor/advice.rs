@@ -119,6 +119,9 @@ impl Advisor {
         root: NodeId,
         bytes: u64,
     ) -> Result<&BroadcastPlan, BroadcastPlanError> {
+        if self.place(root).is_none() {
+            return Err(BroadcastPlanError::NoMember { root });
+        }
         let bucket = bucket(bytes);
         let contests = &self.roots.entry(root).or_default().contests;
         let near = [0, 1, -1, 2, -2].into_iter().map(|step| bucket.saturating_add_signed(step));
@@ -173,12 +176,12 @@ impl Advisor {
         }
     }
 
-    /// Returns how long a message from `root` took to reach the last node. `words` gives, for each
+    /// Returns how long a message from `root` took to reach the last node. `reports` gives, for each
     /// node that has the message, the time from the beginning until the node's report was back at
     /// the root; the latency of the report is subtracted. `None` without reports of members.
-    pub fn completion(&self, root: NodeId, words: &[(NodeId, Duration)]) -> Option<Duration> {
+    pub fn completion(&self, root: NodeId, reports: &[(NodeId, Duration)]) -> Option<Duration> {
         let to = self.place(root)?;
-        let had = words.iter().filter_map(|&(node, after)| {
+        let had = reports.iter().filter_map(|&(node, after)| {
             let back_s = self.network.latency_s(self.place(node)?, to);
             Some(after.saturating_sub(Duration::from_secs_f64(back_s.max(0.0))))
         });
@@ -317,13 +320,14 @@ impl Advisor {
             probe_requests.into_iter().map(AdvisorCommand::Probe).collect();
         let gain_min = self.config.gain_min;
         commands.extend(self.roots.values_mut().flat_map(|root| root.decide(gain_min)));
+        let mut failed = BTreeSet::new();
         while !budget.is_over() {
-            let Some((root, bucket)) = self.most_urgent(now) else { break };
+            let Some((root, bucket)) = self.most_urgent(now, &failed) else { break };
             match self.improve(now, root, bucket, budget) {
                 Ok(decided) => commands.extend(decided),
-                // A plan that cannot be made now cannot be made in the next round either; the
-                // present plan stays in use.
-                Err(_) => break,
+                // A plan that cannot be made now cannot be made in the next round either. The
+                // root's present plan stays in use, and other roots get their turn.
+                Err(_) => _ = failed.insert(root),
             }
         }
         commands.extend(std::mem::take(&mut self.evicted).into_iter().map(AdvisorCommand::Retire));
@@ -386,9 +390,10 @@ impl Advisor {
 
     /// Returns the size to plan for next, from the root that is predicted to broadcast first. Only
     /// sizes without a plan for the present estimate count, in this order: the predicted size, its
-    /// neighbours, the sizes used before.
-    fn most_urgent(&self, now: Time) -> Option<(NodeId, u32)> {
-        let mut roots: Vec<(&NodeId, &Root)> = self.roots.iter().collect();
+    /// neighbours, the sizes used before. Roots whose plan has `failed` are left out.
+    fn most_urgent(&self, now: Time, failed: &BTreeSet<NodeId>) -> Option<(NodeId, u32)> {
+        let mut roots: Vec<(&NodeId, &Root)> =
+            self.roots.iter().filter(|(root, _)| !failed.contains(root)).collect();
         roots.sort_by_key(|(_, root)| root.due(now));
         let urgent = |(name, root): (&NodeId, &Root)| Some((*name, root.urgent(self.changes)?));
         roots.into_iter().find_map(urgent)
@@ -404,9 +409,11 @@ impl Advisor {
     ) -> Result<Option<AdvisorCommand>, BroadcastPlanError> {
         let (changes, links_changed) = (self.changes, self.links_changed);
         let place = self.place(root).ok_or(BroadcastPlanError::NoMember { root })?;
+        // This fails if the default plan is invalid, so it comes before the search, which takes
+        // budget that other roots could use.
+        self.contest(now, root, bucket)?;
         let planner = self.config.planner;
         let (draft, time_s) = plan_broadcast(&self.network, place, size(bucket), planner, budget);
-        self.contest(now, root, bucket)?;
         let network = &self.network;
         let contests = &mut self.roots.entry(root).or_default().contests;
         let Some(contest) = contests.get_mut(&bucket) else { return Ok(None) };

@@ -129,6 +129,62 @@ struct Edge {
     timing: EdgeTiming,
 }
 
+impl Edge {
+    /// Creates an edge of the run with this number, before the simulation.
+    fn new(network: &Network, number: u32, run: &Run, (from, to): (u32, u32)) -> Self {
+        let segments = run.segments.max(1);
+        let later_bytes = run.bytes * (1.0 - 1.0 / f64::from(segments));
+        let timing = EdgeTiming {
+            from,
+            to,
+            bytes: run.bytes,
+            flowing_s: 0.0,
+            span_s: (0.0, 0.0),
+            later: (later_bytes, 0.0),
+        };
+        Self {
+            from,
+            to,
+            run: number,
+            latency_s: network.latency_s(from, to),
+            segment_bytes: run.bytes / f64::from(segments),
+            segments,
+            next: Vec::new(),
+            ready: 0,
+            begun: 0,
+            there: 0,
+            is_busy: false,
+            left_bytes: 0.0,
+            since_s: 0.0,
+            rate: 0.0,
+            stamp: 0,
+            first_s: 0.0,
+            timing,
+        }
+    }
+}
+
+/// Returns the edges of all runs, each with the edges that follow it, and the numbers of those that
+/// begin at the root.
+fn edges_of(network: &Network, runs: &[Run]) -> (Vec<Edge>, Vec<u32>) {
+    let mut edges: Vec<Edge> = Vec::new();
+    let mut first = Vec::new();
+    for (number, run) in (0u32..).zip(runs) {
+        // The edge that reaches each node in this tree.
+        let mut into: Vec<Option<u32>> = vec![None; network.len()];
+        for &(from, to) in &run.edges {
+            let place = edges.len() as u32;
+            match into[from as usize] {
+                Some(above) => edges[above as usize].next.push(place),
+                None => first.push(place),
+            }
+            into[to as usize] = Some(place);
+            edges.push(Edge::new(network, number, run, (from, to)));
+        }
+    }
+    (edges, first)
+}
+
 struct Sender {
     queue: VecDeque<u32>,
     is_busy: bool,
@@ -147,69 +203,24 @@ struct Simulation<'a> {
 
 impl<'a> Simulation<'a> {
     fn new(network: &'a Network, runs: &[Run], sending: Sending) -> Self {
-        let mut edges: Vec<Edge> = Vec::new();
-        let mut paths = Vec::new();
-        let mut roots = Vec::new();
-        for (number, run) in (0u32..).zip(runs) {
-            let segments = run.segments.max(1);
-            let begin = edges.len();
-            let mut into = vec![None; network.len()];
-            for &(from, to) in &run.edges {
-                let place = edges.len() as u32;
-                match into[from as usize] {
-                    Some(above) => {
-                        let above: u32 = above;
-                        edges[above as usize].next.push(place);
-                    }
-                    None => roots.push(place),
-                }
-                into[to as usize] = Some(place);
-                paths.push(network.path(from, to).collect());
-                let later_bytes = run.bytes * (1.0 - 1.0 / f64::from(segments));
-                let timing = EdgeTiming {
-                    from,
-                    to,
-                    bytes: run.bytes,
-                    flowing_s: 0.0,
-                    span_s: (0.0, 0.0),
-                    later: (later_bytes, 0.0),
-                };
-                edges.push(Edge {
-                    from,
-                    to,
-                    run: number,
-                    latency_s: network.latency_s(from, to),
-                    segment_bytes: run.bytes / f64::from(segments),
-                    segments,
-                    next: Vec::new(),
-                    ready: 0,
-                    begun: 0,
-                    there: 0,
-                    is_busy: false,
-                    left_bytes: 0.0,
-                    since_s: 0.0,
-                    rate: 0.0,
-                    stamp: 0,
-                    first_s: 0.0,
-                    timing,
-                });
-            }
-            debug_assert!(edges.len() == begin + run.edges.len());
-        }
+        let (edges, first) = edges_of(network, runs);
+        let path = |edge: &Edge| network.path(edge.from, edge.to).collect::<Vec<u32>>();
+        let shares = FairShares::new(network.capacities(), edges.iter().map(path).collect());
         let sender = || Sender { queue: VecDeque::new(), is_busy: false };
         let mut simulation = Self {
             network,
             sending,
             senders: (0..network.len()).map(|_| sender()).collect(),
-            shares: FairShares::new(network.capacities(), paths),
+            shares,
             edges,
             events: BinaryHeap::new(),
             count: 0,
             now_s: 0.0,
         };
-        for root in roots {
-            simulation.edges[root as usize].ready = simulation.edges[root as usize].segments;
-            simulation.enqueue(root);
+        for number in first {
+            let edge = &mut simulation.edges[number as usize];
+            edge.ready = edge.segments;
+            simulation.enqueue(number);
         }
         for node in 0..network.len() as u32 {
             simulation.begin_next(node);

@@ -80,14 +80,17 @@ async fn simulate(
     schedule: &Schedule,
 ) -> Result<MdOutcome, JobError> {
     let restored: Option<Progress> = grid.restored().await?;
+    // The options are compared first, because the trajectory file is truncated when it is opened.
+    if restored.as_ref().is_some_and(|progress| progress.schedule != *schedule) {
+        return Err("the checkpoint was made with other options; use the same".into());
+    }
     let kept = restored.as_ref().map(|progress| progress.trajectory_bytes);
     let mut frames = match &options.trajectory {
         Some(path) => Some(Frames::open(path, system, kept.unwrap_or(0))?),
         None => None,
     };
     let mut progress = match restored {
-        Some(progress) if progress.schedule == *schedule => progress,
-        Some(_) => return Err("the checkpoint was made with other options; use the same".into()),
+        Some(progress) => progress,
         None => begin(grid, system, schedule).await?,
     };
     let (cells, pairs) = (grid.collection(progress.cells), grid.collection(progress.pairs));
@@ -196,20 +199,24 @@ struct Frames {
 }
 
 impl Frames {
-    /// Opens the file, and truncates it to its first `kept` bytes.
+    /// Opens the file, and truncates it to its first `kept` bytes, the number that it had at the
+    /// checkpoint. Fails without a change if it has fewer.
     fn open(path: &Path, system: &System, kept: u64) -> Result<Self, JobError> {
         let name = path.display().to_string();
-        let open = || {
-            let mut file =
-                OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
-            if file.metadata()?.len() < kept {
-                return Err(io::Error::other("it is shorter than at the checkpoint"));
-            }
-            file.set_len(kept)?;
-            file.seek(SeekFrom::End(0))?;
-            Ok::<_, io::Error>(file)
-        };
-        let file = open().map_err(|error| format!("cannot create {name}: {error}"))?;
+        let failed = |error: io::Error| format!("cannot open {name}: {error}");
+        let mut to_open = OpenOptions::new();
+        // Only a run from the start creates the file.
+        to_open.create(kept == 0).truncate(false).write(true);
+        let mut file = to_open.open(path).map_err(failed)?;
+        let bytes = file.metadata().map_err(failed)?.len();
+        if bytes < kept {
+            return Err(format!(
+                "{name} has {bytes} bytes, but had {kept} at the checkpoint; restore the file, or \
+                 run the job from the start"
+            )
+            .into());
+        }
+        file.set_len(kept).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
         Ok(Self { name, to: BufWriter::new(file), system: system.clone() })
     }
 

@@ -186,7 +186,9 @@ impl Directory {
             StealMessage::LatencyProbe { is_answer: false } => {
                 post.send(from, StealMessage::LatencyProbe { is_answer: true });
             }
-            StealMessage::RemoteGrant { tasks, fed } => self.head.shipped(from, tasks, &fed, post),
+            StealMessage::RemoteGrant { tasks, answered } => {
+                self.head.shipped(from, tasks, &answered, post)
+            }
             _ => {}
         }
     }

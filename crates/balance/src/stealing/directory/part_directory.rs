@@ -46,16 +46,16 @@ struct Gathering {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     /// Collects adverts.
-    Hear,
+    Collect,
     /// Reports to the head.
     Report,
     /// Carries out the head's answer.
-    Obey,
+    CarryOut,
 }
 
 /// Number of quiet times that the head needs: one to receive the reports of other parts, and one
 /// for the round trip to the head.
-const OBEY: u32 = 2;
+const HEAD_ANSWERS_AFTER: u32 = 2;
 
 /// Tasks that are on their way in several grants. The first grants are not spread over all waiting
 /// nodes, because more tasks follow.
@@ -257,8 +257,9 @@ impl PartDirectory {
         let may_leave = self.may_leave(post);
         match &mut self.gathering {
             Some(gathering) if gathering.due <= post.now => {
-                if gathering.stage == Stage::Hear && may_leave {
-                    (gathering.stage, gathering.due) = (Stage::Report, post.now + quiet * OBEY);
+                if gathering.stage == Stage::Collect && may_leave {
+                    (gathering.stage, gathering.due) =
+                        (Stage::Report, post.now + quiet * HEAD_ANSWERS_AFTER);
                     return;
                 }
             }
@@ -318,7 +319,9 @@ impl PartDirectory {
     pub(super) fn report(&mut self, post: &Outgoing<'_>) -> Option<Demand> {
         match &mut self.gathering {
             _ if !post.has_head() => return None,
-            Some(gathering) if gathering.stage == Stage::Report => gathering.stage = Stage::Obey,
+            Some(gathering) if gathering.stage == Stage::Report => {
+                gathering.stage = Stage::CarryOut;
+            }
             Some(_) => return None,
             None => {}
         }
@@ -346,10 +349,10 @@ impl PartDirectory {
         let first = Gathering {
             due: post.now,
             at_most: post.now + quiet * GATHER_AT_MOST,
-            stage: Stage::Hear,
+            stage: Stage::Collect,
         };
         let gathering = self.gathering.get_or_insert(first);
-        if gathering.stage == Stage::Hear {
+        if gathering.stage == Stage::Collect {
             gathering.due = (post.now + quiet).min(gathering.at_most);
         }
     }

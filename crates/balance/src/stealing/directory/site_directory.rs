@@ -33,7 +33,7 @@ pub(super) struct SiteDirectory {
     /// Sites at which a request of this site stands.
     parked: BTreeSet<usize>,
     /// Time until which tasks are on their way here.
-    fed_until: Time,
+    supplied_until: Time,
     /// Time until which parts may have more to report.
     hearing: Option<Time>,
     due: Option<Time>,
@@ -95,7 +95,7 @@ impl SiteDirectory {
         &mut self,
         from: NodeId,
         tasks: u64,
-        fed: &[NodeId],
+        answered: &[NodeId],
         post: &mut Outgoing<'_>,
     ) {
         let (own, _) = post.own();
@@ -109,15 +109,15 @@ impl SiteDirectory {
         self.outlook.backlog.expect(tasks);
         let latency = |site| post.places.latency(own, site).duration();
         let farthest = (0..post.places.site_count()).map(latency).max().unwrap_or_default();
-        self.fed_until = post.now + settling(latency(own)).min(farthest);
+        self.supplied_until = post.now + settling(latency(own)).min(farthest);
         // A site that sends tasks has work itself; its earlier request is out of date.
         self.requests.withdraw(answering);
-        let others = fed.iter().filter_map(|&head| post.places.site_of(head));
+        let others = answered.iter().filter_map(|&head| post.places.site_of(head));
         for site in others {
             // A request that the other site sent after its tasks had arrived stays.
             let way = |from, to| post.places.latency(from, to).duration();
-            let since_fed = way(answering, site) + way(site, own);
-            let is_old = |at: Time| at + way(answering, own) < post.now + since_fed;
+            let since_answered = way(answering, site) + way(site, own);
+            let is_old = |at: Time| at + way(answering, own) < post.now + since_answered;
             self.requests.withdraw_if(site, is_old);
         }
         self.settle(post);
@@ -264,14 +264,14 @@ impl SiteDirectory {
             (number, (work - share(receiver, level)).clamp(0.0, queued).round() as u64)
         };
         self.hand_out(lacking, parts.iter().map(spare).collect(), post);
-        self.wake_for_those_who_wait(post);
+        self.wake_to_reconsider(post);
     }
 
     /// Sets the time at which to consider requests again, since estimates of tasks change even
     /// without a report. They change once the backlog is older than the observed times explain,
     /// then each time its age has doubled, and when it is old enough for the latency to the nearest
     /// site that asks.
-    fn wake_for_those_who_wait(&mut self, post: &Outgoing<'_>) {
+    fn wake_to_reconsider(&mut self, post: &Outgoing<'_>) {
         let Some(way) = self.requests.nearest(&self.ways, post) else { return };
         let nodes = post.places.nodes_in(post.own().0).len() as u64;
         let lasted = Duration::from_nanos(self.outlook.backlog.lasted_ns(post.now));
@@ -299,7 +299,7 @@ impl SiteDirectory {
     ) {
         let (own, _) = post.own();
         let head = |site: &Option<usize>| site.and_then(|site| post.places.head(site));
-        let fed: Vec<NodeId> = lacking.iter().filter_map(|(site, ..)| head(site)).collect();
+        let answered: Vec<NodeId> = lacking.iter().filter_map(|(site, ..)| head(site)).collect();
         let pace = self.outlook.pace(post);
         for (site, mut tasks, to) in lacking {
             let mut sent = 0;
@@ -323,7 +323,10 @@ impl SiteDirectory {
                 self.outlook.backlog.gave(post.now, sent);
                 // The earlier request of this site at that one is out of date now.
                 self.parked.remove(&site);
-                post.send(head, StealMessage::RemoteGrant { tasks: sent, fed: fed.clone() });
+                post.send(
+                    head,
+                    StealMessage::RemoteGrant { tasks: sent, answered: answered.clone() },
+                );
             }
         }
     }
@@ -332,8 +335,8 @@ impl SiteDirectory {
     /// could arrive.
     fn ask(&mut self, post: &mut Outgoing<'_>) {
         let (own, _) = post.own();
-        if post.now < self.fed_until {
-            return self.wake(self.fed_until, post);
+        if post.now < self.supplied_until {
+            return self.wake(self.supplied_until, post);
         }
         if self.outlook.parts.is_empty() {
             return;

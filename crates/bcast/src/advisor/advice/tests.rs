@@ -119,17 +119,36 @@ fn a_root_that_is_no_member_has_no_plan_and_does_not_delay_the_plans_of_others()
     assert_eq!(roots, [ROOT]);
     let error = BroadcastPlanError::NoMember { root: stranger };
     assert_eq!(advisor.plan(at(31), stranger, 8).err(), Some(error));
+    assert!(!advisor.roots.contains_key(&stranger), "nothing is kept for it");
+}
+
+#[test]
+fn a_root_with_an_invalid_default_plan_does_not_delay_the_plans_of_others() {
+    let mut advisor = advisor();
+    let (faulty, stranger) = (NodeId(14), NodeId(99));
+    let tree = Tree::from_edges(faulty, &[(faulty, stranger)]).unwrap();
+    advisor.introduce(BroadcastPlan::known_to_all(tree, 68 << 10));
+    // `ROOT` broadcasts every ten seconds, the other every second.
+    for n in 0..4 {
+        observe(&mut advisor, ROOT, at(10 * n), 1_000_000);
+        observe(&mut advisor, faulty, at(27 + n), 1_000_000);
+    }
+
+    let commands = advisor.tick(at(30), &SearchBudget::evaluations(1));
+
+    let roots: Vec<NodeId> = published(&commands).iter().map(|plan| plan.id().root).collect();
+    assert_eq!(roots, [ROOT]);
 }
 
 #[test]
 fn reports_of_nodes_that_are_no_members_do_not_count() {
     let advisor = advisor();
-    let words = [(13, 60), (99, 90)];
-    let words = words.map(|(node, after)| (NodeId(node), Duration::from_millis(after)));
+    let reports = [(13, 60), (99, 90)];
+    let reports = reports.map(|(node, after)| (NodeId(node), Duration::from_millis(after)));
 
     // A report from another site takes 20 ms.
-    assert_eq!(advisor.completion(ROOT, &words), Some(Duration::from_millis(40)));
-    assert_eq!(advisor.completion(NodeId(99), &words), None);
+    assert_eq!(advisor.completion(ROOT, &reports), Some(Duration::from_millis(40)));
+    assert_eq!(advisor.completion(NodeId(99), &reports), None);
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl Inference {
             self.has_asked = true;
             let pairs: Vec<_> =
                 (0..nodes).flat_map(|a| (0..a).map(move |b| (NodeId(a), NodeId(b)))).collect();
-            pairs.iter().for_each(|(a, b)| self.log.burden(a.0, b.0));
+            pairs.iter().for_each(|(a, b)| self.log.count_probe(a.0, b.0));
             return pairs;
         }
         let mut probes = Vec::new();

@@ -74,7 +74,7 @@ impl Log {
     }
 
     /// Counts a future probe of a pair.
-    pub(in crate::infer) fn burden(&mut self, a: u32, b: u32) {
+    pub(in crate::infer) fn count_probe(&mut self, a: u32, b: u32) {
         self.load[a as usize] += 1;
         self.load[b as usize] += 1;
     }
@@ -85,7 +85,7 @@ impl Log {
 
     /// Returns a sort key for the choice of nodes to probe: busy hosts last, then by the number of
     /// their probes.
-    pub(in crate::infer) fn reluctance(&self, node: u32) -> (bool, u32) {
+    pub(in crate::infer) fn probing_order(&self, node: u32) -> (bool, u32) {
         (self.added_ms[node as usize] > 0.0, self.load[node as usize])
     }
 

@@ -128,11 +128,11 @@ impl Seeker {
                 let is_new = |member: &&u32| self.asked.iter().all(|(_, asked)| asked != *member);
                 let is_able = |member: &&u32| log.load()[**member as usize] < most_load;
                 let members = groups.members[group].iter().filter(is_new).filter(is_able);
-                let Some(&member) = members.min_by_key(|&&member| log.reluctance(member)) else {
+                let Some(&member) = members.min_by_key(|&&member| log.probing_order(member)) else {
                     break;
                 };
                 self.asked.push((group, member));
-                log.burden(self.node, member);
+                log.count_probe(self.node, member);
                 probes.push(member);
             }
         }

@@ -93,7 +93,7 @@ impl Region {
         for (n, &a) in sample.iter().enumerate() {
             for &b in &sample[..n] {
                 if log.known(a, b).is_none() {
-                    log.burden(a, b);
+                    log.count_probe(a, b);
                     probes.push((a, b));
                 }
             }

@@ -124,12 +124,13 @@ fn a_root_that_is_no_member_has_no_plan_and_does_not_delay_the_plans_of_others()
 #[test]
 fn reports_of_nodes_that_are_no_members_do_not_count() {
     let advisor = advisor();
-    let words = [(13, 60), (99, 90)];
-    let words = words.map(|(node, after)| (NodeId(node), Duration::from_millis(after)));
+    let report_times = [(13, 60), (99, 90)];
+    let report_times =
+        report_times.map(|(node, after)| (NodeId(node), Duration::from_millis(after)));
 
     // A report from another site takes 20 ms.
-    assert_eq!(advisor.completion(ROOT, &words), Some(Duration::from_millis(40)));
-    assert_eq!(advisor.completion(NodeId(99), &words), None);
+    assert_eq!(advisor.completion(ROOT, &report_times), Some(Duration::from_millis(40)));
+    assert_eq!(advisor.completion(NodeId(99), &report_times), None);
 }
 
 #[test]

@@ -93,9 +93,8 @@ impl Simulation {
         let error = JobError::NodeLost { node: guest, site, cause, reason, others };
         for node in self.layout.clone().nodes() {
             let error = error.clone();
-            self.schedule_action(self.layout.leader(node), move |core| {
-                core.node_lost(guest, error)
-            });
+            let leader = self.layout.leader(node);
+            self.schedule_action(leader, move |core| core.node_lost(guest, error));
         }
     }
 

@@ -30,7 +30,7 @@ impl Simulation {
                     self.send_local(*leaves, from, to, packet);
                 }
                 RelayCommand::Act(action) => {
-                    self.schedule_boxed_action(self.layout.leader(node), action)
+                    self.schedule_boxed_action(self.layout.leader(node), action);
                 }
             }
         }
@@ -90,7 +90,7 @@ impl Simulation {
                 }
                 RelayCommand::Deliver { from, to, packet } => self.deliver(node, from, to, packet),
                 RelayCommand::Act(action) => {
-                    self.schedule_boxed_action(self.layout.leader(node), action)
+                    self.schedule_boxed_action(self.layout.leader(node), action);
                 }
             }
         }

@@ -173,9 +173,10 @@ impl Advisor {
         }
     }
 
-    /// Returns how long a message from `root` took to reach the last node. `report_times` gives, for
-    /// each node that has the message, the time from the beginning until the node's report was back at
-    /// the root; the latency of the report is subtracted. `None` without reports of members.
+    /// Returns how long a message from `root` took to reach the last node. `report_times` gives,
+    /// for each node that has the message, the time from the beginning until the node's report was
+    /// back at the root; the latency of the report is subtracted. `None` without reports of
+    /// members.
     pub fn completion(
         &self,
         root: NodeId,

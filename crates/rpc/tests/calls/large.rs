@@ -20,8 +20,8 @@ fn bytes(count: u64, seed: u64) -> Vec<u8> {
 
 const MAKE: Function<(u64, u64), (Bytes,)> =
     Function::new("make", |(count, seed), _| Ok((bytes(count, seed).into(),)));
-/// Adds one to each byte of [`bytes`]. As 31 times 223 is 1 modulo 256, a rotation by 223 does that,
-/// which takes less time than a loop in an unoptimised build.
+/// Adds one to each byte of [`bytes`]. As 31 times 223 is 1 modulo 256, a rotation by 223 does so
+/// too, in less time than a loop in an unoptimised build.
 const NEXT: Function<(Bytes,), (Bytes,)> = Function::new("next", |(bytes,), _| {
     let (first, rest) = bytes.split_at(223);
     Ok(([rest, first].concat().into(),))

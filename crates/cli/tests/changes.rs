@@ -177,7 +177,7 @@ fn sigterm_stops_a_job_with_a_checkpoint_in_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("checkpoints");
         let path = path.to_str().unwrap();
-        let mut changing = Changing::start(&["--checkpoint", path], "150");
+        let mut changing = Changing::start(&["--checkpoint", path], "100");
         let nodes = changing.job.nodes(4);
         changing.job.await_line("      20 ");
 
@@ -189,7 +189,7 @@ fn sigterm_stops_a_job_with_a_checkpoint_in_its_folder() {
         changing.job.await_line("stopped after checkpoint");
         assert_eq!(changing.job.wait(LIMIT).expect("the job ends").code(), Some(143));
         let place = ["run", "-n", "3", "--restart", path];
-        let arguments = [&place[..], &JOB[..], &["--steps", "150"]].concat();
+        let arguments = [&place[..], &JOB[..], &["--steps", "100"]].concat();
         let again = run(&arguments);
         assert_eq!(again.code, Some(0), "{again:?}");
         assert!(again.stdout.contains("every bit as on one thread"), "{again:?}");

@@ -192,7 +192,7 @@ fn a_job_ends_without_a_launcher_and_nothing_is_lost() {
 #[test]
 fn a_launcher_that_is_killed_during_a_recovery_is_replaced() {
     for pause in [0, 5, 15, 40] {
-        let detached = Detached::start(&["--checkpoint-every", "5steps"], "100");
+        let detached = Detached::start(&["--checkpoint-every", "5steps"], "75");
         detached.await_output("output", "      20 ");
         let node = detached.nodes()[2];
         let launcher = launcher_of(&detached.id);

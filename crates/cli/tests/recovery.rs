@@ -76,9 +76,9 @@ impl Drop for Folder {
 fn a_job_goes_on_without_any_one_of_its_nodes() {
     for victim in 0..4 {
         let flags = ["--checkpoint-every", "10steps"];
-        let mut running = Running::start(&arguments(&flags, "90"));
+        let mut running = Running::start(&arguments(&flags, "70"));
         let nodes = running.nodes(4);
-        running.await_line("      40 ");
+        running.await_line("      30 ");
         // Each node is lost at another moment of a step.
         thread::sleep(Duration::from_millis(37 * victim as u64));
 
@@ -105,9 +105,9 @@ fn the_automatic_interval_is_stated_with_the_expected_time_to_a_loss() {
 #[test]
 fn a_job_goes_on_after_the_loss_of_a_site() {
     let flags = ["--checkpoint-every", "10steps", "--protect-sites"];
-    let mut running = Running::start(&arguments(&flags, "80"));
+    let mut running = Running::start(&arguments(&flags, "70"));
     let nodes = running.nodes(4);
-    running.await_line("      40 ");
+    running.await_line("      30 ");
 
     kill(nodes[2], Signal::KILL);
     kill(nodes[3], Signal::KILL);
@@ -185,9 +185,9 @@ fn a_folder_with_checkpoints_of_an_earlier_run_is_not_overwritten() {
 fn checkpoints_are_stored_after_the_loss_of_the_node_that_stored_manifests() {
     let folder = Folder::new("manifests");
     let flags = ["--checkpoint", folder.path(), "--checkpoint-every", "10steps"];
-    let mut running = Running::start(&arguments(&flags, "90"));
+    let mut running = Running::start(&arguments(&flags, "70"));
     let nodes = running.nodes(4);
-    running.await_line("      40 ");
+    running.await_line("      30 ");
     kill(nodes[0], Signal::KILL);
     assert_verified(&mut running);
 
@@ -205,9 +205,9 @@ fn a_job_goes_back_to_its_folder_if_no_node_has_a_copy() {
         let place = ["--checkpoint", folder.path(), "--on-loss", on_loss];
         let often = ["--checkpoint-every", "10steps", "--copies", "1"];
         let flags = [place, often].concat();
-        let mut running = Running::start(&arguments(&flags, "90"));
+        let mut running = Running::start(&arguments(&flags, "70"));
         let nodes = running.nodes(4);
-        running.await_line("      40 ");
+        running.await_line("      30 ");
 
         kill(nodes[2], Signal::KILL);
 
@@ -246,9 +246,9 @@ fn lost_nodes_are_started_again_if_that_is_wanted() {
 #[test]
 fn a_silent_node_is_left_behind() {
     let flags = ["--checkpoint-every", "10steps"];
-    let mut running = Running::start(&arguments(&flags, "120"));
+    let mut running = Running::start(&arguments(&flags, "80"));
     let nodes = running.nodes(4);
-    running.await_line("      40 ");
+    running.await_line("      30 ");
 
     kill(nodes[3], Signal::STOP);
 
@@ -260,9 +260,9 @@ fn a_silent_node_is_left_behind() {
 
 #[test]
 fn a_job_without_a_checkpoint_begins_again() {
-    let mut running = Running::start(&arguments(&["--checkpoint-every", "100000steps"], "80"));
+    let mut running = Running::start(&arguments(&["--checkpoint-every", "100000steps"], "60"));
     let nodes = running.nodes(4);
-    running.await_line("      40 ");
+    running.await_line("      20 ");
 
     kill(nodes[2], Signal::KILL);
 

@@ -43,9 +43,11 @@ const ROUND_TRIPS_MAX: f64 = 16.0;
 /// In real time, shorter round trips cannot be distinguished from the time of main itself or, with
 /// answers, from that of the coordinator.
 const ROUND_TRIP_MIN_NS: f64 = 1_000_000.0;
-/// Rounds of answers of all PEs that quiescence takes once no message is left. The round that is
-/// under way then may count as one of them or not, and may be followed by one more.
+/// Rounds of answers of all PEs that quiescence takes once no message is left, if the recorded
+/// round trip is too short to tell their number.
 const QUIET_ROUNDS: f64 = 2.0;
+/// Most of these rounds that a recorded time is taken for. The round that is under way once no
+/// message is left may count as one of the two or not, and may be followed by one more.
 const QUIET_ROUNDS_MAX: f64 = 3.0;
 
 /// Round trips of a measurement of the links. The time between probes is that of the runtime, and

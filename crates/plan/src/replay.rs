@@ -107,8 +107,8 @@ struct Replay<'a> {
     needs: Vec<u32>,
     /// The next firing of each actor.
     next_firing: Vec<u32>,
-    /// Number of handlings for which each barrier still waits, and the latest time at which it
-    /// knows of one that is done.
+    /// For each barrier, the number of handlings for which it still waits, and the latest time at
+    /// which main knows of one of them that has ended; 0 before the first.
     waits: Vec<u32>,
     known_ns: Vec<u64>,
     /// The next barrier, and the times at which the last one and each one was passed.

@@ -44,7 +44,7 @@ impl MainTask {
         let flag = Arc::new(Flag(AtomicBool::new(true)));
         let waker = Waker::from(flag.clone());
         let awaited: Arc<Awaited> = Arc::default();
-        awaited.is_woken_by(&waker);
+        awaited.set_waker(&waker);
         let future = Some(program.begin_main(port, awaited.clone()));
         Self { future, flag, waker, awaited, actions }
     }

@@ -368,12 +368,16 @@ impl QuicNetwork {
         }
     }
 
-    /// Whether only transports have been active for `QUIET`, given the number of events in the
-    /// queue.
-    pub(crate) fn is_stalled(&mut self, now: Time, events: usize) -> bool {
+    /// Notes the number of events in the queue of the simulation: if some of them are not of
+    /// transports, others than transports are active.
+    pub(crate) fn note_events(&mut self, now: Time, events: usize) {
         if events > self.queued {
             self.active = now;
         }
+    }
+
+    /// Whether only transports have been active for `QUIET`.
+    pub(crate) fn is_stalled(&self, now: Time) -> bool {
         now.since(self.active) > QUIET
     }
 

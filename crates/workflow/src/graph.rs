@@ -132,7 +132,7 @@ pub struct TaskGraph {
 pub enum TaskGraphError {
     /// A task depends on itself.
     #[error("the task `{task}` depends on its own output; remove the cycle")]
-    Circle {
+    Cycle {
         /// A task of the cycle.
         task: String,
     },
@@ -342,7 +342,7 @@ impl GraphBuilder {
     /// # Errors
     ///
     /// [`TaskGraphError::Work`] if a time is negative or not finite; [`TaskGraphError::TooMuch`] if
-    /// the total exceeds 1e12 s or 1e18 bytes; [`TaskGraphError::Circle`] if a task depends on
+    /// the total exceeds 1e12 s or 1e18 bytes; [`TaskGraphError::Cycle`] if a task depends on
     /// itself.
     pub fn build(mut self) -> Result<TaskGraph, TaskGraphError> {
         let is_time = |task: &&TaskSpec| !(task.work_s.is_finite() && task.work_s >= 0.0);
@@ -367,9 +367,9 @@ impl GraphBuilder {
     /// first; `toposort` of petgraph finds cycles, but does not specify this order.
     fn order(&self) -> Result<Vec<TaskId>, TaskGraphError> {
         let graph = between(self.tasks.len(), &self.data);
-        if let Err(circle) = toposort(&graph, None) {
-            let task = self.tasks[circle.node_id().index()].name.clone();
-            return Err(TaskGraphError::Circle { task });
+        if let Err(cycle) = toposort(&graph, None) {
+            let task = self.tasks[cycle.node_id().index()].name.clone();
+            return Err(TaskGraphError::Cycle { task });
         }
         let parents = |task| graph.edges_directed(task, Incoming).count();
         let mut missing: Vec<usize> = graph.node_indices().map(parents).collect();
@@ -420,7 +420,7 @@ mod tests {
 
         let refused = builder.build().unwrap_err();
 
-        assert_eq!(refused, TaskGraphError::Circle { task: "snake".to_owned() });
+        assert_eq!(refused, TaskGraphError::Cycle { task: "snake".to_owned() });
     }
 
     #[test]
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(all(&back), all(&given));
 
         given.extend_with_edges([(1, 2, 1)]);
-        assert!(matches!(TaskGraph::try_from(&given), Err(TaskGraphError::Circle { .. })));
+        assert!(matches!(TaskGraph::try_from(&given), Err(TaskGraphError::Cycle { .. })));
     }
 
     #[test]

@@ -176,12 +176,17 @@ impl Advisor {
         }
     }
 
-    /// Returns how long a message from `root` took to reach the last node. `reports` gives, for each
-    /// node that has the message, the time from the beginning until the node's report was back at
-    /// the root; the latency of the report is subtracted. `None` without reports of members.
-    pub fn completion(&self, root: NodeId, reports: &[(NodeId, Duration)]) -> Option<Duration> {
+    /// Returns how long a message from `root` took to reach the last node. `report_times` gives,
+    /// for each node that has the message, the time from the beginning until the node's report was
+    /// back at the root; the latency of the report is subtracted. `None` without reports of
+    /// members.
+    pub fn completion(
+        &self,
+        root: NodeId,
+        report_times: &[(NodeId, Duration)],
+    ) -> Option<Duration> {
         let to = self.place(root)?;
-        let had = reports.iter().filter_map(|&(node, after)| {
+        let had = report_times.iter().filter_map(|&(node, after)| {
             let back_s = self.network.latency_s(self.place(node)?, to);
             Some(after.saturating_sub(Duration::from_secs_f64(back_s.max(0.0))))
         });

@@ -158,7 +158,7 @@ impl Remote {
             match tokio::time::timeout_at(until, self.inner.client.news(known)).await {
                 Ok(Ok(news)) => {
                     let is_all = news.links.len() < LINKS_MAX;
-                    self.known().server_list.read_message(news);
+                    self.known().server_list.apply(news);
                     if is_all {
                         return Ok(());
                     }

@@ -20,7 +20,7 @@ impl ServerList {
     }
 
     /// Applies news. Answers to concurrent requests may come in any order.
-    pub(crate) fn read_message(&mut self, news: ServerUpdate) {
+    pub(crate) fn apply(&mut self, news: ServerUpdate) {
         let ServerUpdate { known, servers, links } = news;
         let is_other_registry = known.registry != self.known.registry;
         if is_other_registry {
@@ -100,13 +100,13 @@ mod tests {
     #[test]
     fn news_are_added_to_known_servers_and_links() {
         let mut server_list = ServerList::default();
-        server_list.read_message(news((7, 2, 2), Some(&[1, 2]), &[((1, 2), 5), ((2, 1), 5)]));
-        server_list.read_message(news((7, 2, 3), None, &[((1, 2), 6)]));
-        server_list.read_message(news((7, 2, 3), None, &[]));
+        server_list.apply(news((7, 2, 2), Some(&[1, 2]), &[((1, 2), 5), ((2, 1), 5)]));
+        server_list.apply(news((7, 2, 3), None, &[((1, 2), 6)]));
+        server_list.apply(news((7, 2, 3), None, &[]));
 
         assert_eq!(all(&server_list), [(1, vec![(2, 5)]), (2, vec![(1, 6)])]);
         assert_eq!(server_list.known(), KnownVersions { registry: 7, servers: 2, links: 3 });
-        server_list.read_message(news((7, 3, 3), Some(&[2]), &[]));
+        server_list.apply(news((7, 3, 3), Some(&[2]), &[]));
         assert_eq!(
             all(&server_list),
             [(2, vec![])],
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn news_of_another_registry_replace_all_that_is_known() {
         let mut server_list = ServerList::default();
-        server_list.read_message(news((7, 2, 9), Some(&[1, 2]), &[((1, 2), 5)]));
+        server_list.apply(news((7, 2, 9), Some(&[1, 2]), &[((1, 2), 5)]));
 
-        server_list.read_message(news((8, 1, 1), Some(&[2]), &[((3, 2), 4)]));
+        server_list.apply(news((8, 1, 1), Some(&[2]), &[((3, 2), 4)]));
 
         assert_eq!(all(&server_list), [(2, vec![(3, 4)])]);
         assert_eq!(server_list.known(), KnownVersions { registry: 8, servers: 1, links: 1 });
@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn late_news_change_nothing() {
         let mut server_list = ServerList::default();
-        server_list.read_message(news((7, 2, 5), Some(&[1, 2]), &[((1, 2), 5)]));
+        server_list.apply(news((7, 2, 5), Some(&[1, 2]), &[((1, 2), 5)]));
 
-        server_list.read_message(news((7, 1, 4), Some(&[1]), &[((1, 2), 9)]));
+        server_list.apply(news((7, 1, 4), Some(&[1]), &[((1, 2), 9)]));
 
         assert_eq!(all(&server_list), [(1, vec![]), (2, vec![(1, 5)])]);
     }

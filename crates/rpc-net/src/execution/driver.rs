@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 /// Smallest interval between checks for slow servers.
-const GLANCE_MIN: Duration = Duration::from_millis(10);
+const POLLING_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// An answer that has arrived over a connection.
 enum Answer {
@@ -85,7 +85,8 @@ pub(crate) async fn execute_group<E: GroupEvents>(
 
 impl<E: GroupEvents> Driver<'_, E> {
     async fn run(&mut self, mut begun: mpsc::UnboundedReceiver<(AttemptId, Instant)>) {
-        let mut glances = tokio::time::interval(polling_interval(self.plan.graph, GLANCE_MIN));
+        let mut polls =
+            tokio::time::interval(polling_interval(self.plan.graph, POLLING_INTERVAL_MIN));
         let is_looking = self.plan.rescue != StragglerPolicy::None;
         let mut closings = self.closings();
         self.dispatcher.begin(0.0);
@@ -115,7 +116,7 @@ impl<E: GroupEvents> Driver<'_, E> {
                     Some(Err(error)) if error.is_cancelled() => {}
                     Some(Err(_)) | None => self.happens(DispatchEvent::GivenUp),
                 },
-                _ = glances.tick(), if is_looking => self.happens(DispatchEvent::Look),
+                _ = polls.tick(), if is_looking => self.happens(DispatchEvent::Look),
             }
         }
     }

@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// and then look for the new one at intervals.
 const RETURN: Duration = Duration::from_secs(15);
 /// Interval between checks of whether a server has come back.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLLING_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Options of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -268,7 +268,7 @@ impl<C: Catalogue> Daemon<C> {
             && self.may_come()
             && self.server_table().places().is_empty()
         {
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLLING_INTERVAL).await;
         }
         self.news(known)
     }
@@ -382,7 +382,7 @@ impl<C: Catalogue> Daemon<C> {
             if placed.is_ok() || !self.may_come() || !tried.is_empty() {
                 return placed;
             }
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLLING_INTERVAL).await;
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interval between checks whether all requests are answered.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLLING_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A number of requests. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ impl InFlight {
     pub(crate) async fn over(&self, grace: Duration) {
         let begun = Instant::now();
         while self.count() > 0 && begun.elapsed() < grace {
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLLING_INTERVAL).await;
         }
     }
 }

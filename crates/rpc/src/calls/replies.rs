@@ -39,7 +39,7 @@ impl<C: Catalogue> SessionManager<C> {
             }
             Some(Answer::Refused(reason)) => RpcError::RpcRefused { reason },
             Some(Answer::Gone) => RpcError::ServerLeft,
-            None => return self.is_late(id, cx),
+            None => return self.handle_timeout(id, cx),
         };
         ongoing.problem = Some(problem);
         self.answered_by(id, cx);
@@ -47,7 +47,7 @@ impl<C: Catalogue> SessionManager<C> {
     }
 
     /// Handles the timeout of the current server.
-    fn is_late(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+    fn handle_timeout(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         ongoing.problem = Some(RpcError::CommunicationFailed);
         // Further segments may be missing too; handle the timeout once.
@@ -68,7 +68,7 @@ impl<C: Catalogue> SessionManager<C> {
         count: u32,
         cx: &mut Context<'_, Self>,
     ) {
-        let Some(results) = Arriving::new(count) else { return self.is_late(id, cx) };
+        let Some(results) = Arriving::new(count) else { return self.handle_timeout(id, cx) };
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         ongoing.results = Some(results);
         let (attempt, server) = (ongoing.attempt, ongoing.current.map(|offer| offer.number));
@@ -100,7 +100,7 @@ impl<C: Catalogue> SessionManager<C> {
                 self.answered_by(id, cx);
                 self.end(id, Ok(results), cx);
             }
-            None => self.is_late(id, cx),
+            None => self.handle_timeout(id, cx),
         }
     }
 }

@@ -131,13 +131,7 @@ impl<C: Catalogue> Actor for SessionManager<C> {
                 self.wait(ids, until, reply, cx);
             }
             SessionMessage::Cancel(id, reply) => {
-                let known = match self.sessions.probe(id) {
-                    Err(RpcError::NotCompleted) => {
-                        self.cancel(id, cx);
-                        Ok(())
-                    }
-                    known => known,
-                };
+                let known = self.cancel_running(id, cx);
                 cx.reply(reply, known);
             }
             SessionMessage::CancelAll(reply) => {
@@ -156,11 +150,8 @@ impl<C: Catalogue> Actor for SessionManager<C> {
                 }
             }
             SessionMessage::Close(reply) => {
-                let calls: Vec<SessionId> = self.calls.keys().copied().collect();
-                calls.into_iter().for_each(|id| self.cancel(id, cx));
-                if let Some(reply) = reply {
-                    cx.reply(reply, ());
-                }
+                self.cancel_calls(cx);
+                reply.into_iter().for_each(|reply| cx.reply(reply, ()));
                 self.is_closing = true;
                 self.go_if_free(cx);
             }
@@ -381,5 +372,26 @@ impl<C: Catalogue> SessionManager<C> {
     fn cancel(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let reason = "the call was cancelled".to_owned();
         self.end(id, Err(RpcError::SessionFailed { reason }), cx);
+    }
+
+    /// Cancels the call of a session if it is under way. Fails if there is no such session.
+    fn cancel_running(
+        &mut self,
+        id: SessionId,
+        cx: &mut Context<'_, Self>,
+    ) -> Result<(), RpcError> {
+        match self.sessions.probe(id) {
+            Err(RpcError::NotCompleted) => {
+                self.cancel(id, cx);
+                Ok(())
+            }
+            known => known,
+        }
+    }
+
+    /// Cancels all calls, also those without a session.
+    fn cancel_calls(&mut self, cx: &mut Context<'_, Self>) {
+        let calls: Vec<SessionId> = self.calls.keys().copied().collect();
+        calls.into_iter().for_each(|id| self.cancel(id, cx));
     }
 }

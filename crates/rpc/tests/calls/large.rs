@@ -20,17 +20,19 @@ fn bytes(count: u64, seed: u64) -> Vec<u8> {
 
 const MAKE: Function<(u64, u64), (Bytes,)> =
     Function::new("make", |(count, seed), _| Ok((bytes(count, seed).into(),)));
-/// Adds one to each byte.
+/// Adds one to each byte of [`bytes`]. As 31 times 223 is 1 modulo 256, a rotation by 223 does so
+/// too, in less time than a loop in an unoptimised build.
 const NEXT: Function<(Bytes,), (Bytes,)> = Function::new("next", |(bytes,), _| {
-    let mut bytes = bytes.to_vec();
-    bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
-    Ok((bytes.into(),))
+    let (first, rest) = bytes.split_at(223);
+    Ok(([rest, first].concat().into(),))
 });
 const SUM: Function<(Bytes, Bytes), (u64,)> =
-    Function::new("sum", |(one, other), _| Ok((sum(&one) + sum(&other),)));
+    Function::new("sum", |(one, other), _| Ok((sum(&one).wrapping_add(sum(&other)),)));
 
+/// The sum of the words of eight bytes, modulo 2^64.
 fn sum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |sum, &byte| sum + u64::from(byte))
+    let words = bytes.as_chunks::<8>().0;
+    words.iter().fold(0, |sum: u64, &word| sum.wrapping_add(u64::from_le_bytes(word)))
 }
 
 struct Large;
@@ -95,7 +97,7 @@ fn data_of_groups_may_be_larger_than_a_message() {
                 Ok((group.get(&sum).await?, group.get(&next).await?))
             })
             .await?;
-        assert_eq!(total, 2 * sum(&bytes(LARGE, 1)));
+        assert_eq!(total, sum(&bytes(LARGE, 1)).wrapping_mul(2));
         assert!(next[..] == bytes(LARGE, 1)[..]);
         assert_eq!(services.kept_bytes().await?, 0);
         Ok(())

@@ -303,7 +303,7 @@ fn groups_with_stolen_copied_and_lost_tasks_leave_no_data() {
     run("2x2,wan=20ms", async |grid, services| {
         open(&grid, &services).await?;
         let mut ended = [0, 0];
-        for round in 0..240_u64 {
+        for round in 0..96_u64 {
             let seeds = [(99, round as u8), (50, round as u8), (1, 0), (2, 0)];
             let seeds = &seeds[..1 + (round % 4) as usize];
             let mapper = Mapper::new(&services).with_rescue(StragglerPolicy::StealAndCopy);
@@ -332,7 +332,7 @@ fn groups_with_stolen_copied_and_lost_tasks_leave_no_data() {
             grid.sleep(Duration::from_secs(30)).await.unwrap();
             assert_eq!(services.kept_bytes().await?, 0, "after group {round}");
         }
-        assert!(ended.iter().all(|&count| count > 20), "some end, and some are dropped: {ended:?}");
+        assert!(ended.iter().all(|&count| count > 5), "some end, and some are dropped: {ended:?}");
         Ok(())
     });
 }

@@ -86,8 +86,15 @@ impl Coordinator {
             advice.tell(News::Sender(default_plan));
         }
         if !is_large && advice.is_awaited {
-            let (began, targets, edges, reports) = (now, None, Vec::new(), Vec::new());
-            advice.tell(News::Arrived(Arrived { plan, bytes, began, targets, edges, reports }));
+            let (targets, edges, report_times) = (None, Vec::new(), Vec::new());
+            advice.tell(News::Arrived(Arrived {
+                plan,
+                bytes,
+                began: now,
+                targets,
+                edges,
+                report_times,
+            }));
         }
         // Another part of the coordinator may have requested the places already. One small
         // broadcast is no reason to request them; several are, if they can travel through a third
@@ -352,16 +359,16 @@ impl Coordinator {
         };
         let arrivals = arrivals.into_iter().filter(is_sound).map(|arrival| (node, arrival));
         known.arrivals.extend(arrivals);
-        known.reports.push((node, after));
+        known.report_times.push((node, after));
         if !known.missing.is_empty() {
             return;
         }
         advice.flow_ended = now;
         if let Some(known) = advice.flows.remove(&flow) {
             self.report_broadcast(&known);
-            let Flow { plan, bytes, began, targets, arrivals, reports, .. } = known;
+            let Flow { plan, bytes, began, targets, arrivals, report_times, .. } = known;
             let edges = edges(&arrivals);
-            let arrived = Arrived { plan, bytes, began, targets, edges, reports };
+            let arrived = Arrived { plan, bytes, began, targets, edges, report_times };
             self.advice.tell(News::Arrived(arrived));
             self.await_advisor();
         }

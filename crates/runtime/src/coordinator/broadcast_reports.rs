@@ -69,7 +69,7 @@ impl Coordinator {
         let had = |&(node, after): &(NodeId, Duration)| {
             (node, after.saturating_sub(latency(node).unwrap_or_default()))
         };
-        let times: BTreeMap<NodeId, Duration> = flow.reports.iter().map(had).collect();
+        let times: BTreeMap<NodeId, Duration> = flow.report_times.iter().map(had).collect();
         let mut edges = Vec::new();
         let trees = flow.trees.iter().flat_map(|sub_plan| sub_plan.trees());
         for (number, tree) in (0..).zip(trees) {

@@ -306,7 +306,7 @@ impl Coordinator {
 
     /// Notes that a PE has done its part of a checkpoint. Returns whether that checkpoint was given
     /// up.
-    fn is_answer_too_late(&mut self, from: PeId, replicas: u64) -> bool {
+    fn take_late_answer(&mut self, from: PeId, replicas: u64) -> bool {
         let checkpoints = &mut self.checkpoints;
         let is_late = checkpoints.late.remove(&from);
         if is_late && checkpoints.is_late_with_replicas {
@@ -327,7 +327,7 @@ impl Coordinator {
     }
 
     fn note_drained(&mut self, from: PeId, of: u64, counts: DrainCounts) {
-        if self.is_answer_too_late(from, counts.replicas) {
+        if self.take_late_answer(from, counts.replicas) {
             return;
         }
         let own = [self.created, self.processed];
@@ -429,7 +429,7 @@ impl Coordinator {
     }
 
     fn note_encoded(&mut self, from: PeId, checkpoint: u64, part: PartSummary) {
-        if self.is_answer_too_late(from, 0) {
+        if self.take_late_answer(from, 0) {
             return;
         }
         let pes = self.common.layout.pe_count() as usize;

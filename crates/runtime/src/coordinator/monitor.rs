@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Time between two checks of the links.
-const LOOK: Duration = Duration::from_millis(500);
+const POLLING_INTERVAL: Duration = Duration::from_millis(500);
 /// Time after which listeners receive the links even if none has changed. A user who watches does
 /// not notice a delay of two seconds.
 const TELL: Duration = Duration::from_secs(2);
@@ -164,7 +164,7 @@ impl Coordinator {
             self.balance_after(Cause::Link);
         }
         self.probe_silent_links();
-        self.run_after(LOOK, Timer::LookAtLinks);
+        self.run_after(POLLING_INTERVAL, Timer::LookAtLinks);
     }
 
     fn probe_silent_links(&mut self) {

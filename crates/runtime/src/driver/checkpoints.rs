@@ -112,7 +112,9 @@ impl CheckpointKeeper {
 
     /// Reads `parts` that the image lacks from the place where the job stores its checkpoints, or
     /// from the one with which it began. This node sends nothing meanwhile, but the other nodes
-    /// cannot begin without these parts either. The parts stay in memory for the next loss.
+    /// cannot begin without these parts either. The parts stay in memory for the next loss. A
+    /// node that was started later, in a job that stores no checkpoints itself, also
+    /// [reports](Self::holdings) from then on that this one is stored.
     #[cfg(feature = "net")]
     fn read_missing(&self, job: &Job, image: &mut Image, parts: &[PeId]) -> Result<(), StartError> {
         let here = image.parts();

@@ -16,19 +16,19 @@ const WAITS_INSIDE: u8 = 1;
 const WAITS_OUTSIDE: u8 = 2;
 
 impl MainState {
-    /// Sets that main waits; `is_inside` if only for promises of Gridspan.
-    pub(super) fn waits(&self, is_inside: bool) {
+    /// Notes that main waits; `is_inside` if only for promises of Gridspan.
+    pub(super) fn note_waiting(&self, is_inside: bool) {
         let status = if is_inside { WAITS_INSIDE } else { WAITS_OUTSIDE };
         self.status.store(status, Ordering::SeqCst);
     }
 
-    /// Sets that main runs.
-    pub(super) fn runs(&self) {
+    /// Notes that main runs.
+    pub(super) fn note_running(&self) {
         self.status.store(RUNS, Ordering::SeqCst);
     }
 
-    /// Sets that another thread has issued a request in main's name.
-    pub(super) fn is_helped(&self) {
+    /// Notes that another thread has issued a request in main's name.
+    pub(super) fn note_helped(&self) {
         self.is_helped.store(true, Ordering::SeqCst);
     }
 

@@ -48,7 +48,7 @@ fn block_on(
     let (ending, state) = (&switch.ending, &switch.main);
     let unpark = Arc::new(Unpark(thread::current()));
     let waker = Waker::from(unpark.clone());
-    awaited.is_woken_by(&waker);
+    awaited.set_waker(&waker);
     let mut context = Context::from_waker(&waker);
     let mut has_settled = false;
     loop {
@@ -62,7 +62,7 @@ fn block_on(
             Ok(Poll::Pending) => {
                 let holders = Arc::strong_count(&unpark) - OWN_HOLDERS;
                 let is_inside = awaited.is_all(holders);
-                state.waits(is_inside);
+                state.note_waiting(is_inside);
                 if is_inside || has_settled {
                     thread::park();
                     has_settled = false;
@@ -72,7 +72,7 @@ fn block_on(
                     thread::park_timeout(SETTLING);
                     has_settled = begin.elapsed() >= SETTLING;
                 }
-                state.runs();
+                state.note_running();
             }
             Err(panic) => {
                 return Some(Err(main_panicked(&*panic)));
@@ -86,7 +86,7 @@ fn port(switch: &Arc<Switch>) -> MainPort {
     let (switch, main) = (switch.clone(), thread::current().id());
     Arc::new(move |action| {
         if thread::current().id() != main {
-            switch.main.is_helped();
+            switch.main.note_helped();
         }
         switch.inbox(MAIN_PE).push_action(action);
     })

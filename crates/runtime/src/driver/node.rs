@@ -121,6 +121,72 @@ fn wake(
     })
 }
 
+/// Connects a node to the nodes that it and they watch for losses. A guest connects to all others.
+#[cfg(feature = "net")]
+fn connect(net_driver: &NetDriver, program: &Program, node: NodeId) {
+    let layout = program.layout();
+    // Nodes watch each other over these connections.
+    let watched = [layout.node_of(MAIN_PE), program.coordinator_node()];
+    watched.into_iter().filter(|&other| other != node).for_each(|other| net_driver.connect(other));
+    // Founders need not know the address of a guest: it connects to them.
+    let founders = layout.nodes().filter(|_| layout.is_guest(node));
+    founders.for_each(|founder| net_driver.connect(founder));
+}
+
+/// Returns the switch of a node, with the inboxes of its PEs, which begin at `begin`.
+fn new_switch(
+    (program, keeper): (&Program, CheckpointKeeper),
+    node: NodeId,
+    _net_driver: Option<&Arc<NetDriver>>,
+    inboxes: Vec<Inbox>,
+    begin: Instant,
+) -> Arc<Switch> {
+    #[cfg(not(feature = "net"))]
+    let network = None;
+    #[cfg(feature = "net")]
+    let network =
+        _net_driver.cloned().map(|net_driver| net_driver as Arc<dyn super::switch::Network>);
+    let limits = program.limits();
+    let host = program.coordinator_host(node);
+    Switch::new(
+        program.layout().clone(),
+        node,
+        inboxes,
+        network,
+        program.relay(node),
+        CoordinatorDriver::new(host, limits.hard_bytes, begin),
+        (limits, keeper, begin, program.records().is_some()),
+    )
+}
+
+/// Starts the thread of a PE on the processors to which it is bound, if it is, and sets `thread` to
+/// it. If the system refuses the thread, ends the job.
+fn start_pe<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    (machine, mut idle): (Pe, Box<dyn Idle + Send>),
+    (thread, affinity): (Arc<OnceLock<Thread>>, Option<Affinity>),
+    switch: &Arc<Switch>,
+    pace: (Instant, Speed),
+) -> std::io::Result<ScopedJoinHandle<'scope, Result<(), JobError>>> {
+    let pe = machine.id();
+    // Messages of panics contain the name.
+    let named = thread::Builder::new().name(pe.to_string());
+    let spawned = named.spawn_scoped(scope, {
+        let switch = switch.clone();
+        move || {
+            affinity.into_iter().for_each(Affinity::apply);
+            // Set once, here.
+            let _ = thread.set(thread::current());
+            let _dying = Dying(&switch, pe);
+            worker::run(machine, &switch, pace, &mut *idle)
+        }
+    });
+    if let Err(error) = &spawned {
+        abandon(switch, pe, &cannot_start(error));
+    }
+    spawned
+}
+
 impl<'scope> Node<'scope> {
     /// Starts the threads of a node; `speed` is emulated if it is below ordinary. This process runs
     /// `nodes_here` nodes of the job.
@@ -132,19 +198,9 @@ impl<'scope> Node<'scope> {
         (begin, speed): (Instant, Speed),
         nodes_here: u32,
     ) -> Self {
-        let layout = program.layout().clone();
         #[cfg(feature = "net")]
-        if let Some(net_driver) = net_driver.as_ref() {
-            // Nodes watch each other over these connections.
-            let watched = [layout.node_of(MAIN_PE), program.coordinator_node()];
-            watched
-                .into_iter()
-                .filter(|&other| other != node)
-                .for_each(|other| net_driver.connect(other));
-            // Founders need not know the address of a guest: it connects to them.
-            let founders = layout.nodes().filter(|_| layout.is_guest(node));
-            founders.for_each(|founder| net_driver.connect(founder));
-        }
+        net_driver.iter().for_each(|net_driver| connect(net_driver, program, node));
+        let layout = program.layout();
         let pes: Vec<PeId> = layout.place(node).pes.clone().map(PeId).collect();
         let spin = layout.pe_count() <= cores() && pes.len() > 1;
         let threads: Vec<_> = pes.iter().map(|_| Arc::new(OnceLock::new())).collect();
@@ -153,24 +209,8 @@ impl<'scope> Node<'scope> {
             let net_driver = net_driver.as_ref().filter(|_| position == 0);
             Inbox::new(wake(Arc::clone(thread), net_driver))
         });
-        #[cfg(not(feature = "net"))]
-        let network = None;
-        #[cfg(feature = "net")]
-        let network =
-            net_driver.clone().map(|net_driver| net_driver as Arc<dyn super::switch::Network>);
-        let limits = program.limits();
-        let (inboxes, relay) = (inboxes.collect(), program.relay(node));
-        let host = program.coordinator_host(node);
-        let coordinator = CoordinatorDriver::new(host, limits.hard_bytes, begin);
-        let switch = Switch::new(
-            layout.clone(),
-            node,
-            inboxes,
-            network,
-            relay,
-            coordinator,
-            (limits, keeper, begin, program.records().is_some()),
-        );
+        let inboxes = inboxes.collect();
+        let switch = new_switch((program, keeper), node, net_driver.as_ref(), inboxes, begin);
         let offset = program.records().map(|records| recording_offset(records, begin));
         switch.set_readings(Arc::new(SwitchReadings::new(&switch, nodes_here)));
         if pes.iter().any(|&pe| program.cpus_of(pe).is_some()) {
@@ -189,24 +229,8 @@ impl<'scope> Node<'scope> {
             if let Some(net_driver) = net_driver.as_ref().filter(|_| pe == pes[0]) {
                 idle = Box::new(Drive { net_driver: net_driver.clone(), switch: switch.clone() });
             }
-            let switch = switch.clone();
-            // Messages of panics contain the name.
-            let named = thread::Builder::new().name(pe.to_string());
-            let affinity = program.cpus_of(pe).map(Affinity::to);
-            let spawned = named.spawn_scoped(scope, {
-                let switch = switch.clone();
-                move || {
-                    affinity.into_iter().for_each(Affinity::apply);
-                    // Set once, here.
-                    let _ = thread.set(thread::current());
-                    let _dying = Dying(&switch, pe);
-                    worker::run(machine, &switch, (begin, speed), &mut *idle)
-                }
-            });
-            if let Err(error) = &spawned {
-                abandon(&switch, pe, &cannot_start(error));
-            }
-            handles.push(spawned);
+            let placement = (thread, program.cpus_of(pe).map(Affinity::to));
+            handles.push(start_pe(scope, (machine, idle), placement, &switch, (begin, speed)));
         }
         let watch = Self::start_watch(scope, net_driver.as_ref(), &switch);
         let dog = Watchdog::new(views, program.watch().clone(), program.on_failure())

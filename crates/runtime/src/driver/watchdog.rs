@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Period of the checks: a wake-up a second costs little.
-const LOOK: Duration = Duration::from_secs(1);
+const POLLING_INTERVAL: Duration = Duration::from_secs(1);
 /// Duration after which a handler is reported to the coordinator. Most end long before.
 const NOTED: Duration = Duration::from_secs(2);
 /// Duration after which a handler on PE 0 is reported to the job's listeners.
@@ -111,7 +111,7 @@ impl Watchdog {
     pub(super) fn run(mut self, switch: &Arc<Switch>, begin: Instant) {
         switch.set_watchdog(thread::current());
         while !switch.is_closed() {
-            thread::park_timeout(LOOK);
+            thread::park_timeout(POLLING_INTERVAL);
             let now = Time(begin.elapsed().as_nanos() as u64);
             let limit = self.watch.time_limit;
             let is_over_time = limit.is_some_and(|limit| now.since(Time::ZERO) >= limit);

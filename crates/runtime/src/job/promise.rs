@@ -18,7 +18,7 @@ pub struct Awaited {
 
 impl Awaited {
     /// Sets main's waker. Further calls change nothing.
-    pub fn is_woken_by(&self, main: &Waker) {
+    pub fn set_waker(&self, main: &Waker) {
         let _ = self.main.set(main.clone());
     }
 
@@ -151,7 +151,7 @@ mod tests {
         let flag = Arc::new(Flag(false.into()));
         let waker = Waker::from(flag.clone());
         let awaited = Arc::<Awaited>::default();
-        awaited.is_woken_by(&waker);
+        awaited.set_waker(&waker);
         // Held by this test, by `waker` and by `awaited`.
         let holders = || Arc::strong_count(&flag) - 3;
         assert!(awaited.is_all(holders()), "no promise holds it");

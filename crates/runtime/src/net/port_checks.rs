@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Time for which an answer is awaited: longer than a round trip.
 const ANSWER: Duration = Duration::from_secs(1);
 /// Time between two looks for answers, each of which costs a system call per check.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLLING_INTERVAL: Duration = Duration::from_millis(10);
 /// Largest number of checks under way, each of which has a socket.
 const CHECKS_MAX: usize = 64;
 
@@ -63,7 +63,7 @@ impl PortChecks {
     /// Returns the ports that are closed, with their nodes.
     pub(super) fn closed(&mut self, now: Instant) -> Vec<(NodeId, SocketAddr)> {
         let mut closed = Vec::new();
-        let is_early = |looked: Instant| now.saturating_duration_since(looked) < LOOK_EVERY;
+        let is_early = |looked: Instant| now.saturating_duration_since(looked) < POLLING_INTERVAL;
         if self.checks.is_empty() || self.looked.is_some_and(is_early) {
             return closed;
         }

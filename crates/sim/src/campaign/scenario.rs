@@ -61,7 +61,7 @@ pub struct Scenario {
     /// Number of deterministic actors.
     pub forwarders: u32,
     /// Whether deterministic actors get replicas at random.
-    pub doubles: bool,
+    pub has_replicas: bool,
     /// The probability that an arriving member is refused.
     pub refusal: f64,
     /// The stealing policy; `None` for a job without tasks.
@@ -134,7 +134,7 @@ impl Scenario {
             refusal: if dice.chance(0.3) { 0.2 } else { 0.0 },
             every: dice.one_of(&[None, Some(300), Some(2_000)]).map(Duration::from_millis),
             forwarders: 1 + dice.below(4_u32),
-            doubles: dice.chance(0.7),
+            has_replicas: dice.chance(0.7),
         }
     }
 
@@ -170,7 +170,7 @@ impl Scenario {
         let name = self.strategy;
         let strategy: StrategyName = name.parse().expect("the scenario draws known names");
         // Replicas cannot be added to the plans of site leaders.
-        let job = match self.doubles && name != "leader-cut" {
+        let job = match self.has_replicas && name != "leader-cut" {
             true => job.strategy(RandomlyReplicated(strategy)),
             false => job.strategy(strategy),
         };
@@ -209,7 +209,7 @@ impl Scenario {
 
     /// Installs the model of this scenario on this thread.
     pub(super) fn install_model(&self) {
-        ledger::install(Dice::new(!self.seed), self.strategy != "none" || self.doubles);
+        ledger::install(Dice::new(!self.seed), self.strategy != "none" || self.has_replicas);
     }
 }
 

@@ -108,10 +108,6 @@ impl Simulation {
     /// The report, if the job ends before.
     pub fn run_until(mut self, at: Time) -> Result<Halted, Box<SimReport>> {
         self.halts_at = Some(at);
-        self.halted()
-    }
-
-    fn halted(self) -> Result<Halted, Box<SimReport>> {
         let (report, stopped) = self.run_to_end();
         match stopped {
             Some((stores, is_paused)) => Ok(Halted { stores, report, is_paused }),
@@ -126,18 +122,5 @@ impl Simulation {
     pub fn pausing_at(mut self, at: Time, leaving: Vec<NodeId>) -> Self {
         self.pauses_at = Some((at, leaving));
         self
-    }
-
-    /// Runs the job until it stops after a checkpoint; see [`pausing_at`](Self::pausing_at).
-    ///
-    /// # Errors
-    ///
-    /// The report, if the job ends before.
-    pub fn run_until_paused(
-        self,
-        at: Time,
-        leaving: Vec<NodeId>,
-    ) -> Result<Halted, Box<SimReport>> {
-        self.pausing_at(at, leaving).halted()
     }
 }

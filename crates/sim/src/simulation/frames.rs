@@ -141,7 +141,7 @@ impl Simulation {
         };
         let (cause, reason) = (reason.cause(), reason.to_string());
         let error = JobError::NodeLost { node, site, cause, reason, others };
-        self.have(self.layout.leader(at), move |core| core.node_lost(node, error));
+        self.schedule_action(self.layout.leader(at), move |core| core.node_lost(node, error));
     }
 
     /// Passes the contact of a guest to a node's transport.
@@ -184,8 +184,11 @@ impl Simulation {
     pub(super) fn only_transports_are_active(&mut self, now: Time, event: &Event) -> bool {
         let events = self.queue.len() + 1;
         match &mut self.quic {
-            Some(quic) => matches!(event, Event::Quic(_)) && quic.is_stalled(now, events),
-            None => false,
+            Some(quic) if matches!(event, Event::Quic(_)) => {
+                quic.note_events(now, events);
+                quic.is_stalled(now)
+            }
+            _ => false,
         }
     }
 }

@@ -69,9 +69,9 @@ impl Simulation {
         match step {
             GuestStep::Joins => {
                 let contact = self.join(guest);
-                self.have(leader, |core| core.join(contact));
+                self.schedule_action(leader, |core| core.join(contact));
             }
-            GuestStep::Departs(Departure::Leaves) => self.have(leader, Core::leave),
+            GuestStep::Departs(Departure::Leaves) => self.schedule_action(leader, Core::leave),
             // Over QUIC, the transports declare it lost.
             GuestStep::Departs(Departure::Mistaken) if self.quic.is_some() => self.cut_off(guest),
             GuestStep::Departs(Departure::Mistaken) | GuestStep::Missed => self.miss(guest),
@@ -93,17 +93,22 @@ impl Simulation {
         let error = JobError::NodeLost { node: guest, site, cause, reason, others };
         for node in self.layout.clone().nodes() {
             let error = error.clone();
-            self.have(self.layout.leader(node), move |core| core.node_lost(guest, error));
+            let leader = self.layout.leader(node);
+            self.schedule_action(leader, move |core| core.node_lost(guest, error));
         }
     }
 
     /// Schedules an action for a PE.
-    pub(super) fn have(&mut self, pe: PeId, action: impl FnOnce(&mut Core) + Send + 'static) {
-        self.act(pe, Box::new(action));
+    pub(super) fn schedule_action(
+        &mut self,
+        pe: PeId,
+        action: impl FnOnce(&mut Core) + Send + 'static,
+    ) {
+        self.schedule_boxed_action(pe, Box::new(action));
     }
 
-    /// Like `have`, for a boxed action.
-    pub(super) fn act(&mut self, pe: PeId, action: Action) {
+    /// Like `schedule_action`, for a boxed action.
+    pub(super) fn schedule_boxed_action(&mut self, pe: PeId, action: Action) {
         self.stations[pe].actions.push(action);
         self.schedule_turn(pe);
     }

@@ -29,7 +29,9 @@ impl Simulation {
                 RelayCommand::Deliver { from, to, packet } => {
                     self.send_local(*leaves, from, to, packet);
                 }
-                RelayCommand::Act(action) => self.act(self.layout.leader(node), action),
+                RelayCommand::Act(action) => {
+                    self.schedule_boxed_action(self.layout.leader(node), action);
+                }
             }
         }
         self.plan_relay(node);
@@ -58,7 +60,7 @@ impl Simulation {
             })
         };
         if let Err(error) = result {
-            self.have(self.layout.leader(to), move |core| core.blame(from, error));
+            self.schedule_action(self.layout.leader(to), move |core| core.blame(from, error));
         }
     }
 
@@ -87,7 +89,9 @@ impl Simulation {
                     frames.push(Outgoing { leaves, from: node, to, is_bulk, frame });
                 }
                 RelayCommand::Deliver { from, to, packet } => self.deliver(node, from, to, packet),
-                RelayCommand::Act(action) => self.act(self.layout.leader(node), action),
+                RelayCommand::Act(action) => {
+                    self.schedule_boxed_action(self.layout.leader(node), action);
+                }
             }
         }
         self.nodes[node].relay_free = leaves;

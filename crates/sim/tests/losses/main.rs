@@ -108,9 +108,9 @@ fn mailboxes_in_reverse_order_are_found_by_the_numbers_of_messages() {
 #[test]
 fn a_copy_on_the_same_node_protects_against_no_loss() {
     let protected = |fault| {
-        let stories = (0..40).map(|seed| story(seed, fault));
+        let stories = (0..20).map(|seed| story(seed, fault));
         stories.map(|story| u64::from(story.recoveries > 0)).sum::<u64>()
     };
     let (right, wrong) = (protected(PlantedFault::None), protected(PlantedFault::CopyOnSameNode));
-    assert!(wrong == 0 && right > 20, "{wrong} of 40 jobs recovered, and {right} without the bug");
+    assert!(wrong == 0 && right > 8, "{wrong} of 20 jobs recovered, and {right} without the bug");
 }

@@ -99,14 +99,18 @@ fn question(member: i32, compute: Duration) -> Job {
     })
 }
 
+/// Time of a [`question`] in microseconds, over a wide area with a round trip of 20 ms.
+fn question_us(member: i32, compute: Duration, options: SimOptions) -> u64 {
+    let link = Link::new(Latency::from_millis(10), Bandwidth::UNLIMITED);
+    let (job, spec) = (question(member, compute), two_sites().with_wan(link));
+    let report = Simulation::new(job, spec, options).expect("a valid job").run();
+    let text = report.outcome.unwrap_err().to_string();
+    text.split_once(' ').unwrap().1.parse().unwrap()
+}
+
 #[test]
 fn links_and_charges_of_handlers_take_virtual_time() {
-    let link = Link::new(Latency::from_millis(10), Bandwidth::UNLIMITED);
-    let ask = |member, compute| {
-        let report = simulate(question(member, compute), two_sites().with_wan(link));
-        let text = report.outcome.unwrap_err().to_string();
-        text.split_once(' ').unwrap().1.parse::<u64>().unwrap()
-    };
+    let ask = |member, compute| question_us(member, compute, SimOptions::default());
 
     let (near, far) = (ask(0, Duration::ZERO), ask(6, Duration::ZERO));
     let busy = ask(6, Duration::from_millis(500));
@@ -114,6 +118,26 @@ fn links_and_charges_of_handlers_take_virtual_time() {
     assert!(near < 20, "{near} us on PE 0 itself");
     assert!((20_000..20_100).contains(&far), "{far} us for a round trip of 20 ms");
     assert!((520_000..520_100).contains(&busy), "{busy} us with 500 ms of work");
+}
+
+#[test]
+fn packets_take_time_of_the_pes_that_send_and_accept_them() {
+    const MS: Duration = Duration::from_millis(1);
+    // Member 1 is on the other PE of main's node, and member 6 at the other site.
+    for (member, options) in [
+        (1, SimOptions::default().with_packet_cost(MS)),
+        (6, SimOptions::default().with_packet_cost(MS)),
+        (1, SimOptions::default().with_local_send_cost(MS)),
+        (6, SimOptions::default().with_remote_send_cost(MS)),
+    ] {
+        let cheap = question_us(member, Duration::ZERO, SimOptions::default());
+        let dear = question_us(member, Duration::ZERO, options.clone());
+        // The question and its answer are one packet each, at least, and cost up to 0.5 us before.
+        assert!(
+            dear >= cheap + 1_995,
+            "member {member}: {dear} us instead of {cheap}, {options:?}"
+        );
+    }
 }
 
 #[test]

@@ -112,8 +112,8 @@ fn under_every_policy_orphans_stop_within_two_latencies_of_the_news() {
                 sites,
                 wan: 3 * MS,
                 guests: vec![(0, 2), (site, 1), (0, 1), (site, 2)],
-                teeth: 12,
-                cost: Duration::from_micros(100),
+                teeth: 11,
+                cost: Duration::from_micros(200),
                 silence: 10 * MS,
             };
             case.lose(0);

@@ -5,7 +5,7 @@ use gridspan_runtime::{
     Actor, CollectionRef, Context, Grid, Ix1, Job, JobError, Op, PeId, Priority, SectionRef, Time,
     To,
 };
-use gridspan_sim::{FaultPlan, SessionFaults, SimOptions, Simulation};
+use gridspan_sim::{FaultPlan, SessionFaults, SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
@@ -185,32 +185,50 @@ async fn talk(grid: &Grid, seed: u64, turns: u32) -> Result<(u64, u64), JobError
     Ok((heard, by_members + said.receivers()))
 }
 
-fn faults() -> FaultPlan {
-    // Hundreds of frames are under way at a time, and a broken connection sends them all again.
-    let sessions = SessionFaults::default().with_bulk_bytes(200).with_disconnect(0.002);
-    FaultPlan::default()
+/// Breaks of connections. Hundreds of frames are under way at a time, and a broken connection sends
+/// them all again.
+fn fragile() -> SessionFaults {
+    SessionFaults::default().with_bulk_bytes(200).with_disconnect(0.002)
+}
+
+/// Lets the members talk for some turns while these faults happen.
+fn talk_under(sessions: SessionFaults, seed: u64, turns: u32) -> SimReport {
+    let spec = GridSpec::from_emulate("3x2,wan=8ms").unwrap();
+    let job = Job::new("speakers").actor::<Speaker>().seed(seed).main(async move |grid| {
+        let (heard, said) = talk(&grid, seed, turns).await?;
+        assert_eq!(heard, said);
+        Ok(())
+    });
+    let faults = FaultPlan::default()
         .with_local_delay(0.1)
         .with_delay_max(Duration::from_millis(30))
         .with_reorder(true)
-        .with_sessions(sessions)
+        .with_sessions(sessions);
+    let options =
+        SimOptions::with_seed(seed).with_faults(faults).with_time_limit(Duration::from_secs(100));
+    let report = Simulation::new(job, spec, options).unwrap().run();
+    assert_eq!(report.outcome, Ok(()), "seed {seed}: {}", report.pending);
+    report
 }
 
 #[test]
 fn messages_of_one_sender_arrive_in_order_while_members_move_and_connections_break() {
-    for seed in 0..30 {
-        let spec = GridSpec::from_emulate("3x2,wan=8ms").unwrap();
-        let job = Job::new("speakers").actor::<Speaker>().seed(seed).main(async move |grid| {
-            let (heard, said) = talk(&grid, seed, 40).await?;
-            assert_eq!(heard, said);
-            Ok(())
-        });
-        let options = SimOptions::with_seed(seed)
-            .with_faults(faults())
-            .with_time_limit(Duration::from_secs(100));
-        let report = Simulation::new(job, spec, options).unwrap().run();
-        assert_eq!(report.outcome, Ok(()), "seed {seed}: {}", report.pending);
+    for seed in 0..12 {
+        let report = talk_under(fragile(), seed, 40);
         assert!(report.statistics.migrations > 30, "seed {seed}");
     }
+}
+
+#[test]
+fn the_plan_decides_whether_acknowledgements_are_lost_and_frames_are_late() {
+    let never = fragile().with_acknowledgement_loss(0.0).with_late(0.0);
+    let often = fragile().with_acknowledgement_loss(0.5).with_late(1.0);
+
+    let [never, often] = [never, often].map(|sessions| talk_under(sessions, 3, 40).faults);
+
+    assert!(never.cut_off > 0, "{never:?}");
+    assert_eq!((never.acknowledgements_lost, never.late), (0, 0), "{never:?}");
+    assert!(often.acknowledgements_lost > 0 && often.late > 0, "{often:?}");
 }
 
 /// Records the letters that it receives, with their times.

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// Time of each node of the tree.
-const COST: Duration = Duration::from_micros(100);
+const COST: Duration = Duration::from_micros(400);
 
 /// Counts a tree of `2^teeth` nodes, starting on the last PE.
 async fn run(grid: &Grid, teeth: u32) -> Result<(Nodes, StealStatistics, Duration), JobError> {
@@ -48,7 +48,7 @@ fn simulate(policy: &str, spec: GridSpec, teeth: u32) -> (SimReport, StealStatis
 #[test]
 fn a_search_is_complete_under_every_policy_and_several_nodes_take_part() {
     for policy in STEALING_POLICIES {
-        let (_, statistics, took) = simulate(policy, sites(4, 2), 15);
+        let (_, statistics, took) = simulate(policy, sites(4, 2), 13);
         assert!(statistics.grants > 0, "{policy}: {statistics:?}");
         // There are 16 PEs; one would take 3.3 s.
         assert!(took < Duration::from_millis(1500), "{policy}: {took:?}");
@@ -204,7 +204,7 @@ fn tasks_that_panic_in_serialisation_end_the_job_and_are_named() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = || {
-        let (report, statistics, took) = simulate("directory", sites(3, 5), 12);
+        let (report, statistics, took) = simulate("directory", sites(3, 5), 10);
         (report.events, report.virtual_time, report.messages, statistics, took)
     };
     assert_eq!(run(), run());

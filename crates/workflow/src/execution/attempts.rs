@@ -72,8 +72,8 @@ impl Attempts {
         attempt
     }
 
-    /// Notes since when the arguments of an attempt exist, and how long they take to its server.
-    pub(super) fn is_possible(&mut self, attempt: AttemptId, since_s: f64, inputs_s: f64) {
+    /// Sets since when the arguments of an attempt exist, and how long they take to its server.
+    pub(super) fn set_possible(&mut self, attempt: AttemptId, since_s: f64, inputs_s: f64) {
         let possible = &mut self.all[attempt];
         if possible.possible_s.is_none() {
             (possible.possible_s, possible.inputs_s) = (Some(since_s), inputs_s);

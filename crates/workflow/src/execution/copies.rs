@@ -258,7 +258,7 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Notes that a server has reported on a command to send data.
-    pub(super) fn has_said(&mut self, data: DataId, to: ServerId) {
+    pub(super) fn end_send(&mut self, data: DataId, to: ServerId) {
         self.sending.remove(&(data, to));
     }
 

@@ -152,11 +152,11 @@ impl<'a> Dispatcher<'a> {
             }
             DispatchEvent::Fetched { data, is_relay: true, bytes: Some(bytes), .. } => {
                 self.state.relayed(data, bytes);
-                self.is_back(data);
+                self.renew_orders(data);
             }
             DispatchEvent::Fetched { data, bytes: Some(_), .. } => self.state.granted(data),
             DispatchEvent::Fetched { data, from, bytes: None, .. } => {
-                self.is_missing(data, Endpoint::Server(from))
+                self.note_missing(data, Endpoint::Server(from))
             }
             DispatchEvent::Lost(server, reason) => self.lost(server, reason),
             DispatchEvent::HandedOver(server, successor) => {
@@ -260,7 +260,7 @@ impl<'a> Dispatcher<'a> {
             self.sources.remove(&other);
             self.commands.push_back(DispatchCommand::Withdraw(other));
         }
-        there.into_iter().for_each(|data| self.is_back(data));
+        there.into_iter().for_each(|data| self.renew_orders(data));
     }
 
     /// Handles the refusal of an order, which another server may execute.
@@ -311,10 +311,10 @@ impl<'a> Dispatcher<'a> {
             true => self.state.again(attempt),
             false => self.state.unreached(attempt, &far),
         }
-        gone.into_iter().for_each(|(data, from)| self.is_missing(data, from));
+        gone.into_iter().for_each(|(data, from)| self.note_missing(data, from));
     }
 
-    fn is_missing(&mut self, data: DataId, from: Endpoint) {
+    fn note_missing(&mut self, data: DataId, from: Endpoint) {
         if let Endpoint::Server(from) = from {
             self.commands.push_back(DispatchCommand::HasNot(data, from));
         }
@@ -352,8 +352,8 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Handles the return of lost data.
-    fn is_back(&mut self, data: DataId) {
+    /// Gives the orders of attempts that waited for lost data again, now that it has returned.
+    fn renew_orders(&mut self, data: DataId) {
         let waiting = self.doubtful.remove(&data).into_iter().flatten();
         waiting.for_each(|attempt| self.state.renew(attempt));
     }

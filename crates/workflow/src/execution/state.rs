@@ -218,7 +218,7 @@ impl<'a> ExecutionState<'a> {
     }
 
     /// Notes that the server of an attempt that has begun has its arguments.
-    fn has_inputs_of(&mut self, attempt: AttemptId) {
+    fn note_inputs_of(&mut self, attempt: AttemptId) {
         let (task, server) = self.attempt(attempt);
         for &data in &self.graph.task(task).inputs {
             if self.data.is_held_by(data, server) {

@@ -76,21 +76,22 @@ pub enum AttemptState {
 }
 
 /// Number of looks at real servers in the time of a mean task.
-const GLANCES_PER_TASK: f64 = 4.0;
+const POLLS_PER_TASK: f64 = 4.0;
 /// Maximum interval between looks, unless the minimum interval is longer.
-const GLANCE_MAX: Duration = Duration::from_secs(1);
+const POLLING_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Minimum interval between looks per task of the group. The cost of a look grows with the number
 /// of tasks, so that looks at a large group take only a small part of the client's time.
-const GLANCE_EACH: Duration = Duration::from_micros(5);
+const POLLING_INTERVAL_EACH: Duration = Duration::from_micros(5);
 
 /// Returns the interval between two looks at the servers of a group: `least` if its tasks are few
 /// and short.
 pub fn polling_interval(graph: &TaskGraph, least: Duration) -> Duration {
     let tasks = graph.tasks().len().max(1);
-    let glance_s = graph.work_s() / tasks as f64 / GLANCES_PER_TASK;
-    let polling_interval = Duration::try_from_secs_f64(glance_s).unwrap_or(GLANCE_MAX);
-    let least = least.max(GLANCE_EACH.saturating_mul(tasks.min(u32::MAX as usize) as u32));
-    polling_interval.min(GLANCE_MAX).max(least)
+    let interval_s = graph.work_s() / tasks as f64 / POLLS_PER_TASK;
+    let polling_interval = Duration::try_from_secs_f64(interval_s).unwrap_or(POLLING_INTERVAL_MAX);
+    let least =
+        least.max(POLLING_INTERVAL_EACH.saturating_mul(tasks.min(u32::MAX as usize) as u32));
+    polling_interval.min(POLLING_INTERVAL_MAX).max(least)
 }
 
 /// An attempt that is not over.
@@ -343,7 +344,7 @@ mod tests {
         assert_eq!((offer.to, asked.get()), (servers[1], CONSIDERED_MAX));
     }
 
-    fn glance_of(tasks: u32, work_s: f64) -> Duration {
+    fn polling_interval_of(tasks: u32, work_s: f64) -> Duration {
         let mut graph = GraphBuilder::default();
         for number in 0..tasks {
             graph.task(number.to_string(), work_s);
@@ -354,7 +355,7 @@ mod tests {
     #[test]
     fn the_polling_interval_grows_with_task_times_and_group_size() {
         let [few, long, many] = [(10, 0.1), (10, 1e9), (100_000, 0.001)]
-            .map(|(tasks, work_s)| glance_of(tasks, work_s));
+            .map(|(tasks, work_s)| polling_interval_of(tasks, work_s));
 
         assert_eq!(
             [few, long, many].map(|polling_interval| polling_interval.as_millis()),

@@ -143,12 +143,13 @@ fn a_root_with_an_invalid_default_plan_does_not_delay_the_plans_of_others() {
 #[test]
 fn reports_of_nodes_that_are_no_members_do_not_count() {
     let advisor = advisor();
-    let reports = [(13, 60), (99, 90)];
-    let reports = reports.map(|(node, after)| (NodeId(node), Duration::from_millis(after)));
+    let report_times = [(13, 60), (99, 90)];
+    let report_times =
+        report_times.map(|(node, after)| (NodeId(node), Duration::from_millis(after)));
 
     // A report from another site takes 20 ms.
-    assert_eq!(advisor.completion(ROOT, &reports), Some(Duration::from_millis(40)));
-    assert_eq!(advisor.completion(NodeId(99), &reports), None);
+    assert_eq!(advisor.completion(ROOT, &report_times), Some(Duration::from_millis(40)));
+    assert_eq!(advisor.completion(NodeId(99), &report_times), None);
 }
 
 #[test]

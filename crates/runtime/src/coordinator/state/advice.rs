@@ -38,7 +38,7 @@ pub(crate) struct Arrived {
     pub(crate) targets: Option<BTreeSet<NodeId>>,
     pub(crate) edges: Vec<EdgeTiming>,
     /// Time from the start until the report of each node reached the sender's relay.
-    pub(crate) reports: Vec<(NodeId, Duration)>,
+    pub(crate) report_times: Vec<(NodeId, Duration)>,
 }
 
 /// The advisor with news to plan for. Planning takes tens of milliseconds, so a driver runs it
@@ -80,8 +80,8 @@ impl PlanningJob {
 }
 
 fn tell(advisor: &mut Advisor, now: Time, arrived: &Arrived) {
-    let &Arrived { plan, bytes, began, ref targets, ref edges, ref reports } = arrived;
-    let took = advisor.completion(plan.root, reports);
+    let &Arrived { plan, bytes, began, ref targets, ref edges, ref report_times } = arrived;
+    let took = advisor.completion(plan.root, report_times);
     let over = Broadcast { root: plan.root, bytes, began, took, plan, edges };
     match targets {
         None => advisor.observe(now, &over),
@@ -100,7 +100,7 @@ pub(crate) struct Flow {
     pub(crate) missing: BTreeSet<NodeId>,
     pub(crate) arrivals: Vec<(NodeId, Arrival)>,
     /// Time from the start until the report of each node reached the sender's relay.
-    pub(crate) reports: Vec<(NodeId, Duration)>,
+    pub(crate) report_times: Vec<(NodeId, Duration)>,
     /// Its trees, if the job has listeners to broadcasts and they are known.
     pub(crate) trees: Option<Arc<SubPlan>>,
 }
@@ -114,8 +114,8 @@ impl Flow {
         targets: Option<BTreeSet<NodeId>>,
         missing: BTreeSet<NodeId>,
     ) -> Self {
-        let (arrivals, reports) = (Vec::new(), Vec::new());
-        Self { plan, bytes, began, targets, missing, arrivals, reports, trees: None }
+        let (arrivals, report_times) = (Vec::new(), Vec::new());
+        Self { plan, bytes, began, targets, missing, arrivals, report_times, trees: None }
     }
 }
 

@@ -64,7 +64,7 @@ impl ExecutionState<'_> {
         for (attempt, since_s) in std::mem::take(&mut self.attempts.complete) {
             let Attempt { task, server, .. } = *self.attempts.at(attempt);
             let inputs_s = self.inputs_s(task, server, transfer_s);
-            self.attempts.is_possible(attempt, since_s, inputs_s);
+            self.attempts.set_possible(attempt, since_s, inputs_s);
         }
     }
 

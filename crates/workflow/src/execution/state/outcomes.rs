@@ -16,7 +16,7 @@ impl ExecutionState<'_> {
     ) -> Vec<AttemptId> {
         let (task, server) = self.attempt(attempt);
         if self.attempts.at(attempt).begun_s.is_none() {
-            self.has_inputs_of(attempt);
+            self.note_inputs_of(attempt);
         }
         self.last_end_s[server.index()] = now_s;
         self.tasks.set(task, TaskState::Done);
@@ -56,7 +56,7 @@ impl ExecutionState<'_> {
     ) {
         for &to in to {
             let to = self.data.successor_of(to);
-            self.data.has_said(data, to);
+            self.data.end_send(data, to);
             match is_sent {
                 true if self.is_there(to) => self.data.add(data, to, false),
                 true => {}

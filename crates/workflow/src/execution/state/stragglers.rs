@@ -18,7 +18,7 @@ impl ExecutionState<'_> {
     pub(in crate::execution) fn begun(&mut self, attempt: AttemptId, now_s: f64) {
         self.attempts.begun(attempt, now_s);
         self.note_wait(attempt, now_s);
-        self.has_inputs_of(attempt);
+        self.note_inputs_of(attempt);
     }
 
     /// Moves or copies a task of a slow server to another, if that gains time. The caller repeats
@@ -36,21 +36,9 @@ impl ExecutionState<'_> {
         self.tasks.reserved = reserved;
         let cores: Vec<usize> =
             platform.servers().iter().map(|server| server.cores as usize).collect();
-        // A task whose arguments the client still has to fetch has no order yet, but will get one.
-        let ready = self.tasks.stirred.iter().filter(|&&task| self.is_ready(task));
-        let ready = ready.map(|&task| self.tasks.server(task));
-        let mut coming = vec![0; cores.len()];
-        for to in ready.chain(self.tasks.copies.iter().map(|(_, to)| *to)) {
-            coming[to.index()] += 1;
-        }
         // A task goes only to a server with an idle core and no other work. In the middle of a
         // large group, there is hardly any such server.
-        let idle = |server: ServerId| match self.is_there(server) {
-            true => cores[server.index()]
-                .saturating_sub(self.attempts.busy(server) + coming[server.index()]),
-            false => 0,
-        };
-        let idle: Vec<usize> = platform.server_ids().map(idle).collect();
+        let idle = self.idle_cores(&cores);
         if idle.iter().all(|cores| *cores == 0) {
             return None;
         }
@@ -80,9 +68,32 @@ impl ExecutionState<'_> {
         if self.tasks.has_no_attempts_left(offer.task) {
             return None;
         }
+        self.reassign(&offer);
+        Some(offer)
+    }
+
+    /// Returns the number of idle cores of each server, of which `cores` gives all cores; 0 for a
+    /// lost server. The tasks that a server is about to receive occupy cores.
+    fn idle_cores(&self, cores: &[usize]) -> Vec<usize> {
+        // A task whose arguments the client still has to fetch has no order yet, but will get one.
+        let ready = self.tasks.stirred.iter().filter(|&&task| self.is_ready(task));
+        let ready = ready.map(|&task| self.tasks.server(task));
+        let mut coming = vec![0; cores.len()];
+        for to in ready.chain(self.tasks.copies.iter().map(|(_, to)| *to)) {
+            coming[to.index()] += 1;
+        }
+        let idle = |(server, &cores): (ServerId, &usize)| match self.is_there(server) {
+            true => cores.saturating_sub(self.attempts.busy(server) + coming[server.index()]),
+            false => 0,
+        };
+        (0..).map(ServerId).zip(cores).map(idle).collect()
+    }
+
+    /// Moves or copies a task.
+    fn reassign(&mut self, offer: &Reassignment) {
         if offer.is_copy {
             self.tasks.copies.push((offer.task, offer.to));
-            return Some(offer);
+            return;
         }
         if !self.data.has_inputs(offer.task) {
             self.tasks.reserved.insert(offer.task, offer.to);
@@ -90,7 +101,6 @@ impl ExecutionState<'_> {
         offer.attempt.into_iter().for_each(|attempt| self.withdraw(attempt));
         self.tasks.set(offer.task, TaskState::Waiting);
         self.tasks.send(offer.task, offer.to);
-        Some(offer)
     }
 
     /// Returns the open attempts whose arguments exist. An attempt that its server should have

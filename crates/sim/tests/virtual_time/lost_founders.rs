@@ -34,15 +34,32 @@ struct Case {
     has_faults: bool,
 }
 
-/// When the first pool of a run was open, and when its last root was done.
-type Span = Arc<Mutex<Option<(Duration, Duration)>>>;
+/// For each pool of a run, when it was open, and when its root was done.
+type Spans = Vec<(Duration, Option<Duration>)>;
 
 /// A run of a case.
 struct Ran {
     report: SimReport,
     losses: Vec<ToleratedLoss>,
-    span: Option<(Duration, Duration)>,
+    spans: Spans,
     visits: usize,
+}
+
+impl Ran {
+    /// When the first pool was open, and when the last root was done.
+    fn span(&self) -> (Duration, Duration) {
+        (self.spans[0].0, self.spans.last().unwrap().1.unwrap())
+    }
+
+    /// Whether a loss was noticed while a root ran, and the other nodes had the time to answer.
+    fn is_well_inside(&self, lost: &LostNode, wan: Duration) -> bool {
+        let noticed = if lost.is_mistaken { lost.at } else { lost.at + SILENCE };
+        let decided = noticed + 4 * wan + 10 * MS;
+        let is_inside = |&(opened, done): &(Duration, Option<Duration>)| {
+            opened + 2 * MS <= noticed && done.is_none_or(|done| decided < done)
+        };
+        self.spans.iter().any(is_inside)
+    }
 }
 
 impl Case {
@@ -59,8 +76,8 @@ impl Case {
     /// Counts the tree in each pool while these nodes are lost.
     fn run(&self, lost: Vec<LostNode>) -> Ran {
         let losses: Arc<Mutex<Vec<ToleratedLoss>>> = Arc::default();
-        let span = Span::default();
-        let (tolerated, noted, case) = (losses.clone(), span.clone(), self.clone());
+        let spans: Arc<Mutex<Spans>> = Arc::default();
+        let (tolerated, noted, case) = (losses.clone(), spans.clone(), self.clone());
         let job = Job::new("comb")
             .search::<Comb>()
             .tasks::<Comb>()
@@ -85,40 +102,46 @@ impl Case {
         take_runs();
         let report = Simulation::new(job, spec, options).unwrap().run();
         let losses = losses.lock().unwrap().clone();
-        let span = *span.lock().unwrap();
-        Ran { report, losses, span, visits: take_runs().len() }
+        let spans = spans.lock().unwrap().clone();
+        Ran { report, losses, spans, visits: take_runs().len() }
     }
 }
 
 /// Main: counts the tree in several pools.
-async fn count(grid: &Grid, case: &Case, span: &Span) -> Result<(), JobError> {
+async fn count(grid: &Grid, case: &Case, spans: &Mutex<Spans>) -> Result<(), JobError> {
     let root = Comb::new(case.teeth, case.cost);
     for number in 0..case.pools {
-        let now = async || Ok::<_, JobError>(Duration::from_nanos(grid.now().await?.0));
-        let (nodes, opened) = match case.is_search {
+        let note = async |is_done: bool| {
+            let now = Duration::from_nanos(grid.now().await?.0);
+            let mut spans = spans.lock().unwrap();
+            match spans.last_mut().filter(|_| is_done) {
+                Some((_, done)) => *done = Some(now),
+                None => spans.push((now, None)),
+            }
+            Ok::<(), JobError>(())
+        };
+        let nodes = match case.is_search {
             true => {
                 let pool = grid.search_pool::<Comb>().await?;
-                let opened = now().await?;
+                note(false).await?;
                 let nodes = pool.run(root).await?.0;
+                note(true).await?;
                 pool.close();
-                (nodes, opened)
+                nodes
             }
             false => {
                 let pool = grid.task_pool::<Comb>().await?;
-                let opened = now().await?;
+                note(false).await?;
                 let nodes = pool.run(root).await?;
+                note(true).await?;
                 pool.statistics().await?;
                 pool.close();
-                (nodes, opened)
+                nodes
             }
         };
         if nodes != case.nodes() {
             return Err(format!("pool {number} counted {nodes} nodes").into());
         }
-        let done = now().await?;
-        let mut span = span.lock().unwrap();
-        let began = span.map_or(opened, |(began, _)| began);
-        *span = Some((began, done));
     }
     Ok(())
 }
@@ -157,12 +180,12 @@ fn assert_lost(ran: &Ran, lost: &[LostNode], about: &dyn std::fmt::Debug) {
 
 #[test]
 fn the_count_is_exact_whatever_nodes_but_mains_are_lost_while_a_pool_runs() {
-    let (mut tolerated, mut mistaken, mut repeated, mut second) = (0, 0, 0, 0);
+    let (mut tolerated, mut mistaken, mut repeated, mut second, mut ended) = (0, 0, 0, 0, 0);
     for seed in 0..150 {
         let case = draw(seed);
         let calm = case.run(Vec::new());
         assert_eq!(calm.report.outcome, Ok(()), "seed {seed}: {case:?}");
-        let (opened, done) = calm.span.unwrap();
+        let (opened, done) = calm.span();
         let mut dice = Dice::new(!seed);
         let nodes = case.layout().node_count();
         // At least half of the nodes are left, with main's.
@@ -171,7 +194,8 @@ fn the_count_is_exact_whatever_nodes_but_mains_are_lost_while_a_pool_runs() {
         let lost: Vec<LostNode> = (0..1 + dice.below(most.min(3)))
             .map(|_| {
                 let node = NodeId(victims.swap_remove(dice.below(victims.len())));
-                let at = opened + (done - opened).mul_f64(f64::from(dice.below(1000_u32)) / 1000.0);
+                let part = f64::from(dice.below(1000_u32)) / 1000.0;
+                let at = opened + 2 * MS + (done - opened).mul_f64(part);
                 let lost = LostNode::new(node, at);
                 if dice.below(4_u32) == 0 { lost.mistaken() } else { lost }
             })
@@ -180,14 +204,21 @@ fn the_count_is_exact_whatever_nodes_but_mains_are_lost_while_a_pool_runs() {
         let ran = case.run(lost.clone());
 
         let about = (seed, &case, &lost);
-        assert_eq!(ran.report.outcome, Ok(()), "{about:?}");
+        if ran.report.outcome.is_err() {
+            // The job ends if it misses a node while main closes a pool, or opens the next one.
+            assert_lost(&ran, &lost, &about);
+            let is_inside = lost.iter().all(|lost| ran.is_well_inside(lost, case.wan));
+            assert!(!is_inside, "{about:?}: {:?} in {:?}", ran.report.outcome, ran.spans);
+            ended += 1;
+            continue;
+        }
         let named: Vec<NodeId> = ran.losses.iter().map(|loss| loss.node).collect();
         assert!(
             named.iter().all(|node| lost.iter().any(|lost| lost.node == *node)),
             "{about:?}: {named:?}"
         );
         // Losses that were noticed well before the end were tolerated.
-        let (_, end) = ran.span.unwrap();
+        let (_, end) = ran.span();
         for lost in lost.iter().filter(|lost| lost.at + SILENCE + 20 * case.wan + 20 * MS < end) {
             assert!(named.contains(&lost.node), "{about:?}: {named:?}, end {end:?}");
         }
@@ -200,8 +231,9 @@ fn the_count_is_exact_whatever_nodes_but_mains_are_lost_while_a_pool_runs() {
         "{tolerated} losses tolerated, {mistaken} of them mistaken; {second} runs with several"
     );
     println!("{repeated} runs visited more nodes than without losses");
+    println!("{ended} ended with the loss");
     assert!(tolerated > 100 && mistaken > 15, "{tolerated}, {mistaken}");
-    assert!(second > 20 && repeated > 40, "{second}, {repeated}");
+    assert!(second > 20 && repeated > 40 && ended < 30, "{second}, {repeated}, {ended}");
 }
 
 /// Four nodes at two sites.
@@ -220,29 +252,31 @@ fn four_nodes(is_search: bool) -> Case {
 }
 
 #[test]
-fn the_loss_of_a_node_at_half_time_repeats_at_most_what_it_owed() {
+fn the_loss_of_a_node_at_half_time_repeats_a_part_of_the_work() {
     for is_search in [true, false] {
         let case = four_nodes(is_search);
-        let calm = case.run(Vec::new());
-        let (opened, done) = calm.span.unwrap();
+        let (opened, done) = case.run(Vec::new()).span();
+        let mut sum = 0.0;
         for node in 1..4 {
             let ran = case.run(vec![LostNode::new(NodeId(node), (opened + done) / 2)]);
             assert_eq!(ran.report.outcome, Ok(()), "node {node}");
             assert_eq!((ran.losses.len(), ran.losses[0].left), (1, 3));
-            // All tasks begin again in a job that goes back to its beginning.
             let factor = ran.visits as f64 / case.nodes() as f64;
-            assert!(factor < 1.5, "node {node}: {factor}");
-            let (_, end) = ran.span.unwrap();
-            assert!(end < opened + 2 * (done - opened), "node {node}: {end:?} after {done:?}");
+            println!("search {is_search}, node {node}: {factor:.2} times the visits");
+            assert!(factor < 1.7, "node {node}: {factor}");
+            sum += factor;
+            let (_, end) = ran.span();
+            assert!(end < opened + 3 * (done - opened), "node {node}: {end:?} after {done:?}");
         }
+        // A job that begins again at half time visits half of the nodes twice.
+        assert!(sum / 3.0 < 1.4, "{sum}");
     }
 }
 
 #[test]
 fn a_node_that_is_lost_while_the_pool_opens_or_closes_ends_the_job_or_is_not_missed() {
     let case = four_nodes(true);
-    let calm = case.run(Vec::new());
-    let (opened, done) = calm.span.unwrap();
+    let (opened, done) = case.run(Vec::new()).span();
     let wan = case.wan.as_micros() as u64;
     let (mut ended, mut went_on) = (0, 0);
     for step in 0..40 {
@@ -265,7 +299,7 @@ fn a_node_that_is_lost_while_the_pool_opens_or_closes_ends_the_job_or_is_not_mis
 #[test]
 fn the_losses_of_mains_node_and_of_the_coordinators_end_the_job() {
     let case = four_nodes(false);
-    let (opened, done) = case.run(Vec::new()).span.unwrap();
+    let (opened, done) = case.run(Vec::new()).span();
     let lost = [LostNode::new(NodeId(0), (opened + done) / 2)];
     let ran = case.run(lost.to_vec());
     assert_lost(&ran, &lost, &"main's node");
@@ -287,7 +321,7 @@ fn the_losses_of_mains_node_and_of_the_coordinators_end_the_job() {
 #[test]
 fn more_than_half_of_the_nodes_are_not_spared() {
     let case = four_nodes(true);
-    let (opened, done) = case.run(Vec::new()).span.unwrap();
+    let (opened, done) = case.run(Vec::new()).span();
     let third = |node: u32| LostNode::new(NodeId(node), opened + (done - opened) * node / 6);
     let lost = [1, 2, 3].map(third);
     let ran = case.run(lost.to_vec());
@@ -341,8 +375,8 @@ async fn act(grid: &Grid, then: Then, case: &Case) -> Result<(), JobError> {
     let nodes = pool.run(root).await?;
     match then {
         Then::Quiescence => grid.quiescence().await?,
-        Then::Publish => drop(grid.publish(&7_u32).await?),
-        Then::RunThere => drop(pool.run_on(PeId(5), root).await?),
+        Then::Publish => grid.publish(&7_u32).await.map(drop)?,
+        Then::RunThere => pool.run_on(PeId(5), root).await.map(drop)?,
         Then::Actors => {
             drop(grid.create::<Idle>(gridspan_runtime::Ix1::range(4), |_| ()).await?);
         }
@@ -365,7 +399,7 @@ async fn act(grid: &Grid, then: Then, case: &Case) -> Result<(), JobError> {
 #[test]
 fn what_needs_a_lost_node_ends_the_job_with_the_loss_and_everything_else_goes_on() {
     let case = four_nodes(false);
-    let (opened, done) = case.run(Vec::new()).span.unwrap();
+    let (opened, done) = case.run(Vec::new()).span();
     for (then, goes_on) in [
         (Then::Quiescence, false),
         (Then::Publish, false),
@@ -462,7 +496,9 @@ impl Task for Caller {
     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
         cx.charge(Duration::from_micros(100));
         match self.calls {
-            0 => cx.spawn_in(self.combs, Comb::new(4, Duration::from_micros(50))),
+            0 => {
+                cx.spawn_in(self.combs, Comb::new(4, Duration::from_micros(50)), |nodes| nodes);
+            }
             calls => {
                 for _ in 0..2 {
                     cx.spawn(Self { combs: self.combs, calls: calls - 1 });

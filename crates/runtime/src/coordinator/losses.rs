@@ -1,8 +1,8 @@
 //! The decision whether the job goes on without a lost founder, whose tasks others repeat.
 //!
-//! Today every node takes part in most operations: broadcasts and reductions go along trees of all
-//! nodes, and rounds of all PEs find quiescence and make checkpoints. So a loss is tolerated only in
-//! a job that has nothing but pools of tasks. Pools exchange tasks and outputs between pairs of
+//! Every node takes part in most operations: broadcasts and reductions go along trees of all nodes,
+//! and rounds of all PEs find quiescence and make checkpoints. So a loss is tolerated only in a job
+//! that has nothing but pools of tasks. Pools exchange tasks and outputs between pairs of
 //! nodes, and lenders repeat what a lost node owes (`tasks/backups.rs`).
 //!
 //! **Start.** A node that notices the loss of a founder reports it here. [`Coordinator::need_of`]
@@ -19,8 +19,7 @@
 //! **Tolerated.** Then all nodes repeat the tasks that the lost one owes. What it sends is dropped.
 //!
 //! **Failure.** If a node does not answer within [`ANSWERS_MAX`], or main requests something that
-//! takes all nodes, the job ends with the loss, as it would have ended at once without this file. So
-//! it does if it stalls.
+//! takes all nodes, the job ends with the loss. So it does if it stalls.
 
 use super::machine::Coordinator;
 use super::state::collections::CollectionState;
@@ -197,10 +196,10 @@ impl Coordinator {
             let all: BTreeSet<NodeId> = others.drain(..).chain(self.losses.all()).collect();
             others.extend(all.into_iter().filter(|other| *other != *node));
         }
+        self.stop(Err(error.clone()));
         if self.common.recovers_tasks {
             // The PEs of this node may be inside tasks.
             self.common.on_failure.iter().for_each(|tell| tell(&error));
         }
-        self.stop(Err(error));
     }
 }

@@ -107,6 +107,9 @@ impl Coordinator {
         // It may run, and only not reach this node.
         self.post(layout.leader(node), Control::Stop { outcome: Err(error.clone()) });
         self.losses.suspended.insert(node, Suspended { error, awaited });
+        // A round of stall detection that waits for the node would not end.
+        self.stall.missing.clear();
+        self.stall.previous = None;
         self.run_after(ANSWERS_MAX, Timer::EndSuspension(node));
     }
 

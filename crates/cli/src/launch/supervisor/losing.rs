@@ -81,8 +81,8 @@ impl Supervisor {
         let is_left = |node: &&NodeId| self.nodes.get(node.index()).is_some_and(|it| it.is_left);
         let (known, new): (Vec<&NodeId>, Vec<&NodeId>) = lost.iter().partition(is_left);
         if new.is_empty() && !known.is_empty() {
-            let names: Vec<&str> = known.iter().map(|node| self.name(**node)).collect();
-            let names = abbreviated(names.into_iter());
+            let names = known.iter().map(|node| self.nodes[node.index()].name.as_str());
+            let names = abbreviated(names);
             let text = format!("the job cannot go on without {names}; {}", self.left_text());
             self.commands.push_back(Command::TellRecovery(text));
             self.give_up_samples();

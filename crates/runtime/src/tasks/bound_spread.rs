@@ -186,7 +186,7 @@ mod tests {
         let site = |name: &str| (name.to_owned(), vec![1, 1]);
         let layout = Arc::new(Layout::new(vec![site("a"), site("b")]));
         let mut spread = BoundSpread::new(Arc::default(), NodeId(0), layout);
-        [1, 2].map(|node| spread.remove(NodeId(node)));
+        [1, 2].into_iter().for_each(|node| spread.remove(NodeId(node)));
         spread.bound.learn(5);
         assert_eq!(spread.take_found(Time(1)), Some((5, vec![NodeId(3)])));
     }

@@ -31,6 +31,7 @@ use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::pe::Records;
 use gridspan_runtime::{
     BroadcastReport, CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId,
+    ToleratedLoss,
 };
 use gridspan_topology::Layout;
 #[cfg(feature = "net")]
@@ -89,6 +90,12 @@ pub enum Control {
     Paused(Pause),
     /// The program makes checkpoints, so that the job can go on after a loss of nodes.
     Recovers,
+    /// The job has tasks, and may go on without a lost node that has nothing else: its coordinator
+    /// decides, and answers a [notice](gridspan_runtime::net::bootstrap::LossNotice) with
+    /// [`Tolerated`](Self::Tolerated) or [`Failed`](Self::Failed).
+    RepeatsTasks,
+    /// The job goes on without a lost node.
+    Tolerated(ToleratedLoss),
     /// This process was requested by SIGTERM to leave the job.
     Leaving,
     /// The job cannot be stopped for a change of its nodes, for this reason.
@@ -329,8 +336,8 @@ impl BroadcastRoom {
     }
 }
 
-/// Makes the job report its links, guests, migrations, checkpoints, warnings and what it waits for
-/// to the launcher.
+/// Makes the job report its links, guests, tolerated losses, migrations, checkpoints, warnings and
+/// what it waits for to the launcher.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
         .on_warning(|text| Control::Warning(text.to_owned()).tell())
@@ -339,6 +346,7 @@ pub(crate) fn telling(job: Job) -> Job {
         })
         .on_checkpoint(|report| Control::Checkpoint(report.clone()).tell())
         .on_guests(|event| Control::Guest(event.clone()).tell())
+        .on_tolerated_loss(|loss| Control::Tolerated(loss.clone()).tell())
         .on_links(|links, changes| Control::Links(LinkReport::new(links, changes)).tell())
 }
 

@@ -154,7 +154,7 @@ pub use gridspan_runtime::{
     Numbers, OldState, Op, Per, Phase, Placement, PlacementMap, Priority, Progress, Published,
     Reducible, Reduction, Reply, Search, SearchContext, SearchPool, SearchStream, SectionRef,
     SendOptions, StartError, Statistics, StealStatistics, Step, TaggedAnswer, Task, TaskContext,
-    TaskPool, TaskPoolRef, TaskStream, Timer, To, Unordered, UpgradeError, Value,
+    TaskPool, TaskPoolRef, TaskStream, Timer, To, ToleratedLoss, Unordered, UpgradeError, Value,
 };
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};
@@ -222,8 +222,9 @@ pub mod rpc {
 pub mod sim {
     pub use gridspan_runtime::{Image, RestorePlan};
     pub use gridspan_sim::{
-        Departure, Ending, FaultCounts, FaultPlan, GuestPlan, Halted, LogEntry, PauseFaults,
-        QuicCounts, QuicFaults, SessionFaults, SimError, SimOptions, SimReport, Simulation,
+        Departure, Ending, FaultCounts, FaultPlan, GuestPlan, Halted, LogEntry, LostNode,
+        PauseFaults, QuicCounts, QuicFaults, SessionFaults, SimError, SimOptions, SimReport,
+        Simulation,
     };
 }
 

@@ -23,8 +23,8 @@ use crate::settings::Settings;
 use crate::variables::{DETACHED, LAUNCHER};
 use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{
-    self, BootstrapError, Joined, LauncherLines, LauncherRequest, NodeBundle, PauseOrder,
-    SampleOrder,
+    self, BootstrapError, Joined, LauncherLines, LauncherRequest, LossNotice, NodeBundle,
+    PauseOrder, SampleOrder,
 };
 use gridspan_runtime::pe::Records;
 use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, JobError, NodeId};
@@ -144,6 +144,11 @@ fn prepare(job: Job, joined: &Joined, settings: &mut Settings, is_restartable: b
         job = job.checkpoints(Checkpoints::every(CheckpointEvery::Auto));
     }
     settings.recovers = Some(recovers);
+    if recovers && settings.repeats_tasks.unwrap_or(false) && job.has_tasks() {
+        // Each node sends this, too.
+        Control::RepeatsTasks.tell();
+        job = job.recover_tasks_locally(true);
+    }
     if is_restartable && joined.bundle.guest.is_none() {
         leave_at_sigterm();
     }
@@ -275,6 +280,9 @@ fn run_again(
             if let Some(order) = handle.must_pause.take() {
                 handle.pause(&begun, order);
             }
+            for LossNotice { node, reason } in std::mem::take(&mut handle.losses) {
+                begun.report_lost(node, reason);
+            }
             handle.node = Some(begun);
         });
         lock(&handle).node = None;
@@ -401,6 +409,8 @@ struct Shared {
     must_stop: bool,
     /// The order to stop the job after a checkpoint, if it came before the node ran.
     must_pause: Option<PauseOrder>,
+    /// The losses of which the launcher has told before the node ran.
+    losses: Vec<LossNotice>,
     /// Number of the last such order to the present run.
     pause_order: Arc<AtomicU64>,
 }
@@ -455,6 +465,7 @@ fn watch(
         let mut handle = lock(&handle);
         if request == LauncherRequest::Recover {
             (handle.must_stop, handle.must_pause) = (true, None);
+            handle.losses.clear();
         }
         match (&handle.node, request) {
             (_, LauncherRequest::Pause(order)) if !is_restartable && !order.is_end => {
@@ -466,6 +477,8 @@ fn watch(
             (Some(node), LauncherRequest::Leave) => node.leave(),
             (Some(node), LauncherRequest::Recover) => node.stop_to_recover(),
             (None, LauncherRequest::Leave | LauncherRequest::Recover) => {}
+            (Some(node), LauncherRequest::Lost(lost)) => node.report_lost(lost.node, lost.reason),
+            (None, LauncherRequest::Lost(lost)) => handle.losses.push(lost),
             (_, LauncherRequest::Diagnose(_)) => {}
             (_, LauncherRequest::Sample(_)) => {}
             (_, LauncherRequest::Input(_)) => {}

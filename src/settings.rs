@@ -117,6 +117,10 @@ pub struct Settings {
     /// checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovers: Option<bool>,
+    /// Whether a job that recovers from losses goes on without lost nodes, if these have only tasks,
+    /// which the other nodes repeat. `None`: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats_tasks: Option<bool>,
     /// The processors to which PEs are bound.
     #[serde(default)]
     pub bind: Option<Binding>,
@@ -260,7 +264,7 @@ impl Settings {
     }
 
     /// Applies these settings to the job, except `bind`, which [`run`](crate::run) applies, and
-    /// `recovers`, which only a node process uses.
+    /// `recovers` and `repeats_tasks`, which only a node process uses.
     pub fn apply(&self, mut job: Job) -> Job {
         if let Some(seed) = self.seed {
             job = job.seed(seed);

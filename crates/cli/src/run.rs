@@ -181,6 +181,9 @@ fn all_settings(args: &RunArgs) -> Result<(Settings, OnLoss), CliError> {
     settings.lost_after = args.lost_after.or(settings.lost_after);
     settings.bind = args.process.bind.map(Binding::from).or(settings.bind);
     let on_loss = checkpoints(&args.checkpoints, &mut settings)?;
+    // Another launcher of a detached job would not know of losses without which the job goes on.
+    let repeats_tasks = matches!(on_loss, OnLoss::Shrink | OnLoss::AsProgram) && !args.detach;
+    settings.repeats_tasks = repeats_tasks.then_some(true);
     Ok((settings, on_loss))
 }
 

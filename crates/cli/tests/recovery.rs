@@ -295,6 +295,32 @@ fn a_search_of_a_tree_begins_again_without_the_lost_node() {
 }
 
 #[test]
+fn the_tasks_of_a_killed_node_are_repeated_by_the_others() {
+    let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=4ms", "--on-loss", "shrink"];
+    let job = ["--json", "uts", "--tree", "T1"];
+    for victim in [1, 3] {
+        let mut running = Running::start(&[&place[..], &job].concat());
+        let nodes = running.nodes(4);
+        for _ in &nodes {
+            running.await_line("\"listening\"");
+        }
+        // As above: the node has a part of the search.
+        let searching = processor_ticks(nodes[victim]) + 15;
+        until(|| (processor_ticks(nodes[victim]) >= searching).then_some(()));
+
+        kill(nodes[victim], Signal::KILL);
+
+        let lost = running.await_line("\"recovery\"");
+        let repeat = "it was killed by SIGKILL (9); 3 nodes are left, and repeat its tasks";
+        assert!(lost.contains(repeat), "{lost}");
+        // A job that begins again has the PEs of the nodes that are left.
+        running.await_line("tree T1 on 4 PEs: ");
+        running.await_line("verified: yes (4130071 nodes, ");
+        assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
+    }
+}
+
+#[test]
 fn meshes_and_particles_go_on_from_a_checkpoint() {
     let jobs: [(&[&str], &str, &str); 2] = [
         (

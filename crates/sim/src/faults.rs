@@ -323,6 +323,53 @@ impl QuicFaults {
     }
 }
 
+/// A node of the layout that is lost while the job runs. The job ends with
+/// [`JobError::NodeLost`](gridspan_runtime::JobError::NodeLost), unless it goes on without the node.
+///
+/// ```
+/// use gridspan_runtime::{Grid, Job, JobError, NodeId};
+/// use gridspan_sim::{LostNode, SimOptions, Simulation};
+/// use gridspan_topology::GridSpec;
+/// use std::time::Duration;
+///
+/// let job = Job::new("pause").main(async |grid: Grid| {
+///     Ok(grid.sleep(Duration::from_secs(9)).await?)
+/// });
+/// let grid = GridSpec::from_emulate("2x2,wan=32ms").unwrap();
+/// let lost = LostNode::new(NodeId(3), Duration::from_secs(1));
+/// let report = Simulation::new(job, grid, SimOptions::default().with_lost_nodes(vec![lost]))?.run();
+/// assert!(matches!(report.outcome, Err(JobError::NodeLost { node: NodeId(3), .. })));
+/// # Ok::<(), gridspan_sim::SimError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LostNode {
+    /// The node.
+    pub node: NodeId,
+    /// When it dies, or is declared lost.
+    pub at: Duration,
+    /// Whether it does not die: all other nodes declare it lost at once, but it runs until it
+    /// learns of that.
+    pub is_mistaken: bool,
+}
+
+impl LostNode {
+    /// A node that dies at this time; the others notice it after [`SimOptions::silence`].
+    ///
+    /// [`SimOptions::silence`]: crate::SimOptions::silence
+    pub fn new(node: NodeId, at: Duration) -> Self {
+        Self { node, at, is_mistaken: false }
+    }
+
+    /// Lets the node run until it learns that the others have declared it lost. Not for the node of
+    /// main.
+    #[must_use]
+    pub fn mistaken(mut self) -> Self {
+        self.is_mistaken = true;
+        self
+    }
+}
+
 /// Counts of events on QUIC connections. All zero where the nodes do not use QUIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

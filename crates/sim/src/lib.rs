@@ -10,6 +10,7 @@
 //! - [`FaultPlan`]: delays, reordering, lost connections and paused nodes. With [`QuicFaults`],
 //!   nodes communicate over QUIC through the production transport, also in virtual time.
 //! - [`GuestPlan`]: nodes that join while the job runs, leave, die, or are declared lost.
+//!   [`LostNode`]: other nodes that are lost.
 //! - [`campaign`]: random jobs under random faults, against a reference model.
 
 pub mod campaign;
@@ -29,7 +30,9 @@ mod report;
 mod simulation;
 mod station;
 
-pub use faults::{FaultCounts, FaultPlan, PauseFaults, QuicCounts, QuicFaults, SessionFaults};
+pub use faults::{
+    FaultCounts, FaultPlan, LostNode, PauseFaults, QuicCounts, QuicFaults, SessionFaults,
+};
 pub use guests::{Departure, GuestPlan};
 pub use log::LogEntry;
 pub use options::SimOptions;

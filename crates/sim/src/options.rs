@@ -1,6 +1,6 @@
 //! The costs of operations in virtual time, faults and limits.
 
-use crate::faults::FaultPlan;
+use crate::faults::{FaultPlan, LostNode};
 use crate::guests::GuestPlan;
 use gridspan_topology::Bandwidth;
 use std::time::Duration;
@@ -49,8 +49,9 @@ pub struct SimOptions {
     pub faults: Option<FaultPlan>,
     /// Guests that join while the job runs. Default none.
     pub guests: Vec<GuestPlan>,
-    /// Time until others notice that a guest has died; over QUIC, the transport decides. Default 3
-    /// s.
+    /// Nodes of the layout that are lost while the job runs, which must not use QUIC. Default none.
+    pub lost_nodes: Vec<LostNode>,
+    /// Time until others notice that a node has died; over QUIC, the transport decides. Default 3 s.
     pub silence: Duration,
     /// Whether to keep a [`LogEntry`](crate::LogEntry) of 32 bytes for each packet. The hash of the
     /// log is computed in any case. Default false.
@@ -72,6 +73,7 @@ impl Default for SimOptions {
             processors: None,
             faults: None,
             guests: Vec::new(),
+            lost_nodes: Vec::new(),
             silence: Duration::from_secs(3),
             log: false,
             time_limit: Duration::from_secs(86_400),
@@ -141,7 +143,14 @@ impl SimOptions {
         self
     }
 
-    /// Sets the time until others notice that a guest has died.
+    /// Sets the nodes of the layout that are lost while the job runs.
+    #[must_use]
+    pub fn with_lost_nodes(mut self, lost_nodes: Vec<LostNode>) -> Self {
+        self.lost_nodes = lost_nodes;
+        self
+    }
+
+    /// Sets the time until others notice that a node has died.
     #[must_use]
     pub fn with_silence(mut self, silence: Duration) -> Self {
         self.silence = silence;

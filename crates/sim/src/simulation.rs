@@ -126,8 +126,10 @@ pub struct Simulation {
     quic: Option<QuicNetwork>,
     delays: Option<Delays>,
     nodes: Roster<Node>,
-    /// Guests that were killed.
+    /// Nodes that were killed.
     dead: BTreeSet<NodeId>,
+    /// Founders that were declared lost in error. They end when they learn of it.
+    mistaken: BTreeSet<NodeId>,
     relays: Roster<Relay>,
     hosts: Roster<CoordinatorHost>,
     /// The node of the coordinator, or its last node while it moves.
@@ -213,6 +215,7 @@ impl Simulation {
             main: MainTask::new(program),
             nodes: Roster::new(nodes),
             dead: BTreeSet::new(),
+            mistaken: BTreeSet::new(),
             network,
             relays: Roster::new(relays),
             connections,
@@ -236,6 +239,7 @@ impl Simulation {
             layout,
         };
         simulation.expect(guests);
+        simulation.expect_losses();
         simulation.obey_quic();
         Ok(simulation)
     }
@@ -261,7 +265,7 @@ impl Simulation {
             if let Some(error) = self.broken.take() {
                 return (self.report(Ending::Finished, Err(error)), None);
             }
-            if let Some(outcome) = self.stations[PeId(0)].machine.outcome().cloned() {
+            if let Some(outcome) = self.outcome() {
                 return (self.report(Ending::Finished, outcome), None);
             }
             if self.is_paused {

@@ -195,6 +195,10 @@ impl Work<'_> {
                 Ok(line) => self.tell(node, &line),
                 Err(error) => tracing::error!(%error, "cannot describe the change"),
             },
+            Command::TellLost(node, notice) => match notice.to_line() {
+                Ok(line) => self.tell(node, &line),
+                Err(error) => tracing::error!(%error, "cannot tell of the loss"),
+            },
             Command::Diagnose(node, number) => self.tell(node, &diagnose_line(number)),
             Command::Sample(node, order) => match order.to_line() {
                 Ok(line) => self.tell(node, &line),

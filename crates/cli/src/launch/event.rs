@@ -5,10 +5,10 @@ use crate::request::{Answer, Request};
 use crate::signals::not_ignored;
 use gridspan::control::{Failure, Holdings, Pause};
 use gridspan::keeper::NodeExit;
-use gridspan_runtime::Diagnosis;
 use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::net::NodePublicKey;
-use gridspan_runtime::net::bootstrap::{PauseOrder, RestoreOrder, SampleOrder};
+use gridspan_runtime::net::bootstrap::{LossNotice, PauseOrder, RestoreOrder, SampleOrder};
+use gridspan_runtime::{Diagnosis, ToleratedLoss};
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
@@ -69,6 +69,10 @@ pub(super) enum Event {
     },
     /// The program makes checkpoints, so that the job can go on after a loss.
     Recovers,
+    /// The coordinator of the job decides whether the job goes on without a lost node.
+    RepeatsTasks,
+    /// The job goes on without a lost node, whose number is that in the present run.
+    Tolerated(ToleratedLoss),
     /// A node was requested by SIGTERM to leave the job.
     Leaving { node: NodeId },
     /// The job cannot be stopped for a change of its nodes.
@@ -218,6 +222,8 @@ pub(super) enum Command {
     Recover(NodeId),
     /// Make the node of main stop the job after a checkpoint.
     Pause(NodeId, PauseOrder),
+    /// Notify a node, that of main, that another one is lost.
+    TellLost(NodeId, LossNotice),
     /// Make a node take part in the diagnosis of this number.
     Diagnose(NodeId, u64),
     /// Ask a node, that of main, for a sample of the job's counters.

@@ -307,6 +307,8 @@ impl Reader {
             Control::Holds(holdings) => Event::Holds { node, holdings },
             Control::Paused(pause) => Event::Paused(pause),
             Control::Recovers => Event::Recovers,
+            Control::RepeatsTasks => Event::RepeatsTasks,
+            Control::Tolerated(loss) => Event::Tolerated(loss),
             Control::Leaving => Event::Leaving { node },
             Control::Unchangeable(reason) => Event::Unchangeable { reason },
             Control::Awake { number, silent } => Event::Awake { node, number, silent },

@@ -24,6 +24,10 @@
 //! introduced again; see `recovery`. A node that is lost meanwhile begins the recovery again.
 //! Nodes that leave and join on request are another run of the job, too; see `change`.
 //!
+//! A job of tasks may go on without a lost node that has nothing but tasks. Its coordinator decides:
+//! the node of main is told that the process of a node has ended, and the job answers that it goes
+//! on, or that it has failed by the loss, so that the recovery begins; see `losing`.
+//!
 //! # Diagnosis
 //!
 //! On request, the nodes find out what the job waits for, and nodes that do not answer are named;
@@ -106,6 +110,11 @@ pub(super) struct Supervisor {
     recovery: Option<Recovery>,
     /// What a loss makes the job repeat.
     repeating: Repeating,
+    /// Whether the job may go on without a lost node that has only tasks.
+    repeats_tasks: bool,
+    /// Nodes whose processes have ended, with the reasons, while the job decides whether it goes on
+    /// without them; and when the recovery begins if it has not.
+    doubts: BTreeMap<NodeId, (String, Time)>,
     changes: Changes,
     diagnosing: Diagnosing,
     /// Time that a node has to leave after SIGTERM.
@@ -245,6 +254,8 @@ impl Supervisor {
             awaits_srun: false,
             recovery: None,
             repeating: Repeating::default(),
+            repeats_tasks: false,
+            doubts: BTreeMap::new(),
             changes: Changes::default(),
             diagnosing: Diagnosing::default(),
             drain_deadline: Duration::ZERO,
@@ -339,6 +350,8 @@ impl Supervisor {
                 self.commands.extend(text.into_iter().chain(pace).map(Command::TellRecovery));
             }
             Event::Recovers => self.recover_as_program(),
+            Event::RepeatsTasks => self.repeats_tasks = true,
+            Event::Tolerated(loss) => self.tolerate(loss),
             Event::Leaving { node } => self.leave_on_signal(node, now),
             Event::Unchangeable { reason } => self.refuse_changes(&reason, now),
             Event::Requested { id, request } => self.request(id, request, now),
@@ -390,13 +403,16 @@ impl Supervisor {
         let drains = self.nodes.iter().filter(|node| !node.is_over);
         let drains = drains.filter_map(|node| Some(node.exit?.1 + self.patience.drain));
         let ends = self.nodes.iter().filter_map(|node| node.ends_until);
-        drains.chain(phase).chain(ends).chain(self.change_due()).chain(self.diagnosis_due()).min()
+        let doubts = self.doubts.values().map(|(_, until)| *until);
+        let due = drains.chain(phase).chain(ends).chain(doubts);
+        due.chain(self.change_due()).chain(self.diagnosis_due()).min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.expire_changes(now);
         self.go_on_with_diagnosis(now);
         self.kill_late(now);
+        self.end_doubts(now);
         match self.phase {
             Phase::Starting { until } if until <= now && self.is_recovering() => {
                 let is_silent = |node: &NodeId| self.nodes[node.index()].address.is_none();

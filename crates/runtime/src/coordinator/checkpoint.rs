@@ -102,6 +102,8 @@ impl Coordinator {
     ) {
         let reason = if !self.members.pools.is_empty() && !self.members.taking_part().is_empty() {
             "nodes that have joined work for a pool of tasks".to_owned()
+        } else if self.losses.is_any() {
+            "a node was lost, and the others repeat its tasks".to_owned()
         } else if self.checkpoints.making.is_some() {
             "another checkpoint is being made".to_owned()
         } else if self.checkpoints.keeping.is_some() {

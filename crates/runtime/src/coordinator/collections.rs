@@ -43,7 +43,7 @@ impl Coordinator {
         let placing = if base.is_some() { members } else { 0 };
         let state = CollectionState {
             info,
-            creating: u64::from(self.common.layout.pe_count()).saturating_add(placing),
+            creating: self.pes_left().saturating_add(placing),
             creator: Asker { slot: created, ..asker },
             reductions: Attendance::new(members),
             syncs: Attendance::new(members),

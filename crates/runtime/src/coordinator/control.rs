@@ -8,7 +8,7 @@ use super::state::timers::Timer;
 use crate::error::JobError;
 use crate::message::{Content, Control, MainRequest, Packet, SequencerNews};
 use gridspan_balance::Cause;
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::{NodeId, PeId, Time};
 
 impl Coordinator {
     /// Handles an event. The commands must be carried out in their order.
@@ -31,8 +31,9 @@ impl Coordinator {
             CoordinatorEvent::Diagnose(request) => self.begin_diagnosis(Some(request)),
             CoordinatorEvent::Failed(error) => self.stop(Err(error)),
             CoordinatorEvent::Overflow(bytes) => self.fail_over_budget(bytes),
-            // The coordinator is on this node, and the PEs here report losses to it.
-            CoordinatorEvent::Place(_) | CoordinatorEvent::NodeLost(..) => {}
+            CoordinatorEvent::NodeLost(node, error) => self.lose_founder(node, &error),
+            // The coordinator is on this node.
+            CoordinatorEvent::Place(_) => {}
         }
         self.finish_event();
         std::mem::take(&mut self.out)
@@ -99,6 +100,13 @@ impl Coordinator {
 
     fn fire(&mut self, timer: Timer) {
         match timer {
+            // These take all founders, and nothing waits for them.
+            Timer::Period(_)
+            | Timer::LookAtEvent(_)
+            | Timer::ProbeProgress(_)
+            | Timer::LookAtLinks
+            | Timer::BeginPlanning
+                if self.losses.is_any() => {}
             Timer::BeginQuiescenceRound => self.begin_quiescence_round(),
             Timer::Period(every) => self.tick(every),
             Timer::LookAtEvent(number) => self.look_at_event(number),
@@ -113,6 +121,7 @@ impl Coordinator {
             Timer::BeginPhaseRound(phase) => self.begin_phase_round(phase),
             Timer::BeginDrainRound => self.begin_drain_round(),
             Timer::LookAtCheckpoint => self.look_at_checkpoint(),
+            Timer::EndSuspension(node) => self.end_suspension(node),
         }
     }
 
@@ -121,6 +130,9 @@ impl Coordinator {
         let is_of_guest = self.common.layout.is_guest(node);
         // Guests may only join, leave and fail.
         if is_of_guest && !matches!(control, Control::Membership(_) | Control::Failed { .. }) {
+            return;
+        }
+        if self.losses.is_any() && self.is_barred(node, &control) {
             return;
         }
         if control.is_counted() {
@@ -207,6 +219,23 @@ impl Coordinator {
                 let reason = format!("{from} sent the coordinator a packet for a PE: {other:?}");
                 self.fail(JobError::Protocol(reason));
             }
+        }
+    }
+
+    /// Whether a control is not to be handled while founders are lost: it comes from one of them,
+    /// takes all of them and is awaited, so that the job ends, or serves no purpose without them.
+    fn is_barred(&mut self, from: NodeId, control: &Control) -> bool {
+        match control {
+            _ if self.losses.contains(from) => true,
+            Control::InsertRequest { .. }
+            | Control::BroadcastRequest { .. }
+            | Control::LargeMulticast(_)
+            | Control::Contribution(_) => self.needs_all_founders(),
+            Control::MainRequest { request, .. } => {
+                !self.can_serve_without_lost(request) && self.needs_all_founders()
+            }
+            Control::ShareChanged { .. } | Control::Links { .. } | Control::Probed(_) => true,
+            _ => false,
         }
     }
 

@@ -23,7 +23,8 @@ use super::transfer::CoordinatorState;
 use crate::address::id::COORDINATOR;
 use crate::error::JobError;
 use crate::message::{
-    Content, Control, CoordinatorPlace, Manifest, Packet, Spread, TransferMessage, codec,
+    Content, Control, CoordinatorPlace, Manifest, MembershipMessage, Packet, Spread,
+    TransferMessage, codec,
 };
 use crate::pe::{Accounted, Budget, Common, Pieces, PlantedFault};
 use bytes::Bytes;
@@ -138,7 +139,7 @@ impl CoordinatorHost {
         let mut out = Vec::new();
         match event {
             CoordinatorEvent::Place(place) => self.learn(place, &mut out),
-            CoordinatorEvent::NodeLost(node, error) => self.lose(node, error, &mut out),
+            CoordinatorEvent::NodeLost(node, error) => self.lose(now, (node, error), &mut out),
             CoordinatorEvent::Packet { from, packet } => self.take(now, from, packet, &mut out),
             event => self.take_event(now, event, &mut out),
         }
@@ -208,10 +209,29 @@ impl CoordinatorHost {
         }
     }
 
-    /// Notes the loss of a node.
-    fn lose(&mut self, node: NodeId, error: JobError, out: &mut Vec<CoordinatorCommand>) {
-        self.lost.insert(node, error);
+    /// Notes the loss of a node. If the job may go on without it, informs the coordinator, which
+    /// decides, even if the PEs of this node are inside handlers.
+    fn lose(
+        &mut self,
+        now: Time,
+        (node, error): (NodeId, JobError),
+        out: &mut Vec<CoordinatorCommand>,
+    ) {
+        self.lost.insert(node, error.clone());
         self.end_if_lost(out);
+        if !self.common.recovers_tasks || self.has_ended {
+            return;
+        }
+        match &self.state {
+            State::Here(_) => self.take_event(now, CoordinatorEvent::NodeLost(node, error), out),
+            // The coordinator may not arrive.
+            State::Leaving(..) => self.end(&error, out),
+            State::Elsewhere(_) => {
+                let lost = MembershipMessage::Unreachable { node, error };
+                let leader = self.common.layout.leader(self.node);
+                self.pass(leader, Packet::control(Control::Membership(lost)), out);
+            }
+        }
     }
 
     /// Ends the job if the coordinator is on a lost node, or moving to one.

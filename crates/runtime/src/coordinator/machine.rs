@@ -7,6 +7,7 @@ use super::state::broadcasts::RequestOrders;
 use super::state::checkpoint::Checkpoints;
 use super::state::collections::CollectionState;
 use super::state::diagnosis::Diagnosing;
+use super::state::losses::Losses;
 use super::state::membership::Members;
 use super::state::phases::Phases;
 use super::state::publications::Publications;
@@ -73,6 +74,7 @@ pub struct Coordinator {
     pub(super) uses_steps: bool,
     pub(super) advice: Advice,
     pub(super) members: Members,
+    pub(super) losses: Losses,
     pub(super) stall: StallWatch,
     pub(super) diagnosing: Diagnosing,
 }
@@ -111,6 +113,7 @@ impl Coordinator {
             uses_steps: false,
             advice: Advice::new(common.broadcasts == Mode::Planned),
             members: Members::default(),
+            losses: Losses::default(),
             stall: StallWatch::default(),
             diagnosing: Diagnosing::default(),
             common,

@@ -113,7 +113,16 @@ impl Coordinator {
             MembershipMessage::Unreachable { node, error }
                 if *node == sender || !layout.is_guest(sender) =>
             {
-                self.lose_guest(*node, error);
+                match layout.is_guest(*node) {
+                    true => self.lose_guest(*node, error),
+                    false => self.lose_founder(*node, error),
+                }
+            }
+            MembershipMessage::Spares { node, need } if !layout.is_guest(sender) => {
+                self.note_answer(sender, *node, need.as_deref());
+            }
+            MembershipMessage::Needs { node } if !layout.is_guest(sender) => {
+                self.end_for_need(*node);
             }
             _ => {}
         }
@@ -125,6 +134,11 @@ impl Coordinator {
         let is_new = layout.is_guest(guest) && !self.members.guests.contains_key(&guest);
         if !is_new || !has_founders || pes == 0 || pes > GUEST_PES_MAX {
             return;
+        }
+        if self.losses.is_any() {
+            // Guests exchange tasks with all founders.
+            let error = JobError::Failed("the job has lost a node, and takes no guests".to_owned());
+            return self.post(layout.leader(guest), Control::Stop { outcome: Err(error) });
         }
         if fingerprint != self.common.definition.fingerprint {
             let error = JobError::GuestOtherProgram { guest };

@@ -24,8 +24,8 @@
 //! - `machine`: the whole state, in parts that are defined in `state`. `control`: dispatch of
 //!   events. A part that has work for a part that calls it leaves a follow-up.
 //! - `checkpoint`: images of the job; `restoration`: what changes in them for groups of another
-//!   size. `membership`: nodes that join and leave. `stall`: a job that
-//!   cannot continue. `diagnosis`: what a job waits for.
+//!   size. `membership`: nodes that join and leave. `losses`: whether the job goes on without a lost
+//!   founder. `stall`: a job that cannot continue. `diagnosis`: what a job waits for.
 //! - `host`: a node's host of the coordinator, which runs it or forwards packets to it. `transfer`:
 //!   the coordinator's move to another node.
 
@@ -40,6 +40,7 @@ mod diagnosis;
 mod ending;
 mod event;
 mod host;
+mod losses;
 mod machine;
 mod measurements;
 mod membership;

@@ -17,7 +17,8 @@
 //! has work to do. While PEs stop for a checkpoint, it issues one if the others stand still for
 //! long.
 //!
-//! **Failure.** No stall is reported before all PEs have answered. At the time limit the job ends
+//! **Failure.** No stall is reported before all PEs have answered, except those of lost founders: a
+//! job that goes on without some, and stalls, ends with their loss. At the time limit the job ends
 //! after a diagnosis (`diagnosis.rs`), even if answers are missing.
 
 use super::machine::Coordinator;
@@ -91,7 +92,9 @@ impl Coordinator {
 
     /// Begins a round of questions to all PEs.
     fn ask_all(&mut self) {
-        let pes: Vec<PeId> = self.common.layout.pes().collect();
+        let layout = &self.common.layout;
+        let is_there = |pe: &PeId| !self.losses.contains(layout.node_of(*pe));
+        let pes: Vec<PeId> = layout.pes().filter(is_there).collect();
         let stall = &mut self.stall;
         stall.round += 1;
         stall.missing = pes.iter().copied().collect();
@@ -132,6 +135,9 @@ impl Coordinator {
             false => (stall.pause * 2).min(PAUSE_MAX),
         };
         match stall.main {
+            MainStatus::WaitsInside if is_same && sum.is_quiet && self.losses.is_any() => {
+                self.needs_all_founders();
+            }
             MainStatus::WaitsInside
                 if is_same && sum.is_quiet && sum.pending.awaiting > 0 && !stall.has_dropped =>
             {

@@ -8,6 +8,7 @@ use super::memory::{Memory, bytes_to_come};
 use super::net_driver::NetDriver;
 use super::node::{Node, check_pes};
 use crate::Job;
+use crate::address::id::MAIN_PE;
 use crate::error::{JobError, StartError};
 use crate::job::program::Program;
 use crate::net::TransportLimits;
@@ -86,7 +87,11 @@ pub fn run_keeping(
     let net = joined
         .into_loop(limits, program.lost_after())
         .map_err(|error| StartError::Join { reason: error.to_string() })?;
-    let net_driver = Arc::new(NetDriver::new(net).telling(program.on_failure()));
+    let needed = program.recovers_tasks().then(|| {
+        [program.layout().node_of(MAIN_PE), program.coordinator_node()].into_iter().collect()
+    });
+    let net_driver = NetDriver::new(net).telling(program.on_failure()).needing(needed);
+    let net_driver = Arc::new(net_driver);
     let begin = Instant::now();
     thread::scope(|scope| {
         let running =

@@ -4,6 +4,8 @@ use super::switch::Switch;
 use crate::address::id::MAIN_PE;
 use crate::coordinator::CoordinatorEvent;
 use crate::error::JobError;
+#[cfg(feature = "net")]
+use crate::error::LossCause;
 use crate::message::telemetry::{TelemetryLease, TelemetrySample};
 #[cfg(feature = "net")]
 use crate::net::bootstrap::PauseOrder;
@@ -108,6 +110,23 @@ impl NodeHandle {
             };
             switch.inbox(MAIN_PE).push_action(Box::new(pause));
         }
+    }
+
+    /// Reports that another node is lost, since its process was seen to end. A job that
+    /// [recovers tasks locally](crate::Job::recover_tasks_locally) then decides whether it goes on
+    /// without it; all other jobs wait until nodes notice the loss themselves, unless the
+    /// coordinator runs there. Does not wait.
+    #[cfg(feature = "net")]
+    pub fn report_lost(&self, node: NodeId, reason: String) {
+        let Some(switch) = self.switch.upgrade() else { return };
+        let layout = &switch.layout;
+        if node == switch.node || layout.is_guest(node) {
+            return;
+        }
+        let site = layout.site_name(layout.site_of_node(node)).to_owned();
+        let (cause, others) = (LossCause::Ended, Vec::new());
+        let error = JobError::NodeLost { node, site, cause, reason, others };
+        switch.tell_coordinator(CoordinatorEvent::NodeLost(node, error));
     }
 
     /// Makes the node hand back its tasks and leave. Does nothing if the node is not a guest.

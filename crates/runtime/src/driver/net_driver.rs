@@ -85,6 +85,8 @@ pub(super) struct NetDriver {
     /// Listeners to notify of the first loss at once, even while the PEs are busy.
     on_failure: Vec<OnFailure>,
     is_loss_told: AtomicBool,
+    /// The nodes whose losses certainly end the job; `None` if the loss of any founder does.
+    needed: Option<BTreeSet<NodeId>>,
 }
 
 /// Frames to send, and counts of all that were to be sent so far.
@@ -174,12 +176,19 @@ impl NetDriver {
             over: AtomicBool::new(false),
             on_failure: Vec::new(),
             is_loss_told: AtomicBool::new(false),
+            needed: None,
         }
     }
 
     /// Sets the listeners to notify of the first loss.
     pub(super) fn telling(self, on_failure: &[OnFailure]) -> Self {
         Self { on_failure: on_failure.to_vec(), ..self }
+    }
+
+    /// Sets the nodes whose losses certainly end the job: whether other founders' losses do is
+    /// decided by the coordinator, which notifies the listeners of a failure itself.
+    pub(super) fn needing(self, needed: Option<BTreeSet<NodeId>>) -> Self {
+        Self { needed, ..self }
     }
 
     /// Marks that something was queued, and wakes the driving thread if it waits in the socket.
@@ -378,7 +387,9 @@ impl NetDriver {
         }
         let error = loss::error(&switch.layout, node, reason);
         tracing::info!(%error, "node lost");
-        if loss::is_fatal(&switch.layout, node, reason)
+        let is_needed = self.needed.as_ref().is_none_or(|needed| needed.contains(&node));
+        if is_needed
+            && loss::is_fatal(&switch.layout, node, reason)
             && !self.is_loss_told.swap(true, Ordering::SeqCst)
         {
             self.on_failure.iter().for_each(|tell| tell(&error));

@@ -86,6 +86,9 @@ impl Job {
             on_links: self.on_links.clone(),
             tolerates_lost_guests: self.tolerates_lost_guests,
             on_guests: self.on_guests.clone(),
+            recovers_tasks: self.recovers_tasks,
+            on_tolerated_loss: self.on_tolerated_loss.clone(),
+            on_failure: self.on_failure.clone(),
             watch: self.watch.clone(),
             run: Arc::new(RunOfJob {
                 job: self.name.clone(),
@@ -136,6 +139,8 @@ impl Job {
             on_links: self.on_links.clone(),
             tolerates_lost_guests: self.tolerates_lost_guests,
             on_guests: self.on_guests.clone(),
+            recovers_tasks: self.recovers_tasks,
+            on_tolerated_loss: self.on_tolerated_loss.clone(),
             on_failure: self.on_failure.clone(),
             watch: self.watch.clone(),
             checkpoints: self.checkpoints,

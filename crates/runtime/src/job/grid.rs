@@ -29,6 +29,7 @@ use bytes::Bytes;
 use gridspan_topology::LinkChange;
 use gridspan_topology::{Layout, NodeId, Time};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -66,16 +67,22 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Creates the grid of a job with these types and placement maps.
+    /// Creates the grid of a job with these types and placement maps. `begun`: the number of phases
+    /// that main has begun, and whether the job may go on without lost founders.
     pub(crate) fn new(
         port: MainPort,
         layout: Arc<Layout>,
         registry: Registry,
         maps: Vec<PlacementMap>,
         awaited: Arc<Awaited>,
-        phases: u32,
+        begun: (u32, bool),
     ) -> Self {
-        Self { main: MainHandle::new(port, layout, registry, maps, awaited, phases) }
+        Self { main: MainHandle::new(port, layout, registry, maps, awaited, begun) }
+    }
+
+    /// The founders without which the job goes on.
+    pub(crate) async fn lost_founders(&self) -> Result<BTreeSet<NodeId>, GridError> {
+        self.main.lost_founders().await
     }
 
     /// The number of tasks of streams whose outputs main has not taken.

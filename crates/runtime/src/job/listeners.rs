@@ -4,7 +4,7 @@ use crate::error::JobError;
 use crate::job::Job;
 use crate::message::Diagnosis;
 use crate::pe::links::{Links, OnFailure};
-use crate::pe::{BroadcastReport, CheckpointReport, GuestEvent};
+use crate::pe::{BroadcastReport, CheckpointReport, GuestEvent, ToleratedLoss};
 use gridspan_balance::{BalanceReport, Plan, Snapshot};
 use gridspan_topology::LinkChange;
 use std::sync::Arc;
@@ -27,8 +27,20 @@ impl Job {
         self
     }
 
+    /// Adds a listener for losses of nodes without which the job goes on; see
+    /// [`recover_tasks_locally`](Self::recover_tasks_locally). Runs in the coordinator; it must not
+    /// block.
+    pub fn on_tolerated_loss(
+        mut self,
+        tell: impl Fn(&ToleratedLoss) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_tolerated_loss.push(Arc::new(tell));
+        self
+    }
+
     /// Adds a listener for a failure of the job while PEs may be inside handlers and unable to end
-    /// it: this node has declared a founder lost, or PE 0 does not end the job at its time limit.
+    /// it: this node has declared a founder lost, or the coordinator here ends the job for such a
+    /// loss, or PE 0 does not end the job at its time limit.
     /// Runs on a thread that is not a PE; it must not block.
     pub fn on_failure(mut self, tell: impl Fn(&JobError) + Send + Sync + 'static) -> Self {
         self.on_failure.push(Arc::new(tell));

@@ -8,9 +8,10 @@ use crate::job::promise::{Awaited, Promise, Resolve, promise};
 use crate::message::MainRequest;
 use crate::pe::actor::registry::Registry;
 use crate::pe::{Action, Core};
-use gridspan_topology::Layout;
+use gridspan_topology::{Layout, NodeId};
 use serde::de::DeserializeOwned;
 use std::any::type_name;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -29,23 +30,26 @@ struct Shared {
     registry: Registry,
     maps: Vec<PlacementMap>,
     awaited: Arc<Awaited>,
+    /// Whether the job may go on without lost founders.
+    recovers_tasks: bool,
     phases: AtomicU32,
     streamed: AtomicU64,
 }
 
 impl MainHandle {
     /// Creates the handle of a job with these types and placement maps, whose main has begun this
-    /// number of phases.
+    /// number of phases, and which may go on without lost founders.
     pub(crate) fn new(
         port: MainPort,
         layout: Arc<Layout>,
         registry: Registry,
         maps: Vec<PlacementMap>,
         awaited: Arc<Awaited>,
-        phases: u32,
+        (phases, recovers_tasks): (u32, bool),
     ) -> Self {
         let (phases, streamed) = (AtomicU32::new(phases), AtomicU64::new(0));
-        let shared = Shared { port, layout, registry, maps, awaited, phases, streamed };
+        let shared =
+            Shared { port, layout, registry, maps, awaited, recovers_tasks, phases, streamed };
         Self { shared: Arc::new(shared) }
     }
 
@@ -59,6 +63,18 @@ impl MainHandle {
 
     pub(crate) fn maps(&self) -> &[PlacementMap] {
         &self.shared.maps
+    }
+
+    /// The founders without which the job goes on.
+    pub(crate) async fn lost_founders(&self) -> Result<BTreeSet<NodeId>, GridError> {
+        if !self.shared.recovers_tasks {
+            return Ok(BTreeSet::new());
+        }
+        let (resolve, lost) = self.promise();
+        self.run(move |core| {
+            resolve.with(Ok(core.membership.lost_founders(&core.common.layout).collect()));
+        });
+        wait(lost).await
     }
 
     /// Number of phases so far.

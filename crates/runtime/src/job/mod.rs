@@ -31,7 +31,7 @@ use crate::pe::actor::registry::Registry;
 use crate::pe::actor::resources::Resources;
 use crate::pe::links::{OnFailure, OnLinks};
 use crate::pe::watch::Watch;
-use crate::pe::{Balancing, Checkpoints, OnGuests, PlantedFault, Records};
+use crate::pe::{Balancing, Checkpoints, OnGuests, OnToleratedLoss, PlantedFault, Records};
 use crate::reduce::CustomOp;
 use crate::schema::definition::Origin;
 use gridspan_balance::MakeStrategy;
@@ -68,6 +68,8 @@ pub struct Job {
     on_links: Vec<OnLinks>,
     tolerates_lost_guests: bool,
     on_guests: Vec<OnGuests>,
+    recovers_tasks: bool,
+    on_tolerated_loss: Vec<OnToleratedLoss>,
     on_failure: Vec<OnFailure>,
     watch: Watch,
     checkpoints: Checkpoints,
@@ -99,6 +101,8 @@ impl Job {
             on_links: vec![],
             tolerates_lost_guests: false,
             on_guests: vec![],
+            recovers_tasks: false,
+            on_tolerated_loss: vec![],
             on_failure: Vec::new(),
             watch: Watch::default(),
             checkpoints: Checkpoints::default(),
@@ -279,6 +283,36 @@ impl Job {
         self
     }
 
+    /// Sets whether the job goes on without a node that is lost while the job has nothing but pools
+    /// of tasks: the other nodes run the tasks again that the lost one had, and each output counts
+    /// once. Default no: the loss ends the job, or makes it go back to a
+    /// [checkpoint](Self::checkpoints).
+    ///
+    /// The loss is tolerated if a pool is open, and main has created no other collection; if neither
+    /// main nor the coordinator runs on the node; if main waits for nothing but tasks that it has
+    /// handed in on other nodes; if the tasks share no [bound](crate::Goal); if no guest has joined;
+    /// and if at least half of the nodes are left. From then on main may open further pools, and
+    /// checkpoints are postponed. If main does anything else that needs all nodes, the job ends with
+    /// the loss. The job keeps its layout, with the PEs of the lost node.
+    ///
+    /// A node keeps the tasks that it lends to others until their outputs are back, and lends them
+    /// only itself, so that a job with tasks of milliseconds shares them a little later. Under a
+    /// driver without a network, no node is lost.
+    ///
+    /// ```
+    /// use gridspan::{Job, ToleratedLoss};
+    ///
+    /// let job = Job::new("search").recover_tasks_locally(true).on_tolerated_loss(|loss| {
+    ///     let ToleratedLoss { node, site, reason, left, .. } = loss;
+    ///     println!("{node} at {site} is lost: {reason}; {left} nodes repeat its tasks");
+    /// });
+    /// # gridspan::embed::Runner::on_threads(1).run(job).unwrap();
+    /// ```
+    pub fn recover_tasks_locally(mut self, yes: bool) -> Self {
+        self.recovers_tasks = yes;
+        self
+    }
+
     /// Sets whether a job that can never continue ends with an error. Default no. A long handler is
     /// not a stall.
     pub fn fail_on_stall(mut self, yes: bool) -> Self {
@@ -321,6 +355,11 @@ impl Job {
     pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = checkpoints;
         self
+    }
+
+    /// Whether the job has types of [tasks](Self::tasks) or [searches](Self::search).
+    pub fn has_tasks(&self) -> bool {
+        !self.registry.task_names().is_empty()
     }
 
     /// Whether the job makes checkpoints, if main has progress points.

@@ -120,6 +120,12 @@ impl Program {
         self.job.listens_to_failure()
     }
 
+    /// Whether the coordinator decides if the job goes on without a lost founder.
+    #[cfg(feature = "net")]
+    pub(crate) fn recovers_tasks(&self) -> bool {
+        self.common.recovers_tasks
+    }
+
     /// Returns the processors to which a PE is bound, if it is.
     pub(crate) fn cpus_of(&self, pe: PeId) -> Option<&[u32]> {
         self.job.cpus_of(pe)
@@ -186,7 +192,8 @@ impl Program {
     pub fn begin_main(self, port: MainPort, awaited: Arc<Awaited>) -> MainFuture {
         let (registry, maps, main) = self.job.into_main();
         let phases = self.restoring.as_ref().map_or(0, |it| it.image.inner().phases);
-        main.begin(Grid::new(port, self.layout, registry, maps, awaited, phases))
+        let begun = (phases, self.common.recovers_tasks);
+        main.begin(Grid::new(port, self.layout, registry, maps, awaited, begun))
     }
 
     /// Whether the job is to make checkpoints.

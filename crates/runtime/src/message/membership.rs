@@ -18,6 +18,9 @@ pub(crate) enum Stage {
     /// The member does not answer: the tasks that it held are run again. Its number is not used
     /// again.
     Lost,
+    /// A founder does not answer, and it is not decided whether the job goes on without it: nodes
+    /// drop what it sends.
+    Suspended,
 }
 
 impl Stage {
@@ -55,4 +58,12 @@ pub(crate) enum MembershipMessage {
     /// From the coordinator: to the node that is now active, and to all nodes if it drains or is
     /// gone.
     Reached(MembershipEvent),
+    /// From the coordinator to all other founders: this founder does not answer; say whether the
+    /// job can go on without it.
+    Suspend { node: NodeId },
+    /// To the coordinator: the sender's node drops what this founder sends. `need`: why the job
+    /// cannot go on without it, as far as the sender's node knows.
+    Spares { node: NodeId, need: Option<String> },
+    /// To the coordinator: the job needs a founder that is lost.
+    Needs { node: NodeId },
 }

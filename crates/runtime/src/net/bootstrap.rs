@@ -52,8 +52,8 @@ use thiserror::Error;
 mod requests;
 
 pub use requests::{
-    CANCEL, INPUT, LEAVE, LauncherLines, LauncherRequest, Lines, PauseOrder, RECOVER, SampleOrder,
-    diagnose_line, watch_launcher,
+    CANCEL, INPUT, LEAVE, LauncherLines, LauncherRequest, Lines, LossNotice, PauseOrder, RECOVER,
+    SampleOrder, diagnose_line, watch_launcher,
 };
 use requests::{LINE_BYTES_MAX, to_line};
 

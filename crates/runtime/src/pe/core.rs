@@ -13,6 +13,7 @@ use super::partners::Followers;
 use super::replicas::Replicas;
 use super::statistics::PeStatistics;
 use super::steps::Steps;
+use super::tolerated_loss::OnToleratedLoss;
 use crate::address::collection::PlacementMap;
 use crate::address::id::{
     ActorId, COORDINATOR, CollectionId, KindId, MAIN_PE, RebalanceId, Sender, Slot,
@@ -38,7 +39,7 @@ use crate::pe::collective::accumulator::{Accumulator, GroupState};
 use crate::pe::collective::collections::{Collections, Incomplete, LocalCollection};
 use crate::pe::collective::rights::Rights;
 use crate::pe::command::PeCommand;
-use crate::pe::links::OnLinks;
+use crate::pe::links::{OnFailure, OnLinks};
 use crate::pe::measure::measures::Measures;
 use crate::pe::members::member::{Departing, Member, NewMembers, Request};
 use crate::pe::membership::state::Membership;
@@ -233,6 +234,10 @@ pub(crate) struct Common {
     /// Whether the job continues when a guest is lost.
     pub(crate) tolerates_lost_guests: bool,
     pub(crate) on_guests: Vec<OnGuests>,
+    /// Whether the job goes on without a founder that is lost while it has only pools of tasks.
+    pub(crate) recovers_tasks: bool,
+    pub(crate) on_tolerated_loss: Vec<OnToleratedLoss>,
+    pub(crate) on_failure: Vec<OnFailure>,
     pub(crate) watch: Watch,
     pub(crate) run: Arc<RunOfJob>,
     /// Values that the actors of one node share.

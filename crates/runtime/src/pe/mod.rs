@@ -63,6 +63,7 @@ mod store;
 mod survey;
 mod telemetry;
 mod timers;
+mod tolerated_loss;
 mod turn;
 pub(crate) mod watch;
 mod worker_message;
@@ -91,6 +92,8 @@ pub(crate) use pieces::Pieces;
 pub use recording::records::{RecordSettings, RecordedPlaces, Records};
 pub use statistics::PeStatistics;
 pub(crate) use store::TypedStore;
+pub(crate) use tolerated_loss::OnToleratedLoss;
+pub use tolerated_loss::ToleratedLoss;
 pub use turn::{Next, TurnOutput};
 
 use crate::address::id::{ActorId, COORDINATOR, KindId};

@@ -7,7 +7,7 @@ use crate::error::JobError;
 use crate::message::MembershipEvent;
 use crate::message::codec::DecodeError;
 use crate::message::steal_agent::{Nudge, StealAgent, StealCommand, StealEvent};
-use crate::message::{AgentMessageHead, Control, Packet, SpreadFrame};
+use crate::message::{AgentMessageHead, Control, Packet, SpreadFrame, Stage};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,9 +58,9 @@ impl StealAgents {
         }
     }
 
-    /// Handles a new stage of a guest.
+    /// Handles a new stage of a guest, or of a founder that is lost.
     pub(super) fn handle_membership(&mut self, event: MembershipEvent, post: &mut Post<'_>) {
-        if event.stage.is_gone() {
+        if event.stage.is_gone() || event.stage == Stage::Suspended {
             self.lines.forget(event.node);
         }
         for pool in self.open.keys().copied().collect::<Vec<_>>() {

@@ -28,7 +28,8 @@ const GUESTS_SHARE: u64 = 4;
 #[derive(Default)]
 pub(super) struct Lines {
     lines: BTreeMap<NodeId, Line>,
-    /// Guests that have left or are lost. Their numbers are not used again.
+    /// Guests that have left or are lost, and founders that are suspended or lost. Their numbers are
+    /// not used again.
     gone: BTreeSet<NodeId>,
     /// Cost of all waiting messages.
     bytes: usize,

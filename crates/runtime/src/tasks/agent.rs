@@ -21,6 +21,7 @@ use crate::pe::Budget;
 use bytes::Bytes;
 use gridspan_balance::stealing::{Amount, Command, Grant, StealMessage, Stealing, StealingLayout};
 use gridspan_topology::{Hierarchy, Layout, NodeId, Time};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -44,6 +45,12 @@ pub(super) struct PoolAgent<W: Work> {
     /// guest that leaves or a task has panicked.
     is_silent: bool,
     spread: BoundSpread,
+    /// Whether loans to founders are recalled if these are lost.
+    recalls: bool,
+    /// The founders that are suspended or lost.
+    lost: BTreeSet<NodeId>,
+    /// Those whose loans were recalled.
+    recalled: BTreeSet<NodeId>,
     due: Option<Time>,
     /// Time at which backups begin, unless the node has work by then.
     backups_at: Option<Time>,
@@ -64,6 +71,7 @@ impl<W: Work> PoolAgent<W> {
         if is_alone || layout.leader(me) != cx.pe() {
             return None;
         }
+        let lost: BTreeSet<NodeId> = membership.lost_founders(&layout).collect();
         let common = &cx.core.common;
         let policy = common.stealing.make();
         let workers = layout.place(me).pes.len() as u32;
@@ -76,6 +84,9 @@ impl<W: Work> PoolAgent<W> {
             may_ask: !layout.is_guest(me) || membership.stage == Stage::Active,
             is_silent: membership.stage == Stage::Draining,
             spread: BoundSpread::new(node.bound.clone(), me, layout.clone()),
+            recalls: common.recovers_tasks && !layout.is_guest(me),
+            lost: lost.clone(),
+            recalled: lost,
             due: None,
             backups_at: None,
             layout,
@@ -89,7 +100,16 @@ impl<W: Work> PoolAgent<W> {
                 agent.spread.add(guest);
             }
         }
+        agent.leave_out_lost(cx.now());
         Some(agent)
+    }
+
+    /// Makes the policy, and the spread of the bound, do without the founders that are lost.
+    fn leave_out_lost(&mut self, now: Time) {
+        for &node in &self.lost {
+            self.spread.remove(node);
+            self.stealing.handle_lost(now, node);
+        }
     }
 
     /// Takes over new places of the founders and adds the present guests to them.
@@ -101,6 +121,7 @@ impl<W: Work> PoolAgent<W> {
             near(&self.layout, guest).map(|near| places.add(guest, near));
         }
         self.stealing.handle_places(now, Arc::new(places));
+        self.leave_out_lost(now);
     }
 
     /// Reports to the policy whether the node has work, and how many tasks could be taken away.
@@ -223,6 +244,9 @@ impl<W: Work> PoolAgent<W> {
         amount: Amount,
         out: &mut Vec<StealCommand>,
     ) {
+        if self.lost.contains(&to) {
+            return self.ship(now, (to, grant), 0, Vec::new(), out);
+        }
         let limit = amount.of(self.node.stock());
         let until = self.output_due(now, to, grant);
         let message = WorkerMessage::Give { to, limit, grant, until };
@@ -234,11 +258,18 @@ impl<W: Work> PoolAgent<W> {
         let pack = || {
             let (take, pe_of) = (|| node.steal_any(), |slot| node.pe_of(slot));
             let (mut loans, left) = lend::<W>(limit, take, pe_of, &node.lineages, until.is_some());
-            for (loan, until) in loans.iter_mut().zip(until.into_iter().cycle()) {
-                node.backups.keep(self.me, to, (now, until), loan);
+            for loan in &mut loans {
+                match until {
+                    _ if self.recalls => {
+                        node.backups.keep_for_recall(self.me, to, (now, until), loan);
+                    }
+                    Some(until) => node.backups.keep(self.me, to, (now, until), loan),
+                    None => {}
+                }
             }
-            // A guest owes its loans itself, so it does not pass them on.
-            if loans.is_empty() && is_founder(self.me) {
+            // A guest owes its loans itself, so it does not pass them on; nor does a founder whose
+            // loss leads to a recall, since the lender must know where its loans are.
+            if loans.is_empty() && is_founder(self.me) && !self.recalls {
                 loans = pass_on::<W>(limit, node, is_founder, until.is_some(), &self.budget);
                 if until.is_some() {
                     loans.iter().for_each(|loan| node.backups.note_passed(to, loan));
@@ -319,6 +350,10 @@ impl<W: Work> StealAgent for PoolAgent<W> {
             StealEvent::StockChanged => self.check_stock(now),
             StealEvent::Given { to, grant, tasks, message } => {
                 self.ship(now, (to, grant), tasks, message.into(), out);
+                // The worker may not have known yet that the node is lost.
+                if self.recalled.contains(&to) {
+                    self.recall(now, to, out);
+                }
             }
             StealEvent::Superseded { to, copy } => self.drop_copy(to, copy, out),
             StealEvent::HandOver { to, message } => {
@@ -354,6 +389,20 @@ impl<W: Work> StealAgent for PoolAgent<W> {
             }
             Stage::Active => {}
             Stage::Draining => self.stealing.handle_lost(now, node),
+            Stage::Suspended => {
+                self.lost.insert(node);
+                self.spread.remove(node);
+                self.stealing.handle_lost(now, node);
+            }
+            Stage::Left | Stage::Lost if !self.layout.is_guest(node) => {
+                self.lost.insert(node);
+                self.spread.remove(node);
+                self.stealing.handle_lost(now, node);
+                self.node.note_lost(node);
+                self.node.forget_arrivals(node);
+                self.node.forget_orphans();
+                self.recall(now, node, out);
+            }
             Stage::Left | Stage::Lost => {
                 self.spread.remove(node);
                 self.node.note_gone(Via::Guest(node));

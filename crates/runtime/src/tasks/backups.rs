@@ -7,6 +7,11 @@
 //! loan. The first output counts, and the nodes that work on the other copy drop it (`lineage`).
 //!
 //! Backups are not lent to other sites, which have the other copy.
+//!
+//! In a job that goes on without lost founders, a node keeps a copy of every loan to a founder until
+//! its output has come. If the founder is lost, the loan is *recalled*: it is forgotten, so that no
+//! later output of it counts, and its tasks run again. A loan that this node doubles is not
+//! recalled, because its backup runs here.
 
 use super::lineage::{LINEAGE_MAX, Via};
 use super::message::Loan;
@@ -40,11 +45,13 @@ struct Known {
 
 struct Lent {
     to: NodeId,
-    /// Time at which an output could be back.
-    until: Time,
+    /// Time at which an output could be back, if the loan went to another site.
+    until: Option<Time>,
     /// Whether this node works on a copy.
     is_doubled: bool,
     lineage: Vec<Via>,
+    /// The unmarked loan, if it can be recalled.
+    recallable: Option<Loan>,
 }
 
 /// The nodes to which this node has passed on loans of others, by the guests and copies that the
@@ -72,6 +79,28 @@ impl Backups {
     /// Keeps a copy of the loan that `me` is about to make to `to`, a node of another site, until
     /// an output could be back, and marks the loan.
     pub(super) fn keep(&self, me: NodeId, to: NodeId, (now, until): (Time, Time), loan: &mut Loan) {
+        self.enter(me, (to, None), (now, Some(until)), loan);
+    }
+
+    /// Keeps a copy of the loan that `me` is about to make to the founder `to` until its output has
+    /// come, and marks the loan. `until`: when an output could be back, if `to` is at another site.
+    pub(super) fn keep_for_recall(
+        &self,
+        me: NodeId,
+        to: NodeId,
+        (now, until): (Time, Option<Time>),
+        loan: &mut Loan,
+    ) {
+        self.enter(me, (to, Some(loan.clone())), (now, until), loan);
+    }
+
+    fn enter(
+        &self,
+        me: NodeId,
+        (to, recallable): (NodeId, Option<Loan>),
+        (now, until): (Time, Option<Time>),
+        loan: &mut Loan,
+    ) {
         let mut known = self.known();
         known.expire(now);
         let number = known.loans;
@@ -80,9 +109,36 @@ impl Backups {
         for &via in &lineage {
             known.through.entry(via).or_default().insert(number);
         }
-        known.lent.insert(number, Lent { to, until, is_doubled: false, lineage });
-        known.young.insert((until, number), loan.clone());
+        known.lent.insert(number, Lent { to, until, is_doubled: false, lineage, recallable });
+        if let Some(until) = until {
+            known.young.insert((until, number), loan.clone());
+        }
         loan.mark(me, CopyId { loan: number, is_backup: false });
+    }
+
+    /// Forgets the loans to a lost founder, so that their outputs do not count, and returns them,
+    /// oldest first, for their tasks to run again.
+    pub(super) fn recall(&self, lost: NodeId) -> Vec<Loan> {
+        let mut known = self.known();
+        let is_owed = |lent: &Lent| lent.to == lost && !lent.is_doubled;
+        let owed: Vec<u64> = known
+            .lent
+            .iter()
+            .filter(|(_, lent)| is_owed(lent))
+            .map(|(&number, _)| number)
+            .collect();
+        owed.into_iter().filter_map(|number| known.remove(number)?.recallable).collect()
+    }
+
+    /// Forgets the loans of tasks that a lost founder has lent, because no frame waits for them.
+    pub(super) fn forget_lender(&self, lost: NodeId) {
+        let vias = {
+            let known = self.known();
+            let [first, last] = [(0, false), (u64::MAX, true)]
+                .map(|(loan, is_backup)| Via::Copy(lost, CopyId { loan, is_backup }));
+            known.through.range(first..=last).map(|(&via, _)| via).collect::<Vec<Via>>()
+        };
+        vias.into_iter().for_each(|via| drop(self.forget(via)));
     }
 
     /// Notes that a loan of another node is passed on to `to`, a node of another site.
@@ -157,7 +213,9 @@ impl Known {
     /// Removes a loan, so that further outputs do not count.
     fn remove(&mut self, number: u64) -> Option<Lent> {
         let lent = self.lent.remove(&number)?;
-        self.young.remove(&(lent.until, number));
+        if let Some(until) = lent.until {
+            self.young.remove(&(until, number));
+        }
         for via in &lent.lineage {
             if let Entry::Occupied(mut loans) = self.through.entry(*via) {
                 loans.get_mut().remove(&number);
@@ -252,6 +310,47 @@ mod tests {
         assert_eq!(begun.len(), 1);
         assert_eq!(backups.settle(old), Settled { counts: true, superseded: None });
         assert!(backups.settle(young).superseded.is_some());
+    }
+
+    #[test]
+    fn the_output_of_a_recalled_loan_does_not_count() {
+        let backups = Backups::default();
+        let near = NodeId(1);
+        let mut loan = loan_through(VIA);
+        backups.keep_for_recall(ME, near, (Time(0), None), &mut loan);
+        let mut other = loan_through(VIA);
+        backups.keep_for_recall(ME, FAR, (Time(0), Some(Time(100))), &mut other);
+        assert!(backups.recall(NodeId(2)).is_empty());
+
+        let recalled = backups.recall(near);
+
+        assert_eq!(recalled.len(), 1);
+        assert_eq!((recalled[0].lender.copy, &recalled[0].lineage[..]), (None, &[VIA][..]));
+        let settle = |loan: &Loan| backups.settle(loan.lender.copy.unwrap()).counts;
+        assert!(!settle(&loan) && settle(&other) && !settle(&other));
+        assert!(backups.recall(near).is_empty() && backups.recall(FAR).is_empty());
+    }
+
+    #[test]
+    fn a_loan_whose_backup_runs_here_is_not_recalled() {
+        let backups = Backups::default();
+        let mut loan = loan_through(VIA);
+        backups.keep_for_recall(ME, FAR, (Time(0), Some(Time(100))), &mut loan);
+        let backup = backups.begin(ME, Time(50)).pop().unwrap();
+        assert!(backups.recall(FAR).is_empty());
+        assert!(backups.settle(backup.lender.copy.unwrap()).counts);
+    }
+
+    #[test]
+    fn loans_of_tasks_that_a_lost_founder_has_lent_are_forgotten() {
+        let backups = Backups::default();
+        let mut loan = loan_through(VIA);
+        backups.keep_for_recall(ME, FAR, (Time(0), None), &mut loan);
+        backups.forget_lender(NodeId(4));
+        assert_eq!(backups.known().lent.len(), 1);
+        backups.forget_lender(NodeId(5));
+        let known = backups.known();
+        assert_eq!((known.lent.len(), known.through.len()), (0, 0));
     }
 
     const VIA: Via = Via::Copy(NodeId(5), CopyId { loan: 3, is_backup: false });

@@ -97,6 +97,11 @@ impl Bound {
         self.best.fetch_max(rank, Ordering::SeqCst) < rank
     }
 
+    /// Whether there is a value, or a running task will have found one.
+    pub(super) fn is_set(&self) -> bool {
+        self.best() != NONE || !self.ahead().is_empty()
+    }
+
     /// Sets the callback that notifies the network thread of improvements.
     pub(super) fn connect(&self, nudge: Nudge) {
         // A second callback would be that of the same node.

@@ -24,6 +24,8 @@ pub(super) struct BoundSpread {
     layout: Arc<Layout>,
     /// The guests of this site; empty on a guest.
     guests: BTreeSet<NodeId>,
+    /// The founders that are lost.
+    lost: BTreeSet<NodeId>,
     /// The best value that was sent to other nodes or received from them.
     told: i64,
     /// Time before which nothing is sent.
@@ -32,8 +34,8 @@ pub(super) struct BoundSpread {
 
 impl BoundSpread {
     pub(super) fn new(bound: Arc<Bound>, me: NodeId, layout: Arc<Layout>) -> Self {
-        let (guests, told, not_before) = (BTreeSet::new(), NONE, Time::ZERO);
-        Self { bound, me, layout, guests, told, not_before }
+        let (guests, lost) = (BTreeSet::new(), BTreeSet::new());
+        Self { bound, me, layout, guests, lost, told: NONE, not_before: Time::ZERO }
     }
 
     /// Returns the time at which there is a value to send.
@@ -76,8 +78,11 @@ impl BoundSpread {
         (self.first_of(guest) == Some(self.me) && self.told != NONE).then_some(self.told)
     }
 
-    pub(super) fn remove(&mut self, guest: NodeId) {
-        self.guests.remove(&guest);
+    /// Removes a guest that is gone, or a founder that is lost.
+    pub(super) fn remove(&mut self, node: NodeId) {
+        if !self.guests.remove(&node) && !self.layout.is_guest(node) {
+            self.lost.insert(node);
+        }
     }
 
     fn site(&self, node: NodeId) -> gridspan_topology::SiteId {
@@ -103,8 +108,10 @@ impl BoundSpread {
         let is_of_far_site = from.is_some_and(|from| self.site(from) != self.site(self.me));
         let sites = layout.sites().filter(|_| !is_of_far_site);
         let far = sites.filter(|&site| site != self.site(self.me));
-        let far = far.filter_map(|site| layout.nodes_in(site).next());
-        own.chain(far).filter(|&node| node != self.me && Some(node) != from).collect()
+        let is_there = |node: &NodeId| !self.lost.contains(node);
+        let far = far.filter_map(|site| layout.nodes_in(site).find(is_there));
+        let is_wanted = |node: &NodeId| *node != self.me && Some(*node) != from && is_there(node);
+        own.chain(far).filter(is_wanted).collect()
     }
 }
 
@@ -172,6 +179,16 @@ mod tests {
         let due = spread.due().unwrap();
         assert!(due.since(begin) < Duration::from_millis(1));
         assert_eq!(spread.take_found(due), Some((99, vec![NodeId(1)])));
+    }
+
+    #[test]
+    fn the_next_founder_of_a_site_stands_in_for_one_that_is_lost() {
+        let site = |name: &str| (name.to_owned(), vec![1, 1]);
+        let layout = Arc::new(Layout::new(vec![site("a"), site("b")]));
+        let mut spread = BoundSpread::new(Arc::default(), NodeId(0), layout);
+        [1, 2].into_iter().for_each(|node| spread.remove(NodeId(node)));
+        spread.bound.learn(5);
+        assert_eq!(spread.take_found(Time(1)), Some((5, vec![NodeId(3)])));
     }
 
     #[test]

@@ -292,6 +292,12 @@ impl<I> Deques<I> {
         self.lineages.note_gone(via).then(|| self.backups.forget(via))
     }
 
+    /// Notes that a founder is lost: no frame waits for tasks that it has lent.
+    pub(super) fn note_lost(&self, founder: NodeId) {
+        self.lineages.note_lost(founder);
+        self.backups.forget_lender(founder);
+    }
+
     /// Drops the queued loans that have come through a guest or a copy that is gone.
     pub(super) fn forget_orphans(&self) {
         let is_orphan = |arrival: &Arrival<I>| match arrival {

@@ -8,6 +8,9 @@
 //! of guests and copies on its way, and the news that one of them is gone suffices to find its
 //! orphans: no node has to ask which nodes borrowed from it, however often loans were passed on.
 //!
+//! In a job that goes on without lost founders, every founder marks all of its loans to founders.
+//! So the mark of a lost founder finds the tasks that it has lent, and no other record is needed.
+//!
 //! A lineage saves work but decides no result: an orphan that is not recognised finds no frame in
 //! the end. So lineages may be cut short where they would take too much memory.
 
@@ -93,6 +96,8 @@ struct Known {
     /// Sum of the lengths of all lineages.
     len: usize,
     gone: BTreeSet<Via>,
+    /// The founders that are lost.
+    lost: BTreeSet<NodeId>,
     /// The copies in `gone`, oldest first.
     gone_copies: VecDeque<Via>,
 }
@@ -109,11 +114,11 @@ impl Lineages {
     /// [`LINEAGE_MAX`] count; `None` if any of these is gone.
     pub(super) fn enter(&self, vias: impl IntoIterator<Item = Via>) -> Option<Held> {
         let set: BTreeSet<Via> = vias.into_iter().take(LINEAGE_MAX).collect();
+        let vias: Vec<Via> = set.into_iter().collect();
         let mut known = lock(&self.0);
-        if !known.gone.is_disjoint(&set) {
+        if known.is_any_gone(&vias) {
             return None;
         }
-        let vias: Vec<Via> = set.into_iter().collect();
         let id = known.enter(&vias);
         drop(known);
         Some(self.held(id))
@@ -163,6 +168,12 @@ impl Lineages {
     /// unknown.
     pub(super) fn note_gone(&self, via: Via) -> bool {
         lock(&self.0).note_gone(via)
+    }
+
+    /// Notes that no frame waits for tasks that this founder has lent, because it is lost. In a job
+    /// that goes on without it, every founder marks its loans.
+    pub(super) fn note_lost(&self, founder: NodeId) {
+        lock(&self.0).lost.insert(founder);
     }
 }
 
@@ -221,7 +232,11 @@ impl Known {
     }
 
     fn is_any_gone(&self, vias: &[Via]) -> bool {
-        vias.iter().any(|via| self.gone.contains(via))
+        let is_lost = |via: &Via| match via {
+            Via::Copy(lender, _) => self.lost.contains(lender),
+            Via::Guest(_) => false,
+        };
+        vias.iter().any(|via| self.gone.contains(via) || is_lost(via))
     }
 
     fn note_gone(&mut self, via: Via) -> bool {
@@ -264,6 +279,19 @@ mod tests {
         assert!(!lineages.is_orphaned(LineageId::FOUNDERS));
         assert!(lineages.enter([C, A]).is_none());
         assert!(lineages.enter([C, B]).is_some());
+    }
+
+    #[test]
+    fn the_tasks_that_a_lost_founder_has_lent_are_orphans() {
+        let lineages = Lineages::default();
+        let copy = |node| Via::Copy(NodeId(node), CopyId { loan: 3, is_backup: false });
+        let held = [&[copy(1)][..], &[copy(2)], &[copy(2), copy(1)]]
+            .map(|vias| lineages.enter(vias.iter().copied()).unwrap());
+        lineages.note_lost(NodeId(1));
+        let are_orphans = held.each_ref().map(|held| lineages.is_orphaned(held.id()));
+        assert_eq!(are_orphans, [true, false, true]);
+        assert!(lineages.enter([copy(1)]).is_none() && lineages.hold(held[2].id()).is_none());
+        assert!(lineages.is_any_gone(&[copy(2), copy(1)]) && !lineages.is_any_gone(&[copy(2)]));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The workers' part in membership: on founders when guests join and leave, on guests when they
-//! leave.
+//! The workers' part in membership: on founders when guests join and leave or other founders are
+//! lost, on guests when they leave.
 //!
 //! A guest that leaves hands back the nodes of searches that it has not visited: the PEs whose
 //! frames they work for take them over, so the guest only has to report the part of the total that
@@ -45,8 +45,13 @@ impl<W: Work> Worker<W> {
                 notify_agent(StealEvent::OwnStage(stage), cx);
                 pes.for_each(|pe| send_to_worker(pe, WorkerMessage::Drain, cx));
             }
+            // The agents alone act on it.
+            Stage::Suspended => {}
             Stage::Left | Stage::Lost => {
-                self.engine.node.note_gone(Via::Guest(node));
+                match cx.layout().is_guest(node) {
+                    true => drop(self.engine.node.note_gone(Via::Guest(node))),
+                    false => self.engine.node.note_lost(node),
+                }
                 self.drop_orphans();
                 if let Err(error) = self.ledger.recall(node, &mut self.engine) {
                     cx.fail(format!("tasks that {node} owed: {error}"));

@@ -60,6 +60,8 @@ pub(crate) enum WorkerMessage {
     Close,
     /// Main hands in the further tasks of a stream again if it begins again.
     Repeatable { stream: u64 },
+    /// Main asks for the node's statistics, since a broadcast would not reach all nodes.
+    Statistics { reply: Reply<Vec<u64>> },
 }
 
 impl WorkerMessage {
@@ -76,6 +78,7 @@ impl WorkerMessage {
             | Self::Bound { .. }
             | Self::EndStream { .. }
             | Self::Repeatable { .. }
+            | Self::Statistics { .. }
             | Self::Called { output: None, .. } => 0,
             Self::DropOrphans | Self::Drain | Self::Empty { .. } | Self::Report | Self::Close => 0,
         }
@@ -100,7 +103,7 @@ pub(super) enum AgentMessage {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Loan {
     pub(super) lender: Lender,
-    /// The guests and copies that its tasks have come through, without the lender itself.
+    /// The guests and copies that its tasks have come through.
     pub(super) lineage: Vec<Via>,
     /// A list of items, encoded.
     pub(super) items: Bytes,

@@ -49,8 +49,16 @@ impl<W: Work> Worker<W> {
                 self.ledger.enter(to, loan, &mut self.engine);
             }
         }
-        for (loan, until) in loans.iter_mut().zip(until.into_iter().cycle()) {
-            node.backups.keep(cx.node(), to, (cx.now(), until), loan);
+        let recalls = cx.core.common.recovers_tasks
+            && [cx.node(), to].iter().all(|&node| !cx.layout().is_guest(node));
+        for loan in &mut loans {
+            match until {
+                _ if recalls => {
+                    node.backups.keep_for_recall(cx.node(), to, (cx.now(), until), loan);
+                }
+                Some(until) => node.backups.keep(cx.node(), to, (cx.now(), until), loan),
+                None => {}
+            }
         }
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();
         let message = codec::encode(&AgentMessage::Grant { grant, loans }).into();

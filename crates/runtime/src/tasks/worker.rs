@@ -18,6 +18,7 @@ use crate::reduce::Op;
 use crate::{Actor, Context, To};
 use bytes::Bytes;
 use gridspan_topology::PeId;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time for which tasks run before other messages have their turn: as long as a turn of the PE. One
@@ -78,7 +79,9 @@ impl<W: Work> Actor for Worker<W> {
         });
         let engine = Engine::new(pe, slot, node, alone);
         let is_draining = cx.core.membership.stage == Stage::Draining;
-        cx.core.register_pool(cx.collection().id, notify::<Self>, is_allowed);
+        let bound = engine.node.bound.clone();
+        let has_bound = Arc::new(move || bound.is_set());
+        cx.core.register_pool(cx.collection().id, notify::<Self>, is_allowed, has_bound);
         let mut worker = Self {
             engine,
             opened_agent: false,
@@ -130,6 +133,9 @@ impl<W: Work> Actor for Worker<W> {
                     false => Default::default(),
                 };
                 cx.contribute(Op::Sum, statistics.to_vec(), To::main());
+            }
+            WorkerMessage::Statistics { reply } => {
+                cx.reply(reply, self.engine.node.statistics().to_vec());
             }
             WorkerMessage::Close => return self.close(cx),
         }

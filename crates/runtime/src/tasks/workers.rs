@@ -12,7 +12,8 @@ use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
 use crate::reduce::Op;
 use bytes::Bytes;
-use gridspan_topology::PeId;
+use gridspan_topology::{NodeId, PeId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -84,9 +85,31 @@ impl<W: Work> Pool<W> {
     /// Counts of the messages that nodes have sent each other so far.
     pub(super) async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.check_open()?;
+        let lost = self.grid.lost_founders().await?;
+        if !lost.is_empty() {
+            return self.statistics_without(&lost).await;
+        }
         self.workers.broadcast(WorkerMessage::Report);
         let values: Vec<u64> = self.workers.reduction(Op::Sum).await?;
         Ok(StealStatistics::from_slice(&values))
+    }
+
+    /// The counts of all nodes but the lost ones, which are asked one by one: broadcasts and
+    /// reductions take all nodes.
+    async fn statistics_without(
+        &self,
+        lost: &BTreeSet<NodeId>,
+    ) -> Result<StealStatistics, GridError> {
+        let layout = self.grid.layout();
+        let mut sum: Vec<u64> = Vec::new();
+        for node in layout.nodes().filter(|node| !lost.contains(node)) {
+            let worker = self.workers.member(at(layout.leader(node)));
+            let counts: Vec<u64> =
+                worker.ask(FOREVER, |reply| WorkerMessage::Statistics { reply }).await?;
+            sum.resize(sum.len().max(counts.len()), 0);
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
+        }
+        Ok(StealStatistics::from_slice(&sum))
     }
 
     /// Frees the workers.

@@ -41,6 +41,9 @@ impl Simulation {
 
     /// Delivers a packet that has arrived to the coordinator host of a node.
     pub(super) fn deliver_to_host(&mut self, node: NodeId, from: PeId, packet: Packet) {
+        if self.dead.contains(&node) {
+            return;
+        }
         let until = self.nodes[node].paused_until;
         if until > self.now {
             let (packet, to) = (packet, COORDINATOR);
@@ -92,7 +95,7 @@ impl Simulation {
     /// one.
     pub(super) fn wake_coordinator(&mut self, node: NodeId, number: u64) {
         let due = &mut self.nodes[node].coordinator_due;
-        if due.take_if(|due| *due == (self.now, number)).is_none() {
+        if due.take_if(|due| *due == (self.now, number)).is_none() || self.dead.contains(&node) {
             return;
         }
         let until = self.nodes[node].paused_until;

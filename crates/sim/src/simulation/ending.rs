@@ -28,8 +28,16 @@ impl Simulation {
             && is_turn(event)
             && self.queue.iter().all(is_turn)
             && self.coordinator().is_some_and(Coordinator::has_only_upkeep)
-            && self.stations.iter().all(|pe| pe.has_only_upkeep(now))
+            && self.stations.iter().all(|pe| {
+                self.dead.contains(&self.layout.node_of(pe.machine.id())) || pe.has_only_upkeep(now)
+            })
             && self.idleness.is_unchanged(activity())
+    }
+
+    /// The outcome of the job, once the first node that is not dead has ended.
+    pub(super) fn outcome(&self) -> Option<Result<(), JobError>> {
+        let node = self.layout.nodes().find(|node| !self.dead.contains(node))?;
+        self.stations[self.layout.leader(node)].machine.outcome().cloned()
     }
 
     pub(super) fn pending_now(&self) -> PendingWork {

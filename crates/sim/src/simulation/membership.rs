@@ -1,6 +1,7 @@
-//! Guests in virtual time: they join, leave, die, or are declared lost.
+//! Guests in virtual time: they join, leave, die, or are declared lost. Founders that are lost.
 
 use super::{Event, Simulation};
+use crate::faults::LostNode;
 use crate::guests::{Departure, GuestPlan, GuestStep};
 use crate::node::Node;
 use crate::report::SimError;
@@ -57,11 +58,23 @@ impl Simulation {
         }
     }
 
-    /// Whether a PE of a guest is finished: the guest has died, or the PE has ended.
+    /// Schedules the losses of founders.
+    pub(super) fn expect_losses(&mut self) {
+        let lost = self.options.lost_nodes.clone();
+        for LostNode { node, at, is_mistaken } in lost {
+            let how = if is_mistaken { Departure::Mistaken } else { Departure::Killed };
+            if node.0 < self.layout.node_count() {
+                self.queue.push(Time::ZERO + at, Event::Guest(node, GuestStep::Departs(how)));
+            }
+        }
+    }
+
+    /// Whether a PE is finished: its node has died; or the PE, which is one of a guest or of a node
+    /// that was declared lost in error, has ended.
     pub(super) fn is_over(&self, pe: PeId) -> bool {
         let node = self.layout.node_of(pe);
-        self.layout.is_guest(node)
-            && (self.dead.contains(&node) || self.stations[pe].machine.outcome().is_some())
+        let ends_alone = self.layout.is_guest(node) || self.mistaken.contains(&node);
+        self.dead.contains(&node) || ends_alone && self.stations[pe].machine.outcome().is_some()
     }
 
     pub(super) fn step_guest(&mut self, guest: NodeId, step: GuestStep) {
@@ -74,7 +87,13 @@ impl Simulation {
             GuestStep::Departs(Departure::Leaves) => self.schedule_action(leader, Core::leave),
             // Over QUIC, the transports declare it lost.
             GuestStep::Departs(Departure::Mistaken) if self.quic.is_some() => self.cut_off(guest),
-            GuestStep::Departs(Departure::Mistaken) | GuestStep::Missed => self.miss(guest),
+            GuestStep::Departs(Departure::Mistaken) => {
+                if !self.layout.is_guest(guest) {
+                    self.mistaken.insert(guest);
+                }
+                self.miss(guest);
+            }
+            GuestStep::Missed => self.miss(guest),
             GuestStep::Departs(Departure::Killed) => {
                 self.dead.insert(guest);
                 if let Some(quic) = &mut self.quic {
@@ -86,12 +105,13 @@ impl Simulation {
         }
     }
 
-    /// Makes every founder report a guest as silent.
+    /// Makes every other founder report a node as silent.
     fn miss(&mut self, guest: NodeId) {
         let site = self.layout.site_name(self.layout.site_of_node(guest)).to_owned();
         let (cause, reason, others) = (LossCause::Silent, "it is silent".to_owned(), Vec::new());
         let error = JobError::NodeLost { node: guest, site, cause, reason, others };
-        for node in self.layout.clone().nodes() {
+        let layout = self.layout.clone();
+        for node in layout.nodes().filter(|&node| node != guest) {
             let error = error.clone();
             let leader = self.layout.leader(node);
             self.schedule_action(leader, move |core| core.node_lost(guest, error));

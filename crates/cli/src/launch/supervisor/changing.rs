@@ -64,6 +64,12 @@ impl Supervisor {
         if matches!(self.phase, Phase::Ending { .. } | Phase::GivenUp) || self.is_done_or_failed() {
             return Err("the job is ending".to_owned());
         }
+        let is_running = matches!(self.phase, Phase::Running);
+        if is_running && self.members().iter().any(|node| self.nodes[node.index()].is_left) {
+            return Err("it has lost a node, and the others repeat its tasks; its nodes cannot \
+                        change any more"
+                .to_owned());
+        }
         if self.is_fixed && !stops {
             return Err("guests can join this job, and their loss would end it; with \
                         --tolerate-lost-guests its nodes could change"

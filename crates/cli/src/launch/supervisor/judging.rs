@@ -46,9 +46,7 @@ impl Supervisor {
         if failure.is_loss() && self.may_recover() {
             // A node that has stopped reports the losses of the previous run.
             if matches!(self.phase, Phase::Running) {
-                for &node in &failure.lost {
-                    self.lose(node, &failure.message, now);
-                }
+                self.lose_all(&failure.lost, &failure.message, now);
             }
             return;
         }
@@ -84,7 +82,7 @@ impl Supervisor {
         let was_asked = node.was_asked;
         // Other ends are judged once the output is read, which may say more.
         if matches!(exit, Exit::Signal(_)) && !was_asked && self.may_recover() && !self.is_new(id) {
-            self.lose(id, &ended(exit), now);
+            self.lose_member(id, &ended(exit), now);
         }
         let is_recovering = matches!(self.phase, Phase::Recovering { .. })
             || self.is_recovering() && matches!(self.phase, Phase::Starting { .. });
@@ -100,7 +98,7 @@ impl Supervisor {
     fn judge(&mut self, id: NodeId, exit: Exit, now: Time) {
         let is_starting = matches!(self.phase, Phase::Starting { .. });
         let node = &self.nodes[id.index()];
-        if node.was_asked || node.has_reported || node.is_left {
+        if node.was_asked || node.has_reported || node.is_left || self.doubts.contains_key(&id) {
             return;
         }
         let name = node.name.clone();
@@ -110,7 +108,7 @@ impl Supervisor {
             return self.lose_new(id, &reason, now);
         }
         if !matches!(exit, Exit::Code(0) | Exit::Signal(_)) && self.may_recover() {
-            return self.lose(id, &ended(exit), now);
+            return self.lose_member(id, &ended(exit), now);
         }
         let way = self.nodes[id.index()].way.as_ref();
         if let Some((message, hint)) = way.and_then(|way| way.explain(exit, is_starting)) {

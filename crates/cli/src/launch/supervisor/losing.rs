@@ -1,11 +1,130 @@
-//! The loss of nodes, after which the job goes back to a checkpoint without them, or ends.
+//! The loss of nodes, after which the job goes on without them at once, or goes back to a checkpoint,
+//! or ends.
 
+use super::super::change::Stage;
 use super::super::event::{Blame, Command};
 use super::{Phase, STOP_PATIENCE, Step, Supervisor};
+use crate::names::abbreviated;
+use gridspan_runtime::ToleratedLoss;
+use gridspan_runtime::net::bootstrap::LossNotice;
 use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Time in which the job decides whether it goes on without a lost node: twice as long as its
+/// coordinator waits for the answers of the other nodes.
+const DECISION_PATIENCE: Duration = Duration::from_secs(20);
 
 impl Supervisor {
+    /// Handles the end of a member's process. If the job may go on without the node, lets the job
+    /// decide; otherwise begins the recovery.
+    pub(super) fn lose_member(&mut self, id: NodeId, reason: &str, now: Time) {
+        if self.doubts.contains_key(&id) {
+            return;
+        }
+        let main = self.members().first().copied();
+        let is_up = |node: &NodeId| {
+            let node = &self.nodes[node.index()];
+            !node.is_left && node.exit.is_none()
+        };
+        let may_go_on = self.repeats_tasks
+            && matches!(self.phase, Phase::Running)
+            && self.changes.stage == Stage::None
+            && !self.nodes[id.index()].is_left;
+        match (main.filter(is_up).filter(|_| may_go_on), self.number_in_run(id)) {
+            (Some(main), Some(node)) => {
+                let notice = LossNotice { node, reason: reason.to_owned() };
+                self.commands.push_back(Command::TellLost(main, notice));
+                self.doubts.insert(id, (reason.to_owned(), now + DECISION_PATIENCE));
+            }
+            _ => self.lose(id, reason, now),
+        }
+    }
+
+    /// Goes on without a node, because the job does.
+    pub(super) fn tolerate(&mut self, loss: ToleratedLoss) {
+        let Some(&id) = self.members().get(loss.node.index()) else { return };
+        let doubt = self.doubts.remove(&id);
+        let node = &mut self.nodes[id.index()];
+        if node.is_left || !matches!(self.phase, Phase::Running) {
+            return;
+        }
+        node.is_left = true;
+        let (name, has_ended) = (node.name.clone(), node.exit.is_some());
+        if !has_ended {
+            self.commands.push_back(Command::Kill(id));
+        }
+        self.losses += 1;
+        self.lost.push(id);
+        self.give_up_samples();
+        let reason = doubt.map_or(loss.reason, |(reason, _)| reason);
+        let repeat = if self.left().len() == 1 { "repeats" } else { "repeat" };
+        let text = format!("lost {name}: {reason}; {}, and {repeat} its tasks", self.left_text());
+        self.commands.push_back(Command::TellRecovery(text));
+    }
+
+    /// Begins the recovery without nodes about which the job has not decided in time.
+    pub(super) fn end_doubts(&mut self, now: Time) {
+        let late = self.doubts.iter().filter(|(_, (_, until))| *until <= now);
+        let late: Vec<(NodeId, String)> =
+            late.map(|(&node, (reason, _))| (node, reason.clone())).collect();
+        for (node, reason) in late {
+            self.doubts.remove(&node);
+            if self.may_recover() {
+                self.lose(node, &reason, now);
+            }
+        }
+    }
+
+    /// Begins the recovery without nodes that the job needs. It may have gone on without them until
+    /// now.
+    pub(super) fn lose_all(&mut self, lost: &[NodeId], reason: &str, now: Time) {
+        let is_left = |node: &&NodeId| self.nodes.get(node.index()).is_some_and(|it| it.is_left);
+        let (known, new): (Vec<&NodeId>, Vec<&NodeId>) = lost.iter().partition(is_left);
+        if new.is_empty() && !known.is_empty() {
+            let names = known.iter().map(|node| self.nodes[node.index()].name.as_str());
+            let names = abbreviated(names);
+            let text = format!("the job cannot go on without {names}; {}", self.left_text());
+            self.commands.push_back(Command::TellRecovery(text));
+            self.give_up_samples();
+            self.stop_left(true, now);
+        }
+        for &node in new {
+            let known = self.doubts.remove(&node).map(|(reason, _)| reason);
+            self.lose(node, known.as_deref().unwrap_or(reason), now);
+        }
+    }
+
+    /// Says how many nodes are left.
+    fn left_text(&self) -> String {
+        match self.left().len() {
+            0 => "no node is left".to_owned(),
+            1 => "1 node is left".to_owned(),
+            number => format!("{number} nodes are left"),
+        }
+    }
+
+    /// Makes the nodes that are left stop, and say which parts of checkpoints they have. `is_new`:
+    /// whether no recovery is under way.
+    fn stop_left(&mut self, is_new: bool, now: Time) {
+        self.changes.begin_again(now);
+        for member in self.left() {
+            self.nodes[member.index()].address = None;
+            self.commands.push_back(Command::Recover(member));
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.holdings.clear();
+            if is_new {
+                recovery.began = now;
+            }
+        }
+        self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
+        // These have ended, and do not stop.
+        for (node, (reason, _)) in std::mem::take(&mut self.doubts) {
+            self.lose(node, &reason, now);
+        }
+    }
+
     /// Goes on without a node, and begins the recovery, or begins it again.
     pub(super) fn lose(&mut self, id: NodeId, reason: &str, now: Time) {
         let is_replacing = self.recovery.as_ref().is_some_and(|it| it.replacing.contains(&id));
@@ -24,27 +143,10 @@ impl Supervisor {
             self.commands.push_back(Command::Kill(id));
         }
         let is_new = !self.is_recovering();
-        self.changes.begin_again(now);
-        let left = self.left();
-        let others = match left.len() {
-            0 => "no node is left".to_owned(),
-            1 => "1 node is left".to_owned(),
-            number => format!("{number} nodes are left"),
-        };
-        let text = format!("lost {name}: {reason}; {others}");
+        let text = format!("lost {name}: {reason}; {}", self.left_text());
         self.commands.push_back(Command::TellRecovery(text));
-        for &member in &left {
-            self.nodes[member.index()].address = None;
-            self.commands.push_back(Command::Recover(member));
-        }
-        if let Some(recovery) = &mut self.recovery {
-            recovery.holdings.clear();
-            if is_new {
-                recovery.began = now;
-            }
-        }
-        self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
-        if left.is_empty() {
+        self.stop_left(is_new, now);
+        if self.left().is_empty() && !matches!(self.phase, Phase::Ending { .. }) {
             self.give_up_recovery(id, "no node is left", now);
         }
     }

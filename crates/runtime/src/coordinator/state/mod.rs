@@ -7,6 +7,7 @@ pub(super) mod checkpoint;
 pub(super) mod clusters;
 pub(super) mod collections;
 pub(super) mod diagnosis;
+pub(super) mod losses;
 pub(super) mod membership;
 pub(super) mod phases;
 pub(super) mod publications;

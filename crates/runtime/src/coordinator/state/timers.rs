@@ -1,6 +1,6 @@
 //! Timers of the coordinator.
 
-use gridspan_topology::Time;
+use gridspan_topology::{NodeId, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub(crate) enum Timer {
     DiagnoseAgain(u64),
     /// Give up the checkpoint that is being made if some PE has not done its part in time.
     LookAtCheckpoint,
+    /// End the job if it is not decided whether it goes on without this founder.
+    EndSuspension(NodeId),
 }
 
 /// Timers by due time and, at equal times, in the order they were set.

@@ -35,6 +35,8 @@ pub enum LauncherRequest {
     Sample(SampleOrder),
     /// Pass on standard input, as the text of this line says.
     Input(String),
+    /// Another node is lost.
+    Lost(LossNotice),
 }
 
 /// The order to stop the job after a checkpoint.
@@ -123,6 +125,41 @@ impl SampleOrder {
     }
 }
 
+/// The news that the process of a node was seen to end, to another node.
+///
+/// ```
+/// use gridspan_runtime::net::bootstrap::LossNotice;
+/// use gridspan_runtime::NodeId;
+///
+/// let notice = LossNotice { node: NodeId(3), reason: "it was killed".to_owned() };
+/// assert!(notice.to_line().unwrap().starts_with("lost "));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossNotice {
+    /// The node, by its number in the present run.
+    pub node: NodeId,
+    /// How its process ended.
+    pub reason: String,
+}
+
+/// The beginning of the line of a [`LossNotice`].
+const LOST: &str = "lost ";
+
+impl LossNotice {
+    /// Returns the notice as the line that the launcher writes.
+    ///
+    /// # Errors
+    ///
+    /// If the notice cannot be encoded as JSON.
+    pub fn to_line(&self) -> Result<String, serde_json::Error> {
+        Ok(format!("{LOST}{}", to_line(self)?))
+    }
+
+    fn of_line(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line.strip_prefix(LOST.as_bytes())?).ok()
+    }
+}
+
 /// The beginning of the lines that bring the standard input of the launcher to a node that cannot
 /// inherit it. The layers above read the rest of the line.
 pub const INPUT: &str = "input ";
@@ -138,8 +175,8 @@ pub type LauncherLines = BufReader<Lines>;
 
 /// Starts a thread that calls `on_request` when the launcher requests something, and `on_end` when
 /// the launcher has ended. Passes all lines on to [`join`](super::join), except those of a
-/// [`PauseOrder`] or a [`SampleOrder`], those that request a diagnosis, and those with standard
-/// input.
+/// [`PauseOrder`], a [`SampleOrder`] or a [`LossNotice`], those that request a diagnosis, and those
+/// with standard input.
 ///
 /// # Errors
 ///
@@ -179,6 +216,7 @@ pub fn watch_launcher(
                 line => PauseOrder::of_line(line)
                     .map(LauncherRequest::Pause)
                     .or_else(|| SampleOrder::of_line(line).map(LauncherRequest::Sample))
+                    .or_else(|| LossNotice::of_line(line).map(LauncherRequest::Lost))
                     .or_else(|| diagnose_number(line).map(LauncherRequest::Diagnose)),
             };
             let is_for_join = !matches!(
@@ -188,6 +226,7 @@ pub fn watch_launcher(
                         | LauncherRequest::Sample(_)
                         | LauncherRequest::Diagnose(_)
                         | LauncherRequest::Input(_)
+                        | LauncherRequest::Lost(_)
                 )
             );
             if let Some(request) = request {
@@ -237,6 +276,17 @@ mod tests {
     use super::*;
     use std::io::Cursor;
     use std::time::Duration;
+
+    #[test]
+    fn a_loss_notice_is_read_as_it_was_written() {
+        let notice = LossNotice { node: NodeId(3), reason: "it was \"killed\"\n".to_owned() };
+        let line = notice.to_line().unwrap();
+        assert_eq!(line.matches('\n').count(), 1);
+        assert_eq!(LossNotice::of_line(line.as_bytes()), Some(notice));
+        for wrong in ["lost 3\n", "lost \n", "los", "lost {\"node\":-1}\n"] {
+            assert_eq!(LossNotice::of_line(wrong.as_bytes()), None, "{wrong:?}");
+        }
+    }
 
     #[test]
     fn the_end_of_the_launchers_pipe_is_detected() {

@@ -8,14 +8,14 @@ use crate::Actor;
 use crate::address::id::{ActorId, COORDINATOR, KindId, MAIN_PE, Timer};
 use crate::error::{AskError, JobError};
 use crate::message::payload::Payload;
-use crate::message::{Control, MainRequest};
+use crate::message::{Control, MainRequest, MembershipMessage};
 use crate::pe::actor::reference::Reply;
 use crate::pe::ask::delayed::DelayedMessage;
 use crate::pe::ask::waits::{AfterAnswer, Question, Resume};
-use crate::pe::core::Core;
+use crate::pe::core::{Common, Core};
 use crate::pe::timers::TimerId;
 use gridspan_record::MainWait;
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::{NodeId, PeId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -53,7 +53,21 @@ impl Core {
         };
         let reply = self.expect_reply(Some(question), timeout, after, resume);
         self.note_asked(reply.slot, MainWait::Actor);
+        if !self.membership.gone.is_empty()
+            && let Some(node) = self.home_node(to)
+            && self.membership.gone.contains(&node)
+        {
+            // No answer would come, so the job cannot go on.
+            self.post(COORDINATOR, Control::Membership(MembershipMessage::Needs { node }));
+        }
         reply
+    }
+
+    /// The node of an actor's home.
+    pub(in crate::pe) fn home_node(&self, id: ActorId) -> Option<NodeId> {
+        let Common { layout, maps, .. } = &self.common;
+        let info = &self.collections.get(id.collection)?.info;
+        Some(layout.node_of(info.home(id.key, layout, maps)))
     }
 
     /// Opens a slot for an answer to an actor, which asks another. Until the answer arrives or

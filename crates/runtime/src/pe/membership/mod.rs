@@ -1,4 +1,5 @@
-//! Guests: nodes that join a running job, work on its tasks, leave or are lost.
+//! Guests: nodes that join a running job, work on its tasks, leave or are lost. And founders that are
+//! lost while the job can do without them.
 //!
 //! Everything but tasks stays among the founders: a guest is the home of no actor, and is in no
 //! tree. So only tasks can be lost with a guest, and the lenders of these tasks keep them until
@@ -28,18 +29,31 @@
 //! it. A job that does not tolerate the loss of guests ends if the guest was active; a guest that
 //! was not has received no tasks.
 
+//!
+//! **A lost founder.** If the job recovers tasks locally (`Job::recover_tasks_locally`), a PE that
+//! notices the loss of a founder reports it to the coordinator, which decides
+//! (`coordinator/losses.rs`). First all other nodes drop what the founder's agents send, and answer
+//! whether they know of a need for it: main waits for an answer from there, or the tasks of a pool
+//! share a bound. A bound would be such a need because tasks that run again would prune by a value
+//! that was found, and lost, on that founder. If there is no need, all nodes repeat the tasks that
+//! the founder owes, as after the loss of a guest.
+
 pub(in crate::pe) mod state;
 
-use crate::address::id::{COORDINATOR, CollectionId, MAIN_PE};
+use crate::address::id::{ActorId, COORDINATOR, CollectionId, MAIN_PE};
 use crate::error::JobError;
 use crate::message::{Control, MembershipEvent, MembershipMessage, Packet, Spread, Stage};
 use crate::pe::command::PeCommand;
 use crate::pe::core::Core;
-use crate::pe::membership::state::{IsAllowed, OpenTasks, PoolEvent, PoolHooks, Tell};
+use crate::pe::membership::state::{HasBound, IsAllowed, OpenTasks, PoolEvent, PoolHooks, Tell};
 use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
+
+/// Time after which a PE answers whether the job needs a founder: by then the agents of its node
+/// drop what that founder sends, since packets for them leave with the turn before.
+const NEXT_TURN: Duration = Duration::from_nanos(1);
 
 /// Time after which a leaving guest reports that it is drained, even if other nodes still wait for
 /// its results. Tasks that it owes then are repeated.
@@ -81,8 +95,8 @@ impl Core {
         self.tell_coordinator(MembershipMessage::Leave);
     }
 
-    /// Handles the loss of a node. Without a founder the job cannot continue; a guest that cannot
-    /// reach a founder reports itself as unreachable.
+    /// Handles the loss of a node. Without a founder the job cannot continue, unless it recovers
+    /// tasks locally; a guest that cannot reach a founder reports itself as unreachable.
     pub fn node_lost(&mut self, node: NodeId, error: JobError) {
         let layout = &self.common.layout;
         if layout.is_guest(node) {
@@ -93,21 +107,25 @@ impl Core {
             // The coordinator releases this guest, or has just ended the job.
             let node = layout.node_of(self.me);
             self.tell_coordinator(MembershipMessage::Unreachable { node, error });
+        } else if self.common.recovers_tasks {
+            // The coordinator decides whether the job goes on without it.
+            self.tell_coordinator(MembershipMessage::Unreachable { node, error });
         } else {
             self.fail(error);
         }
     }
 
-    /// Registers the member of a collection on this PE for events about guests and places, and
-    /// `is_allowed` to check worker messages from other nodes.
+    /// Registers the member of a collection on this PE for events about nodes and places,
+    /// `is_allowed` to check worker messages from other nodes, and `has_bound`.
     pub(crate) fn register_pool(
         &mut self,
         collection: CollectionId,
         tell: Tell<Self>,
         is_allowed: IsAllowed,
+        has_bound: HasBound,
     ) {
-        let open = OpenTasks::default();
-        self.membership.pools.insert(collection, PoolHooks { tell, is_allowed, open });
+        let hooks = PoolHooks { tell, is_allowed, has_bound, open: OpenTasks::default() };
+        self.membership.pools.insert(collection, hooks);
         if self.me == MAIN_PE {
             self.post(COORDINATOR, Control::PoolOpened { collection });
         }
@@ -170,8 +188,30 @@ impl Core {
                 self.tell_coordinator(MembershipMessage::Acknowledge { node });
             }
             MembershipMessage::Reached(event) => self.note_stage(event),
+            MembershipMessage::Suspend { node } => {
+                self.membership.gone.insert(node);
+                self.tell_agents(MembershipEvent { node, stage: Stage::Suspended });
+                self.run_after(NEXT_TURN, move |core| core.tell_need(node));
+            }
             _ => {}
         }
+    }
+
+    /// Tells the coordinator why the job cannot go on without a founder, as far as this PE knows.
+    fn tell_need(&mut self, node: NodeId) {
+        let is_there = |to: ActorId| self.home_node(to) == Some(node);
+        let has_bound = self.membership.pools.values().any(|hooks| (hooks.has_bound)());
+        let awaits_answer =
+            || self.waits.questions().filter_map(|question| question.to).any(is_there);
+        let need = if has_bound {
+            Some("the tasks of a pool share a bound, which it may have improved")
+        } else if awaits_answer() {
+            Some("main waits for an answer from there")
+        } else {
+            None
+        };
+        let need = need.map(str::to_owned);
+        self.tell_coordinator(MembershipMessage::Spares { node, need });
     }
 
     fn note_stage(&mut self, event: MembershipEvent) {
@@ -193,7 +233,8 @@ impl Core {
                 self.tell_agents(event);
                 self.tell_pools(PoolEvent::Membership(event));
             }
-            Stage::Joining | Stage::Active => {}
+            // Founders are told to suspend another one, and how the coordinator has decided.
+            Stage::Joining | Stage::Active | Stage::Suspended => {}
         }
     }
 

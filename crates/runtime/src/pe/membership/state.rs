@@ -6,6 +6,7 @@ use crate::message::{MembershipEvent, Stage};
 use gridspan_topology::{Layout, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// An event for the workers of pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub(crate) type Tell<C> = fn(&mut C, CollectionId, PoolEvent);
 /// Whether a worker message may come from another node.
 pub(crate) type IsAllowed = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
 
+/// Whether this node knows a value of the bound that the tasks of a pool share.
+pub(crate) type HasBound = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// The open tasks of a pool on a PE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OpenTasks {
@@ -37,6 +41,7 @@ pub(crate) struct OpenTasks {
 pub(crate) struct PoolHooks<C> {
     pub(crate) tell: Tell<C>,
     pub(crate) is_allowed: IsAllowed,
+    pub(crate) has_bound: HasBound,
     /// The open tasks that the member has reported last.
     pub(crate) open: OpenTasks,
 }
@@ -44,7 +49,8 @@ pub(crate) struct PoolHooks<C> {
 // Not derived, since the derive would require `C: Clone`.
 impl<C> Clone for PoolHooks<C> {
     fn clone(&self) -> Self {
-        Self { tell: self.tell, is_allowed: self.is_allowed, open: self.open }
+        let Self { tell, is_allowed, open, .. } = *self;
+        Self { tell, is_allowed, has_bound: self.has_bound.clone(), open }
     }
 }
 
@@ -52,7 +58,7 @@ impl<C> Clone for PoolHooks<C> {
 pub(crate) struct Membership<C> {
     /// The guests that take part. Known on founders only.
     pub(crate) present: BTreeSet<NodeId>,
-    /// The guests that are gone: their late packets are dropped.
+    /// The guests that are gone, and the founders that are suspended or lost: they take no tasks.
     pub(crate) gone: BTreeSet<NodeId>,
     /// The collections whose members here share work with other nodes.
     pub(crate) pools: BTreeMap<CollectionId, PoolHooks<C>>,
@@ -60,6 +66,13 @@ pub(crate) struct Membership<C> {
     pub(crate) stage: Stage,
     /// While this node drains: the collections that still have work.
     pub(crate) draining: BTreeSet<CollectionId>,
+}
+
+impl<C> Membership<C> {
+    /// The founders that are suspended or lost.
+    pub(crate) fn lost_founders(&self, layout: &Layout) -> impl Iterator<Item = NodeId> {
+        self.gone.iter().copied().filter(|&node| !layout.is_guest(node))
+    }
 }
 
 impl<C> Default for Membership<C> {

@@ -1,4 +1,4 @@
-//! The agent's part in copies of loans to other sites: see `backups`.
+//! The agent's part in copies of loans: see `backups`.
 
 use super::super::deques::Arrival;
 use super::super::engine::Work;
@@ -18,6 +18,7 @@ use std::time::Duration;
 const STEAL_LATENCIES: u32 = 4;
 /// Least latency assumed between the nodes of this site, and the latency until it is measured.
 const NEAR_LATENCY_MIN: Duration = Duration::from_micros(25);
+
 impl<W: Work> PoolAgent<W> {
     /// Schedules backups, since the node has run dry: they begin when the nodes of its site have
     /// had the time to give it tasks.
@@ -57,6 +58,23 @@ impl<W: Work> PoolAgent<W> {
         };
         let loans = self.node.backups.begin(self.me, now);
         self.arrive(loans.into_iter().map(backup), out);
+    }
+
+    /// Queues the tasks again that this node has lent to a lost founder.
+    pub(super) fn recall(&mut self, now: Time, lost: NodeId, out: &mut Vec<StealCommand>) {
+        self.recalled.insert(lost);
+        let loans = self.node.backups.recall(lost);
+        if loans.is_empty() {
+            return;
+        }
+        let tasks = loans.iter().fold(0u64, |sum, loan| sum.saturating_add(loan.lender.items));
+        tracing::info!(%lost, tasks, "tasks that a lost node had borrowed run again");
+        let again = |loan: Loan| {
+            let bytes = loan.bytes();
+            Arrival::Lent(self.me, self.budget.keep(loan, bytes))
+        };
+        self.arrive(loans.into_iter().map(again), out);
+        self.check_stock(now);
     }
 
     /// Drops the tasks that have come through a copy, because no frame waits for them. Reports this

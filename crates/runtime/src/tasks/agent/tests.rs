@@ -67,6 +67,9 @@ fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching
             may_ask: true,
             is_silent: false,
             spread: BoundSpread::new(Arc::default(), me, layout.clone()),
+            recalls: false,
+            lost: BTreeSet::new(),
+            recalled: BTreeSet::new(),
             due,
             backups_at: None,
             layout,
@@ -146,6 +149,29 @@ fn a_grant_is_refused_if_its_sender_cannot_have_loans_of_the_lender() {
     agent.stealing.handle_joined(Time(0), guest, near);
     let message = codec::encode(&grant(PeId(0), "yours")).into();
     assert!(agent.receive(Time(0), guest, &message, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn tasks_lent_to_a_lost_founder_run_again_and_their_late_output_does_not_count() {
+    let (mut agent, _engine) = agent(vec![Text("young".to_owned()), Text("old".to_owned())]);
+    agent.recalls = true;
+    let loans = given(&mut agent, 1);
+    let copy = loans[0].0.copy.unwrap();
+    let event = |stage| MembershipEvent { node: OTHER, stage };
+    let mut out = Vec::new();
+
+    agent.handle_membership(Time(1), event(Stage::Suspended), &mut out);
+    agent.give(Time(1), (OTHER, Grant::Answer), Amount::UpTo(1), &mut out);
+    assert!(out.is_empty(), "it gets no more tasks");
+    assert!(!agent.node.has_arrivals(), "it is not decided whether the job goes on");
+
+    agent.handle_membership(Time(2), event(Stage::Lost), &mut out);
+    let again: Vec<_> = agent.node.take_arrivals().into_iter().collect();
+    let [Arrival::Lent(NodeId(0), loan)] = &again[..] else { panic!("{} loans", again.len()) };
+    assert_eq!((loan.lender.copy, loan.lineage.len()), (None, 0));
+    let texts: Vec<Text> = codec::decode("tasks", &loan.items).unwrap();
+    assert_eq!(texts[0].0, "old");
+    assert!(!agent.node.backups.settle(copy).counts);
 }
 
 /// Makes the agent give at most `limit` tasks, and returns the loans that it sends to the other

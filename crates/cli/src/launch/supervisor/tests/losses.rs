@@ -2,6 +2,7 @@
 
 use super::*;
 use gridspan_runtime::PeId;
+use gridspan_runtime::net::bootstrap::LossNotice;
 
 #[test]
 fn a_job_goes_on_if_its_program_makes_checkpoints_and_no_flag_forbids_it() {
@@ -268,4 +269,113 @@ fn a_node_that_does_not_stop_is_left_behind() {
     ends(&mut supervisor, A, Exit::Signal(9), seconds(126));
     let message = supervisor.outcome().unwrap().blame.unwrap().message;
     assert_eq!(message, "the job cannot go on without a/0: no node is left");
+}
+
+/// Two running nodes of a job of tasks.
+fn repeating() -> Supervisor {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    supervisor.handle(Event::RepeatsTasks, seconds(1));
+    supervisor
+}
+
+fn tolerated() -> Event {
+    let json = r#"{"node":1,"site":"b","reason":"it was silent","left":1}"#;
+    Event::Tolerated(serde_json::from_str(json).unwrap())
+}
+
+fn told(commands: &[Command]) -> Vec<&str> {
+    let texts = commands.iter().filter_map(|command| match command {
+        Command::TellRecovery(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[test]
+fn a_job_of_tasks_goes_on_at_once_if_its_coordinator_says_so() {
+    let mut supervisor = repeating();
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    let notice = LossNotice { node: B, reason: "it was killed by SIGKILL (9)".to_owned() };
+    assert_eq!(actions(&mut supervisor), [Command::TellLost(A, notice)]);
+    assert_eq!(supervisor.losses(), 0, "it is not decided");
+    supervisor.handle(tolerated(), seconds(6));
+
+    let all = commands(&mut supervisor);
+    let text = "lost b/1: it was killed by SIGKILL (9); 1 node is left, and repeats its tasks";
+    assert_eq!((told(&all), all.len()), (vec![text], 1));
+    assert_eq!((supervisor.losses(), supervisor.take_lost()), (1, vec![B]));
+    supervisor.handle(tolerated(), seconds(7));
+    supervisor.handle_timeout(seconds(60));
+    assert_eq!(commands(&mut supervisor), [], "once, and for good");
+    ends(&mut supervisor, A, Exit::Code(0), seconds(61));
+    assert_eq!(supervisor.outcome(), Some(DONE));
+}
+
+#[test]
+fn a_silent_node_without_which_the_job_goes_on_is_killed() {
+    let mut supervisor = repeating();
+
+    supervisor.handle(tolerated(), seconds(5));
+
+    let all = commands(&mut supervisor);
+    assert_eq!(all[0], Command::Kill(B));
+    assert_eq!(told(&all), ["lost b/1: it was silent; 1 node is left, and repeats its tasks"]);
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(6));
+    assert_eq!(actions(&mut supervisor), []);
+}
+
+#[test]
+fn a_job_of_tasks_goes_back_if_it_needs_the_lost_node() {
+    // At once, or later.
+    for is_later in [false, true] {
+        let mut supervisor = repeating();
+        ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+        if is_later {
+            supervisor.handle(tolerated(), seconds(5));
+        }
+        commands(&mut supervisor);
+
+        let failure = report("lost node1", Some(B), true);
+        supervisor.handle(Event::Failed { node: A, failure }, seconds(6));
+
+        let all = commands(&mut supervisor);
+        assert!(all.contains(&Command::Recover(A)), "{all:?}");
+        let text = match is_later {
+            false => "lost b/1: it was killed by SIGKILL (9); 1 node is left",
+            true => "the job cannot go on without b/1; 1 node is left",
+        };
+        assert_eq!(told(&all), [text]);
+        assert_eq!(supervisor.losses(), 1);
+        supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(6));
+        let [Command::GoOn(members, Some(_))] = &actions(&mut supervisor)[..] else { panic!() };
+        assert_eq!(members, &[A]);
+    }
+}
+
+#[test]
+fn a_job_that_does_not_decide_goes_back_after_a_while() {
+    let mut supervisor = repeating();
+    ends(&mut supervisor, B, Exit::Code(3), seconds(5));
+    assert!(matches!(actions(&mut supervisor)[..], [Command::TellLost(A, _)]));
+
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(25)));
+    supervisor.handle_timeout(seconds(25));
+
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A)]);
+}
+
+#[test]
+fn the_loss_of_mains_node_takes_others_in_doubt_along() {
+    let mut supervisor = repeating();
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    commands(&mut supervisor);
+
+    ends(&mut supervisor, A, Exit::Signal(9), seconds(6));
+
+    let all = commands(&mut supervisor);
+    assert_eq!(supervisor.losses(), 2, "{all:?}");
+    assert!(!all.iter().any(|it| matches!(it, Command::TellLost(..))), "{all:?}");
+    let message = supervisor.outcome().unwrap().blame.unwrap().message;
+    assert!(message.contains("no node is left"), "{message}");
 }

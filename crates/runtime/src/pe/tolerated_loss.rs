@@ -1,0 +1,40 @@
+//! The report of a lost node without which the job goes on.
+
+use gridspan_topology::NodeId;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// A node that was lost while the job has nothing but pools of tasks: the job goes on without it,
+/// and the other nodes run its tasks again.
+///
+/// ```
+/// use gridspan::{Job, ToleratedLoss};
+///
+/// let tell = |loss: &ToleratedLoss| println!("{loss}");
+/// let job = Job::new("search").recover_tasks_locally(true).on_tolerated_loss(tell);
+/// # gridspan::embed::Runner::on_threads(1).run(job).unwrap();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ToleratedLoss {
+    /// The node.
+    pub node: NodeId,
+    /// The name of its site.
+    pub site: String,
+    /// What was observed.
+    pub reason: String,
+    /// Number of nodes of the job that are left.
+    pub left: u32,
+}
+
+impl fmt::Display for ToleratedLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, site, reason, left } = self;
+        let nodes = if *left == 1 { "node is" } else { "nodes are" };
+        write!(f, "lost {node} at site {site}: {reason}; {left} {nodes} left, and repeat its tasks")
+    }
+}
+
+/// Called with each loss without which the job goes on.
+pub(crate) type OnToleratedLoss = Arc<dyn Fn(&ToleratedLoss) + Send + Sync>;

@@ -229,15 +229,15 @@ fn the_trajectory_file_continues_at_the_checkpoint_and_no_refused_run_changes_it
 /// The job in virtual time at two sites, with a checkpoint at every second progress point; it
 /// continues from `image` if there is one.
 fn checked(words: &str, image: Option<Image>) -> Simulation {
-    let spec = GridSpec::from_emulate("2x1,wan=2ms").unwrap();
+    let spec = GridSpec::from_emulate("2x1,wan=2ms").expect("a grid");
     let every = Checkpoints::every(CheckpointEvery::Points(2));
     let (job, options) = (built_in("leanmd", words).checkpoints(every), SimOptions::with_seed(7));
     match image {
         Some(image) => {
             let plan = RestorePlan::restart(image.layout(), spec.layout());
-            Simulation::restored(job, spec, options, (image, plan)).unwrap()
+            Simulation::restored(job, spec, options, (image, plan)).expect("it fits the job")
         }
-        None => Simulation::new(job, spec, options).unwrap(),
+        None => Simulation::new(job, spec, options).expect("a job"),
     }
 }
 

@@ -45,6 +45,8 @@ pub struct CommRequest<'a, T> {
     local: Arc<Local>,
     at: CallSite,
     stage: Stage<'a, T>,
+    /// Whether the wait for the request has let the PE go on first.
+    has_given_way: bool,
 }
 
 impl<T> fmt::Debug for CommRequest<'_, T> {
@@ -64,11 +66,11 @@ impl<'a, T> CommRequest<'a, T> {
         finish: impl FnOnce(Outcome) -> Result<T, RankError> + Send + 'a,
     ) -> Self {
         let stage = Stage::Waiting { ticket, finish: Box::new(finish) };
-        Self { local: local.clone(), at, stage }
+        Self { local: local.clone(), at, stage, has_given_way: false }
     }
 
     pub(crate) fn ended(local: &Arc<Local>, at: CallSite, result: Result<T, RankError>) -> Self {
-        Self { local: local.clone(), at, stage: Stage::Ended(result) }
+        Self { local: local.clone(), at, stage: Stage::Ended(result), has_given_way: false }
     }
 
     /// Whether the operation has ended, so that waiting for it takes no time.
@@ -77,6 +79,23 @@ impl<'a, T> CommRequest<'a, T> {
             Stage::Waiting { ticket, .. } => self.local.with(|state| state.slots.is_done(*ticket)),
             _ => true,
         }
+    }
+
+    /// Lets the PE go on, once, if the operation has ended and the rank has sent messages in this
+    /// turn: they would otherwise leave only after the rank's next computation. Returns whether it
+    /// does.
+    fn gives_way(&mut self, cx: &Context<'_>) -> bool {
+        if self.has_given_way || !self.is_complete() {
+            return false;
+        }
+        self.has_given_way = true;
+        self.local.with(|state| {
+            let gives_way = state.gives_way_after_recv();
+            if gives_way {
+                state.go_on(cx.waker());
+            }
+            gives_way
+        })
     }
 
     fn take(&mut self) -> Option<Result<T, RankError>> {
@@ -133,6 +152,9 @@ impl<T> Future for CommRequest<'_, T> {
     type Output = Result<T, RankError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.gives_way(cx) {
+            return Poll::Pending;
+        }
         if let Stage::Waiting { ticket, .. } = &self.stage {
             let polled = self.local.with(|state| state.slots.poll(*ticket, cx));
             let Poll::Ready(outcome) = polled else { return Poll::Pending };

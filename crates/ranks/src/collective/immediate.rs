@@ -174,12 +174,12 @@ impl Comm {
     /// among the ranks; the request gives the others.
     pub fn iscatter<T: Element>(
         &self,
-        numbers: Vec<T>,
+        numbers: &[T],
         root: u32,
     ) -> Result<CommRequest<'static, Vec<T>>, RankError> {
         let operation = Operation::rooted(self, "iscatter", root)?;
         let blocks = match root == self.rank() {
-            true => Some(operation.cut(&numbers)?),
+            true => Some(operation.cut(numbers)?),
             false => None,
         };
         Ok(self.in_background(operation, |operation| async move {
@@ -211,10 +211,10 @@ impl Comm {
     /// others.
     pub fn ialltoall<T: Element>(
         &self,
-        numbers: Vec<T>,
+        numbers: &[T],
     ) -> Result<CommRequest<'static, Vec<T>>, RankError> {
         let operation = Operation::new(self, "ialltoall");
-        let (blocks, expected) = (operation.cut(&numbers)?, numbers.len() / self.size() as usize);
+        let (blocks, expected) = (operation.cut(numbers)?, numbers.len() / self.size() as usize);
         Ok(self.in_background(operation, |operation| async move {
             let blocks = operation.alltoall(blocks, false).await?;
             operation.join(&blocks, expected)

@@ -613,9 +613,10 @@ fn immediate_operations_of_blocks_of_one_length_give_them_joined() {
             let (me, size) = (world.rank(), world.size());
             let all = world.iallgather(vec![me, 10 * me]);
             let gathered = world.igather(vec![me], 3)?;
-            let given = if me == 2 { (0..2 * size).collect() } else { Vec::new() };
-            let scattered = world.iscatter(given, 2)?;
-            let exchanged = world.ialltoall((0..size).map(|to| 10 * me + to).collect())?;
+            let given: Vec<u32> = if me == 2 { (0..2 * size).collect() } else { Vec::new() };
+            let scattered = world.iscatter(&given, 2)?;
+            let blocks: Vec<u32> = (0..size).map(|to| 10 * me + to).collect();
+            let exchanged = world.ialltoall(&blocks)?;
             Ok((all.await?, gathered.await?, scattered.await?, exchanged.await?))
         },
         |rank| {

@@ -24,6 +24,9 @@ const TURN_MESSAGES: u32 = 256;
 const TURN: Duration = Duration::from_micros(200);
 /// Messages handled before the clock is first read in a turn.
 const CHUNK_MESSAGES: u32 = 16;
+/// Number of turns in which the memory of a slow handler decreases to a third. The turns of one
+/// message that follow a slow handler take a small part of its time.
+const SLOWEST_TURNS: u32 = 16;
 /// Largest number of actor types that the error about a full inbox names.
 const FULLEST: usize = 3;
 /// Period in which a PE that is held back by the network checks whether it may continue.
@@ -189,6 +192,7 @@ fn guard<R>(pe: &mut Pe, step: impl FnOnce(&mut Pe) -> R) -> Option<R> {
 struct Turn {
     own: Vec<(PeId, Packet)>,
     taken: Taken,
+    pace: Pace,
 }
 
 impl Turn {
@@ -218,7 +222,7 @@ impl Turn {
         }
         pe.set_waiting_bytes(inbox.bytes() + switch.backlog_bytes() + switch.carried_bytes());
         if !switch.is_held_back() {
-            handle_messages(pe, begin, now);
+            self.pace.handle_messages(pe, begin, now);
         }
         pe.finish_turn();
     }
@@ -246,18 +250,33 @@ impl Turn {
     }
 }
 
-/// Handles the messages of a turn. The clock is read after every chunk; chunks grow while handlers
-/// are quick.
-fn handle_messages(pe: &mut Pe, begin: Instant, now: Time) {
-    let mut handled = 0;
-    let mut chunk = CHUNK_MESSAGES;
-    while handled < TURN_MESSAGES {
-        let step = pe.run(chunk.min(TURN_MESSAGES - handled));
-        handled += step;
-        let elapsed = Time(begin.elapsed().as_nanos() as u64).since(now);
-        if step == 0 || elapsed > TURN {
-            return;
+/// How many messages a turn handles. What they send leaves at the end of the turn, so a turn is
+/// short unless one handler takes long.
+#[derive(Default)]
+struct Pace {
+    /// The time of a message in the slowest of the last turns, which decreases with each turn.
+    slowest: Duration,
+}
+
+impl Pace {
+    /// Handles the messages of a turn. The clock is read after every chunk; chunks grow while
+    /// handlers are quick. If one has taken longer than a turn lately, this handles one message:
+    /// what it sends would otherwise wait for the next handler, which may take as long again.
+    fn handle_messages(&mut self, pe: &mut Pe, begin: Instant, now: Time) {
+        let most = if self.slowest > TURN { 1 } else { TURN_MESSAGES };
+        let (mut handled, mut elapsed) = (0, Duration::ZERO);
+        let mut chunk = CHUNK_MESSAGES;
+        while handled < most {
+            let step = pe.run(chunk.min(most - handled));
+            handled += step;
+            elapsed = Time(begin.elapsed().as_nanos() as u64).since(now);
+            if step == 0 || elapsed > TURN {
+                break;
+            }
+            chunk = if elapsed < TURN / 8 { chunk * 2 } else { 1 };
         }
-        chunk = if elapsed < TURN / 8 { chunk * 2 } else { 1 };
+        if let Some(mean) = elapsed.checked_div(handled) {
+            self.slowest = mean.max(self.slowest - self.slowest / SLOWEST_TURNS);
+        }
     }
 }

@@ -333,7 +333,10 @@ fn more_than_half_of_the_nodes_are_not_spared() {
 fn a_job_that_does_not_recover_tasks_ends_with_the_loss() {
     let root = Comb::new(12, Duration::from_micros(100));
     let job = Job::new("comb").search::<Comb>();
-    let job = job.main(async move |grid| Ok(drop(grid.run_search(root).await?)));
+    let job = job.main(async move |grid| {
+        grid.run_search(root).await?;
+        Ok(())
+    });
     let case = four_nodes(true);
     let spec = GridSpec::from_layout(&case.layout()).unwrap();
     let lost = LostNode::new(NodeId(3), 20 * MS);

@@ -328,7 +328,7 @@ pub(crate) fn stack(name: &str, parts: &[(&str, &[u8])], end: &str) -> String {
     );
     let right = left + length;
     let texts = [
-        (left - 6.0, top + 32.0, "end", cut(name, LETTERS_MAX)),
+        (left - 6.0, top + 32.0, "end", cut(name, LETTERS_MAX, '…')),
         (right + 5.0, top + 8.0, "start", "100 %".to_owned()),
         (right + 5.0, top + 32.0, "start", "50 %".to_owned()),
         (right + 5.0, bottom, "start", "0 %".to_owned()),

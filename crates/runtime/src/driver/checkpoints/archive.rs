@@ -467,8 +467,8 @@ mod tests {
             archive.write_part((RUN, number), PeId(0), &segments()[0], Some(1)).unwrap();
         }
 
-        let image = Image::new(manifest(1)).unwrap();
-        assert!(archive.read_part(&mut image.clone(), PeId(0)).is_ok());
+        let mut image = Image::new(manifest(1)).unwrap();
+        assert!(archive.read_part(&mut image, PeId(0)).is_ok());
         assert_eq!(archive.all().unwrap(), [(1, false), (5, false)]);
     }
 

@@ -316,6 +316,7 @@ fn those_who_wait_for_a_job_on_threads_learn_which_signal_has_ended_it() {
     let before = user.connections(&id);
     let mut waiting = user.start(&["wait", &id]);
     until(|| (user.connections(&id) > before).then_some(()));
+    user.await_requests(&id, running.child.id());
 
     running.signal(Signal::INT);
 

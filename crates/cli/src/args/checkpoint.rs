@@ -53,8 +53,8 @@ pub(crate) struct CheckpointFlags {
 /// What happens when nodes are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLossFlag {
-    /// Go on with the nodes that remain: at once if the lost ones had only tasks, otherwise from the
-    /// last checkpoint.
+    /// Go on with the nodes that remain: at once if the lost ones had only tasks, otherwise from
+    /// the last checkpoint.
     Shrink,
     /// Start the lost nodes again, or spare nodes if their hosts do not answer, and go on from the
     /// last checkpoint.

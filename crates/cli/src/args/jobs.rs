@@ -87,9 +87,9 @@ The processes of the job get SIGKILL, and so does its launcher if it does not an
 last checkpoint; `gridctl stop` makes one. The exit code of the job is 137.
 A detached job on several hosts can be killed only while a launcher attends to it.
 
-With --node, only some nodes get SIGKILL, and the job treats them as lost: it goes on from a
-checkpoint, or ends. So you can see what a loss does to a job. `gridctl drain` lets nodes leave
-without a loss.
+With --node, only some nodes get SIGKILL, and the job treats them as lost: it goes on, as --on-loss
+of `gridctl run` says, or ends. So you can see what a loss does to a job. `gridctl drain` lets nodes
+leave without a loss.
 
 Exit codes: 0 the job has ended, or the nodes are killed, 1 it could not be killed, 2 usage.";
 

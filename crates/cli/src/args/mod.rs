@@ -107,7 +107,7 @@ pub(crate) enum Verb {
     Stop(StopArgs),
     /// List your jobs: those that run, and detached ones that have ended.
     Ps(PsArgs),
-    /// End a running job of yours at once.
+    /// End a running job of yours at once, or kill some of its nodes.
     Kill(KillArgs),
     /// Wait until jobs of yours have ended.
     Wait(WaitArgs),

@@ -241,7 +241,8 @@ impl Work<'_> {
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     pub(super) fn conclude(&mut self, outcome: Outcome) -> u8 {
-        if let Some(requests) = self.requests.take() {
+        // Without this launcher the job may go on. Then this is not its exit code.
+        if let Some(requests) = self.requests.take().filter(|_| self.abandoned.is_none()) {
             requests.end(outcome.code);
         }
         if let Some(recording) = &self.recording {

@@ -16,7 +16,7 @@
 //! | `recovery` | nodes were lost, leave or join: what the job goes back to or stops for, and that it goes on |
 //! | `stopping` | the user has requested the end, and the nodes were asked to end |
 //! | `simulated` | the summary of a simulation |
-//! | `recorded` | the folder of the recording, and the nodes whose recording is `missing` or, since they were started again, `partial` |
+//! | `recorded` | the folder of the recording, and the nodes whose recording is `missing` or, since they were started again, `partial`; the number of `events`, and of `dropped_events` that had no room |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
 //!
 //! Every object has a `version`, which changes when a script could break.

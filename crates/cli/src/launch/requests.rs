@@ -2,8 +2,8 @@
 //!
 //! The launcher carries out all requests but those for the end of the job, which are answered here.
 //! At the end, the socket is removed. All clients that have connected before and wait for the end
-//! get the exit code, also those whose request is not read yet: [`Requests::end`] waits for them for
-//! a moment. The connections of others end.
+//! get the exit code, also those whose request is not read yet: [`Requests::end`] waits for them
+//! for a moment. The connections of others end.
 
 use super::event::Event;
 use crate::request::{Answer, Request, read, write};
@@ -108,6 +108,11 @@ impl Requests {
     /// the end get the code, also those whose connection or request is still on its way. A client
     /// that does not write its request delays this by [`END_PATIENCE`].
     pub(super) fn end(&self, code: u8) {
+        self.end_within(code, END_PATIENCE);
+    }
+
+    /// Ends the requests, and waits for this time at most for those that are not read yet.
+    fn end_within(&self, code: u8, patience: Duration) {
         let waiting = {
             let mut open = self.socket.lock();
             open.ended = Some(code);
@@ -122,7 +127,7 @@ impl Requests {
         }
         let is_unread = |open: &mut Open| open.clients.values().any(|it| it.stage == Stage::Unread);
         let open = self.socket.lock();
-        drop(self.socket.is_read.wait_timeout_while(open, END_PATIENCE, is_unread));
+        drop(self.socket.is_read.wait_timeout_while(open, patience, is_unread));
     }
 }
 
@@ -389,25 +394,29 @@ mod tests {
     fn the_end_waits_for_a_request_that_is_on_its_way() {
         let folder = tempfile::tempdir().unwrap();
         let (requests, _incoming) = listening(folder.path());
+        let socket = requests.socket.clone();
         let path = status::socket_path(folder.path(), ID);
         let [late, other] = [(); 2].map(|()| UnixStream::connect(&path).unwrap());
-        thread::scope(|scope| {
-            let ending = scope.spawn(|| requests.end(5));
-            while requests.socket.lock().ended.is_none() {
-                thread::yield_now();
-            }
-            write(&late, Request::Wait).unwrap();
-            assert_eq!(read(&late).unwrap(), Some(Answer::Ended(5)));
-            write(&other, Request::Kill).unwrap();
-            assert_eq!(read::<Answer>(&other).unwrap(), None, "the job has ended before");
-            ending.join().unwrap();
+        let ending = thread::spawn(move || {
+            requests.end_within(5, LIMIT);
+            // Those who are not answered by now get no answer.
+            let unanswered = requests.socket.lock().clients.len();
+            drop(requests);
+            unanswered
         });
-        while !requests.socket.lock().clients.is_empty() {
+        while socket.lock().ended.is_none() {
             thread::yield_now();
         }
+        write(&late, Request::Wait).unwrap();
+        assert_eq!(read(&late).unwrap(), Some(Answer::Ended(5)));
+        write(&other, Request::Kill).unwrap();
+        assert_eq!(read::<Answer>(&other).unwrap(), None, "the job has ended before");
+        assert_eq!(ending.join().unwrap(), 0);
     }
 
     const ID: &str = "job-1";
+    /// Longest time that the end waits for a request, on a busy machine.
+    const LIMIT: Duration = Duration::from_secs(60);
 
     fn listening(folder: &Path) -> (Requests, Receiver<Event>) {
         let (events, incoming) = channel();

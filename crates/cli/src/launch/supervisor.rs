@@ -24,9 +24,9 @@
 //! introduced again; see `recovery`. A node that is lost meanwhile begins the recovery again.
 //! Nodes that leave and join on request are another run of the job, too; see `change`.
 //!
-//! A job of tasks may go on without a lost node that has nothing but tasks. Its coordinator decides:
-//! the node of main is told that the process of a node has ended, and the job answers that it goes
-//! on, or that it has failed by the loss, so that the recovery begins; see `losing`.
+//! A job of tasks may go on without a lost node that has nothing but tasks. Its coordinator
+//! decides: the node of main is told that the process of a node has ended, and the job answers that
+//! it goes on, or that it has failed by the loss, so that the recovery begins; see `losing`.
 //!
 //! # Diagnosis
 //!

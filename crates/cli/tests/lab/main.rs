@@ -1,6 +1,6 @@
-//! `gridctl lab`: hosts with names and networks, whose links are those of the grid. Where the system
-//! gives no namespaces or TUN devices, the tests print the reason and end; with GRIDSPAN_NEED_LAB
-//! they fail.
+//! `gridctl lab`: hosts with names and networks, whose links are those of the grid. Where the
+//! system gives no namespaces or TUN devices, the tests print the reason and end; with
+//! GRIDSPAN_NEED_LAB they fail.
 //!
 //! This test is also the program that measures links, on the hosts of labs.
 #![allow(missing_docs, clippy::unwrap_used)]

@@ -554,8 +554,8 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// Makes a server leave without a successor: data of groups that only this server has is lost,
-    /// windows are mapped without it at once, and groups that wait for it go on. Use it for servers that have failed, and for
-    /// those whose [`leave`](Self::leave) has failed.
+    /// windows are mapped without it at once, and groups that wait for it go on. Use it for servers
+    /// that have failed, and for those whose [`leave`](Self::leave) has failed.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use super::brake::emulated_speed;
 use super::checkpoints::{CheckpointKeeper, program};
 use super::handle::NodeHandle;
 use super::main_thread;
-use super::memory::{Memory, bytes_to_come};
+use super::memory::Memory;
 use super::net_driver::NetDriver;
 use super::node::{Node, check_pes};
 use crate::Job;
@@ -109,7 +109,7 @@ pub fn run_keeping(
 fn warn_of_shortage(program: &Program, node: NodeId, nodes: &[NodeId]) {
     let restored = program.restored_bytes(nodes).filter(|_| nodes.first() == Some(&node));
     let Some((memory, (bytes, copies))) = Memory::of_machine().zip(restored) else { return };
-    if let Some(text) = memory.shortage(bytes_to_come(bytes, copies)) {
+    if let Some(text) = memory.shortage(bytes, copies) {
         program.watch().on_warning.iter().for_each(|tell| tell(&text));
     }
 }

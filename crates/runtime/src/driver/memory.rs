@@ -50,17 +50,28 @@ impl Memory {
         self.available
     }
 
-    /// A warning if too little memory is left for a job that needs `bytes` more, and what to do.
+    /// A warning if too little memory is left for a job that continues from parts of this size and
+    /// keeps this many copies of checkpoints, and what to do; see [`bytes_to_come`].
     #[cfg(feature = "net")]
-    pub(super) fn shortage(self, bytes: u64) -> Option<String> {
+    pub(super) fn shortage(self, parts: u64, copies: u32) -> Option<String> {
         let Self { total, available } = self;
-        let least = total / FREE_SHARE;
+        let (bytes, least) = (bytes_to_come(parts, copies), total / FREE_SHARE);
+        let [needs, action] = match copies {
+            0 => ["the actors", "; use more machines"],
+            1 => [
+                "the actors and the checkpoints",
+                ", so checkpoints may be given up; use more machines",
+            ],
+            _ => [
+                "the actors and the copies of checkpoints",
+                ", so checkpoints may be given up; use more machines, or keep one copy and use a \
+                 folder (`--copies 1 --checkpoint DIR`)",
+            ],
+        };
         (available < least.saturating_add(bytes)).then(|| {
             format!(
-                "the actors and the copies of checkpoints will need about {} MB more on this \
-                 machine, where {} MB are left and {} MB are to stay free, so checkpoints may be \
-                 given up; use more machines, or keep one copy and use a folder (`--copies 1 \
-                 --checkpoint DIR`)",
+                "{needs} will need about {} MB more on this machine, where {} MB are left and {} \
+                 MB are to stay free{action}",
                 bytes >> 20,
                 available >> 20,
                 least >> 20
@@ -90,7 +101,7 @@ impl Memory {
 /// making. The parts are one of these copies. Assumes that the parts of other nodes, whose copies
 /// are here, are as large.
 #[cfg(feature = "net")]
-pub(super) fn bytes_to_come(parts: u64, copies: u32) -> u64 {
+fn bytes_to_come(parts: u64, copies: u32) -> u64 {
     parts.saturating_mul(1 + (2 * u64::from(copies)).saturating_sub(1))
 }
 
@@ -194,10 +205,14 @@ mod tests {
         assert_eq!(bytes_to_come(u64::MAX, 2), u64::MAX);
 
         let memory = Memory { total: 160 << 20, available: 50 << 20 };
-        assert_eq!(memory.shortage(bytes_to_come(10 << 20, 2)), None, "10 MB stay free");
-        let text = memory.shortage((40 << 20) + 1).unwrap();
+        assert_eq!(memory.shortage(10 << 20, 2), None, "10 MB stay free");
+        let text = memory.shortage((10 << 20) + 1, 2).unwrap();
         assert!(text.contains("about 40 MB more on this machine, where 50 MB are left"), "{text}");
-        assert!(memory.shortage(u64::MAX).is_some());
+        assert!(text.ends_with("keep one copy and use a folder (`--copies 1 --checkpoint DIR`)"));
+        let one_copy = memory.shortage(u64::MAX, 1).unwrap();
+        assert!(one_copy.ends_with("may be given up; use more machines"), "{one_copy}");
+        let none = memory.shortage(u64::MAX, 0).unwrap();
+        assert!(!none.contains("checkpoints"), "the job makes none: {none}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The loss of nodes, after which the job goes on without them at once, or goes back to a checkpoint,
-//! or ends.
+//! The loss of nodes, after which the job goes on without them at once, or goes back to a
+//! checkpoint, or ends.
 
 use super::super::change::Stage;
 use super::super::event::{Blame, Command};
@@ -173,13 +173,12 @@ impl Supervisor {
             let name = self.nodes.get(other.index()).map_or("a node", |node| &node.name);
             return Err(format!("{name} is no member of the job"));
         }
-        let Some(last) = nodes.last() else { return Err("no node is named".to_owned()) };
-        let name = |node: &NodeId| self.nodes[node.index()].name.clone();
-        let others = nodes.iter().filter(|node| *node != last).map(name).collect::<Vec<String>>();
-        let (names, are) = match &others[..] {
-            [] => (name(last), "is"),
-            others => (format!("{} and {}", others.join(", "), name(last)), "are"),
+        let are = match nodes.len() {
+            0 => return Err("no node is named".to_owned()),
+            1 => "is",
+            _ => "are",
         };
+        let names = abbreviated(nodes.iter().map(|node| self.nodes[node.index()].name.as_str()));
         let text = format!("`gridctl kill` kills {names}");
         self.commands.push_back(Command::TellRecovery(text));
         self.commands.extend(nodes.iter().map(|node| Command::Kill(*node)));

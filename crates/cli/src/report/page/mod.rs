@@ -188,6 +188,18 @@ mod tests {
     }
 
     #[test]
+    fn dropped_events_are_stated_also_if_they_are_few() {
+        let mut recording = two_sites();
+        let warning = What::Warning { text: "x".to_owned() };
+        recording.events = vec![RecordedEvent { at_ns: 1, what: warning }; 999];
+        recording.ending.as_mut().unwrap().dropped_events = 1;
+        let html = page(&recording);
+        let stated = "0.100 % of the events of the job had no room in the recording, and are not \
+                      shown: 1 in all.";
+        assert!(html.contains(stated), "{html}");
+    }
+
+    #[test]
     fn every_element_is_closed() {
         let html = page(&two_sites());
         for element in

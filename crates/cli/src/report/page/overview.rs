@@ -1,7 +1,7 @@
 //! The head of a page: the outcome, what limited the run, what was recorded.
 
 use super::html::{Cell, Panel, Table, escaped, share, time, with_code};
-use crate::quantity::count;
+use crate::quantity::{count, exact_percent};
 use crate::report::analysis::limits::Limit;
 use crate::report::analysis::{Analysis, HostRow};
 use crate::text::put;
@@ -174,10 +174,10 @@ fn coverage(analysis: &Analysis) -> String {
         put(
             &mut html,
             format_args!(
-                "<p class=\"note\">{} of the events of the job, which are broadcasts, rebalances, \
-                 checkpoints and changes of links, had no room in the recording: {} of them are \
-                 not shown.</p>\n",
-                share(coverage.dropped_event_share),
+                "<p class=\"note\">{} of the events of the job had no room in the recording, and \
+                 are not shown: {} in all. Broadcasts, rebalances, checkpoints and changes of links \
+                 are left out first.</p>\n",
+                exact_percent(coverage.dropped_event_share),
                 coverage.dropped_events
             ),
         );

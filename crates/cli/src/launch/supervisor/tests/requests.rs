@@ -45,7 +45,7 @@ fn several_nodes_are_killed_at_once_and_the_loss_of_a_node_may_end_the_job() {
     let request = Request::KillNodes { nodes: [A, B].into() };
     supervisor.handle(Event::Requested { id: 7, request }, seconds(2));
 
-    let answer = Answer::Done("a/0 and b/1 are killed".to_owned());
+    let answer = Answer::Done("a/0, b/1 are killed".to_owned());
     let killed = [Command::Kill(A), Command::Kill(B), Command::Answer(7, answer)];
     assert_eq!(actions(&mut supervisor), killed);
     ends(&mut supervisor, B, Exit::Signal(9), seconds(3));

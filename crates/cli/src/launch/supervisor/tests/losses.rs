@@ -379,3 +379,20 @@ fn the_loss_of_mains_node_takes_others_in_doubt_along() {
     let message = supervisor.outcome().unwrap().blame.unwrap().message;
     assert!(message.contains("no node is left"), "{message}");
 }
+
+#[test]
+fn a_node_that_the_others_have_given_up_does_not_decide_about_itself() {
+    let mut supervisor = repeating();
+
+    let failure = report("lost node1", Some(B), true);
+    supervisor.handle(Event::Failed { node: B, failure }, seconds(5));
+    assert_eq!(actions(&mut supervisor), []);
+    ends(&mut supervisor, B, Exit::Code(1), seconds(5));
+    assert!(matches!(actions(&mut supervisor)[..], [Command::TellLost(A, _)]));
+    supervisor.handle(tolerated(), seconds(6));
+
+    let text = "lost b/1: it ended on its own with exit code 1; 1 node is left, and repeats its \
+                tasks";
+    assert_eq!(told(&commands(&mut supervisor)), [text]);
+    assert_eq!(supervisor.losses(), 1);
+}

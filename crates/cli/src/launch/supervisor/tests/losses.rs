@@ -396,3 +396,29 @@ fn a_node_that_the_others_have_given_up_does_not_decide_about_itself() {
     assert_eq!(told(&commands(&mut supervisor)), [text]);
     assert_eq!(supervisor.losses(), 1);
 }
+
+#[test]
+fn a_change_that_waits_is_refused_when_the_job_goes_on_without_a_lost_node() {
+    for is_under_way in [false, true] {
+        let mut supervisor = repeating();
+        let nodes = std::collections::BTreeSet::from([B]);
+        let request = Request::Drain { nodes, deadline: None };
+        supervisor.handle(Event::Requested { id: 7, request }, seconds(2));
+        if is_under_way {
+            supervisor.handle_timeout(seconds(3));
+        }
+        let all = commands(&mut supervisor);
+        assert_eq!(all.iter().any(|it| matches!(it, Command::Pause(A, _))), is_under_way);
+
+        supervisor.handle(tolerated(), seconds(4));
+
+        let all = commands(&mut supervisor);
+        let reason = all.iter().find_map(|command| match command {
+            Command::Answer(7, Answer::Refused(reason)) => Some(reason.as_str()),
+            _ => None,
+        });
+        assert!(reason.is_some_and(|it| it.starts_with("it has lost a node")), "{all:?}");
+        supervisor.handle_timeout(seconds(5));
+        assert_eq!(actions(&mut supervisor), []);
+    }
+}

@@ -144,10 +144,15 @@ fn prepare(job: Job, joined: &Joined, settings: &mut Settings, is_restartable: b
         job = job.checkpoints(Checkpoints::every(CheckpointEvery::Auto));
     }
     settings.recovers = Some(recovers);
-    if recovers && settings.repeats_tasks.unwrap_or(false) && job.has_tasks() {
-        // Each node sends this, too.
-        Control::RepeatsTasks.tell();
-        job = job.recover_tasks_locally(true);
+    match settings.repeats_tasks {
+        Some(true) if recovers && job.has_tasks() => {
+            // Each node sends this, too.
+            Control::RepeatsTasks.tell();
+            job = job.recover_tasks_locally(true);
+        }
+        // The user has chosen otherwise than the program.
+        Some(false) => job = job.recover_tasks_locally(false),
+        _ => {}
     }
     if is_restartable && joined.bundle.guest.is_none() {
         leave_at_sigterm();

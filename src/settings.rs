@@ -117,8 +117,8 @@ pub struct Settings {
     /// checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovers: Option<bool>,
-    /// Whether a job that recovers from losses goes on without lost nodes, if these have only
-    /// tasks, which the other nodes repeat. `None`: it does not.
+    /// Whether a job that recovers from losses goes on without lost nodes, if these have only tasks,
+    /// which the other nodes repeat. `None`: as the program says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats_tasks: Option<bool>,
     /// The processors to which PEs are bound.

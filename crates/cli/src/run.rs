@@ -183,7 +183,7 @@ fn all_settings(args: &RunArgs) -> Result<(Settings, OnLoss), CliError> {
     let on_loss = checkpoints(&args.checkpoints, &mut settings)?;
     // Another launcher of a detached job would not know of losses without which the job goes on.
     let repeats_tasks = matches!(on_loss, OnLoss::Shrink | OnLoss::AsProgram) && !args.detach;
-    settings.repeats_tasks = repeats_tasks.then_some(true);
+    settings.repeats_tasks = Some(repeats_tasks);
     Ok((settings, on_loss))
 }
 

@@ -351,7 +351,11 @@ impl Supervisor {
             }
             Event::Recovers => self.recover_as_program(),
             Event::RepeatsTasks => self.repeats_tasks = true,
-            Event::Tolerated(loss) => self.tolerate(loss),
+            Event::Tolerated(loss) => {
+                if self.tolerate(loss) {
+                    self.refuse_all_changes(now);
+                }
+            }
             Event::Leaving { node } => self.leave_on_signal(node, now),
             Event::Unchangeable { reason } => self.refuse_changes(&reason, now),
             Event::Requested { id, request } => self.request(id, request, now),

@@ -11,7 +11,7 @@
 //!
 //! **Failure.** After [`PATIENCE`] the diagnosis ends without the PEs that have not answered, and
 //! names them. For a PE inside a handler it names the handler, too, which the watchdog of the PE's
-//! node reports.
+//! node reports. PEs of lost founders are not asked.
 
 use super::machine::Coordinator;
 use super::state::diagnosis::Diagnosing;
@@ -68,7 +68,9 @@ impl Coordinator {
 
     fn ask_what_waits(&mut self) {
         let about: Vec<_> = self.incomplete().into_iter().map(|it| (it.group, it.number)).collect();
-        let pes: Vec<PeId> = self.common.layout.pes().collect();
+        let layout = &self.common.layout;
+        let is_there = |pe: &PeId| !self.losses.contains(layout.node_of(*pe));
+        let pes: Vec<PeId> = layout.pes().filter(is_there).collect();
         let sum = self.own_findings();
         let diagnosing = &mut self.diagnosing;
         diagnosing.round += 1;
@@ -114,7 +116,7 @@ impl Coordinator {
         }
         let are_alike = before.as_ref().is_some_and(|(_, of_before)| *of_before == missing);
         let before = before.map(|(findings, _)| findings);
-        let (pes, unanswered) = (self.common.layout.pes().len() as u64, missing.len() as u64);
+        let (pes, unanswered) = (self.pes_left(), missing.len() as u64);
         let diagnosis = Diagnosis::new(Rounds { before, now, are_alike }, pes, unanswered);
         for number in requests {
             self.common.watch.on_diagnosis.iter().for_each(|tell| tell(number, &diagnosis));

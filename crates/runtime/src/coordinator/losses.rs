@@ -13,8 +13,10 @@
 //! send, and asked whether they know of a need (`pe/membership`). One whose tasks share a bound does:
 //! the bound may be a value that only the lost node's outputs would contain, and tasks that run
 //! again would prune by it. If all nodes have answered that they know no value, none can reach
-//! them any more. Nodes that are lost meanwhile are suspended too, and it is decided about all of
-//! them together, because one of them could have passed on a value of another.
+//! them any more. From its answer on, a node records no values of tasks that have come through the
+//! lost one, because these run again, too. Nodes that are lost meanwhile are suspended too, and it
+//! is decided about all of them together, because one of them could have passed on a value of
+//! another.
 //!
 //! **Tolerated.** Then all nodes repeat the tasks that the lost one owes. What it sends is dropped.
 //!

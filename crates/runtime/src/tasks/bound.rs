@@ -5,10 +5,14 @@
 //! while they run. Agents send improvements to the nodes that `bound_spread` selects. So no
 //! improvement waits for a task to end.
 //!
+//! A task that no frame waits for records no value, because the tasks that run in its place would
+//! prune by the value, and their outputs would lack it.
+//!
 //! In virtual time a task ends as soon as it has begun. A value that it finds after a charge
 //! becomes known to the other PEs when the charged time has passed; the task itself does not notice
 //! values that other tasks find meanwhile.
 
+use super::lineage::{LineageId, Lineages};
 use crate::message::steal_agent::Nudge;
 use gridspan_topology::Time;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -145,11 +149,12 @@ pub(super) struct LocalBound {
     /// Whether improvements become known to other PEs only when the time charged before them has
     /// passed.
     pub(super) is_deferred: bool,
+    lineages: Lineages,
 }
 
 impl LocalBound {
-    pub(super) fn new(shared: Arc<Bound>, goal: Goal) -> Self {
-        Self { shared, goal, own: NONE, is_deferred: false }
+    pub(super) fn new(shared: Arc<Bound>, goal: Goal, lineages: Lineages) -> Self {
+        Self { shared, goal, own: NONE, is_deferred: false, lineages }
     }
 
     /// The best value that is known here.
@@ -167,21 +172,27 @@ impl LocalBound {
     }
 
     /// Records a value that a task has found at time `at`. Returns whether it is better than the
-    /// best known here.
-    pub(super) fn improve(&mut self, value: i64, at: Time) -> bool {
-        let rank = self.goal.rank(value);
-        if rank <= self.own.max(self.shared.best()) {
+    /// best known here. The value is not recorded if no frame waits for tasks of this lineage.
+    pub(super) fn improve(&mut self, value: i64, at: Time, lineage: LineageId) -> bool {
+        let Self { shared, goal, own, is_deferred, lineages } = self;
+        let rank = goal.rank(value);
+        if rank <= (*own).max(shared.best()) {
             return false;
         }
-        self.own = rank;
-        if self.is_deferred {
-            let mut ahead = self.shared.ahead();
+        let record = || {
+            *own = rank;
+            if !*is_deferred {
+                return shared.learn(rank);
+            }
+            let mut ahead = shared.ahead();
             // The value replaces those that are neither found earlier nor better: a task that
             // charges nothing finds all its values at once.
             ahead.retain(|&(then, found)| then < at || found > rank);
             ahead.push((at, rank));
-        } else if self.shared.learn(rank) {
-            self.shared.nudge();
+            false
+        };
+        if lineages.unless_orphaned(lineage, record) == Some(true) {
+            shared.nudge();
         }
         true
     }
@@ -189,10 +200,13 @@ impl LocalBound {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lineage::{LINEAGE_MAX, Via};
     use super::*;
+    use crate::message::steal_agent::CopyId;
+    use gridspan_topology::NodeId;
 
     fn pe(node: &Arc<Bound>, goal: Goal) -> LocalBound {
-        LocalBound::new(node.clone(), goal)
+        LocalBound::new(node.clone(), goal, Lineages::default())
     }
 
     #[test]
@@ -203,7 +217,7 @@ mod tests {
             let node = Arc::new(Bound::default());
             let (mut first, second) = (pe(&node, goal), pe(&node, goal));
             assert_eq!(second.value(), None);
-            let taken = values.map(|value| first.improve(value, Time::ZERO));
+            let taken = values.map(|value| first.improve(value, Time::ZERO, LineageId::FOUNDERS));
             assert_eq!(taken, [true, false, false, true, true], "{goal:?}");
             assert_eq!(second.value(), Some(values[4]));
         }
@@ -214,10 +228,10 @@ mod tests {
         for (goal, worst) in [(Goal::Maximise, i64::MIN), (Goal::Minimise, i64::MAX)] {
             let node = Arc::new(Bound::default());
             let mut pe = pe(&node, goal);
-            assert!(!pe.improve(worst, Time::ZERO), "{goal:?}");
+            assert!(!pe.improve(worst, Time::ZERO, LineageId::FOUNDERS), "{goal:?}");
             assert_eq!((pe.value(), pe.shared_value()), (None, None));
             let next = goal.rank(NONE + 1);
-            assert!(pe.improve(next, Time::ZERO));
+            assert!(pe.improve(next, Time::ZERO, LineageId::FOUNDERS));
             assert_eq!((pe.value(), pe.shared_value()), (Some(next), Some(next)));
         }
     }
@@ -227,7 +241,10 @@ mod tests {
         let node = Arc::new(Bound::default());
         let (mut first, second) = (pe(&node, Goal::Maximise), pe(&node, Goal::Maximise));
         first.is_deferred = true;
-        assert!(first.improve(5, Time(100)) && first.improve(8, Time(300)));
+        assert!(
+            first.improve(5, Time(100), LineageId::FOUNDERS)
+                && first.improve(8, Time(300), LineageId::FOUNDERS)
+        );
         assert_eq!(
             (first.value(), second.value(), node.next_found()),
             (Some(8), None, Some(Time(100)))
@@ -247,8 +264,29 @@ mod tests {
         node.connect(Arc::new(move || _ = count.fetch_add(1, Ordering::Relaxed)));
         let mut pe = pe(&node, Goal::Minimise);
         for value in [9, 9, 10, 8] {
-            pe.improve(value, Time::ZERO);
+            pe.improve(value, Time::ZERO, LineageId::FOUNDERS);
         }
         assert_eq!(heard.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_task_for_which_no_frame_waits_records_no_value() {
+        for is_deferred in [false, true] {
+            let (node, lineages) = (Arc::new(Bound::default()), Lineages::default());
+            let loan = |lender, loan| Via::Copy(NodeId(lender), CopyId { loan, is_backup: false });
+            let [of_lost, of_other] =
+                [1, 2].map(|lender| lineages.enter([loan(lender, 0)]).unwrap());
+            let cut = lineages.enter((0..LINEAGE_MAX as u64).map(|it| loan(2, it))).unwrap();
+            let mut pe = LocalBound::new(node.clone(), Goal::Maximise, lineages.clone());
+            pe.is_deferred = is_deferred;
+            lineages.note_lost(NodeId(1));
+
+            for orphan in [&of_lost, &cut] {
+                assert!(pe.improve(9, Time::ZERO, orphan.id()));
+                assert_eq!((pe.value(), node.is_set()), (None, false));
+            }
+            assert!(pe.improve(5, Time::ZERO, of_other.id()));
+            assert_eq!((pe.value(), node.is_set()), (Some(5), true));
+        }
     }
 }

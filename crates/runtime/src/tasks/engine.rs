@@ -126,7 +126,7 @@ impl<W: Work> Engine<W> {
             now: Time::ZERO,
             slot,
             offered: node.join(slot),
-            bound: LocalBound::new(node.bound.clone(), W::GOAL),
+            bound: LocalBound::new(node.bound.clone(), W::GOAL, node.lineages.clone()),
             node,
             kept: Vec::new(),
             frames: Frames::default(),
@@ -408,7 +408,7 @@ impl<W: Work> Engine<W> {
     /// than the best known here.
     pub(super) fn improve(&mut self, value: i64) -> bool {
         let at = self.now + Duration::from_nanos(self.charged_ns);
-        self.bound.improve(value, at)
+        self.bound.improve(value, at, self.lineage)
     }
 
     /// Makes the job end with this reason, unless there is an earlier one.

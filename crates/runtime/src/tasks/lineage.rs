@@ -12,7 +12,9 @@
 //! So the mark of a lost founder finds the tasks that it has lent, and no other record is needed.
 //!
 //! A lineage saves work but decides no result: an orphan that is not recognised finds no frame in
-//! the end. So lineages may be cut short where they would take too much memory.
+//! the end. So lineages may be cut short where they would take too much memory. But the output of
+//! an orphan does not count, so a value of the pool's bound that it finds may not reach other
+//! tasks, which would prune by it (`bound`).
 
 use crate::message::steal_agent::CopyId;
 use gridspan_topology::NodeId;
@@ -62,8 +64,8 @@ impl LineageId {
     }
 }
 
-/// The lineages of the tasks of a pool on one node. Its PEs and its agent share them.
-#[derive(Default)]
+/// The lineages of the tasks of a pool on one node. Its PEs and its agent share them; so do clones.
+#[derive(Clone, Default)]
 pub(super) struct Lineages(Arc<Mutex<Known>>);
 
 /// Keeps the name of a lineage from being used for another one.
@@ -156,6 +158,18 @@ impl Lineages {
     /// Whether no frame waits for tasks of this lineage any more.
     pub(super) fn is_orphaned(&self, id: LineageId) -> bool {
         id != LineageId::FOUNDERS && lock(&self.0).is_orphaned(id)
+    }
+
+    /// Runs `act` for a task of this lineage, unless no frame waits for the task. The loss of a
+    /// founder is noted before or after `act`, not meanwhile. Once a founder is lost, a task whose
+    /// lineage may be cut short counts as one for which no frame waits.
+    pub(super) fn unless_orphaned<T>(&self, id: LineageId, act: impl FnOnce() -> T) -> Option<T> {
+        if id == LineageId::FOUNDERS {
+            return Some(act());
+        }
+        let known = lock(&self.0);
+        let is_cut = !known.lost.is_empty() && known.vias(id).len() >= LINEAGE_MAX;
+        (!is_cut && !known.is_orphaned(id)).then(act)
     }
 
     /// Whether no frame waits for tasks that have come through all of `vias`, because one of these

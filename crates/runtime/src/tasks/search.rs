@@ -168,7 +168,8 @@ impl<S: Search> SearchContext<'_, S> {
     /// larger values are better, `i64::MAX` where smaller ones are. For that value the result is
     /// `false`.
     pub fn improve(&mut self, value: i64) -> bool {
-        self.bound.improve(value, self.now + Duration::from_nanos(*self.charged_ns))
+        let at = self.now + Duration::from_nanos(*self.charged_ns);
+        self.bound.improve(value, at, self.lineage)
     }
 
     /// The PE that visits this node.

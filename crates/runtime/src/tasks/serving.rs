@@ -2,6 +2,7 @@
 //! pool.
 
 use super::engine::{Call, Work};
+use super::frame::FrameId;
 use super::message::{Outputs, WorkerMessage, at};
 use super::roots::{Origin, PendingCall, Roots};
 use super::worker::{Worker, encode_output};
@@ -122,6 +123,9 @@ impl<W: Work> Worker<W> {
     /// this PE begins the task.
     pub(super) fn call(&mut self, call: Call<W::Output>, cx: &mut Context<'_, Self>) {
         let Call { pool, item, frame, child, convert, send } = call;
+        if !self.is_frame_awaited(frame) {
+            return;
+        }
         let to = ActorId { collection: pool, key: at(cx.pe()).key() };
         if cx.core.is_closed(to) {
             return self.fail_closed(cx);
@@ -143,11 +147,22 @@ impl<W: Work> Worker<W> {
         let Some(PendingCall { frame, child, convert }) = self.roots.calls.remove(&call) else {
             return;
         };
+        if !self.is_frame_awaited(frame) {
+            return;
+        }
         let Some(output) = output else { return self.fail_closed(cx) };
         match convert(&output) {
             Ok(output) => W::report(&mut self.engine, frame, child, 1, output),
             Err(error) => cx.fail(format!("the output of a task of another pool: {error}")),
         }
+    }
+
+    /// Whether the output of this frame is awaited. Main does not wait for tasks that are repeated
+    /// elsewhere, and may close the pool that they call.
+    fn is_frame_awaited(&mut self, frame: FrameId) -> bool {
+        let lineages = &self.engine.node.lineages;
+        let frame = self.engine.frames.get(frame);
+        frame.is_some_and(|frame| !lineages.is_orphaned(frame.lineage))
     }
 
     fn fail_closed(&self, cx: &mut Context<'_, Self>) {

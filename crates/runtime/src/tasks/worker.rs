@@ -79,8 +79,12 @@ impl<W: Work> Actor for Worker<W> {
         });
         let engine = Engine::new(pe, slot, node, alone);
         let is_draining = cx.core.membership.stage == Stage::Draining;
-        let bound = engine.node.bound.clone();
-        let has_bound = Arc::new(move || bound.is_set());
+        let (bound, lineages) = (engine.node.bound.clone(), engine.node.lineages.clone());
+        let has_bound = Arc::new(move |lost| {
+            // In this order: then no task that the lost node has lent finds a value afterwards.
+            lineages.note_lost(lost);
+            bound.is_set()
+        });
         cx.core.register_pool(cx.collection().id, notify::<Self>, is_allowed, has_bound);
         let mut worker = Self {
             engine,

@@ -485,6 +485,71 @@ fn tasks_that_share_a_bound_are_not_repeated_by_others() {
     assert!(is_loss, "{:?}", report.outcome);
 }
 
+/// A path of which only the longest one is offered to the others, when it is complete.
+#[derive(Serialize, Deserialize)]
+struct Longest {
+    length: i64,
+    rest: u32,
+}
+
+impl Longest {
+    const STEPS: u32 = 11;
+    /// The length of a path of steps of 3.
+    const BEST: i64 = 33;
+}
+
+impl Search for Longest {
+    type Total = Best;
+
+    const GOAL: Goal = Goal::Maximise;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        cx.charge(Duration::from_micros(100));
+        if self.rest == 0 {
+            cx.total().merge(Best(self.length));
+            if self.length == Self::BEST {
+                cx.improve(self.length);
+            }
+            return;
+        }
+        let most = self.length + 3 * i64::from(self.rest);
+        if cx.bound().is_none_or(|best| most > best) {
+            // The longest one is below the oldest tasks, which other nodes take.
+            for step in [3, 1] {
+                cx.spawn(Self { length: self.length + step, rest: self.rest - 1 });
+            }
+        }
+    }
+}
+
+#[test]
+fn the_best_value_is_in_the_total_though_its_finder_works_for_a_lost_node() {
+    let case = four_nodes(true);
+    let mut went_on = 0;
+    for (seed, node, at) in (0..2_u64)
+        .flat_map(|seed| (1..4_u32).map(move |node| (seed, node)))
+        .flat_map(|(seed, node)| (4..64_u32).step_by(2).map(move |at| (seed, node, at)))
+    {
+        let job = Job::new("paths").search::<Longest>().seed(seed).recover_tasks_locally(true);
+        let job = job.main(async |grid| {
+            let best = grid.run_search(Longest { length: 0, rest: Longest::STEPS }).await?;
+            match best.0 {
+                Longest::BEST => Ok(()),
+                other => Err(format!("{other} is not {}", Longest::BEST).into()),
+            }
+        });
+        let spec = GridSpec::from_layout(&case.layout()).unwrap();
+        let lost = LostNode::new(NodeId(node), at * MS);
+        let options = SimOptions::with_seed(seed).with_lost_nodes(vec![lost]).with_silence(MS);
+        match Simulation::new(job, spec, options).unwrap().run().outcome {
+            Ok(()) => went_on += 1,
+            Err(JobError::NodeLost { node: lost, .. }) if lost == NodeId(node) => {}
+            Err(other) => panic!("seed {seed}, node {node} at {at} ms: {other}"),
+        }
+    }
+    assert!(went_on > 20, "{went_on} of 180 went on");
+}
+
 /// A task whose children are roots of the pool of combs.
 #[derive(Serialize, Deserialize)]
 struct Caller {

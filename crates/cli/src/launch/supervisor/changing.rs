@@ -10,6 +10,10 @@ use gridspan_topology::{NodeId, Time};
 use signal_hook::consts::SIGTERM;
 use std::collections::BTreeSet;
 
+/// Why the nodes of a job cannot change after it has gone on without a lost node.
+const REPEATS: &str =
+    "it has lost a node, and the others repeat its tasks; its nodes cannot change any more";
+
 impl Supervisor {
     /// Carries out a request of another process, and answers it, at once or later.
     pub(super) fn request(&mut self, id: u64, request: Request, now: Time) {
@@ -66,9 +70,7 @@ impl Supervisor {
         }
         let is_running = matches!(self.phase, Phase::Running);
         if is_running && self.members().iter().any(|node| self.nodes[node.index()].is_left) {
-            return Err("it has lost a node, and the others repeat its tasks; its nodes cannot \
-                        change any more"
-                .to_owned());
+            return Err(REPEATS.to_owned());
         }
         if self.is_fixed && !stops {
             return Err("guests can join this job, and their loss would end it; with \
@@ -266,6 +268,16 @@ impl Supervisor {
                 What::Stop => self.interrupt(SIGTERM, now),
                 What::Leave(_) | What::Join(_) => {}
             }
+        }
+    }
+
+    /// Refuses the changes that wait or are under way, because the job goes on without a lost node,
+    /// and makes no checkpoint with which it could stop.
+    pub(super) fn refuse_all_changes(&mut self, now: Time) {
+        if matches!(self.changes.stage, Stage::None | Stage::Requested) {
+            self.refuse_changes(REPEATS, now);
+            self.changes.begin();
+            self.refuse_changes(REPEATS, now);
         }
     }
 

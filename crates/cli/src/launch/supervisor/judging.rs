@@ -44,8 +44,10 @@ impl Supervisor {
             return self.lose_new(reporter, &failure.message, now);
         }
         if failure.is_loss() && self.may_recover() {
-            // A node that has stopped reports the losses of the previous run.
-            if matches!(self.phase, Phase::Running) {
+            // A node that has stopped reports the losses of the previous run. One that the others
+            // have given up reports its own loss, about which they decide.
+            let is_own = self.repeats_tasks && failure.lost.contains(&reporter);
+            if matches!(self.phase, Phase::Running) && !is_own {
                 self.lose_all(&failure.lost, &failure.message, now);
             }
             return;

@@ -41,13 +41,13 @@ impl Supervisor {
         }
     }
 
-    /// Goes on without a node, because the job does.
-    pub(super) fn tolerate(&mut self, loss: ToleratedLoss) {
-        let Some(&id) = self.members().get(loss.node.index()) else { return };
+    /// Goes on without a node, because the job does. Returns whether the node was a member.
+    pub(super) fn tolerate(&mut self, loss: ToleratedLoss) -> bool {
+        let Some(&id) = self.members().get(loss.node.index()) else { return false };
         let doubt = self.doubts.remove(&id);
         let node = &mut self.nodes[id.index()];
         if node.is_left || !matches!(self.phase, Phase::Running) {
-            return;
+            return false;
         }
         node.is_left = true;
         let (name, has_ended) = (node.name.clone(), node.exit.is_some());
@@ -61,6 +61,7 @@ impl Supervisor {
         let repeat = if self.left().len() == 1 { "repeats" } else { "repeat" };
         let text = format!("lost {name}: {reason}; {}, and {repeat} its tasks", self.left_text());
         self.commands.push_back(Command::TellRecovery(text));
+        true
     }
 
     /// Begins the recovery without nodes about which the job has not decided in time.

@@ -2,6 +2,7 @@
 
 mod ends;
 mod loads;
+mod losses;
 mod moves;
 mod orders;
 mod quiescence;

@@ -35,8 +35,9 @@
 //! (`coordinator/losses.rs`). First all other nodes drop what the founder's agents send, and answer
 //! whether they know of a need for it: main waits for an answer from there, or the tasks of a pool
 //! share a bound. A bound would be such a need because tasks that run again would prune by a value
-//! that was found, and lost, on that founder. If there is no need, all nodes repeat the tasks that
-//! the founder owes, as after the loss of a guest.
+//! that was found, and lost, on that founder. For the same reason, tasks that have come through the
+//! founder find no more values once their node has answered. If there is no need, all nodes repeat
+//! the tasks that the founder owes, as after the loss of a guest.
 
 pub(in crate::pe) mod state;
 
@@ -200,7 +201,9 @@ impl Core {
     /// Tells the coordinator why the job cannot go on without a founder, as far as this PE knows.
     fn tell_need(&mut self, node: NodeId) {
         let is_there = |to: ActorId| self.home_node(to) == Some(node);
-        let has_bound = self.membership.pools.values().any(|hooks| (hooks.has_bound)());
+        // All pools are asked, since each notes the loss.
+        let pools = self.membership.pools.values();
+        let has_bound = pools.filter(|hooks| (hooks.has_bound)(node)).count() > 0;
         let awaits_answer =
             || self.waits.questions().filter_map(|question| question.to).any(is_there);
         let need = if has_bound {

@@ -23,8 +23,9 @@ pub(crate) type Tell<C> = fn(&mut C, CollectionId, PoolEvent);
 /// Whether a worker message may come from another node.
 pub(crate) type IsAllowed = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
 
-/// Whether this node knows a value of the bound that the tasks of a pool share.
-pub(crate) type HasBound = Arc<dyn Fn() -> bool + Send + Sync>;
+/// Notes that this founder is lost, so that tasks that have come through it find no more values of
+/// the bound that the tasks of a pool share. Returns whether this node knows a value.
+pub(crate) type HasBound = Arc<dyn Fn(NodeId) -> bool + Send + Sync>;
 
 /// The open tasks of a pool on a PE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -379,3 +379,46 @@ fn the_loss_of_mains_node_takes_others_in_doubt_along() {
     let message = supervisor.outcome().unwrap().blame.unwrap().message;
     assert!(message.contains("no node is left"), "{message}");
 }
+
+#[test]
+fn a_node_that_the_others_have_given_up_does_not_decide_about_itself() {
+    let mut supervisor = repeating();
+
+    let failure = report("lost node1", Some(B), true);
+    supervisor.handle(Event::Failed { node: B, failure }, seconds(5));
+    assert_eq!(actions(&mut supervisor), []);
+    ends(&mut supervisor, B, Exit::Code(1), seconds(5));
+    assert!(matches!(actions(&mut supervisor)[..], [Command::TellLost(A, _)]));
+    supervisor.handle(tolerated(), seconds(6));
+
+    let text = "lost b/1: it ended on its own with exit code 1; 1 node is left, and repeats its \
+                tasks";
+    assert_eq!(told(&commands(&mut supervisor)), [text]);
+    assert_eq!(supervisor.losses(), 1);
+}
+
+#[test]
+fn a_change_that_waits_is_refused_when_the_job_goes_on_without_a_lost_node() {
+    for is_under_way in [false, true] {
+        let mut supervisor = repeating();
+        let nodes = std::collections::BTreeSet::from([B]);
+        let request = Request::Drain { nodes, deadline: None };
+        supervisor.handle(Event::Requested { id: 7, request }, seconds(2));
+        if is_under_way {
+            supervisor.handle_timeout(seconds(3));
+        }
+        let all = commands(&mut supervisor);
+        assert_eq!(all.iter().any(|it| matches!(it, Command::Pause(A, _))), is_under_way);
+
+        supervisor.handle(tolerated(), seconds(4));
+
+        let all = commands(&mut supervisor);
+        let reason = all.iter().find_map(|command| match command {
+            Command::Answer(7, Answer::Refused(reason)) => Some(reason.as_str()),
+            _ => None,
+        });
+        assert!(reason.is_some_and(|it| it.starts_with("it has lost a node")), "{all:?}");
+        supervisor.handle_timeout(seconds(5));
+        assert_eq!(actions(&mut supervisor), []);
+    }
+}

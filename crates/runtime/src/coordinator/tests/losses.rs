@@ -1,0 +1,159 @@
+//! Losses of founders in a job of tasks.
+
+use super::*;
+use crate::error::LossCause;
+use crate::message::{MembershipEvent, MembershipMessage, Stage};
+use crate::{Step, Task, TaskContext};
+use gridspan_topology::NodeId;
+
+#[derive(Serialize, Deserialize)]
+struct Leaf;
+
+impl Task for Leaf {
+    type Output = ();
+    type Join = ();
+
+    fn run(self, _: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(())
+    }
+
+    fn collect((): &mut (), _: u32, (): ()) {}
+
+    fn joined((): (), _: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(())
+    }
+}
+
+/// A job on five nodes of one PE each, in which a pool of tasks is open.
+fn job_of_tasks() -> CoordinatorHost {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1; 5])]);
+    let job = Job::new("tasks").tasks::<Leaf>().recover_tasks_locally(true);
+    let job = job.main(async |_| Ok::<(), JobError>(()));
+    let mut coordinator = Program::new(job, layout).unwrap().coordinator_host(NodeId(0));
+    let kind = *coordinator.coordinator().unwrap().common.task_names.keys().next().unwrap();
+    let request =
+        MainRequest::Create { kind, map: Map::Block, shape: None, members: 5, created: 8 };
+    tell(&mut coordinator, MAIN_PE, Control::MainRequest { slot: 7, request });
+    let collection = CollectionId(0);
+    for pe in 0..5 {
+        tell(&mut coordinator, PeId(pe), Control::Created { collection });
+    }
+    tell(&mut coordinator, MAIN_PE, Control::PoolOpened { collection });
+    coordinator
+}
+
+/// Reports that a node is lost, and returns the nodes that are asked about it.
+fn lose(coordinator: &mut CoordinatorHost, node: u32) -> Vec<u32> {
+    let node = NodeId(node);
+    let (cause, reason, others) = (LossCause::Silent, "it is silent".to_owned(), Vec::new());
+    let error = JobError::NodeLost { node, site: "a".to_owned(), cause, reason, others };
+    let told = sent(coordinator.handle(Time::ZERO, CoordinatorEvent::NodeLost(node, error)));
+    let is_asked = |control: &Control| match control {
+        Control::Membership(MembershipMessage::Suspend { node: lost }) => *lost == node,
+        _ => false,
+    };
+    told.iter().filter(|(_, control)| is_asked(control)).map(|(pe, _)| pe.0).collect()
+}
+
+/// Answers for a node whether it needs a lost one. Returns who learns of which tolerated loss.
+fn answer(
+    coordinator: &mut CoordinatorHost,
+    from: u32,
+    node: u32,
+    need: Option<&str>,
+) -> Vec<(u32, u32)> {
+    let need = need.map(str::to_owned);
+    let answer = MembershipMessage::Spares { node: NodeId(node), need };
+    let told = tell(coordinator, PeId(from), Control::Membership(answer));
+    let tolerated = |(pe, control): &(PeId, Control)| match control {
+        Control::Membership(MembershipMessage::Reached(MembershipEvent {
+            node,
+            stage: Stage::Lost,
+        })) => Some((pe.0, node.0)),
+        _ => None,
+    };
+    told.iter().filter_map(tolerated).collect()
+}
+
+/// Lets the job go on without node 4.
+fn tolerate(coordinator: &mut CoordinatorHost) {
+    assert_eq!(lose(coordinator, 4), [0, 1, 2, 3]);
+    for from in 0..3 {
+        assert!(answer(coordinator, from, 4, None).is_empty());
+    }
+    assert_eq!(answer(coordinator, 3, 4, None), [(0, 4), (1, 4), (2, 4), (3, 4)]);
+}
+
+fn outcome(coordinator: &CoordinatorHost) -> Option<Result<(), JobError>> {
+    coordinator.coordinator().unwrap().outcome.clone()
+}
+
+#[test]
+fn nodes_that_are_lost_during_the_decision_are_decided_together() {
+    let mut coordinator = job_of_tasks();
+    assert_eq!(lose(&mut coordinator, 4), [0, 1, 2, 3]);
+    for from in 0..3 {
+        assert!(answer(&mut coordinator, from, 4, None).is_empty());
+    }
+
+    assert_eq!(lose(&mut coordinator, 3), [0, 1, 2]);
+    assert!(lose(&mut coordinator, 3).is_empty(), "another node reports it");
+    assert!(answer(&mut coordinator, 3, 4, None).is_empty(), "its answer is late");
+    for from in 0..2 {
+        assert!(answer(&mut coordinator, from, 3, None).is_empty());
+    }
+    let told = answer(&mut coordinator, 2, 3, None);
+
+    assert_eq!(told, [(0, 3), (1, 3), (2, 3), (0, 4), (1, 4), (2, 4)]);
+    assert_eq!(outcome(&coordinator), None);
+    // Fewer than half would be left.
+    assert!(lose(&mut coordinator, 2).is_empty());
+    let Some(Err(JobError::NodeLost { node, others, .. })) = outcome(&coordinator) else {
+        panic!("{:?}", outcome(&coordinator))
+    };
+    assert_eq!((node, others), (NodeId(2), vec![NodeId(3), NodeId(4)]));
+}
+
+#[test]
+fn the_job_ends_if_a_node_needs_the_lost_one_or_does_not_answer() {
+    for does_answer in [true, false] {
+        let mut coordinator = job_of_tasks();
+        lose(&mut coordinator, 4);
+        answer(&mut coordinator, 0, 4, None);
+        coordinator.wake(Time(9_900_000_000));
+        assert_eq!(outcome(&coordinator), None);
+
+        match does_answer {
+            true => drop(answer(&mut coordinator, 1, 4, Some("a bound"))),
+            false => drop(coordinator.wake(Time(10_100_000_000))),
+        }
+
+        let is_loss =
+            matches!(outcome(&coordinator), Some(Err(JobError::NodeLost { node: NodeId(4), .. })));
+        assert!(is_loss, "{:?}", outcome(&coordinator));
+    }
+}
+
+#[test]
+fn a_lost_node_that_runs_cannot_end_the_job() {
+    let mut coordinator = job_of_tasks();
+    tolerate(&mut coordinator);
+    let failed = || JobError::Failed("it has lost the others".to_owned());
+
+    for control in [Control::Failed { error: failed() }, Control::End { outcome: Err(failed()) }] {
+        assert!(tell(&mut coordinator, PeId(4), control).is_empty());
+    }
+
+    assert_eq!(outcome(&coordinator), None);
+}
+
+#[test]
+fn a_diagnosis_does_not_wait_for_a_lost_node() {
+    let mut coordinator = job_of_tasks();
+    tolerate(&mut coordinator);
+
+    let told = sent(coordinator.handle(Time::ZERO, CoordinatorEvent::Diagnose(1)));
+
+    let asked = told.iter().filter(|(_, control)| matches!(control, Control::Diagnose { .. }));
+    assert_eq!(asked.map(|(pe, _)| pe.0).collect::<Vec<_>>(), [0, 1, 2, 3]);
+}

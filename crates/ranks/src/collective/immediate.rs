@@ -258,7 +258,7 @@ impl Comm {
         };
         self.local.with(|state| {
             state.tasks.push(Box::pin(task));
-            state.note_begun();
+            state.note_unsent();
         });
         CommRequest::later(&self.local, at, ticket, move |outcome| match outcome {
             Outcome::Value(result) => match result.downcast::<Result<T, RankError>>() {

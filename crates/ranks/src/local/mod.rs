@@ -251,9 +251,7 @@ impl LocalState {
     pub(crate) fn ask(&mut self, request: ServerRequest, at: CallSite) -> Ticket {
         let ticket = self.slots.add(at, Wait::Reply);
         let asker = Asker { rank: self.rank, ticket };
-        // Rank 0 may answer others, too, if it asks itself.
-        self.note_begun();
-        self.outbox.push((0, RankMessage::Ask { asker, request: Box::new(request) }));
+        self.put(0, RankMessage::Ask { asker, request: Box::new(request) });
         ticket
     }
 

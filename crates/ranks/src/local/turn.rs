@@ -52,15 +52,16 @@ impl LocalState {
         *(if is_near { near } else { far }) += 1;
     }
 
-    /// Notes that the rank has begun something that sends messages once the rank waits.
-    pub(crate) fn note_begun(&mut self) {
+    /// Notes that the rank has sent something else, or has begun something that sends messages once
+    /// the rank waits.
+    pub(crate) fn note_unsent(&mut self) {
         self.turn.other += 1;
     }
 
     /// Puts something other than a message of the program into the outbox.
     pub(crate) fn put(&mut self, to: u32, message: RankMessage) {
         if to != self.rank {
-            self.note_begun();
+            self.note_unsent();
         }
         self.outbox.push((to, message));
     }

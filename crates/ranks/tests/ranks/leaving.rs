@@ -120,6 +120,26 @@ fn an_immediate_collective_operation_begins_before_its_rank_computes() {
     simulate(job, "2x1").unwrap();
 }
 
+#[test]
+fn an_agreement_reaches_all_ranks_before_that_which_collects_it_computes() {
+    // Rank 0 waits when the last call comes.
+    let milliseconds = async |world: Comm| {
+        if world.rank() == 1 {
+            world.sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(world.agree(7).await?, 7);
+        let agreed = world.now().since(Time::ZERO).as_millis() as u64;
+        world.charge(Duration::from_secs(1));
+        world.yield_now().await;
+        Ok(agreed)
+    };
+    let job = run_then(3, milliseconds, |agreed| {
+        assert!(agreed.iter().all(|at| (100..900).contains(at)), "{agreed:?}");
+        Ok(())
+    });
+    simulate(job, "3x1").unwrap();
+}
+
 /// Rank 0 gives back the lock on the window of `owner`, and computes. Returns the time in ms for
 /// which rank 1 waits for it.
 async fn unlock_and_compute(world: Comm, owner: u32) -> Result<u64, RankError> {

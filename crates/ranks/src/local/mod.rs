@@ -38,7 +38,6 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
-use turn::Turn;
 
 /// Default number of bytes up to which messages are sent at once.
 pub(crate) const EAGER_BYTES: usize = 64 << 10;
@@ -78,6 +77,18 @@ pub(crate) struct Sent {
 pub(crate) enum Begun<T> {
     Now(T),
     Later(Ticket),
+}
+
+/// What a rank has sent in this turn of its PE.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    /// Number of messages to ranks of the same PE.
+    near: u32,
+    /// Number of messages to other ranks.
+    far: u32,
+    /// Number of answers, accesses and requests to any rank, and of collective operations that have
+    /// begun and have sent nothing yet.
+    other: u32,
 }
 
 /// A task that looks at each message that no receive has taken.

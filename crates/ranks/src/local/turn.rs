@@ -4,22 +4,10 @@
 //! and compute first, and the receivers would wait for that. So whatever the rank awaits lets the
 //! PE go on, once, if it is complete and something has not left yet.
 
-use super::LocalState;
+use super::{LocalState, Turn};
 use crate::packet::RankMessage;
 use gridspan_runtime::Time;
 use std::task::Waker;
-
-/// What a rank has sent in this turn of its PE.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Turn {
-    /// Number of messages to ranks of the same PE.
-    near: u32,
-    /// Number of messages to other ranks.
-    far: u32,
-    /// Number of answers, accesses and requests to any rank, and of collective operations that have
-    /// begun and have sent nothing yet.
-    other: u32,
-}
 
 /// Whether a wait has let the PE go on.
 #[derive(Debug, Default)]

@@ -166,7 +166,7 @@ impl Comm {
                 return Ok(());
             }
             let others = ranks.into_iter().filter(|rank| *rank != self.local.rank);
-            state.outbox.extend(others.map(|rank| (rank, RankMessage::Revoked { communicator })));
+            others.for_each(|rank| state.put(rank, RankMessage::Revoked { communicator }));
             state.note_revoked(communicator);
             Ok(())
         })

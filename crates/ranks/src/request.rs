@@ -3,6 +3,7 @@
 use crate::error::{CallSite, RankError};
 use crate::local::Local;
 use crate::local::slots::Outcome;
+use crate::local::turn::GivenWay;
 use crate::ticket::Ticket;
 use std::fmt;
 use std::future::poll_fn;
@@ -45,8 +46,7 @@ pub struct CommRequest<'a, T> {
     local: Arc<Local>,
     at: CallSite,
     stage: Stage<'a, T>,
-    /// Whether the wait for the request has let the PE go on first.
-    has_given_way: bool,
+    way: GivenWay,
 }
 
 impl<T> fmt::Debug for CommRequest<'_, T> {
@@ -66,11 +66,12 @@ impl<'a, T> CommRequest<'a, T> {
         finish: impl FnOnce(Outcome) -> Result<T, RankError> + Send + 'a,
     ) -> Self {
         let stage = Stage::Waiting { ticket, finish: Box::new(finish) };
-        Self { local: local.clone(), at, stage, has_given_way: false }
+        Self { local: local.clone(), at, stage, way: GivenWay::default() }
     }
 
     pub(crate) fn ended(local: &Arc<Local>, at: CallSite, result: Result<T, RankError>) -> Self {
-        Self { local: local.clone(), at, stage: Stage::Ended(result), has_given_way: false }
+        let stage = Stage::Ended(result);
+        Self { local: local.clone(), at, stage, way: GivenWay::default() }
     }
 
     /// Whether the operation has ended, so that waiting for it takes no time.
@@ -79,23 +80,6 @@ impl<'a, T> CommRequest<'a, T> {
             Stage::Waiting { ticket, .. } => self.local.with(|state| state.slots.is_done(*ticket)),
             _ => true,
         }
-    }
-
-    /// Lets the PE go on, once, if the operation has ended and the rank has sent messages in this
-    /// turn: they would otherwise leave only after the rank's next computation. Returns whether it
-    /// does.
-    fn gives_way(&mut self, cx: &Context<'_>) -> bool {
-        if self.has_given_way || !self.is_complete() {
-            return false;
-        }
-        self.has_given_way = true;
-        self.local.with(|state| {
-            let gives_way = state.gives_way_after_recv();
-            if gives_way {
-                state.go_on(cx.waker());
-            }
-            gives_way
-        })
     }
 
     fn take(&mut self) -> Option<Result<T, RankError>> {
@@ -116,17 +100,32 @@ impl<'a, T> CommRequest<'a, T> {
         }
     }
 
-    /// Returns the result if the operation has ended. Otherwise lets the PE handle other messages
-    /// once, so that a loop of tests makes progress. `None` also after the result was returned.
+    /// Returns the result if the operation has ended. First lets the PE handle other messages once
+    /// if it has not ended, so that a loop of tests makes progress, or if the rank has sent
+    /// messages, so that they leave. `None` also after the result was returned.
     ///
     /// # Errors
     ///
     /// Those of the operation.
     pub async fn test(&mut self) -> Result<Option<T>, RankError> {
-        if !self.is_complete() {
+        if !self.is_complete() || has_unsent(&self.local) {
             go_on(&self.local).await;
         }
         self.take().transpose()
+    }
+
+    /// The result, once the operation has ended.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, RankError>> {
+        if let Stage::Waiting { ticket, .. } = &self.stage {
+            let polled = self.local.with(|state| state.slots.poll(*ticket, cx));
+            let Poll::Ready(outcome) = polled else { return Poll::Pending };
+            let at = self.at;
+            let result = self.finish(outcome);
+            return Poll::Ready(result.unwrap_or(Err(RankError::Cancelled { at })));
+        }
+        let at = self.at;
+        let again = || RankError::Invalid { at, reason: "waited for twice".to_owned() };
+        Poll::Ready(self.take().unwrap_or_else(|| Err(again())))
     }
 
     /// Cancels a receive that has no message yet. Returns whether it did; waiting for it then
@@ -152,19 +151,13 @@ impl<T> Future for CommRequest<'_, T> {
     type Output = Result<T, RankError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.gives_way(cx) {
-            return Poll::Pending;
+        if self.is_complete() {
+            let Self { local, way, .. } = &mut *self;
+            if local.with(|state| way.gives(state, cx.waker())) {
+                return Poll::Pending;
+            }
         }
-        if let Stage::Waiting { ticket, .. } = &self.stage {
-            let polled = self.local.with(|state| state.slots.poll(*ticket, cx));
-            let Poll::Ready(outcome) = polled else { return Poll::Pending };
-            let at = self.at;
-            let result = self.finish(outcome);
-            return Poll::Ready(result.unwrap_or(Err(RankError::Cancelled { at })));
-        }
-        let at = self.at;
-        let again = || RankError::Invalid { at, reason: "waited for twice".to_owned() };
-        Poll::Ready(self.take().unwrap_or_else(|| Err(again())))
+        self.poll_end(cx)
     }
 }
 
@@ -179,6 +172,11 @@ impl<T> Drop for CommRequest<'_, T> {
             });
         }
     }
+}
+
+/// Whether something that the rank has sent leaves only once it waits.
+pub(crate) fn has_unsent(local: &Local) -> bool {
+    local.with(|state| state.has_unsent())
 }
 
 /// Lets the PE handle other messages before the rank goes on.
@@ -237,12 +235,16 @@ pub async fn wait_all<T>(
 pub async fn wait_any<T>(
     requests: &mut Vec<CommRequest<'_, T>>,
 ) -> Option<(usize, Result<T, RankError>)> {
+    let mut way = GivenWay::default();
     poll_fn(|cx| {
-        if requests.is_empty() {
-            return Poll::Ready(None);
+        let Some(first) = requests.first() else { return Poll::Ready(None) };
+        // Once for all requests: a later wait for one of them may have other messages to let leave.
+        let may_take = requests.iter().any(CommRequest::is_complete);
+        if may_take && first.local.with(|state| way.gives(state, cx.waker())) {
+            return Poll::Pending;
         }
         for at in 0..requests.len() {
-            if let Poll::Ready(result) = Pin::new(&mut requests[at]).poll(cx) {
+            if let Poll::Ready(result) = requests[at].poll_end(cx) {
                 drop(requests.remove(at));
                 return Poll::Ready(Some((at, result)));
             }
@@ -295,9 +297,8 @@ fn take_ended<T>(requests: &mut Vec<CommRequest<'_, T>>) -> Vec<(usize, Result<T
 pub async fn test_any<T>(
     requests: &mut Vec<CommRequest<'_, T>>,
 ) -> Option<(usize, Result<T, RankError>)> {
-    if !requests.iter().any(CommRequest::is_complete) {
-        yield_once(requests).await;
-    }
+    let has_ended = requests.iter().any(CommRequest::is_complete);
+    look_after_others(requests, has_ended).await;
     let at = requests.iter().position(CommRequest::is_complete)?;
     let result = requests.remove(at).take()?;
     Some((at, result))
@@ -311,24 +312,25 @@ pub async fn test_any<T>(
 pub async fn test_some<T>(
     requests: &mut Vec<CommRequest<'_, T>>,
 ) -> Vec<(usize, Result<T, RankError>)> {
-    if !requests.iter().any(CommRequest::is_complete) {
-        yield_once(requests).await;
-    }
+    let has_ended = requests.iter().any(CommRequest::is_complete);
+    look_after_others(requests, has_ended).await;
     take_ended(requests)
 }
 
 /// Whether all requests have ended. Waiting for them then takes no time.
 pub async fn test_all<T>(requests: &mut [CommRequest<'_, T>]) -> bool {
-    if !requests.iter().all(CommRequest::is_complete) {
-        yield_once(requests).await;
-    }
+    let has_ended = requests.iter().all(CommRequest::is_complete);
+    look_after_others(requests, has_ended).await;
     requests.iter().all(CommRequest::is_complete)
 }
 
-/// Lets the PE of these requests handle other messages once.
-async fn yield_once<T>(requests: &mut [CommRequest<'_, T>]) {
+/// Lets the PE of these requests handle other messages once, unless they have ended and all that
+/// the rank has sent has left.
+async fn look_after_others<T>(requests: &mut [CommRequest<'_, T>], has_ended: bool) {
     let local = requests.first().map(|request| request.local.clone());
-    if let Some(local) = local {
+    if let Some(local) = local
+        && (!has_ended || has_unsent(&local))
+    {
         go_on(&local).await;
     }
 }

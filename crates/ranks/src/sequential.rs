@@ -443,7 +443,8 @@ impl<A: SequentialActor> Inbox<A> {
         .await
     }
 
-    /// Sends a message; see [`Context::send`]. It leaves when the method awaits next.
+    /// Sends a message; see [`Context::send`]. It leaves when the method next awaits a message that
+    /// is not there, or ends.
     pub fn send<B: Actor>(&self, to: &ActorRef<B>, message: B::Message) {
         let to = *to;
         self.act(move |cx| cx.send(&to, message));
@@ -460,8 +461,8 @@ impl<A: SequentialActor> Inbox<A> {
         self.act(move |cx| cx.charge(time));
     }
 
-    /// Lets the actor do what only a handler can, when the method awaits next or ends. Actions are
-    /// carried out in their order.
+    /// Lets the actor do what only a handler can, when the method next awaits a message that is not
+    /// there, or ends. Actions are carried out in their order.
     pub fn act(&self, action: impl FnOnce(&mut Context<'_, Sequential<A>>) + Send + 'static) {
         self.with(|shared| shared.actions.push(Box::new(action)));
     }

@@ -10,6 +10,7 @@ use crate::local::slots::Outcome;
 use crate::ops::Operator;
 use crate::p2p::wait::outcome;
 use crate::packet::Access;
+use crate::request::go_on;
 use crate::ticket::Ticket;
 use std::any::type_name;
 use std::fmt;
@@ -229,6 +230,8 @@ impl<T: Element> RankWindow<T> {
         self.flush(rank).await?;
         let to = self.comm.check(rank, self.at("unlock", rank))?;
         self.comm.local.with(|state| state.tell(to, self.comm.number(), Access::Unlock));
+        // Others may wait for the lock.
+        go_on(&self.comm.local).await;
         Ok(())
     }
 

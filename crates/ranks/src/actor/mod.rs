@@ -234,13 +234,17 @@ impl<P: RankProgram> RankActor<P> {
             message => self.take_whole(message, cx),
         };
         if !has_begun_turn {
-            self.local.with(|state| state.begin_turn(cx.now()));
+            self.begin_turn(cx);
         }
         self.advance(cx);
     }
 
+    fn begin_turn(&self, cx: &Context<'_, Self>) {
+        self.local.with(|state| state.begin_turn(cx.now()));
+    }
+
     /// Takes a message. Returns whether the turn of the rank's state has begun: messages of other
-    /// ranks begin it and are delivered under one lock.
+    /// ranks begin it and are delivered under one lock. It begins before the rank answers others.
     fn take_whole(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) -> bool {
         if self.drops(&message) {
             return false;
@@ -262,8 +266,16 @@ impl<P: RankProgram> RankActor<P> {
                 cx.send(&first, RankMessage::Stuck(self.local.rank, self.waits()));
             }
             RankMessage::Stuck(rank, waits) => self.collect(rank, waits, cx),
-            RankMessage::Ask { asker, request } => self.serve(asker, *request, cx),
-            RankMessage::Begun { first } => self.note_begun(first, cx),
+            RankMessage::Ask { asker, request } => {
+                self.begin_turn(cx);
+                self.serve(asker, *request, cx);
+                return true;
+            }
+            RankMessage::Begun { first } => {
+                self.begin_turn(cx);
+                self.note_begun(first, cx);
+                return true;
+            }
             RankMessage::TellEnd(asker) => self.tell_end(asker, cx),
             RankMessage::Look => self.look(cx),
             RankMessage::Waits { rank, state } => self.note_wait(rank, state),
@@ -273,7 +285,9 @@ impl<P: RankProgram> RankActor<P> {
                 self.note_flushed((round, rank), waits, cx);
             }
             RankMessage::HasFailed { rank, known, next_communicator, reason } => {
+                self.begin_turn(cx);
                 self.note_failure((rank, known), next_communicator, &reason, cx);
+                return true;
             }
             RankMessage::TellFailure { ranks } => self.tell_failure(ranks, cx),
             message => {

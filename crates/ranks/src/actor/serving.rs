@@ -81,7 +81,10 @@ impl<P: RankProgram> RankActor<P> {
             let answer = RankMessage::Answered { ticket, reply };
             match rank == self.local.rank {
                 true => self.local.with(|state| state.deliver(answer)),
-                false => cx.send(&ranks.at(Ix1(rank as i32)), answer),
+                false => {
+                    self.local.with(|state| state.note_unsent());
+                    cx.send(&ranks.at(Ix1(rank as i32)), answer);
+                }
             }
         }
     }

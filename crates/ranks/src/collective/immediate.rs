@@ -256,7 +256,10 @@ impl Comm {
             let unwanted = local.with(|state| state.slots.end(ticket, result));
             drop(unwanted);
         };
-        self.local.with(|state| state.tasks.push(Box::pin(task)));
+        self.local.with(|state| {
+            state.tasks.push(Box::pin(task));
+            state.note_unsent();
+        });
         CommRequest::later(&self.local, at, ticket, move |outcome| match outcome {
             Outcome::Value(result) => match result.downcast::<Result<T, RankError>>() {
                 Ok(result) => *result,

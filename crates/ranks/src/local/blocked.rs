@@ -3,7 +3,9 @@
 use super::LocalState;
 use super::slots::Wait;
 use crate::runs::Run;
+use crate::scope::Scope;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Largest number of runs of ranks that a rank lists as those it waits for. A rank seldom waits for
 /// more, and long lists cost memory at the rank that looks for deadlocks.
@@ -53,7 +55,17 @@ impl LocalState {
         if until.is_empty() {
             return None;
         }
-        until.extend(self.interrupting(&communicators, RUNS_MAX)?);
+        until.extend(self.interrupts.of_all(&communicators, RUNS_MAX)?);
         (until.len() <= RUNS_MAX).then_some(until)
+    }
+
+    /// Notes that the program has a communicator.
+    pub(crate) fn note_communicator(&mut self, number: u32, scope: &Arc<Scope>) {
+        let Self { interrupts, slots, sent, .. } = self;
+        interrupts.note(number, scope, || {
+            let waits = slots.waits().map(|(_, at, _)| at.communicator);
+            let sent = sent.values().map(|sent| sent.label.context / 2);
+            waits.chain(sent).collect()
+        });
     }
 }

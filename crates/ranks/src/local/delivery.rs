@@ -26,7 +26,7 @@ impl LocalState {
             RankMessage::Access { from, window, token, access } => {
                 let Some(window) = self.windows.get_mut(&window) else { return };
                 for (to, answer) in window.access(from, token, &access) {
-                    self.outbox.push((to, RankMessage::Answer(answer)));
+                    self.put(to, RankMessage::Answer(answer));
                 }
             }
             RankMessage::Answer(Answer { token, content }) => {
@@ -84,7 +84,7 @@ impl LocalState {
         let Sent { to, label, content: Some(content), .. } = sent else { return };
         let load = Load::Whole { content, acknowledge: None };
         let message = Payload { origin: self.rank, load };
-        self.outbox.push((to, RankMessage::Data(receive, Arrived { at, label, message })));
+        self.put(to, RankMessage::Data(receive, Arrived { at, label, message }));
     }
 
     /// Ends a synchronous send, whose message its receiver has matched.

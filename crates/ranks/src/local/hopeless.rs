@@ -81,10 +81,10 @@ impl LocalState {
 
     /// Gives the locks of a failed rank on the windows of this rank to others.
     pub(super) fn take_locks_of(&mut self, failed: u32) {
-        for window in self.windows.values_mut() {
-            for (to, answer) in window.forget(failed) {
-                self.outbox.push((to, RankMessage::Answer(answer)));
-            }
+        let windows = self.windows.values_mut();
+        let answers: Vec<_> = windows.flat_map(|window| window.forget(failed)).collect();
+        for (to, answer) in answers {
+            self.put(to, RankMessage::Answer(answer));
         }
     }
 }

@@ -4,7 +4,6 @@
 //! operations on it, and may fail, which ends the collective ones. So ranks that wait only for each
 //! other are in no deadlock while another rank of their communicator runs.
 
-use super::LocalState;
 use crate::runs::Run;
 use crate::scope::Scope;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,30 +37,20 @@ impl Interrupts {
         self.0.is_some()
     }
 
-    /// The ranks that may end operations on a communicator. `None` if they are not known, or are
-    /// more than `most` runs.
-    fn of(&self, communicator: u32, most: usize) -> Option<Vec<Run>> {
-        let known = self.0.as_ref().and_then(|known| known.communicators.get(&communicator));
-        match known {
-            // No rank can revoke it.
-            None => Some(Vec::new()),
-            Some(scope) => scope.upgrade()?.runs(most),
-        }
-    }
-}
-
-impl LocalState {
-    /// Notes that the program has a communicator.
-    pub(crate) fn note_communicator(&mut self, number: u32, scope: &Arc<Scope>) {
-        let Some(known) = &mut self.interrupts.0 else { return };
+    /// Notes that the program has a communicator. `used` returns the communicators of the
+    /// operations that are under way: an operation may outlive its communicator.
+    pub(crate) fn note(
+        &mut self,
+        number: u32,
+        scope: &Arc<Scope>,
+        used: impl FnOnce() -> BTreeSet<u32>,
+    ) {
+        let Some(known) = &mut self.0 else { return };
         known.communicators.insert(number, Arc::downgrade(scope));
         if known.communicators.len() < known.look_at {
             return;
         }
-        // An operation may outlive its communicator.
-        let waits = self.slots.waits().map(|(_, at, _)| at.communicator);
-        let sent = self.sent.values().map(|sent| sent.label.context / 2);
-        let used: BTreeSet<u32> = waits.chain(sent).collect();
+        let used = used();
         let is_used = |number: &u32, scope: &mut Weak<Scope>| {
             scope.strong_count() > 0 || used.contains(number)
         };
@@ -71,15 +60,22 @@ impl LocalState {
 
     /// The ranks that may end operations on any of these communicators. `None` if they are not
     /// known, or if those of a communicator are more than `most` runs.
-    pub(super) fn interrupting(
-        &self,
-        communicators: &BTreeSet<u32>,
-        most: usize,
-    ) -> Option<Vec<Run>> {
+    pub(crate) fn of_all(&self, communicators: &BTreeSet<u32>, most: usize) -> Option<Vec<Run>> {
         let mut ranks = Vec::new();
         for communicator in communicators {
-            ranks.extend(self.interrupts.of(*communicator, most)?);
+            ranks.extend(self.of(*communicator, most)?);
         }
         Some(ranks)
+    }
+
+    /// The ranks that may end operations on a communicator. `None` if they are not known, or are
+    /// more than `most` runs.
+    fn of(&self, communicator: u32, most: usize) -> Option<Vec<Run>> {
+        let known = self.0.as_ref().and_then(|known| known.communicators.get(&communicator));
+        match known {
+            // No rank can revoke it.
+            None => Some(Vec::new()),
+            Some(scope) => scope.upgrade()?.runs(most),
+        }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod memory;
 mod receives;
 pub(crate) mod saved;
 pub(crate) mod slots;
+pub(crate) mod turn;
 
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
@@ -78,13 +79,16 @@ pub(crate) enum Begun<T> {
     Later(Ticket),
 }
 
-/// The messages that a rank has sent in this turn of its PE. They leave when the rank waits.
+/// What a rank has sent in this turn of its PE.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
-    /// Number of those to ranks of the same PE.
+    /// Number of messages to ranks of the same PE.
     near: u32,
-    /// Number of the others.
+    /// Number of messages to other ranks.
     far: u32,
+    /// Number of answers, accesses and requests to any rank, and of collective operations that have
+    /// begun and have sent nothing yet.
+    other: u32,
 }
 
 /// A task that looks at each message that no receive has taken.
@@ -123,7 +127,7 @@ pub(crate) struct LocalState {
     pub(crate) slots: Slots,
     /// Messages to send, with the ranks of their receivers in the job.
     pub(crate) outbox: Vec<(u32, RankMessage)>,
-    /// The messages that sends and receives have left in this turn of the PE.
+    /// What the rank has sent in this turn of the PE.
     turn: Turn,
     /// Futures to run.
     pub(crate) tasks: Vec<Task>,
@@ -211,50 +215,6 @@ impl LocalState {
         }
     }
 
-    /// Begins a turn of the PE.
-    pub(crate) fn begin_turn(&mut self, now: Time) {
-        (self.now, self.turn) = (now, Turn::default());
-    }
-
-    /// Notes that the rank has sent a message.
-    pub(crate) fn note_sent(&mut self, is_near: bool) {
-        let Turn { near, far } = &mut self.turn;
-        *(if is_near { near } else { far }) += 1;
-    }
-
-    /// Whether the rank lets the PE go on after a send that is complete. After a send to another PE
-    /// it does, so that the message leaves. After one to the same PE the receiver would run before
-    /// the sender, which often waits next anyway, so the rank does so only from the second one on.
-    pub(crate) fn gives_way_after_send(&self) -> bool {
-        self.turn.far > 0 || self.turn.near > 1
-    }
-
-    /// Whether the rank lets the PE go on before a receive of a message that is there, so that what
-    /// it has sent before leaves.
-    pub(crate) fn gives_way_after_recv(&self) -> bool {
-        self.turn.far > 0 || self.turn.near > 0
-    }
-
-    /// Whether the rank lets the PE go on after a collective operation that is complete: messages
-    /// of the operation to other PEs would otherwise leave only after the rank's next computation.
-    pub(crate) fn gives_way_after_collective(&self) -> bool {
-        self.turn.far > 0
-    }
-
-    /// Wakes a task once the PE has handled the messages that wait for it now.
-    pub(crate) fn go_on(&mut self, waker: &Waker) {
-        self.post_go_on();
-        self.resumed.push(waker.clone());
-    }
-
-    /// Sends this rank a message that it gets once the PE has handled those that wait now, and sent
-    /// what they have left.
-    fn post_go_on(&mut self) {
-        if self.resumed.is_empty() && self.leaving.is_empty() {
-            self.outbox.push((self.rank, RankMessage::GoOn));
-        }
-    }
-
     /// Returns a number for a message or an access. After a wrap it skips those that are in use.
     fn new_token(&mut self) -> u32 {
         loop {
@@ -282,14 +242,14 @@ impl LocalState {
             return (ticket, token);
         }
         self.accesses.insert(token, (to, ticket));
-        self.outbox.push((to, RankMessage::Access { from, window, token, access }));
+        self.put(to, RankMessage::Access { from, window, token, access });
         (ticket, token)
     }
 
     /// Sends an access to a window that has no answer.
     pub(crate) fn tell(&mut self, to: u32, window: u32, access: Access) {
         let message = RankMessage::Access { from: self.rank, window, token: NO_TOKEN, access };
-        self.outbox.push((to, message));
+        self.put(to, message);
     }
 
     /// Gives back a lock that the rank no longer waits for.
@@ -302,7 +262,7 @@ impl LocalState {
     pub(crate) fn ask(&mut self, request: ServerRequest, at: CallSite) -> Ticket {
         let ticket = self.slots.add(at, Wait::Reply);
         let asker = Asker { rank: self.rank, ticket };
-        self.outbox.push((0, RankMessage::Ask { asker, request: Box::new(request) }));
+        self.put(0, RankMessage::Ask { asker, request: Box::new(request) });
         ticket
     }
 
@@ -310,14 +270,14 @@ impl LocalState {
     pub(crate) fn withdraw_request(&mut self, ticket: Ticket) {
         let asker = Asker { rank: self.rank, ticket };
         let request = Box::new(ServerRequest::Withdraw);
-        self.outbox.push((0, RankMessage::Ask { asker, request }));
+        self.put(0, RankMessage::Ask { asker, request });
     }
 
     /// Asks a rank of the job to answer at its end.
     pub(crate) fn ask_end(&mut self, rank: u32, at: CallSite) -> Ticket {
         let ticket = self.slots.add(at, Wait::Reply);
         let asker = Asker { rank: self.rank, ticket };
-        self.outbox.push((rank, RankMessage::TellEnd(asker)));
+        self.put(rank, RankMessage::TellEnd(asker));
         ticket
     }
 
@@ -390,7 +350,7 @@ impl LocalState {
         Ok(ticket.map_or(Begun::Now(()), Begun::Later))
     }
 
-    /// Puts a message into the outbox.
+    /// Puts a message of the program, which the caller has noted, into the outbox.
     pub(crate) fn post(&mut self, to: u32, label: Label, load: Load) {
         let payload = Payload { origin: self.rank, load };
         self.outbox.push((to, RankMessage::Message(label, payload)));

@@ -66,7 +66,7 @@ impl LocalState {
         match arrived.message.load {
             Load::Offer { token, .. } => {
                 let accept = RankMessage::Accept { token, receive, at: arrived.at };
-                self.outbox.push((arrived.message.origin, accept));
+                self.put(arrived.message.origin, accept);
             }
             Load::Coming { to, .. } => {
                 if let Some(with_data) = self.matched_with_data.remove(&to.generation) {
@@ -91,7 +91,7 @@ impl LocalState {
         if let Load::Whole { acknowledge, .. } = &mut arrived.message.load
             && let Some(token) = acknowledge.take()
         {
-            self.outbox.push((arrived.message.origin, RankMessage::Matched { token }));
+            self.put(arrived.message.origin, RankMessage::Matched { token });
         }
         arrived
     }

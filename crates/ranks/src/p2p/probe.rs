@@ -6,10 +6,11 @@ use crate::comm::Comm;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};
+use crate::local::turn::GivenWay;
 use crate::local::{Local, Watcher};
 use crate::matching::{Arrived, Pattern};
 use crate::packet::Payload;
-use crate::request::go_on;
+use crate::request::{go_on, has_unsent};
 use crate::scope::Peers;
 use crate::selector::{SourceSelector, Status, TagSelector};
 use serde::de::DeserializeOwned;
@@ -131,8 +132,8 @@ impl Comm {
         })
     }
 
-    /// Returns the status of a message, if one has arrived. If none has, first lets the PE handle
-    /// other messages once.
+    /// Returns the status of a message, if one has arrived. If none has, or if the rank has sent
+    /// messages, which leave then, first lets the PE handle other messages once.
     ///
     /// # Errors
     ///
@@ -144,7 +145,9 @@ impl Comm {
     ) -> Result<Option<Status>, RankError> {
         let (probed, at) = self.probed(source.into(), tag.into(), "iprobe")?;
         let Some((pattern, peers)) = probed else { return Ok(Some(Status::NULL)) };
-        if let Some(status) = self.look(&pattern) {
+        if !has_unsent(&self.local)
+            && let Some(status) = self.look(&pattern)
+        {
             return Ok(Some(status));
         }
         go_on(&self.local).await;
@@ -170,8 +173,8 @@ impl Comm {
         })
     }
 
-    /// Takes a message for a separate receive, if one has arrived. Otherwise lets the PE handle
-    /// other messages once.
+    /// Takes a message for a separate receive, if one has arrived. If none has, or if the rank has
+    /// sent messages, which leave then, first lets the PE handle other messages once.
     ///
     /// # Errors
     ///
@@ -183,7 +186,9 @@ impl Comm {
     ) -> Result<Option<MatchedMessage>, RankError> {
         let (probed, at) = self.probed(source.into(), tag.into(), "improbe")?;
         let Some((pattern, peers)) = probed else { return Ok(Some(self.matched_nothing(at))) };
-        if let Some(message) = self.matched(&pattern, at) {
+        if !has_unsent(&self.local)
+            && let Some(message) = self.matched(&pattern, at)
+        {
             return Ok(Some(message));
         }
         go_on(&self.local).await;
@@ -223,7 +228,15 @@ impl Comm {
         at: CallSite,
         find: impl Fn(&Self) -> Option<T>,
     ) -> Result<T, RankError> {
+        let mut way = GivenWay::default();
         poll_fn(|cx| {
+            let gives_way = self.local.with(|state| {
+                let is_here = state.has_unsent() && state.matcher.peek(pattern).is_some();
+                is_here && way.gives(state, cx.waker())
+            });
+            if gives_way {
+                return Poll::Pending;
+            }
             if let Some(found) = find(self) {
                 return Poll::Ready(Ok(found));
             }

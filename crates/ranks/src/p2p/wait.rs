@@ -3,10 +3,10 @@
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
 use crate::local::slots::Outcome;
+use crate::local::turn::GivenWay;
 use crate::local::{Begun, Local, LocalState};
 use crate::matching::{Arrived, Pattern};
 use crate::packet::{Load, Part, Payload};
-use crate::request::go_on;
 use crate::scope::Peers;
 use crate::selector::Status;
 use crate::ticket::Ticket;
@@ -30,9 +30,11 @@ impl Drop for Waiting<'_> {
 }
 
 impl Waiting<'_> {
+    /// The outcome, once what the rank has sent before has left.
     async fn outcome(&mut self) -> Outcome {
         let Self { local, ticket } = self;
-        poll_fn(|cx| local.with(|state| poll_outcome(state, ticket, cx))).await
+        let mut way = GivenWay::default();
+        poll_fn(|cx| local.with(|state| poll_giving_way(state, ticket, &mut way, cx))).await
     }
 
     /// The outcome, or what `fails` returns before there is one.
@@ -67,6 +69,20 @@ fn poll_outcome(
     polled
 }
 
+/// Like [`poll_outcome`]; once there is an outcome, lets the PE go on first.
+fn poll_giving_way(
+    state: &mut LocalState,
+    ticket: &mut Option<Ticket>,
+    way: &mut GivenWay,
+    cx: &mut Context<'_>,
+) -> Poll<Outcome> {
+    let has_ended = state.has_unsent() && ticket.is_some_and(|ticket| state.slots.is_done(ticket));
+    if has_ended && way.gives(state, cx.waker()) {
+        return Poll::Pending;
+    }
+    poll_outcome(state, ticket, cx)
+}
+
 /// Waits for the end of an operation.
 pub(crate) async fn outcome(local: &Arc<Local>, ticket: Ticket) -> Outcome {
     Waiting { local, ticket: Some(ticket) }.outcome().await
@@ -81,7 +97,7 @@ pub(super) async fn receive(
     at: CallSite,
 ) -> Result<(Content, Status), RankError> {
     let mut waiting = Waiting { local, ticket: None };
-    let mut not_begun = Some(peers);
+    let (mut not_begun, mut way) = (Some(peers), GivenWay::default());
     let ticket = &mut waiting.ticket;
     let received = poll_fn(|cx| {
         local.with(|state| {
@@ -89,15 +105,13 @@ pub(super) async fn receive(
             if let Some(peers) = not_begun.take() {
                 match state.receive(pattern, peers, at) {
                     Begun::Later(later) => *ticket = Some(later),
-                    Begun::Now(arrived) if state.gives_way_after_recv() => {
+                    Begun::Now(arrived) if state.has_unsent() => {
                         *ticket = Some(state.hold(arrived, at));
-                        state.go_on(cx.waker());
-                        return Poll::Pending;
                     }
                     Begun::Now(arrived) => return Poll::Ready(Outcome::Message(arrived)),
                 }
             }
-            poll_outcome(state, ticket, cx)
+            poll_giving_way(state, ticket, &mut way, cx)
         })
     });
     let outcome = received.await;
@@ -109,25 +123,19 @@ pub(super) async fn receive(
 pub(crate) struct Receiving<'a> {
     waiting: Waiting<'a>,
     at: CallSite,
-    /// Whether the message was there when the receive began.
-    was_here: bool,
 }
 
 impl<'a> Receiving<'a> {
     pub(crate) fn new(local: &'a Arc<Local>, begun: Begun<Arrived<Payload>>, at: CallSite) -> Self {
-        let (ticket, was_here) = match begun {
-            Begun::Now(arrived) => (local.with(|state| state.hold(arrived, at)), true),
-            Begun::Later(ticket) => (ticket, false),
+        let ticket = match begun {
+            Begun::Now(arrived) => local.with(|state| state.hold(arrived, at)),
+            Begun::Later(ticket) => ticket,
         };
-        Self { waiting: Waiting { local, ticket: Some(ticket) }, at, was_here }
+        Self { waiting: Waiting { local, ticket: Some(ticket) }, at }
     }
 
     /// Waits for the message.
     pub(crate) async fn message(mut self) -> Result<(Content, Status), RankError> {
-        let local = self.waiting.local;
-        if self.was_here && local.with(|state| state.gives_way_after_recv()) {
-            go_on(local).await;
-        }
         of_outcome(self.waiting.outcome().await, self.at)
     }
 }
@@ -139,7 +147,7 @@ pub(crate) async fn message(
     at: CallSite,
 ) -> Result<(Content, Status), RankError> {
     match begun {
-        Begun::Now(_) if local.with(|state| state.gives_way_after_recv()) => {
+        Begun::Now(_) if local.with(|state| state.has_unsent()) => {
             Receiving::new(local, begun, at).message().await
         }
         Begun::Now(arrived) => Ok(received(arrived)),

@@ -8,6 +8,7 @@ mod comms;
 mod connect;
 mod deadlock;
 mod failures;
+mod leaving;
 mod migration;
 mod neighbours;
 mod one_site;

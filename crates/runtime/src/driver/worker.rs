@@ -24,6 +24,9 @@ const TURN_MESSAGES: u32 = 256;
 const TURN: Duration = Duration::from_micros(200);
 /// Messages handled before the clock is first read in a turn.
 const CHUNK_MESSAGES: u32 = 16;
+/// Longest time that each message of a turn but the slowest one is assumed to take: the messages
+/// before the first look at the clock then take a turn.
+const USUAL: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / CHUNK_MESSAGES as u64);
 /// Number of turns in which the memory of a slow handler decreases to a third. The turns of one
 /// message that follow a slow handler take a small part of its time.
 const SLOWEST_TURNS: u32 = 16;
@@ -254,7 +257,7 @@ impl Turn {
 /// short unless one handler takes long.
 #[derive(Default)]
 struct Pace {
-    /// The time of a message in the slowest of the last turns, which decreases with each turn.
+    /// The time of the slowest message of the last turns, which decreases with each turn.
     slowest: Duration,
 }
 
@@ -263,7 +266,7 @@ impl Pace {
     /// handlers are quick. If one has taken longer than a turn lately, this handles one message:
     /// what it sends would otherwise wait for the next handler, which may take as long again.
     fn handle_messages(&mut self, pe: &mut Pe, begin: Instant, now: Time) {
-        let most = if self.slowest > TURN { 1 } else { TURN_MESSAGES };
+        let most = self.most();
         let (mut handled, mut elapsed) = (0, Duration::ZERO);
         let mut chunk = CHUNK_MESSAGES;
         while handled < most {
@@ -275,8 +278,50 @@ impl Pace {
             }
             chunk = if elapsed < TURN / 8 { chunk * 2 } else { 1 };
         }
-        if let Some(mean) = elapsed.checked_div(handled) {
-            self.slowest = mean.max(self.slowest - self.slowest / SLOWEST_TURNS);
+        self.note(handled, elapsed);
+    }
+
+    /// The largest number of messages of the next turn.
+    fn most(&self) -> u32 {
+        if self.slowest > TURN { 1 } else { TURN_MESSAGES }
+    }
+
+    /// Notes how long the messages of a turn have taken. Their mean would hide a slow one among
+    /// quick ones. In a turn of more than one chunk, quick messages take much less than `USUAL`.
+    fn note(&mut self, handled: u32, elapsed: Duration) {
+        let Some(others) = handled.min(CHUNK_MESSAGES).checked_sub(1) else { return };
+        let slow = elapsed.saturating_sub(USUAL * others);
+        self.slowest = slow.max(self.slowest - self.slowest / SLOWEST_TURNS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_message_among_quick_ones_lets_the_next_turns_handle_one_message() {
+        for handled in [1, 4, CHUNK_MESSAGES, TURN_MESSAGES] {
+            let mut pace = Pace::default();
+            pace.note(handled, 2 * TURN);
+            assert_eq!(pace.most(), 1, "{handled}");
+            // A turn without messages says nothing.
+            pace.note(0, Duration::ZERO);
+            assert_eq!(pace.most(), 1, "{handled}");
+            (0..2 * SLOWEST_TURNS).for_each(|_| pace.note(1, USUAL));
+            assert_eq!(pace.most(), TURN_MESSAGES, "{handled}");
         }
+    }
+
+    #[test]
+    fn messages_of_which_a_chunk_fills_a_turn_are_handled_in_chunks() {
+        let mut pace = Pace::default();
+        for handled in [1, 4, CHUNK_MESSAGES] {
+            pace.note(handled, USUAL * handled);
+            assert_eq!(pace.most(), TURN_MESSAGES, "{handled}");
+        }
+        // The clock was read after each of the last ones.
+        pace.note(TURN_MESSAGES, TURN + USUAL);
+        assert_eq!(pace.most(), TURN_MESSAGES);
     }
 }

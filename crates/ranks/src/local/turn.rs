@@ -1,0 +1,89 @@
+//! What a rank has sent in a turn of its PE, and how it lets that leave before it computes.
+//!
+//! What a rank sends leaves when the rank waits. If all that it waits for has come, it would go on
+//! and compute first, and the receivers would wait for that. So whatever the rank awaits lets the
+//! PE go on, once, if it is complete and something has not left yet.
+
+use super::{LocalState, Turn};
+use crate::packet::RankMessage;
+use gridspan_runtime::Time;
+use std::task::Waker;
+
+/// Whether a wait has let the PE go on.
+#[derive(Debug, Default)]
+pub(crate) struct GivenWay {
+    is_given: bool,
+}
+
+impl GivenWay {
+    /// Lets the PE go on, once in a wait, if the rank has sent something in this turn. Returns
+    /// whether it does; the task is woken then. Call it when the wait is over.
+    pub(crate) fn gives(&mut self, state: &mut LocalState, waker: &Waker) -> bool {
+        if self.is_given || !state.has_unsent() {
+            return false;
+        }
+        self.is_given = true;
+        state.go_on(waker);
+        true
+    }
+}
+
+impl LocalState {
+    /// Begins a turn of the PE.
+    pub(crate) fn begin_turn(&mut self, now: Time) {
+        (self.now, self.turn) = (now, Turn::default());
+    }
+
+    /// Notes that the rank has sent a message.
+    pub(crate) fn note_sent(&mut self, is_near: bool) {
+        let Turn { near, far, .. } = &mut self.turn;
+        *(if is_near { near } else { far }) += 1;
+    }
+
+    /// Notes that the rank has sent something else, or has begun something that sends messages once
+    /// the rank waits.
+    pub(crate) fn note_unsent(&mut self) {
+        self.turn.other += 1;
+    }
+
+    /// Puts something other than a message of the program into the outbox.
+    pub(crate) fn put(&mut self, to: u32, message: RankMessage) {
+        if to != self.rank {
+            self.note_unsent();
+        }
+        self.outbox.push((to, message));
+    }
+
+    /// Whether something that the rank has sent in this turn leaves only when it waits.
+    pub(crate) fn has_unsent(&self) -> bool {
+        let Turn { near, far, other } = self.turn;
+        near > 0 || far > 0 || other > 0
+    }
+
+    /// Whether the rank lets the PE go on after a send that is complete. After a send to another PE
+    /// it does, so that the message leaves. After one to the same PE the receiver would run before
+    /// the sender, which often waits next anyway, so the rank does so only from the second one on.
+    pub(crate) fn gives_way_after_send(&self) -> bool {
+        let Turn { near, far, other } = self.turn;
+        near > 1 || far > 0 || other > 0
+    }
+
+    /// Whether the rank lets the PE go on after a collective operation that is complete: messages
+    /// of the operation to other PEs would otherwise leave only after the rank's next computation.
+    pub(crate) fn gives_way_after_collective(&self) -> bool {
+        self.turn.far > 0 || self.turn.other > 0
+    }
+
+    /// Wakes a task once the PE has handled the messages that wait for it now.
+    pub(crate) fn go_on(&mut self, waker: &Waker) {
+        self.post_go_on();
+        self.resumed.push(waker.clone());
+    }
+
+    /// Sends this rank a message that it gets once the PE has handled those that wait now.
+    pub(super) fn post_go_on(&mut self) {
+        if self.resumed.is_empty() && self.leaving.is_empty() {
+            self.outbox.push((self.rank, RankMessage::GoOn));
+        }
+    }
+}

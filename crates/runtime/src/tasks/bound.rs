@@ -6,7 +6,10 @@
 //! improvement waits for a task to end.
 //!
 //! A task that no frame waits for records no value, because the tasks that run in its place would
-//! prune by the value, and their outputs would lack it.
+//! prune by the value, and their outputs would lack it. For the same reason [backups](super::backups)
+//! record none: the output of the other copy may count, which must not lack it. And as the output of
+//! a backup may count in place of the other copy's, which may have found the best value, a backup
+//! sees a bound that is worse by one: what only equals the best value, it finds again.
 //!
 //! In virtual time a task ends as soon as it has begun. A value that it finds after a charge
 //! becomes known to the other PEs when the charged time has passed; the task itself does not notice
@@ -160,8 +163,21 @@ impl LocalBound {
     /// The best value that is known here.
     #[inline]
     pub(super) fn value(&self) -> Option<i64> {
+        self.seen_by(LineageId::FOUNDERS)
+    }
+
+    /// The value by which tasks of this lineage prune.
+    #[inline]
+    pub(super) fn seen_by(&self, lineage: LineageId) -> Option<i64> {
+        let rank = self.rank_seen_by(lineage);
+        (rank != NONE).then(|| self.goal.rank(rank))
+    }
+
+    #[inline]
+    fn rank_seen_by(&self, lineage: LineageId) -> i64 {
         let best = self.own.max(self.shared.best());
-        (best != NONE).then(|| self.goal.rank(best))
+        // `NONE` is the least rank.
+        best.saturating_sub(i64::from(lineage.is_backup()))
     }
 
     /// The best value that all PEs of this node know. In virtual time, values not yet found do not
@@ -172,12 +188,17 @@ impl LocalBound {
     }
 
     /// Records a value that a task has found at time `at`. Returns whether it is better than the
-    /// best known here. The value is not recorded if no frame waits for tasks of this lineage.
+    /// value [seen by](Self::seen_by) this lineage. The value is not recorded if no frame waits for
+    /// tasks of the lineage, or if they are backups.
     pub(super) fn improve(&mut self, value: i64, at: Time, lineage: LineageId) -> bool {
+        let seen = self.rank_seen_by(lineage);
         let Self { shared, goal, own, is_deferred, lineages } = self;
         let rank = goal.rank(value);
-        if rank <= (*own).max(shared.best()) {
+        if rank <= seen {
             return false;
+        }
+        if lineage.is_backup() {
+            return true;
         }
         let record = || {
             *own = rank;
@@ -267,6 +288,26 @@ mod tests {
             pe.improve(value, Time::ZERO, LineageId::FOUNDERS);
         }
         assert_eq!(heard.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn backups_record_no_value_and_find_the_best_one_again() {
+        for (goal, [worse, best, better]) in
+            [(Goal::Maximise, [4, 5, 6]), (Goal::Minimise, [6, 5, 4])]
+        {
+            let (node, lineages) = (Arc::new(Bound::default()), Lineages::default());
+            let copy = CopyId { loan: 0, is_backup: true };
+            let backup = lineages.enter([Via::Copy(NodeId(1), copy)]).unwrap();
+            let mut pe = LocalBound::new(node, goal, lineages);
+            assert!(pe.improve(best, Time::ZERO, backup.id()), "{goal:?}");
+            assert_eq!((pe.value(), pe.seen_by(backup.id())), (None, None));
+
+            assert!(pe.improve(best, Time::ZERO, LineageId::FOUNDERS));
+            assert_eq!((pe.value(), pe.seen_by(backup.id())), (Some(best), Some(worse)));
+            let improves = [worse, best, better].map(|it| pe.improve(it, Time::ZERO, backup.id()));
+            assert_eq!(improves, [false, true, true], "{goal:?}");
+            assert_eq!(pe.value(), Some(best));
+        }
     }
 
     #[test]

@@ -193,9 +193,11 @@ impl<T: Task> TaskContext<'_, T> {
 
     /// Returns the best value of this pool's bound that is known here, if there is any. A better
     /// value of another node may be missing for some milliseconds plus the latency between sites.
+    /// A task that repeats work of another site sees a value that is worse by one, so that it finds
+    /// equal values again.
     #[inline]
     pub fn bound(&self) -> Option<i64> {
-        self.engine.bound.value()
+        self.engine.bound.seen_by(self.engine.lineage)
     }
 
     /// Improves the bound of this pool if `value` is better by [`Task::GOAL`] than the value known

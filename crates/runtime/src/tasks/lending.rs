@@ -56,7 +56,7 @@ pub(super) fn lend<W: Work>(
             _ => LENDER_BYTES,
         };
         let size = codec::encoded_len(&token.item).saturating_add(beside);
-        if size > PIECE_BYTES_MAX || is_far && lineages.is_backup(token.lineage) {
+        if size > PIECE_BYTES_MAX || is_far && token.lineage.is_backup() {
             left.push((slot, token));
             if left.len() == SET_ASIDE_MAX {
                 break;

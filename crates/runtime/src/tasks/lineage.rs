@@ -57,10 +57,22 @@ pub(crate) struct LineageId(u32);
 impl LineageId {
     /// The lineage of tasks that have come through no guest or copy.
     pub(super) const FOUNDERS: Self = Self(0);
+    /// The bit of backups. Every queued task has a lineage, so it has only 32 bits.
+    const BACKUP: u32 = 1 << 31;
+
+    fn new(place: usize, is_backup: bool) -> Self {
+        Self((place as u32 + 1) | if is_backup { Self::BACKUP } else { 0 })
+    }
+
+    /// Whether tasks of this lineage are backups.
+    #[inline]
+    pub(super) fn is_backup(self) -> bool {
+        self.0 & Self::BACKUP != 0
+    }
 
     /// Returns the index of the lineage in `places`; `None` for [`LineageId::FOUNDERS`].
     fn place(self) -> Option<usize> {
-        (self.0 as usize).checked_sub(1)
+        ((self.0 & !Self::BACKUP) as usize).checked_sub(1)
     }
 }
 
@@ -93,7 +105,7 @@ impl Drop for Held {
 struct Known {
     /// Lineages by number less one; [`LineageId::FOUNDERS`] has none.
     places: Vec<Option<Lineage>>,
-    free: Vec<LineageId>,
+    free: Vec<usize>,
     numbers: BTreeMap<Arc<[Via]>, LineageId>,
     /// Sum of the lengths of all lineages.
     len: usize,
@@ -150,11 +162,6 @@ impl Lineages {
         lock(&self.0).vias(id).to_vec()
     }
 
-    /// Whether tasks of this lineage are backups.
-    pub(super) fn is_backup(&self, id: LineageId) -> bool {
-        id != LineageId::FOUNDERS && lock(&self.0).vias(id).iter().any(Via::is_backup)
-    }
-
     /// Whether no frame waits for tasks of this lineage any more.
     pub(super) fn is_orphaned(&self, id: LineageId) -> bool {
         id != LineageId::FOUNDERS && lock(&self.0).is_orphaned(id)
@@ -205,16 +212,18 @@ impl Known {
             return LineageId::FOUNDERS;
         }
         self.len += vias.len();
+        let is_backup = vias.iter().any(Via::is_backup);
         let vias: Arc<[Via]> = vias.into();
         let lineage = Some(Lineage { vias: vias.clone(), holders: 1 });
-        let id = match self.free.pop() {
-            Some(id) => id,
+        let place = match self.free.pop() {
+            Some(place) => place,
             None => {
                 self.places.push(None);
-                LineageId(self.places.len() as u32)
+                self.places.len() - 1
             }
         };
-        self.places[id.0 as usize - 1] = lineage;
+        self.places[place] = lineage;
+        let id = LineageId::new(place, is_backup);
         self.numbers.insert(vias, id);
         id
     }
@@ -228,7 +237,7 @@ impl Known {
         {
             self.len -= vias.len();
             self.numbers.remove(&vias);
-            self.free.push(id);
+            self.free.push(place);
         }
     }
 

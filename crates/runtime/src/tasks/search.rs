@@ -153,9 +153,11 @@ impl<S: Search> SearchContext<'_, S> {
 
     /// Returns the best value of this pool's bound that is known here, if there is any. A better
     /// value of another node may be missing for some milliseconds plus the latency between sites.
+    /// A visit that repeats work of another site sees a value that is worse by one, so that it finds
+    /// equal values again.
     #[inline]
     pub fn bound(&self) -> Option<i64> {
-        self.bound.value()
+        self.bound.seen_by(self.lineage)
     }
 
     /// Improves the bound of this pool if `value` is better by [`Search::GOAL`] than the value

@@ -250,7 +250,7 @@ fn groups_wait_a_limited_time_for_a_server_whose_departure_was_given_up() {
             assert!(now_s(&grid).await - begin_s < 1.0, "it does not wait for the other");
             // The second result is on the second server.
             let (next,) = group.call(&STEP, (&made[1],));
-            says(group.get(&next).await, "are not listed");
+            says(group.get(&next).await, "have not been listed");
             let took_s = now_s(&grid).await - begin_s;
             assert!((3600.0..7200.0).contains(&took_s), "{took_s} s");
             services.lose(left).await?;

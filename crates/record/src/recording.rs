@@ -306,7 +306,7 @@ mod tests {
         });
         assert!(error.contains("a timer is set after its message"), "{error}");
         let error = broken(|it| it.pes[0].kept_every = 3);
-        assert!(error.contains("regular windows"), "{error}");
+        assert!(error.contains("are not regular"), "{error}");
         let error = broken(|it| it.events[0].what = What::Left { node: 2 });
         assert!(error.contains("event at 10 ns: it names an unknown node"), "{error}");
         let (latency_us, bytes_per_second) = (1.0, None);

@@ -21,7 +21,7 @@ type Series = (&'static str, &'static str, &'static str, &'static [&'static str]
 const SERIES: [Series; 2] = [
     (
         "leanmd",
-        "--quiet --work wait --atoms 4000 --cost 4 --cells 5 --steps 24",
+        "--quiet --work wait --atoms 4000 --cost 4 --cells 4 --steps 24",
         "2x1,wan=2ms",
         &["2x1,wan=8ms", "2x1,wan=24ms", "2x1,wan=48ms"],
     ),

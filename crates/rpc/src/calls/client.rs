@@ -152,7 +152,7 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// The client of a checkpoint, in a main that begins again from there, with the
     /// [services](Services::restored) of that checkpoint. Its calls go on, and each session gives
-    /// its result once. Main must have given the [`CallSession`]s to
+    /// its result once. Main must have given the [`CallSession`](super::handle::CallSession)s to
     /// [`Grid::progress`](gridspan_runtime::Grid::progress) too, and must create handles again.
     ///
     /// # Errors

@@ -224,11 +224,14 @@ impl<'scope> Node<'scope> {
             if let Some(net_driver) = net_driver.as_ref().filter(|_| pe == pes[0]) {
                 introduce(&mut machine, net_driver, layout.is_guest(node));
             }
-            let mut idle: Box<dyn Idle + Send> = Box::new(Park::new(spin));
+            let idle: Box<dyn Idle + Send> = Box::new(Park::new(spin));
             #[cfg(feature = "net")]
-            if let Some(net_driver) = net_driver.as_ref().filter(|_| pe == pes[0]) {
-                idle = Box::new(Drive { net_driver: net_driver.clone(), switch: switch.clone() });
-            }
+            let idle: Box<dyn Idle + Send> = match net_driver.as_ref().filter(|_| pe == pes[0]) {
+                Some(net_driver) => {
+                    Box::new(Drive { net_driver: net_driver.clone(), switch: switch.clone() })
+                }
+                None => idle,
+            };
             let placement = (thread, program.cpus_of(pe).map(Affinity::to));
             handles.push(start_pe(scope, (machine, idle), placement, &switch, (begin, speed)));
         }

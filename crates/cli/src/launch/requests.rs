@@ -120,7 +120,7 @@ impl Requests {
             ids.map(|(id, _)| *id).collect::<Vec<u64>>()
         };
         waiting.into_iter().for_each(|id| self.answer(id, &Answer::Ended(code)));
-        // Nobody connects any more; another process may have removed it.
+        // No client connects any more; another process may have removed it.
         let _ = std::fs::remove_file(&self.path);
         if let Err(error) = self.socket.accept_all() {
             tracing::info!(%error, "a request could not be accepted at the end of the job");
@@ -359,7 +359,7 @@ mod tests {
 
         requests.end(7);
         assert_eq!(read(&waiting).unwrap(), Some(Answer::Ended(7)));
-        assert!(connect(folder.path(), Request::Wait).is_err(), "nobody can connect any more");
+        assert!(connect(folder.path(), Request::Wait).is_err(), "the socket is gone");
     }
 
     #[test]

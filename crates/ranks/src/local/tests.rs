@@ -197,7 +197,7 @@ fn a_rank_that_fails_alone_also_waits_for_those_that_may_revoke_its_communicator
     let receiving = later(&one.with(|state| state.receive(pattern, Peers::One(1), AT)));
     assert!(one.with(|state| state.slots.poll(receiving, &mut cx)).is_pending());
     assert_eq!(one.with(|state| state.waits_until()), Some(vec![(1, 1), (0, 3)]));
-    // Nobody can revoke a communicator that was not noted.
+    // No rank can revoke a communicator that was not noted.
     let elsewhere = CallSite { communicator: 9, ..AT };
     let other = Local::new(0);
     other.with(|state| state.interrupts = Interrupts::new(true));

@@ -587,7 +587,7 @@ impl Task for Caller {
 
 #[test]
 fn a_loss_among_pools_that_call_each_other_is_tolerated_or_ends_the_run() {
-    for (node, at) in [(1, 4), (2, 7), (3, 10), (1, 15)] {
+    for (node, at) in [(1, 4), (2, 7), (3, 10), (1, 15), (2, 20), (3, 30), (1, 40), (2, 50)] {
         let job = Job::new("calls").tasks::<Caller>().tasks::<Comb>().recover_tasks_locally(true);
         let job = job.main(async |grid| {
             let pool = grid.task_pool::<Comb>().await?;

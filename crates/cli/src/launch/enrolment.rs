@@ -108,7 +108,7 @@ fn accept(shared: &Arc<Shared>) {
                 }
             }
             Err(error) => {
-                // Such as too many open files; the task tries again.
+                // For example, too many files are open; the task tries again.
                 tracing::error!(%error, "cannot accept a task");
                 thread::sleep(LOOK);
             }

@@ -172,7 +172,7 @@ impl Core {
         *self.checkpointing.open_tasks(is_repeatable) -= 1;
     }
 
-    /// Handles a message about nodes that join, which only the coordinator may send.
+    /// Handles a message about guests or lost founders, which only the coordinator may send.
     pub(in crate::pe) fn handle_membership(&mut self, from: PeId, message: MembershipMessage) {
         if from != COORDINATOR {
             return;

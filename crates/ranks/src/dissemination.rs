@@ -1,12 +1,12 @@
-//! An exchange after which each member of a group has what all members have, in few rounds.
+//! An exchange after which each member of a group has the data of all members, in few rounds.
 //!
-//! The members stand around a circle. In each round a member sends what it has to some members
-//! before it, and gets as much from members after it. So it always has the data of an arc that
-//! begins with itself, and with radix `k` the arc is up to `k` times as long after each round.
-//! There are as few rounds as the radix allows, `⌈log_k n⌉` for `n` members, of at most `k - 1`
-//! messages from each member. With radix 2 this is the dissemination barrier; with radix `n`
-//! everyone sends to everyone at once (Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient
-//! Algorithms for All-to-All Communications in Multiport Message-Passing Systems", 1997).
+//! The members form a circle. In each round a member sends its data to some members before it, and
+//! gets as much from members after it. So it always has the data of an arc that begins with itself,
+//! and with radix `k` the arc is up to `k` times as long after each round. `n` members take
+//! `⌈log_k n⌉` rounds, the fewest that the radix allows; in a round each member sends at most
+//! `k - 1` messages. With radix 2 this is the dissemination barrier; with radix `n` each member
+//! sends to all others at once (Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient Algorithms for
+//! All-to-All Communications in Multiport Message-Passing Systems", 1997).
 //!
 //! **Each contribution arrives once**, for any number of members. So members can combine values on
 //! the way, and no sum has a term twice. An arc before the last round is `1/k` of the circle,

@@ -1,8 +1,8 @@
 //! Actors that are written as one async method, which awaits messages, in place of a handler.
 //!
-//! The method runs inside handlers: each message that arrives is put into the inbox, and the future
-//! of the method is polled if that has woken it. What the method sends is collected and carried out
-//! after the poll, since the context of a handler cannot be kept across an `await`.
+//! The method runs inside handlers: the actor puts each message into the inbox, and polls the
+//! future of the method if the message has woken it. The actor carries out the method's sends after
+//! the poll, since the context of a handler cannot be kept across an `await`.
 
 use crate::executor::Wakeup;
 use gridspan_runtime::{

@@ -15,7 +15,7 @@ use crate::ticket::{Asker, Ticket};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a rank has given.
+/// The contribution of a rank to an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Given {
     ticket: Ticket,

@@ -55,7 +55,7 @@ fn numbers(record: &PeRecord) -> impl Iterator<Item = (u16, &str)> {
     own.chain([TASK, OTHER]).map(move |kind| (kind, record.type_name(kind)))
 }
 
-/// Returns the type of this name, which is added if it is new.
+/// Returns the row of the type with this name; adds it if it is new.
 fn row<'a, 'b>(found: &'a mut BTreeMap<&'b str, KindRow>, name: &'b str) -> &'a mut KindRow {
     found.entry(name).or_insert_with(|| KindRow { name: name.to_owned(), ..KindRow::default() })
 }

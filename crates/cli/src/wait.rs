@@ -27,7 +27,7 @@ enum Awaited {
 /// Waits for jobs. Returns the first exit code that is not 0.
 pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CliError> {
     let until = args.timeout.and_then(|time| Instant::now().checked_add(time));
-    // All are asked before the first one is awaited, since only a running job can answer.
+    // Asks all jobs before it waits for the first one, since only a running job can answer.
     let jobs: Vec<Awaited> =
         args.jobs.iter().map(|id| Awaited::find(id)).collect::<Result<_, _>>()?;
     let progress = Progress::begin("waiting for jobs".to_owned(), Some(jobs.len() as u64));

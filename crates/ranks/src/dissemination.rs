@@ -1,25 +1,25 @@
-//! An exchange after which each member of a group has what all members have, in few rounds.
+//! An exchange after which each member of a group has the data of all members, in few rounds.
 //!
-//! The members stand around a circle. In each round a member sends what it has to some members
-//! before it, and gets as much from members after it. So it always has the data of an arc that
-//! begins with itself, and with radix `k` the arc is up to `k` times as long after each round.
-//! There are as few rounds as the radix allows, `⌈log_k n⌉` for `n` members, of at most `k - 1`
-//! messages from each member. With radix 2 this is the dissemination barrier; with radix `n`
-//! everyone sends to everyone at once (Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient
-//! Algorithms for All-to-All Communications in Multiport Message-Passing Systems", 1997).
+//! The members form a circle. In each round a member sends its data to some members before it, and
+//! gets as much from members after it. So it always has the data of an arc that begins with itself,
+//! and with radix `k` the arc is up to `k` times as long after each round. `n` members take
+//! `⌈log_k n⌉` rounds, the fewest that the radix allows; in a round each member sends at most
+//! `k - 1` messages. With radix 2 this is the dissemination barrier; with radix `n` each member
+//! sends to all others at once (Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient Algorithms for
+//! All-to-All Communications in Multiport Message-Passing Systems", 1997).
 //!
-//! **Each contribution arrives once**, for any number of members, so that values can be combined on
-//! the way although a sum must not have a term twice. An arc before the last round is `1/k` of the
-//! circle, rounded up. Where `k` of them would overlap, some messages leave out the data of their
-//! sender (Bruck and Ho, "Efficient Global Combine Operations in Multi-Port Message-Passing
-//! Systems", 1993). A member therefore keeps two things: what it has, and that without its own.
+//! **Each contribution arrives once**, for any number of members. So members can combine values on
+//! the way, and no sum has a term twice. An arc before the last round is `1/k` of the circle,
+//! rounded up. Where `k` of them would overlap, some messages leave out the data of their sender
+//! (Bruck and Ho, "Efficient Global Combine Operations in Multi-Port Message-Passing Systems",
+//! 1993). A member therefore keeps two combinations: of all its data, and of all but its own.
 
 use crate::site_links::{LinkCost, MESSAGE_S};
 
 /// A message that each member gets in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transfer {
-    /// The sender is so many places after the receiver.
+    /// Number of places from the receiver to the sender.
     pub(crate) distance: usize,
     /// Number of members whose data it carries.
     pub(crate) members: usize,
@@ -47,12 +47,11 @@ impl Dissemination {
     }
 
     /// The exchanges among this number of members that are worth a comparison: for each number of
-    /// rounds that with the fewest messages. None for a single member.
+    /// rounds, the one with the fewest messages. Empty for a single member.
     pub(crate) fn all(members: usize) -> Vec<Self> {
         (1..=levels(members)).map(|rounds| Self::new(members, radix(members, rounds))).collect()
     }
 
-    /// The rounds, one after the other.
     pub(crate) fn rounds(&self) -> &[Vec<Transfer>] {
         &self.rounds
     }
@@ -73,7 +72,7 @@ impl Dissemination {
         self.rounds.iter().map(round_s).sum()
     }
 
-    /// That time without any bytes.
+    /// A lower bound of [`Self::seconds`]: the time without any bytes.
     fn seconds_at_least(&self, link: LinkCost) -> f64 {
         let messages: usize = self.rounds.iter().map(Vec::len).sum();
         self.rounds.len() as f64 * link.latency_s() + messages as f64 * MESSAGE_S
@@ -87,8 +86,8 @@ pub(crate) fn fastest(
     bytes: impl Fn(usize) -> f64,
 ) -> Option<(f64, &Dissemination)> {
     let mut best: Option<(f64, &Dissemination)> = None;
-    // Those with many rounds come first: with few, the sum over the messages of a large group takes
-    // long, and their number mostly excludes the exchange.
+    // Exchanges with many rounds come first: in a large group, those with few rounds have many
+    // messages. Adding them up takes long, and their number alone mostly excludes the exchange.
     for exchange in exchanges.iter().rev() {
         if best.is_some_and(|(time, _)| exchange.seconds_at_least(link) > time) {
             continue;
@@ -117,13 +116,14 @@ fn radix(members: usize, rounds: u32) -> usize {
     radix
 }
 
-/// The messages that make arcs of one length so much longer, at most `radix` times.
+/// The messages of a round in which arcs of length `arc` become `longer`, at most `radix` times as
+/// long.
 fn round(arc: usize, longer: usize, radix: usize) -> Vec<Transfer> {
-    // So many members would be in two of `radix` arcs that follow each other.
+    // Number of members that would be in two of `radix` arcs that follow each other.
     let overlap = radix * arc - longer;
     let (mut end, mut transfers) = (arc, Vec::new());
     for number in 1..radix {
-        // The last ones begin one place before the end of what is known.
+        // The last messages begin one place before the end of the data known so far.
         let leaves_out_own = number + overlap >= radix;
         let left_out = usize::from(leaves_out_own);
         let members = arc - left_out;
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     /// The members whose data each member has at the end, in the order in which they have come.
-    /// Checks that a member sends no other two messages in a round.
+    /// Checks that a member gets no two messages from the same member in a round.
     fn gathered(members: usize, exchange: &Dissemination) -> Vec<Vec<usize>> {
         let mut known: Vec<Vec<usize>> = (0..members).map(|member| vec![member]).collect();
         for round in exchange.rounds() {
@@ -216,7 +216,7 @@ mod tests {
             let link = LinkCost::new(latency_us * 1000, 10_000_000_000);
             fastest(&all, link, |_| 8.0).unwrap().1.rounds().len()
         };
-        // Each round has so many messages of 5 us: 63, 2 x 7, 3 x 3, and then 6 x 1.
+        // A message costs 5 us; there are 63 in one round, 2 x 7, 3 x 3, and 6 x 1.
         assert_eq!([rounds(10_000), rounds(50), rounds(10), rounds(0)], [1, 2, 3, 6]);
     }
 

@@ -1,8 +1,8 @@
 //! Actors that are written as one async method, which awaits messages, in place of a handler.
 //!
-//! The method runs inside handlers: each message that arrives is put into the inbox, and the future
-//! of the method is polled if that has woken it. What the method sends is collected and carried out
-//! after the poll, since the context of a handler cannot be kept across an `await`.
+//! The method runs inside handlers: the actor puts each message into the inbox, and polls the
+//! future of the method if the message has woken it. The actor carries out the method's sends after
+//! the poll, since the context of a handler cannot be kept across an `await`.
 
 use crate::executor::Wakeup;
 use gridspan_runtime::{
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Bhandarkar, "Structured Dagger: A Coordination Language for Message-Driven Programming", 1996).
 ///
 /// [`run`](Self::run) takes the state, and returns it where the actor may move. Nothing else of the
-/// method survives a move or a checkpoint; see [migration](crate#migration) for why it is so.
+/// method survives a move or a checkpoint; see [migration](crate#migration) for the reason.
 ///
 /// ```
 /// use gridspan::prelude::*;
@@ -54,7 +54,7 @@ use std::time::Duration;
 ///                 inbox.send(&inbox.collection().at(neighbour), message);
 ///             }
 ///             for _ in 0..2 {
-///                 // Those of the next step stay in the inbox.
+///                 // Messages of the next step stay in the inbox.
 ///                 self.0 += inbox.next_as(|message| match message {
 ///                     Message::Neighbour { step: of, number } if of == step => Ok(number),
 ///                     other => Err(other),
@@ -69,7 +69,7 @@ use std::time::Duration;
 /// let job = Job::new("cells").actor::<Sequential<Cell>>().main(async |grid: Grid| {
 ///     let cells = grid.create::<Sequential<Cell>>(Ix1::range(8), |_| ()).await?;
 ///     cells.broadcast(Message::Start);
-///     // Each step takes three times as much.
+///     // Each step triples the numbers.
 ///     assert_eq!(cells.reduction::<u64>(Sum).await?, 8 * 27);
 ///     Ok(())
 /// });
@@ -302,18 +302,16 @@ impl<A: SequentialActor> Shared<A> {
         &self.messages
     }
 
-    /// Adds a message.
     fn arrive(&mut self, message: A::Message) {
         self.messages.push_back(message);
         self.wakers.drain(..).for_each(Waker::wake);
     }
 
-    /// Begins a run.
     fn begin(&mut self) {
         self.has_taken = false;
     }
 
-    /// Whether messages are left, of which the last run has taken some.
+    /// Whether messages are left, and the last run has taken one.
     fn has_more(&self) -> bool {
         self.has_taken && !self.messages.is_empty()
     }
@@ -334,8 +332,8 @@ impl<A: SequentialActor> Shared<A> {
     }
 }
 
-/// The messages of a [`SequentialActor`], and its means to act. Dropping a future of it leaves the
-/// messages where they are.
+/// The messages of a [`SequentialActor`], and its means to act. A dropped future of the inbox takes
+/// no message.
 ///
 /// ```
 /// use gridspan::prelude::*;
@@ -418,7 +416,7 @@ impl<A: SequentialActor> Inbox<A> {
         self.with(|shared| shared.now)
     }
 
-    /// Takes the first message.
+    /// Takes the first message; waits for one if there is none.
     pub async fn next(&self) -> A::Message {
         self.next_as(Ok).await
     }

@@ -274,7 +274,7 @@ impl Balancer {
         Plan::none()
     }
 
-    /// Records the time that the last decision took away from the job.
+    /// Records the time that the job lost to the last decision.
     pub fn planned_for(&mut self, time: Duration) {
         self.planning.took(time);
     }

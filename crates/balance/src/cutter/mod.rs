@@ -162,7 +162,7 @@ impl<'a> Cutter<'a> {
         self.run(graph, None)
     }
 
-    /// Improves `start`; where little needs to change, few vertices change.
+    /// Improves `start`; if little needs to change, few vertices move.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Assigns names to parts so that as much weight as possible stays in its home part.
 
 /// Returns the new name of each part, a permutation. `kept[part][name]` is the weight that is kept
-/// if the part gets the name, or `None` if it must not get it. Each part must be allowed its own
-/// name.
+/// if the part gets the name, or `None` if it must not get it. Each part must be allowed to keep
+/// its own name.
 ///
 /// Up to [`EXACT_MAX`] parts this is the best assignment (Kuhn's method with potentials, cubic in
 /// the number of parts). With more parts, names are assigned greedily, by descending weight.

@@ -3,7 +3,7 @@
 use super::heap::GainHeap;
 use super::tie::Problem;
 
-/// Maximum number of vertices for which every vertex is tried in every pass.
+/// Maximum number of vertices of a graph in which each pass tries every vertex.
 const ALL_MAX: usize = 64;
 
 /// A graph cut in two.

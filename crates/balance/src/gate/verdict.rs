@@ -35,8 +35,8 @@ pub struct GateConfig {
     pub between_sites: Bandwidth,
     /// Number of steps after which a plan is judged, not counting the first ones. Default 5.
     pub steps_to_judge: u32,
-    /// Minimum time for which these steps are watched: at most the length of the window before the
-    /// plan, and of 50 usual steps. Default 2 s.
+    /// Minimum time for which the gate watches these steps; the length of the window before the
+    /// plan, or of 50 usual steps, if that is less. Default 2 s.
     pub time_to_judge: Duration,
     /// Time for which no plan passes after a plan that made steps longer; ten times the time that
     /// this plan was in effect, if that is less. Each mistake in a row doubles it, the first

@@ -1,9 +1,9 @@
 //! `clusteredSA`: anneals many nodes in pools, and then the roots of the pools (Gupta and Vadhiyar,
 //! 2006, section 2.4 and figure 4).
 //!
-//! Interpretations: the cost of a combined tree is that of the model over the whole tree; pools
-//! that do not make the problem smaller are annealed as one; the pass that counts pools in advance
-//! takes the first node of a pool as its root.
+//! Interpretations: the cost of a combined tree is that of the model over the whole tree; pools of
+//! one node each are annealed as one pool; the pass that counts pools in advance takes the first
+//! node of a pool as its root, unless the pool has the root of the tree.
 
 use super::anneal::{CostUnit, PaperTree};
 use super::driver::driver_sa;

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for a connection to enrol.
+/// Maximum time for a connection to enrol.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which the accepting thread checks whether to end, or whether it may accept again.
 const LOOK: Duration = Duration::from_millis(100);
@@ -108,7 +108,7 @@ fn accept(shared: &Arc<Shared>) {
                 }
             }
             Err(error) => {
-                // Such as too many open files; the task tries again.
+                // For example, too many files are open; the task tries again.
                 tracing::error!(%error, "cannot accept a task");
                 thread::sleep(LOOK);
             }

@@ -1,4 +1,4 @@
-//! Executions for people: a table of heuristics, and one of the servers in the shortest execution.
+//! Executions as text: a table of heuristics, and one of the servers in the shortest execution.
 
 use super::inputs::Inputs;
 use super::trial::Trial;
@@ -7,7 +7,6 @@ use crate::style::Style;
 use crate::table::{Align, Table};
 use std::time::Duration;
 
-/// Renders the executions as text.
 pub(super) fn render(
     inputs: &Inputs,
     trials: &[Trial],

@@ -1,9 +1,9 @@
-//! Keys of the keyboard, as the screen understands them.
+//! What each key of the keyboard means to the live screen.
 
 use super::state::Key;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// Number of rows by which a page is turned.
+/// Number of rows of a page.
 const PAGE: isize = 10;
 
 /// What a key of the keyboard means.
@@ -17,7 +17,6 @@ pub(super) enum Pressed {
     Nothing,
 }
 
-/// Returns what a key means.
 pub(super) fn pressed(event: KeyEvent) -> Pressed {
     if event.kind == KeyEventKind::Release {
         return Pressed::Nothing;

@@ -1,6 +1,6 @@
 //! `gridctl report` on runs in which a cause of slowness was planted: the first sentence names the
-//! cause and its place, and its share of the time is about the one that follows from the plan. Each
-//! cause is planted twice, in different sizes.
+//! cause and its place, and its share of the time is about the planted one. Each cause is planted
+//! twice, in different sizes.
 //!
 //! This test is itself the program that `gridctl sim` runs.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]

@@ -217,7 +217,7 @@ impl Kernel for Mg {
     }
 
     fn shrink(&mut self) {
-        // Those of coarser levels follow from the finest.
+        // The planes of coarser levels follow from the finest ones.
         for level in 0..self.top {
             self.solution[level].forget();
             self.residual[level].forget();

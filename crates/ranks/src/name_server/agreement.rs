@@ -1,13 +1,13 @@
 //! Agreements of the living ranks of a communicator.
 //!
-//! An agreement ends once each rank of the communicator has asked or has failed, and all that have
-//! asked and live get the same answer. It is reached at one place, which does not fail: the actor
-//! of rank 0 goes on after the program of rank 0 has failed, and the loss of its node takes the
-//! whole job back to a checkpoint.
+//! An agreement ends once each rank of the communicator has asked or has failed. All living ranks
+//! that have asked get the same answer. The actor of rank 0 decides. It does not fail: it goes on
+//! after the program of rank 0 has failed, and the loss of its node takes the whole job back to a
+//! checkpoint.
 //!
 //! A communicator that an agreement makes has a number that no rank has used, failed ones included:
 //! a rank may have completed a `dup` that failed at others, and have sent messages on the new
-//! communicator before it failed, too. They must not be taken for messages of another one.
+//! communicator before it failed itself. No other communicator may receive these messages.
 
 use super::message::{AgreementKey, AgreementRequest, ServerReply};
 use crate::runs::{self, Run};
@@ -15,7 +15,7 @@ use crate::ticket::{Asker, Ticket};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a rank has given.
+/// The contribution of a rank to an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Given {
     ticket: Ticket,
@@ -42,7 +42,7 @@ pub(super) struct Agreements {
 }
 
 impl Agreements {
-    /// A rank asks for an agreement.
+    /// Handles the request of a rank. Returns the answers of agreements that are complete.
     pub(super) fn ask(
         &mut self,
         asker: Asker,
@@ -74,7 +74,7 @@ impl Agreements {
         }
     }
 
-    /// A rank has failed. Returns the answers to those that have waited for it.
+    /// Notes that a rank has failed. Returns the answers to the ranks that have waited for it.
     pub(super) fn note_failed(
         &mut self,
         rank: u32,
@@ -113,7 +113,7 @@ impl Agreements {
 }
 
 impl Agreement {
-    /// The answers to all that live.
+    /// The answers to all living ranks that have asked.
     fn answers(
         self,
         failed: &BTreeMap<u32, String>,

@@ -132,7 +132,7 @@ fn servers_register_with_a_restarted_registry_and_clients_go_on() {
         services.restart_registry().await?;
         assert_eq!(services.list().await?, before);
         assert_eq!(rpc.call(&handle, &(bytes(7),)).await?.0, bytes(7));
-        // A server that leaves at the same time is not listed afterwards, nor awaited for ever.
+        // The registry neither lists nor awaits a server that leaves at the same time.
         let mut leaving = pin!(services.leave(&before[0].name));
         let mut restarting = pin!(services.restart_registry());
         let mut ended = [false, false];
@@ -402,7 +402,7 @@ fn a_given_graph_spreads_calls_that_are_awaited_one_by_one() {
     run("1x1x3", async |grid, services| {
         let mapper = Mapper::new(&services);
         let names: Vec<String> = services.list().await?.into_iter().map(|card| card.name).collect();
-        // Each window has a step of either chain, and each chain has its own server.
+        // Each window has a step of each chain, and each chain has its own server.
         let begin = grid.now().await.unwrap();
         let sum = mapper
             .map_along(&HeftC::default(), &outline(), async |group| {

@@ -1,4 +1,4 @@
-//! The links between groups of nodes, watched while the job runs.
+//! Watches the links between groups of nodes while the job runs.
 //!
 //! **Steady state.** Every node that has sent something reports measurements of its connections
 //! twice a second; the coordinator combines them into one estimate for each pair of groups, and

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 type Shared = dyn Any + Send + Sync;
 
-/// One value for each node and collection. It lives as long as one of the actors that share it. A
-/// process may run one node of a job, or all.
+/// One value for each node and collection. It lives as long as an actor shares it. A process may
+/// run one node of a job, or all.
 #[derive(Default)]
 pub(crate) struct NodeLocal(Mutex<BTreeMap<(NodeId, CollectionId), Weak<Shared>>>);
 
 impl NodeLocal {
     /// Returns the value of this node and collection, and creates it if it does not exist. `None`
-    /// if it has another type.
+    /// if the existing value has another type.
     pub(crate) fn share<T: Send + Sync + 'static>(
         &self,
         at: (NodeId, CollectionId),

@@ -76,7 +76,6 @@ impl Lane {
         }
     }
 
-    /// A random priority.
     pub(crate) fn any_priority(dice: &mut Dice) -> Self {
         let priorities: Vec<i32> = PRIORITIES.collect();
         Self::Priority(dice.one_of(&priorities))
@@ -193,7 +192,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Notes a message of a known place in the order.
+    /// Counts a message, and notes a problem if it is out of order.
     pub(crate) fn hear(&mut self, stamp: &Stamp) {
         let Stamp { from, lane, before } = stamp;
         for &(channel, due) in before {

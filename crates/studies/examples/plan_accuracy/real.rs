@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 /// Runs of each cell, of which the median counts.
 const RUNS: usize = 7;
-/// Largest error of a prediction that is not marked, as a part of the measured time.
+/// Error above which the output marks a prediction, as a part of the measured time.
 pub(crate) const BOUND: f64 = 0.10;
 
 /// Job, arguments, latency of the recording, and latencies that are predicted.

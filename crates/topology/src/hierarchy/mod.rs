@@ -6,7 +6,7 @@
 //! nodes that share a group of level `l` but none of the next.
 //!
 //! - `tree.rs`: the type and its queries; `group.rs`: groups and levels.
-//! - `draft.rs` builds one from partitions and measurements; `given.rs` from a description.
+//! - `draft.rs` builds a tree from partitions and measurements; `given.rs` from a description.
 //! - `distances.rs`: distances between pairs of clusters that a tree cannot represent.
 //! - `edit.rs`: adds and removes nodes; `stored.rs`: reads a stored hierarchy that may be damaged;
 //!   `show.rs`: writes one as text.

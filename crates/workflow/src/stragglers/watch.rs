@@ -14,7 +14,7 @@ const AGAIN_S_MIN: f64 = 1e-3;
 /// The observations of the servers.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// Whether late tasks are begun again elsewhere.
+    /// Whether other servers start copies of late tasks.
     pub is_copying: bool,
     /// Total actual and expected time of the tasks that ended on each server, in seconds.
     pub seen_s: Vec<(f64, f64)>,

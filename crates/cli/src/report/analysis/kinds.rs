@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 pub(crate) struct KindRow {
     /// Name of the actor type; `task` for tasks, `runtime` for work of the runtime itself.
     pub(crate) name: String,
-    /// Runs.
+    /// Number of runs.
     pub(crate) count: u64,
-    /// Their time.
+    /// Total time of the runs.
     pub(crate) total_ns: u64,
-    /// Their mean time.
+    /// Mean time of a run.
     pub(crate) mean_ns: u64,
-    /// The longest one.
+    /// Time of the longest run.
     pub(crate) max_ns: u64,
     /// Share of the time of all handlers.
     pub(crate) share: f64,
@@ -25,7 +25,7 @@ pub(crate) struct KindRow {
 /// ran are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Pace {
-    /// Their time.
+    /// Time of these handlers.
     pub(crate) own_ns: f64,
     /// Expected time of these handlers, by the mean times of the types on other PEs.
     pub(crate) usual_ns: f64,
@@ -41,7 +41,6 @@ impl Pace {
 /// All types, those with the most time first.
 #[derive(Clone, Debug)]
 pub(crate) struct Kinds {
-    /// The types.
     pub(crate) rows: Vec<KindRow>,
     /// For each PE the positions of its types in `rows`, then those of tasks and of the runtime.
     tables: BTreeMap<u32, Vec<usize>>,
@@ -56,7 +55,7 @@ fn numbers(record: &PeRecord) -> impl Iterator<Item = (u16, &str)> {
     own.chain([TASK, OTHER]).map(move |kind| (kind, record.type_name(kind)))
 }
 
-/// Returns the type of this name, which is added if it is new.
+/// Returns the row of the type with this name; adds it if it is new.
 fn row<'a, 'b>(found: &'a mut BTreeMap<&'b str, KindRow>, name: &'b str) -> &'a mut KindRow {
     found.entry(name).or_insert_with(|| KindRow { name: name.to_owned(), ..KindRow::default() })
 }
@@ -144,7 +143,6 @@ impl Kinds {
         all.map(|(_, row)| row).filter(|row| row.total_ns > 0)
     }
 
-    /// The name of a type.
     pub(crate) fn name(&self, place: usize) -> &str {
         self.rows.get(place).map_or("?", |row| row.name.as_str())
     }
@@ -201,7 +199,7 @@ mod tests {
             ("task", "runtime")
         );
         assert!((kinds.mean_ns() - 827.0 / 23.0).abs() < 1e-9);
-        // Beside 10 ns and 30 ns elsewhere; no other PE ran tasks.
+        // A `Pair` takes 30 ns on PE 1, which ran no `Cell`. PE 0 ran no tasks.
         let pace = kinds.pace(0).unwrap();
         assert_eq!((pace.own_ns, pace.usual_ns, kinds.pace(7)), (500.0, 300.0, None));
         let other = kinds.pace(1).unwrap();

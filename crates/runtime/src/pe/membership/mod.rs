@@ -1,5 +1,5 @@
-//! Guests: nodes that join a running job, work on its tasks, leave or are lost. And founders that are
-//! lost while the job can do without them.
+//! Guests: nodes that join a running job, work on its tasks, and leave or are lost. Also the loss
+//! of founders that the job does not need.
 //!
 //! Everything but tasks stays among the founders: a guest is the home of no actor, and is in no
 //! tree. So only tasks can be lost with a guest, and the lenders of these tasks keep them until
@@ -27,8 +27,7 @@
 //! owes, and drop late results from it and all tasks that have come through it
 //! (`tasks/lineage.rs`). A guest that was declared lost in error learns that the job does not need
 //! it. A job that does not tolerate the loss of guests ends if the guest was active; a guest that
-//! was not has received no tasks.
-
+//! was not active has received no tasks.
 //!
 //! **A lost founder.** If the job recovers tasks locally (`Job::recover_tasks_locally`), a PE that
 //! notices the loss of a founder reports it to the coordinator, which decides
@@ -53,7 +52,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 /// Time after which a PE answers whether the job needs a founder: by then the agents of its node
-/// drop what that founder sends, since packets for them leave with the turn before.
+/// drop what that founder sends, since the PE informs them at the end of the turn before.
 const NEXT_TURN: Duration = Duration::from_nanos(1);
 
 /// Time after which a leaving guest reports that it is drained, even if other nodes still wait for
@@ -150,7 +149,8 @@ impl Core {
         }
     }
 
-    /// Handles invalid data from a node: a guest is lost, and a founder fails the job.
+    /// Handles invalid data from a node: a guest other than this node counts as lost; otherwise the
+    /// job fails.
     pub fn blame(&mut self, node: NodeId, reason: impl Display) {
         let error = JobError::Protocol(format!("from {node}: {reason}"));
         match self.common.layout.is_guest(node) && node != self.common.layout.node_of(self.me) {
@@ -172,7 +172,7 @@ impl Core {
         *self.checkpointing.open_tasks(is_repeatable) -= 1;
     }
 
-    /// Handles a message about nodes that join, which only the coordinator may send.
+    /// Handles a message about guests or lost founders, which only the coordinator may send.
     pub(in crate::pe) fn handle_membership(&mut self, from: PeId, message: MembershipMessage) {
         if from != COORDINATOR {
             return;
@@ -201,7 +201,7 @@ impl Core {
     /// Tells the coordinator why the job cannot go on without a founder, as far as this PE knows.
     fn tell_need(&mut self, node: NodeId) {
         let is_there = |to: ActorId| self.home_node(to) == Some(node);
-        // All pools are asked, since each notes the loss.
+        // Asks all pools, even after one has a bound, since each notes the loss.
         let pools = self.membership.pools.values();
         let has_bound = pools.filter(|hooks| (hooks.has_bound)(node)).count() > 0;
         let awaits_answer =
@@ -236,7 +236,8 @@ impl Core {
                 self.tell_agents(event);
                 self.tell_pools(PoolEvent::Membership(event));
             }
-            // Founders are told to suspend another one, and how the coordinator has decided.
+            // Founders learn of a joining guest by `Announce`, and of a suspended founder by
+            // `Suspend`; only the guest itself learns that it is active.
             Stage::Joining | Stage::Active | Stage::Suspended => {}
         }
     }

@@ -22,7 +22,7 @@ impl Core {
         self.followers.entry(base).or_default().push((timer, control));
     }
 
-    /// Handles the controls that wait for `base` again, after it has arrived, left, or got a new
+    /// Handles again the controls that wait for `base`, after it has arrived, left, or got a new
     /// place.
     #[inline]
     pub(in crate::pe) fn release_followers(&mut self, base: ActorId) {

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct RecordSettings {
     /// Budget of a node in bytes, which its PEs share.
     pub node_bytes: u64,
-    /// When the job started, in nanoseconds since 1970; `None`: when the driver begins, or in
-    /// virtual time.
+    /// When the job started, in nanoseconds since 1970; `None` if it starts with the driver or runs
+    /// in virtual time.
     pub started_unix_ns: Option<u64>,
     /// Number of the run of the job, from 0.
     #[serde(default)]
@@ -29,7 +29,7 @@ pub struct RecordSettings {
     pub places: Option<RecordedPlaces>,
 }
 
-/// Number of bits for the numbers of the spans of a run.
+/// Number of bits for the span numbers of a run.
 const SPANS_OF_RUN: u32 = 40;
 
 /// The numbers of the PEs and sites of a run in the recording of the job. After a loss, or a change
@@ -43,7 +43,7 @@ pub struct RecordedPlaces {
 }
 
 impl RecordSettings {
-    /// Limits the bytes that are recorded of each node.
+    /// Creates settings with a budget of `node_bytes` for each node.
     pub fn new(node_bytes: u64) -> Self {
         Self { node_bytes, started_unix_ns: None, run: 0, places: None }
     }
@@ -102,7 +102,7 @@ impl Records {
         &self.settings
     }
 
-    /// Takes what the PEs have recorded, in their order. Call it when no run of the job is under
+    /// Takes the records of the PEs, in the order of PEs. Call it when no run of the job is under
     /// way.
     pub fn take(&self) -> Vec<PeRecord> {
         std::mem::take(&mut *self.lock()).into_values().map(Recorder::into_record).collect()

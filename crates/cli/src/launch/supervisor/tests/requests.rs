@@ -34,7 +34,7 @@ fn a_request_to_kill_a_node_is_its_loss() {
     supervisor.handle(Event::Requested { id: 8, request: kill(&[A, B]) }, seconds(4));
     let refused = Answer::Refused("b/1 is no member of the job".to_owned());
     assert_eq!(actions(&mut supervisor), [Command::Answer(8, refused)]);
-    // A loss during a recovery begins it again.
+    // A loss during a recovery restarts the recovery.
     supervisor.handle(Event::Requested { id: 9, request: kill(&[A]) }, seconds(5));
     assert!(actions(&mut supervisor).contains(&Command::Kill(A)));
 }

@@ -61,12 +61,12 @@ fn count_pools(links: &LinkMatrix, root: u32, nodes: &[u32], level: u32) -> u32 
         return 1;
     }
     let of_set = |pools: Vec<Vec<u32>>| {
+        // Pools of one node each are searched as one.
+        if pools.len() == nodes.len() {
+            return 1;
+        }
         let roots: Vec<u32> = pools.iter().map(|pool| root_of(pool, root)).collect();
-        let above = match roots.len() {
-            1 => 0,
-            count if count == nodes.len() => 1,
-            _ => count_pools(links, root, &roots, level + 1),
-        };
+        let above = if roots.len() > 1 { count_pools(links, root, &roots, level + 1) } else { 0 };
         pools.len() as u32 + above
     };
     pool_sets(links, nodes).into_iter().map(of_set).sum()

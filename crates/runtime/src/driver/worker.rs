@@ -22,10 +22,16 @@ const TURN_MESSAGES: u32 = 256;
 /// Time after which a turn begins no further chunk of messages. Short against a wide-area latency,
 /// long against the cost of a turn.
 const TURN: Duration = Duration::from_micros(200);
-/// Messages handled before the clock is first read in a turn.
+/// Largest number of messages handled before the clock is first read in a turn.
 const CHUNK_MESSAGES: u32 = 16;
-/// Longest time that each message of a turn but the slowest one is assumed to take: the messages
-/// before the first look at the clock then take a turn.
+/// Time of a message after which a turn ends, so that what the message has sent leaves before the
+/// next one is handled: long beside the cost of a turn. Actors that compute and exchange, on two
+/// PEs, would otherwise compute one after the other.
+const SLOW: Duration = Duration::from_micros(20);
+/// Time of a chunk for which its size is chosen.
+const CHUNK: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / 8);
+/// Longest time that each message of a chunk but the slowest one is assumed to take: the first chunk
+/// of a turn then takes a turn.
 const USUAL: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / CHUNK_MESSAGES as u64);
 /// Number of turns in which the memory of a slow handler decreases to a third. The turns of one
 /// message that follow a slow handler take a small part of its time.
@@ -257,41 +263,63 @@ impl Turn {
 /// short unless one handler takes long.
 #[derive(Default)]
 struct Pace {
-    /// The time of the slowest message of the last turns, which decreases with each turn.
+    /// The time of the slowest message of the last turns, which decreases with each turn. In a
+    /// chunk of several messages only one that takes much longer than [`USUAL`] is noticed.
     slowest: Duration,
+    /// The mean time of the messages of the slowest chunk of the last turns, which decreases, too.
+    mean: Duration,
 }
 
 impl Pace {
     /// Handles the messages of a turn. The clock is read after every chunk; chunks grow while
-    /// handlers are quick. If one has taken longer than a turn lately, this handles one message:
-    /// what it sends would otherwise wait for the next handler, which may take as long again.
+    /// handlers are quick. If one has taken long lately, this handles one message: what it sends
+    /// would otherwise wait for the next handler, which may take as long again.
     fn handle_messages(&mut self, pe: &mut Pe, begin: Instant, now: Time) {
-        let most = self.most();
-        let (mut handled, mut elapsed) = (0, Duration::ZERO);
-        let mut chunk = CHUNK_MESSAGES;
+        let clock = || Time(begin.elapsed().as_nanos() as u64).since(now);
+        let (mut handled, mut elapsed) = (0, clock());
+        let (most, mut chunk) = (self.most(), self.first_chunk());
         while handled < most {
             let step = pe.run(chunk.min(most - handled));
-            handled += step;
-            elapsed = Time(begin.elapsed().as_nanos() as u64).since(now);
-            if step == 0 || elapsed > TURN {
+            if step == 0 {
                 break;
             }
-            chunk = if elapsed < TURN / 8 { chunk * 2 } else { 1 };
+            let taken = clock().saturating_sub(elapsed);
+            elapsed += taken;
+            if handled == 0 {
+                self.forget();
+            }
+            handled += step;
+            self.note(step, taken);
+            if elapsed > TURN || self.slowest > SLOW {
+                break;
+            }
+            chunk = if elapsed < CHUNK { chunk * 2 } else { 1 };
         }
-        self.note(handled, elapsed);
     }
 
     /// The largest number of messages of the next turn.
     fn most(&self) -> u32 {
-        if self.slowest > TURN { 1 } else { TURN_MESSAGES }
+        if self.slowest > SLOW { 1 } else { TURN_MESSAGES }
     }
 
-    /// Notes how long the messages of a turn have taken. Their mean would hide a slow one among
-    /// quick ones. In a turn of more than one chunk, quick messages take much less than `USUAL`.
-    fn note(&mut self, handled: u32, elapsed: Duration) {
-        let Some(others) = handled.min(CHUNK_MESSAGES).checked_sub(1) else { return };
-        let slow = elapsed.saturating_sub(USUAL * others);
-        self.slowest = slow.max(self.slowest - self.slowest / SLOWEST_TURNS);
+    /// The number of messages of the first chunk, which should take no longer than [`CHUNK`].
+    fn first_chunk(&self) -> u32 {
+        let messages = CHUNK.as_nanos() / self.mean.as_nanos().max(1);
+        u32::try_from(messages).unwrap_or(u32::MAX).clamp(1, CHUNK_MESSAGES)
+    }
+
+    /// Forgets a part of what the last turns have taken, once in a turn with messages.
+    fn forget(&mut self) {
+        self.slowest -= self.slowest / SLOWEST_TURNS;
+        self.mean -= self.mean / SLOWEST_TURNS;
+    }
+
+    /// Notes how long a chunk has taken, of at least one message. The mean hides a slow one among
+    /// quick ones; it makes the next chunks smaller, so that the slow one is noticed there.
+    fn note(&mut self, messages: u32, taken: Duration) {
+        self.mean = self.mean.max(taken / messages.max(1));
+        let slow = taken.saturating_sub(USUAL * messages.saturating_sub(1));
+        self.slowest = self.slowest.max(slow);
     }
 }
 
@@ -299,29 +327,58 @@ impl Pace {
 mod tests {
     use super::*;
 
+    /// Turns with one quick message, as long as they last.
+    fn quick_turns(pace: &mut Pace) {
+        for _ in 0..8 * SLOWEST_TURNS {
+            pace.forget();
+            pace.note(1, Duration::from_micros(1));
+        }
+    }
+
     #[test]
     fn a_slow_message_among_quick_ones_lets_the_next_turns_handle_one_message() {
-        for handled in [1, 4, CHUNK_MESSAGES, TURN_MESSAGES] {
+        for messages in [1, 4, CHUNK_MESSAGES] {
             let mut pace = Pace::default();
-            pace.note(handled, 2 * TURN);
-            assert_eq!(pace.most(), 1, "{handled}");
-            // A turn without messages says nothing.
-            pace.note(0, Duration::ZERO);
-            assert_eq!(pace.most(), 1, "{handled}");
-            (0..2 * SLOWEST_TURNS).for_each(|_| pace.note(1, USUAL));
-            assert_eq!(pace.most(), TURN_MESSAGES, "{handled}");
+            pace.note(messages, 2 * TURN);
+            assert_eq!((pace.most(), pace.first_chunk()), (1, 1), "{messages}");
+            pace.forget();
+            pace.note(1, Duration::from_micros(1));
+            assert_eq!(pace.most(), 1, "{messages}: the slow one may come again");
+            quick_turns(&mut pace);
+            assert_eq!(pace.most(), TURN_MESSAGES, "{messages}");
         }
+    }
+
+    #[test]
+    fn a_message_that_computes_for_a_part_of_a_turn_is_slow() {
+        let mut pace = Pace::default();
+        pace.note(1, TURN / 4);
+        assert_eq!(pace.most(), 1);
+    }
+
+    #[test]
+    fn a_message_of_a_part_of_a_turn_is_looked_for_in_smaller_chunks() {
+        // One message of 60 us among 15 quick ones, which could take 5 us each.
+        let (mut pace, first) = (Pace::default(), Duration::from_micros(75));
+        pace.note(CHUNK_MESSAGES, first);
+        assert_eq!(pace.most(), TURN_MESSAGES);
+        let chunk = pace.first_chunk();
+        assert!((1..CHUNK_MESSAGES / 2).contains(&chunk), "{chunk}");
+        pace.note(chunk, Duration::from_micros(60 + u64::from(chunk) - 1));
+        assert_eq!(pace.first_chunk(), 1);
+        pace.note(1, Duration::from_micros(60));
+        assert_eq!(pace.most(), 1);
     }
 
     #[test]
     fn messages_of_which_a_chunk_fills_a_turn_are_handled_in_chunks() {
         let mut pace = Pace::default();
-        for handled in [1, 4, CHUNK_MESSAGES] {
-            pace.note(handled, USUAL * handled);
-            assert_eq!(pace.most(), TURN_MESSAGES, "{handled}");
+        for messages in [1, 4, CHUNK_MESSAGES] {
+            pace.note(messages, USUAL * messages);
+            assert_eq!(pace.most(), TURN_MESSAGES, "{messages}");
         }
-        // The clock was read after each of the last ones.
-        pace.note(TURN_MESSAGES, TURN + USUAL);
-        assert_eq!(pace.most(), TURN_MESSAGES);
+        assert_eq!(pace.first_chunk(), 2, "a chunk takes an eighth of a turn");
+        quick_turns(&mut pace);
+        assert_eq!(pace.first_chunk(), CHUNK_MESSAGES);
     }
 }

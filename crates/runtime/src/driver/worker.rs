@@ -30,8 +30,8 @@ const CHUNK_MESSAGES: u32 = 16;
 const SLOW: Duration = Duration::from_micros(20);
 /// Time of a chunk for which its size is chosen.
 const CHUNK: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / 8);
-/// Longest time that each message of a chunk but the slowest one is assumed to take: the first chunk
-/// of a turn then takes a turn.
+/// Longest time that each message of a chunk but the slowest one is assumed to take: the largest
+/// first chunk then takes a turn.
 const USUAL: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / CHUNK_MESSAGES as u64);
 /// Number of turns in which the memory of a slow handler decreases to a third. The turns of one
 /// message that follow a slow handler take a small part of its time.
@@ -40,12 +40,6 @@ const SLOWEST_TURNS: u32 = 16;
 const FULLEST: usize = 3;
 /// Period in which a PE that is held back by the network checks whether it may continue.
 const RECHECK: Duration = Duration::from_millis(1);
-/// Longest time that an idle PE spins for packets before it sleeps: about the cost of waking a
-/// thread.
-const SPIN: Duration = Duration::from_micros(20);
-/// Shortest time that such a PE spins, reached after spins without success: about the time of an
-/// answer from a core that is awake.
-const SPIN_MIN: Duration = Duration::from_micros(3);
 
 /// The wait of a PE's thread while it has nothing to do.
 pub(super) trait Idle {
@@ -54,46 +48,6 @@ pub(super) trait Idle {
     fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) -> Duration;
     /// Called once per turn while the PE has work. Returns how long the thread drove the network.
     fn attend(&mut self) -> Duration {
-        Duration::ZERO
-    }
-}
-
-/// Parks the thread until another thread wakes it.
-pub(super) struct Park {
-    /// Time to spin for packets before parking; doubled after a spin that succeeded, halved after
-    /// one that did not. Where other programs use the cores, spinning would only keep the awaited
-    /// PE from running.
-    spin: Duration,
-}
-
-impl Park {
-    /// `spin`: whether to spin for packets before parking. Set it only where every PE has its own
-    /// core.
-    pub(super) fn new(spin: bool) -> Self {
-        Self { spin: if spin { SPIN } else { Duration::ZERO } }
-    }
-}
-
-impl Idle for Park {
-    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) -> Duration {
-        if !self.spin.is_zero() {
-            let begin = Instant::now();
-            while begin.elapsed() < self.spin {
-                if inbox.is_ready() {
-                    self.spin = (self.spin * 2).min(SPIN);
-                    return Duration::ZERO;
-                }
-                std::hint::spin_loop();
-            }
-            self.spin = (self.spin / 2).max(SPIN_MIN);
-        }
-        if inbox.fall_asleep() {
-            match timeout {
-                Some(timeout) => std::thread::park_timeout(timeout),
-                None => std::thread::park(),
-            }
-            inbox.wake_up();
-        }
         Duration::ZERO
     }
 }

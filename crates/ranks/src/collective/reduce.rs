@@ -1,6 +1,6 @@
 //! Reductions, in an order of operations that follows from the number of ranks alone.
 
-use super::collected::{ExactSums, Partial, combine};
+use super::collected::{Collected, ExactSums, Nothing, Partial, combine};
 use super::keys;
 use super::operation::Operation;
 use crate::content::Content;
@@ -147,9 +147,19 @@ impl Operation {
         self.descend(&tree, totals).await
     }
 
-    /// Reduces nothing.
+    /// Waits for all ranks: reduces nothing or, without a network between the ranks, sends messages
+    /// without parts up and down the tree.
     pub(super) async fn barrier(&self) -> Result<(), RankError> {
-        self.allreduce(Vec::<u8>::new(), ops::bit_or).await.map(drop)
+        if self.comm.scope.sharing().is_some() {
+            return Box::pin(self.allreduce(Vec::<u8>::new(), ops::bit_or)).await.map(drop);
+        }
+        let (tree, mut nothing) = (self.comm.scope.tree(0), Nothing { at: self.at });
+        let is_leader = self.ascend(&tree, &mut nothing).await?;
+        if is_leader {
+            self.exchange(&tree, &mut nothing).await?;
+        }
+        let parts = self.descend(&tree, is_leader.then(Vec::new)).await?;
+        parts.into_iter().try_for_each(|part| nothing.add(part))
     }
 
     /// Reduces the values of the ranks up to this one, by recursive doubling: in step `j` a rank

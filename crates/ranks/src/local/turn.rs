@@ -51,6 +51,14 @@ impl LocalState {
         if to != self.rank {
             self.note_unsent();
         }
+        self.put_out(to, message);
+    }
+
+    /// Adds a message to the outbox. Many ranks send one before they wait.
+    pub(super) fn put_out(&mut self, to: u32, message: RankMessage) {
+        if self.outbox.is_empty() {
+            self.outbox.reserve_exact(1);
+        }
         self.outbox.push((to, message));
     }
 
@@ -83,7 +91,7 @@ impl LocalState {
     /// Sends this rank a message that it gets once the PE has handled those that wait now.
     pub(super) fn post_go_on(&mut self) {
         if self.resumed.is_empty() && self.leaving.is_empty() {
-            self.outbox.push((self.rank, RankMessage::GoOn));
+            self.put_out(self.rank, RankMessage::GoOn);
         }
     }
 }

@@ -16,7 +16,7 @@ impl<P: RankProgram> RankActor<P> {
         loop {
             let body = polled.take();
             let is_polled = body.is_some();
-            let (outbox, delays, charged, tasks) = self.local.with(|state| {
+            let (outbox, delays, charged, tasks, leaves) = self.local.with(|state| {
                 state.changes += u64::from(is_polled);
                 let tasks = match is_polled {
                     true => std::mem::take(&mut state.tasks),
@@ -26,7 +26,8 @@ impl<P: RankProgram> RankActor<P> {
                 // the cache.
                 let outbox = std::mem::take(&mut state.outbox);
                 let delays = std::mem::take(&mut state.delays);
-                (outbox, delays, std::mem::take(&mut state.charged), tasks)
+                let leaves = state.has_messages_that_leave();
+                (outbox, delays, std::mem::take(&mut state.charged), tasks, leaves)
             });
             if let Some(body) = body {
                 body.add(tasks);
@@ -40,8 +41,14 @@ impl<P: RankProgram> RankActor<P> {
             let mut has_delivered = false;
             for (to, message) in outbox {
                 match message {
-                    // It comes back once the PE has handled what waits now.
-                    RankMessage::GoOn => cx.send(&cx.me(), RankMessage::GoOn),
+                    // It comes back once the PE has handled what waits now. What the rank has sent
+                    // to other PEs leaves before, also if nothing else waits.
+                    RankMessage::GoOn => {
+                        cx.send(&cx.me(), RankMessage::GoOn);
+                        if leaves {
+                            cx.end_turn();
+                        }
+                    }
                     RankMessage::Ask { asker, request } if to == self.local.rank => {
                         self.serve(asker, *request, cx);
                         has_delivered = true;

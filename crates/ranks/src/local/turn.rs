@@ -79,6 +79,11 @@ impl LocalState {
     /// Whether the rank lets the PE go on after a collective operation that is complete: messages
     /// of the operation to other PEs would otherwise leave only after the rank's next computation.
     pub(crate) fn gives_way_after_collective(&self) -> bool {
+        self.has_messages_that_leave()
+    }
+
+    /// Whether the rank may have sent something to another PE in this turn.
+    pub(crate) fn has_messages_that_leave(&self) -> bool {
         self.turn.far > 0 || self.turn.other > 0
     }
 

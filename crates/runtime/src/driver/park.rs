@@ -14,6 +14,8 @@ const SPIN_MIN: Duration = Duration::from_micros(3);
 /// Parks the thread until another thread wakes it. Spins before, for a time that follows the waits.
 pub(super) struct Park {
     spin: Spin,
+    /// Time that it has spun since this was last taken.
+    spun: Duration,
 }
 
 impl Park {
@@ -21,7 +23,20 @@ impl Park {
     /// core. `limit`: the longest time to spin, if the job sets it.
     pub(super) fn new(spins: bool, limit: Option<Duration>) -> Self {
         let limit = if spins { limit.unwrap_or(SPIN) } else { Duration::ZERO };
-        Self { spin: Spin::new(limit) }
+        Self { spin: Spin::new(limit), spun: Duration::ZERO }
+    }
+
+    /// Spins for packets, for this time at most. Returns whether they have come.
+    fn spin_for(&mut self, inbox: &Inbox, time: Duration) -> bool {
+        let begin = Instant::now();
+        loop {
+            let (waited, has_come) = (begin.elapsed(), inbox.is_ready());
+            if has_come || waited >= time {
+                self.spun += waited;
+                return has_come;
+            }
+            std::hint::spin_loop();
+        }
     }
 }
 
@@ -29,16 +44,9 @@ impl Idle for Park {
     fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) -> Duration {
         let begin = Instant::now();
         let next = timeout.map_or(self.spin.next, |timeout| self.spin.next.min(timeout));
-        while !next.is_zero() {
-            let waited = begin.elapsed();
-            if inbox.is_ready() {
-                self.spin.note(waited);
-                return Duration::ZERO;
-            }
-            if waited >= next {
-                break;
-            }
-            std::hint::spin_loop();
+        if !next.is_zero() && self.spin_for(inbox, next) {
+            self.spin.note(begin.elapsed());
+            return Duration::ZERO;
         }
         if inbox.fall_asleep() {
             match timeout.map(|timeout| timeout.saturating_sub(begin.elapsed())) {
@@ -52,6 +60,10 @@ impl Idle for Park {
             }
         }
         Duration::ZERO
+    }
+
+    fn take_spun(&mut self) -> Duration {
+        std::mem::take(&mut self.spun)
     }
 }
 
@@ -89,6 +101,25 @@ mod tests {
         assert_eq!(spin.next, SPIN);
         (0..8).for_each(|_| spin.note(2 * SPIN));
         assert_eq!(spin.next, SPIN_MIN, "an idle PE sleeps");
+    }
+
+    #[test]
+    fn the_time_of_spins_is_counted_and_that_of_sleep_is_not() {
+        let inbox = Inbox::new(Box::new(|| {}));
+        let mut park = Park::new(true, Some(Duration::from_millis(2)));
+        park.spin.next = Duration::from_millis(2);
+        park.wait(&inbox, Some(Duration::from_millis(1)));
+        assert!(park.take_spun() >= Duration::from_millis(1), "it had no time to sleep");
+        assert_eq!(park.take_spun(), Duration::ZERO);
+
+        let mut park = Park::new(false, None);
+        park.wait(&inbox, Some(Duration::from_millis(1)));
+        assert_eq!(park.take_spun(), Duration::ZERO);
+
+        inbox.push_action(Box::new(|_| {}));
+        let mut park = Park::new(true, Some(Duration::from_secs(3600)));
+        park.wait(&inbox, None);
+        assert!(park.spin.next > SPIN_MIN, "the packets were there");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::switch::{Switch, Undelivered};
 use crate::address::id::MAIN_PE;
 use crate::error::{JobError, panic_message};
 use crate::message::Packet;
-use crate::pe::{Next, Pe, TurnOutput};
+use crate::pe::{Next, Pe, Spent, TurnOutput};
 use gridspan_topology::{PeId, Speed, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -50,6 +50,10 @@ pub(super) trait Idle {
     fn attend(&mut self) -> Duration {
         Duration::ZERO
     }
+    /// Returns for how long the thread has used its processor without work since the last call.
+    fn take_spun(&mut self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Runs a PE until the job ends; `speed` is emulated if it is below ordinary. Returns the outcome.
@@ -74,7 +78,7 @@ pub(super) fn run(
         if is_recorded {
             meter.record(now, &mut pe);
         }
-        note_share(&mut pe, share.as_mut(), (instant, now));
+        note_share(&mut pe, share.as_mut(), idle, (instant, now));
         meter.go_on(now, &pe, share.as_ref());
         #[cfg(feature = "net")]
         brake.begin();
@@ -106,6 +110,8 @@ pub(super) fn run(
         let trial = trial.map(|trial| trial.since(now));
         match &mut share {
             Some(share) if trial == Some(Duration::ZERO) => {
+                // The next look counts from here.
+                idle.take_spun();
                 let spent = share.try_out(inbox).unwrap_or_default();
                 pe.note_trial(Time(begin.elapsed().as_nanos() as u64), spent);
             }
@@ -128,11 +134,16 @@ fn prepare(pe: &mut Pe, begin: Instant, speed: Speed) {
 }
 
 /// Tells a PE how long its thread has run, and waited to run, since the last look, if the next one
-/// is due.
-fn note_share(pe: &mut Pe, share: Option<&mut Share>, (instant, now): (Instant, Time)) {
+/// is due. A PE that spins is idle.
+fn note_share(
+    pe: &mut Pe,
+    share: Option<&mut Share>,
+    idle: &mut dyn Idle,
+    (instant, now): (Instant, Time),
+) {
     if let Some(spent) = share.and_then(|share| share.look(instant)) {
-        pe.note_time(spent);
         let since = (spent.ran + spent.waited).as_nanos() as u64;
+        pe.note_time(Spent { ran: spent.ran.saturating_sub(idle.take_spun()), ..spent });
         pe.record_waited(Time(now.0.saturating_sub(since)), spent.waited);
     }
 }

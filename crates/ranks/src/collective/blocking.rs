@@ -313,3 +313,29 @@ impl Comm {
         operation.complete(|| operation.alltoallw(blocks, true)).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::Local;
+    use crate::ops;
+    use crate::places::Places;
+    use crate::scope::World;
+    use crate::site_links::SiteLinks;
+    use gridspan_topology::GridSpec;
+    use std::sync::Arc;
+
+    /// A rank that waits in an operation has its future.
+    #[test]
+    fn the_futures_of_operations_are_short() {
+        let spec = GridSpec::from_emulate("1x3").unwrap();
+        let places = Arc::new(Places::new(&[0, 1, 2], spec.layout(), SiteLinks::default()));
+        let scope = Arc::new(World::of_job(3).scope(places));
+        let world = Comm::world(Arc::new(Local::new(0)), scope);
+
+        let (barrier, reduction) = (world.barrier(), world.allreduce(&[0.5], ops::sum));
+
+        let bytes = [size_of_val(&barrier), size_of_val(&reduction)];
+        assert!(bytes[0] <= 1000 && bytes[1] <= 2000, "{bytes:?}");
+    }
+}

@@ -80,7 +80,7 @@ impl Operation {
         let pe_of = |rank| comm.scope.place(rank).1;
         let here = pe_of(self.me());
         comm.local.with(|state| {
-            state.outbox.reserve_exact(ranks.len());
+            state.outbox.reserve(ranks.len());
             for rank in ranks {
                 if let Some(to) = comm.world_rank(*rank) {
                     state.note_sent(pe_of(*rank) == here);

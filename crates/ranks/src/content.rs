@@ -90,6 +90,10 @@ impl Content {
     /// Returns the numbers.
     pub(crate) fn to_vec<T: Element>(&self, at: CallSite) -> Result<Vec<T>, RankError> {
         self.check_kind::<T>(at)?;
+        // Copied at once if they are aligned, as blocks of a process are.
+        if let Ok(numbers) = bytemuck::try_cast_slice::<u8, T>(&self.bytes) {
+            return Ok(numbers.to_vec());
+        }
         let mut numbers = vec![T::zeroed(); self.bytes.len() / size_of::<T>().max(1)];
         bytemuck::cast_slice_mut(&mut numbers).copy_from_slice(&self.bytes);
         Ok(numbers)
@@ -132,6 +136,17 @@ mod tests {
             let bits = |numbers: &[f64]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
             assert_eq!(bits(&buffer[..3]), bits(&numbers));
             assert_eq!(bits(&content.to_vec(AT).unwrap()), bits(&numbers));
+        }
+    }
+
+    #[test]
+    fn numbers_return_from_any_place_in_memory() {
+        let numbers = [1.5, -2.5];
+        let bytes = [&[0_u8; 8][..], bytemuck::cast_slice(&numbers)].concat();
+        for offset in 0..8 {
+            let bytes = Bytes::from(bytes[8 - offset..].to_vec()).slice(offset..);
+            let content = Content { kind: f64::KIND, bytes };
+            assert_eq!(content.to_vec::<f64>(AT), Ok(numbers.to_vec()));
         }
     }
 

@@ -113,6 +113,7 @@ mod packet;
 mod pieces;
 mod places;
 mod program;
+mod queues;
 mod request;
 mod runs;
 mod scope;

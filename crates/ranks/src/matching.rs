@@ -11,9 +11,10 @@
 //! a receive from a known rank looks only at that rank's messages, and one from any rank compares
 //! the first of each sender.
 
+use crate::queues::Queues;
 use crate::selector::TagSelector;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// The part of a message that decides which receives match it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,20 +64,16 @@ struct Posted {
     receive: u32,
 }
 
-/// Number of queues up to which empty ones are kept, so that a rank with few partners does not make
-/// one for each message.
-const EMPTY_KEPT: usize = 8;
-
 /// Unmatched messages and receives. `M` is a message without its label; a receive is a number.
 pub(crate) struct Matcher<M> {
     next: u64,
-    unexpected: BTreeMap<(u32, u32), VecDeque<Arrived<M>>>,
-    posted: BTreeMap<(u32, Option<u32>), VecDeque<Posted>>,
+    unexpected: Queues<(u32, u32), Arrived<M>>,
+    posted: Queues<(u32, Option<u32>), Posted>,
 }
 
 impl<M> Default for Matcher<M> {
     fn default() -> Self {
-        Self { next: 0, unexpected: BTreeMap::new(), posted: BTreeMap::new() }
+        Self { next: 0, unexpected: Queues::default(), posted: Queues::default() }
     }
 }
 
@@ -107,7 +104,7 @@ impl<M> Matcher<M> {
             Some(receive) => Some((receive, arrived)),
             None => {
                 let key = (label.context, label.source);
-                self.unexpected.entry(key).or_default().push_back(arrived);
+                self.unexpected.queue(key).push_back(arrived);
                 None
             }
         }
@@ -120,7 +117,7 @@ impl<M> Matcher<M> {
             return Some((receive, arrived));
         }
         let key = (arrived.label.context, arrived.label.source);
-        let queue = self.unexpected.entry(key).or_default();
+        let queue = self.unexpected.queue(key);
         let place = queue.partition_point(|other| other.at < arrived.at);
         queue.insert(place, arrived);
         None
@@ -149,9 +146,7 @@ impl<M> Matcher<M> {
         let keys = [(label.context, Some(label.source)), (label.context, None)];
         let found = keys.map(|key| first(self.posted.get(&key)).map(|(n, at)| (n, at, key)));
         let (_, at, key) = found.into_iter().flatten().min()?;
-        let receive = self.posted.get_mut(&key)?.remove(at)?.receive;
-        drop_if_empty(&mut self.posted, &key);
-        Some(receive)
+        Some(self.posted.remove(&key, at)?.receive)
     }
 
     /// Finds the message that arrived first among those that a pattern accepts.
@@ -183,28 +178,22 @@ impl<M> Matcher<M> {
     /// Takes the message that a receive with this pattern gets, if it has arrived.
     pub(crate) fn take(&mut self, pattern: &Pattern) -> Option<Arrived<M>> {
         let (key, at) = self.find(pattern)?;
-        let arrived = self.unexpected.get_mut(&key)?.remove(at);
-        drop_if_empty(&mut self.unexpected, &key);
-        arrived
+        self.unexpected.remove(&key, at)
     }
 
     /// Adds a receive for which no message has arrived.
     pub(crate) fn post(&mut self, pattern: &Pattern, receive: u32) {
         let number = self.number();
         let posted = Posted { number, tag: pattern.tag, receive };
-        self.posted.entry((pattern.context, pattern.source)).or_default().push_back(posted);
+        self.posted.queue((pattern.context, pattern.source)).push_back(posted);
     }
 
     /// Removes a receive. Returns whether it was there, and not matched yet.
     pub(crate) fn cancel(&mut self, pattern: &Pattern, receive: u32) -> bool {
         let key = (pattern.context, pattern.source);
-        let Some(queue) = self.posted.get_mut(&key) else { return false };
-        let Some(at) = queue.iter().position(|posted| posted.receive == receive) else {
-            return false;
-        };
-        queue.remove(at);
-        drop_if_empty(&mut self.posted, &key);
-        true
+        let is_it = |posted: &Posted| posted.receive == receive;
+        let at = self.posted.get(&key).and_then(|queue| queue.iter().position(is_it));
+        at.is_some_and(|at| self.posted.remove(&key, at).is_some())
     }
 
     /// The messages that have arrived and were not received, in the order of arrival.
@@ -212,13 +201,6 @@ impl<M> Matcher<M> {
         let mut all: Vec<_> = self.unexpected.values().flatten().collect();
         all.sort_by_key(|arrived| arrived.at);
         all
-    }
-}
-
-/// Removes an empty queue, unless there are few queues.
-fn drop_if_empty<K: Ord, T>(queues: &mut BTreeMap<K, VecDeque<T>>, key: &K) {
-    if queues.len() > EMPTY_KEPT && queues.get(key).is_some_and(VecDeque::is_empty) {
-        queues.remove(key);
     }
 }
 
@@ -263,14 +245,14 @@ mod tests {
 
     fn events() -> impl Strategy<Value = Vec<Event>> {
         let label = || {
-            (0_u32..2, 0_u32..3, 0_u32..3).prop_map(|(context, source, tag)| Label {
+            (0_u32..2, 0_u32..8, 0_u32..3).prop_map(|(context, source, tag)| Label {
                 context,
                 source,
                 tag,
             })
         };
         let tag = prop_oneof![Just(ANY_TAG), (0_u32..3).prop_map(TagSelector::Tag)];
-        let pattern = (0_u32..2, proptest::option::of(0_u32..3), tag)
+        let pattern = (0_u32..2, proptest::option::of(0_u32..8), tag)
             .prop_map(|(context, source, tag)| Pattern { context, source, tag });
         let event = prop_oneof![
             4 => label().prop_map(Event::Arrive),
@@ -279,7 +261,7 @@ mod tests {
             1 => (0_usize..8).prop_map(Event::Cancel),
             1 => pattern.prop_map(Event::GiveBack),
         ];
-        proptest::collection::vec(event, 0..120)
+        proptest::collection::vec(event, 0..200)
     }
 
     proptest! {

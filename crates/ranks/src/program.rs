@@ -168,14 +168,14 @@ impl<F> FunctionProgram<F> {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct NoState;
 
+/// The future of a run of a function.
+type FunctionRun<T> = Pin<Box<dyn Future<Output = Result<RunEnd<NoState, T>, RankError>> + Send>>;
+
 /// A function that ranks can run.
 pub(crate) trait RankFunction: Send + Sync + 'static {
     type Value: Serialize + DeserializeOwned + Send + 'static;
 
-    fn call(
-        &self,
-        world: Comm,
-    ) -> Pin<Box<dyn Future<Output = Result<Self::Value, RankError>> + Send>>;
+    fn run(self: Arc<Self>, world: Comm) -> FunctionRun<Self::Value>;
 }
 
 /// A closure with the type of its future and of its result.
@@ -198,8 +198,9 @@ where
 {
     type Value = T;
 
-    fn call(&self, world: Comm) -> Pin<Box<dyn Future<Output = Result<T, RankError>> + Send>> {
-        Box::pin((self.closure)(world))
+    fn run(self: Arc<Self>, world: Comm) -> FunctionRun<T> {
+        // A function that panics before it returns its future must not do so here.
+        Box::pin(async move { Ok(RunEnd::Value((self.closure)(world).await?)) })
     }
 }
 
@@ -213,9 +214,7 @@ impl<F: RankFunction> RankProgram for FunctionProgram<F> {
     }
 
     fn begin(&self, _state: NoState, world: Comm) -> Run<Self> {
-        // A function that panics before it returns its future must not do so here.
-        let function = self.function.clone();
-        Box::pin(async move { Ok(RunEnd::Value(function.call(world).await?)) })
+        self.function.clone().run(world)
     }
 }
 

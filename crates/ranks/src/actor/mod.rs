@@ -94,8 +94,6 @@ pub(crate) struct RankActor<P: RankProgram> {
     /// Where the ranks live, as of the last run; empty after a move.
     places: Arc<Places>,
     joiner: Joiner,
-    /// An empty outbox, whose memory is used again.
-    spare_outbox: Vec<(u32, RankMessage)>,
     /// At rank 0: what ranks wait for, if nothing happens any more.
     stuck: BTreeMap<u32, Option<String>>,
     /// At rank 0, from the first request on.
@@ -148,7 +146,7 @@ impl<P: RankProgram> RankActor<P> {
         let (body, parked) = (Cell::default(), Cell::default());
         let (local, held, stuck) = (Arc::new(local), Vec::new(), BTreeMap::new());
         let (places, joiner) = (Arc::default(), Joiner::default());
-        let (place, is_returning, size, spare_outbox) = (None, false, 0, Vec::new());
+        let (place, is_returning, size) = (None, false, 0);
         let (has_one_node, fails_alone) = (false, false);
         let (world, server, wait_for_end) = (None, None, Vec::new());
         let (watch, detector) = (None, None);
@@ -166,7 +164,6 @@ impl<P: RankProgram> RankActor<P> {
             size,
             places,
             joiner,
-            spare_outbox,
             stuck,
             server,
             wait_for_end,

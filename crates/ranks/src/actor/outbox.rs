@@ -14,18 +14,20 @@ impl<P: RankProgram> RankActor<P> {
     pub(super) fn flush(&mut self, mut polled: Option<&mut Body<P>>, cx: &mut Context<'_, Self>) {
         let ranks = cx.collection();
         loop {
-            let spare = std::mem::take(&mut self.spare_outbox);
             let body = polled.take();
             let is_polled = body.is_some();
-            let (mut outbox, delays, charged, tasks) = self.local.with(|state| {
+            let (outbox, delays, charged, tasks, leaves) = self.local.with(|state| {
                 state.changes += u64::from(is_polled);
                 let tasks = match is_polled {
                     true => std::mem::take(&mut state.tasks),
                     false => Vec::new(),
                 };
-                let outbox = std::mem::replace(&mut state.outbox, spare);
+                // Its memory is given back: the next rank of the PE to send takes it, while it is in
+                // the cache.
+                let outbox = std::mem::take(&mut state.outbox);
                 let delays = std::mem::take(&mut state.delays);
-                (outbox, delays, std::mem::take(&mut state.charged), tasks)
+                let leaves = state.has_messages_that_leave();
+                (outbox, delays, std::mem::take(&mut state.charged), tasks, leaves)
             });
             if let Some(body) = body {
                 body.add(tasks);
@@ -37,10 +39,16 @@ impl<P: RankProgram> RankActor<P> {
                 cx.charge(charged);
             }
             let mut has_delivered = false;
-            for (to, message) in outbox.drain(..) {
+            for (to, message) in outbox {
                 match message {
-                    // It comes back once the PE has handled what waits now.
-                    RankMessage::GoOn => cx.send(&cx.me(), RankMessage::GoOn),
+                    // It comes back once the PE has handled what waits now. What the rank has sent
+                    // to other PEs leaves before, also if nothing else waits.
+                    RankMessage::GoOn => {
+                        cx.send(&cx.me(), RankMessage::GoOn);
+                        if leaves {
+                            cx.end_turn();
+                        }
+                    }
                     RankMessage::Ask { asker, request } if to == self.local.rank => {
                         self.serve(asker, *request, cx);
                         has_delivered = true;
@@ -56,7 +64,6 @@ impl<P: RankProgram> RankActor<P> {
                     message => self.send(&ranks.at(Ix1(to as i32)), to, message, cx),
                 }
             }
-            self.spare_outbox = outbox;
             // Only messages that are delivered here leave more in the outbox.
             if !has_delivered {
                 return;

@@ -35,7 +35,7 @@ impl Comm {
     /// Only those of the messages that it sends and receives.
     pub async fn barrier(&self) -> Result<(), RankError> {
         let operation = Operation::new(self, "barrier");
-        operation.complete(operation.barrier()).await
+        operation.complete(|| operation.barrier()).await
     }
 
     /// Sends the root's numbers to all ranks, into buffers of equal length.
@@ -46,7 +46,7 @@ impl Comm {
     pub async fn bcast<T: Element>(&self, numbers: &mut [T], root: u32) -> Result<(), RankError> {
         let operation = Operation::rooted(self, "bcast", root)?;
         let content = (root == self.rank()).then(|| Content::copied(numbers));
-        let content = operation.complete(operation.bcast(content, root)).await?;
+        let content = operation.complete(|| operation.bcast(content, root)).await?;
         content.fill(numbers, operation.at)
     }
 
@@ -69,7 +69,7 @@ impl Comm {
             }
             _ => None,
         };
-        operation.complete(operation.bcast(content, root)).await?.decode(at)
+        operation.complete(|| operation.bcast(content, root)).await?.decode(at)
     }
 
     /// Combines the numbers of all ranks, in their order, element by element. The root gets the
@@ -85,7 +85,7 @@ impl Comm {
         root: u32,
     ) -> Result<Option<Vec<T>>, RankError> {
         let operation = Operation::rooted(self, "reduce", root)?;
-        operation.complete(operation.reduce(numbers.to_vec(), op, root)).await
+        operation.complete(|| operation.reduce(numbers.to_vec(), op, root)).await
     }
 
     /// Combines the numbers of all ranks, in their order, element by element. All get the result.
@@ -99,7 +99,7 @@ impl Comm {
         op: impl Operator<T>,
     ) -> Result<Vec<T>, RankError> {
         let operation = Operation::new(self, "allreduce");
-        operation.complete(operation.allreduce(numbers.to_vec(), op)).await
+        operation.complete(|| operation.allreduce(numbers.to_vec(), op)).await
     }
 
     /// Adds the numbers of all ranks, element by element, without rounding before the end. The root
@@ -115,7 +115,7 @@ impl Comm {
         root: u32,
     ) -> Result<Option<Vec<f64>>, RankError> {
         let operation = Operation::rooted(self, "reduce_exact", root)?;
-        operation.complete(operation.reduce_exact(numbers, root)).await
+        operation.complete(|| operation.reduce_exact(numbers, root)).await
     }
 
     /// Adds the numbers of all ranks, element by element, without rounding before the end. All get
@@ -144,7 +144,7 @@ impl Comm {
     /// Those [of collective operations](Self#collective-operations).
     pub async fn allreduce_exact(&self, numbers: &[f64]) -> Result<Vec<f64>, RankError> {
         let operation = Operation::new(self, "allreduce_exact");
-        operation.complete(operation.allreduce_exact(numbers)).await
+        operation.complete(|| operation.allreduce_exact(numbers)).await
     }
 
     /// Combines the numbers of all ranks, and gives the first `counts[0]` elements of the result to
@@ -162,7 +162,7 @@ impl Comm {
         op: impl Operator<T>,
     ) -> Result<Vec<T>, RankError> {
         let operation = Operation::new(self, "reduce_scatter");
-        operation.complete(operation.reduce_scatter(numbers.to_vec(), counts, op)).await
+        operation.complete(|| operation.reduce_scatter(numbers.to_vec(), counts, op)).await
     }
 
     /// Combines the numbers of the ranks up to this one.
@@ -176,7 +176,7 @@ impl Comm {
         op: impl Operator<T>,
     ) -> Result<Vec<T>, RankError> {
         let operation = Operation::new(self, "scan");
-        operation.complete(operation.scan(numbers.to_vec(), &op)).await
+        operation.complete(|| operation.scan(numbers.to_vec(), &op)).await
     }
 
     /// Combines the numbers of the ranks before this one; `None` at rank 0.
@@ -190,7 +190,7 @@ impl Comm {
         op: impl Operator<T>,
     ) -> Result<Option<Vec<T>>, RankError> {
         let operation = Operation::new(self, "exscan");
-        operation.complete(operation.exscan(numbers.to_vec(), op)).await
+        operation.complete(|| operation.exscan(numbers.to_vec(), op)).await
     }
 
     /// Joins the numbers of all ranks, in their order, at the root.
@@ -204,7 +204,7 @@ impl Comm {
         root: u32,
     ) -> Result<Option<Vec<T>>, RankError> {
         let operation = Operation::rooted(self, "gather", root)?;
-        let gathered = operation.complete(operation.gather(numbers.to_vec(), root)).await?;
+        let gathered = operation.complete(|| operation.gather(numbers.to_vec(), root)).await?;
         gathered.map(|blocks| operation.join(&blocks, numbers.len())).transpose()
     }
 
@@ -219,7 +219,7 @@ impl Comm {
         root: u32,
     ) -> Result<Option<Vec<Vec<T>>>, RankError> {
         let operation = Operation::rooted(self, "gatherv", root)?;
-        operation.complete(operation.gather(numbers.to_vec(), root)).await
+        operation.complete(|| operation.gather(numbers.to_vec(), root)).await
     }
 
     /// Joins the numbers of all ranks, in their order, at all ranks.
@@ -229,7 +229,7 @@ impl Comm {
     /// Those [of collective operations](Self#collective-operations).
     pub async fn allgather<T: Element>(&self, numbers: &[T]) -> Result<Vec<T>, RankError> {
         let operation = Operation::new(self, "allgather");
-        operation.complete(operation.allgather_equal(numbers.to_vec())).await
+        operation.complete(|| operation.allgather_equal(numbers.to_vec())).await
     }
 
     /// Collects the numbers of all ranks, of any lengths, at all ranks.
@@ -239,7 +239,7 @@ impl Comm {
     /// Those [of collective operations](Self#collective-operations).
     pub async fn allgatherv<T: Element>(&self, numbers: &[T]) -> Result<Vec<Vec<T>>, RankError> {
         let operation = Operation::new(self, "allgatherv");
-        operation.complete(operation.allgatherv(numbers.to_vec())).await
+        operation.complete(|| operation.allgatherv(numbers.to_vec())).await
     }
 
     /// Cuts the root's numbers into blocks of equal length, and gives each rank one. Other ranks
@@ -255,7 +255,7 @@ impl Comm {
             true => Some(operation.cut(numbers)?),
             false => None,
         };
-        operation.complete(operation.scatter(blocks, root)).await
+        operation.complete(|| operation.scatter(blocks, root)).await
     }
 
     /// Gives each rank one of the root's blocks, which may have any lengths. Other ranks may give
@@ -271,7 +271,7 @@ impl Comm {
     ) -> Result<Vec<T>, RankError> {
         let operation = Operation::rooted(self, "scatterv", root)?;
         let blocks = (root == self.rank()).then(|| blocks.to_vec());
-        operation.complete(operation.scatter(blocks, root)).await
+        operation.complete(|| operation.scatter(blocks, root)).await
     }
 
     /// Cuts the numbers of each rank into blocks of equal length, and gives block `i` to rank `i`.
@@ -284,7 +284,7 @@ impl Comm {
     pub async fn alltoall<T: Element>(&self, numbers: &[T]) -> Result<Vec<T>, RankError> {
         let operation = Operation::new(self, "alltoall");
         let blocks = operation.cut(numbers)?;
-        let blocks = operation.complete(operation.alltoall(blocks, true)).await?;
+        let blocks = operation.complete(|| operation.alltoall(blocks, true)).await?;
         operation.join(&blocks, numbers.len() / self.size() as usize)
     }
 
@@ -298,7 +298,7 @@ impl Comm {
         blocks: Vec<Vec<T>>,
     ) -> Result<Vec<Vec<T>>, RankError> {
         let operation = Operation::new(self, "alltoallv");
-        operation.complete(operation.alltoall(blocks, true)).await
+        operation.complete(|| operation.alltoall(blocks, true)).await
     }
 
     /// Gives block `i` of each rank to rank `i`. Blocks may have any types and lengths; see
@@ -310,6 +310,32 @@ impl Comm {
     /// give [`RankError::TypeMismatch`] where the receiver names another type.
     pub async fn alltoallw(&self, blocks: Vec<TypedBlock>) -> Result<Vec<TypedBlock>, RankError> {
         let operation = Operation::new(self, "alltoallw");
-        operation.complete(operation.alltoallw(blocks, true)).await
+        operation.complete(|| operation.alltoallw(blocks, true)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::Local;
+    use crate::ops;
+    use crate::places::Places;
+    use crate::scope::World;
+    use crate::site_links::SiteLinks;
+    use gridspan_topology::GridSpec;
+    use std::sync::Arc;
+
+    /// A rank that waits in an operation has its future.
+    #[test]
+    fn the_futures_of_operations_are_short() {
+        let spec = GridSpec::from_emulate("1x3").unwrap();
+        let places = Arc::new(Places::new(&[0, 1, 2], spec.layout(), SiteLinks::default()));
+        let scope = Arc::new(World::of_job(3).scope(places));
+        let world = Comm::world(Arc::new(Local::new(0)), scope);
+
+        let (barrier, reduction) = (world.barrier(), world.allreduce(&[0.5], ops::sum));
+
+        let bytes = [size_of_val(&barrier), size_of_val(&reduction)];
+        assert!(bytes[0] <= 1000 && bytes[1] <= 2000, "{bytes:?}");
     }
 }

@@ -29,6 +29,22 @@ impl Collected for Vec<Part> {
     }
 }
 
+/// The messages of a barrier, which have no parts.
+pub(super) struct Nothing {
+    pub(super) at: CallSite,
+}
+
+impl Collected for Nothing {
+    fn add(&mut self, _: Part) -> Result<(), RankError> {
+        let reason = "another rank is in an operation with data".to_owned();
+        Err(RankError::Invalid { at: self.at, reason })
+    }
+
+    fn parts(&self) -> Result<Vec<Part>, RankError> {
+        Ok(Vec::new())
+    }
+}
+
 /// The partial results of a reduction.
 pub(super) struct Partial<'a, T, O> {
     segments: Segments<Vec<T>>,

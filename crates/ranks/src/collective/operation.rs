@@ -9,13 +9,15 @@ use super::collected::Collected;
 use crate::comm::Comm;
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
-use crate::local::LocalState;
-use crate::matching::Pattern;
-use crate::p2p::wait;
-use crate::packet::{Load, Part};
+use crate::local::slots::Outcome;
+use crate::local::{Begun, LocalState};
+use crate::matching::{Arrived, Pattern};
+use crate::p2p::wait::CollectiveReceive;
+use crate::packet::{Load, Part, Payload};
 use crate::request::go_on;
 use crate::selector::TagSelector;
 use crate::tree::CommTree;
+use std::future::poll_fn;
 
 pub(crate) struct Operation {
     pub(super) comm: Comm,
@@ -43,13 +45,16 @@ impl Operation {
 
     /// Completes an operation that the rank waits for. Lets the PE send the rank's messages before
     /// the rank computes, since the ranks below it in the tree wait for them.
-    pub(crate) async fn complete<T>(
-        &self,
-        run: impl Future<Output = Result<T, RankError>>,
-    ) -> Result<T, RankError> {
+    ///
+    /// `run` returns the future instead of being it: the argument of an async function has room in
+    /// the function's future besides the future that awaits it, and each waiting rank has both.
+    pub(crate) async fn complete<T, U>(&self, run: impl FnOnce() -> U) -> Result<T, RankError>
+    where
+        U: Future<Output = Result<T, RankError>>,
+    {
         let local = &self.comm.local;
         local.with(|state| self.revocation(state)).map_or(Ok(()), Err)?;
-        let result = run.await;
+        let result = run().await;
         if local.with(|state| state.gives_way_after_collective()) {
             go_on(local).await;
         }
@@ -69,18 +74,49 @@ impl Operation {
         }
     }
 
+    /// Sends parts to each of some ranks.
+    fn post_to_all(&self, ranks: &[u32], parts: &[Part]) {
+        let (comm, label) = (&self.comm, self.comm.collective_label(self.number));
+        let pe_of = |rank| comm.scope.place(rank).1;
+        let here = pe_of(self.me());
+        comm.local.with(|state| {
+            state.outbox.reserve(ranks.len());
+            for rank in ranks {
+                if let Some(to) = comm.world_rank(*rank) {
+                    state.note_sent(pe_of(*rank) == here);
+                    state.post(to, label, Load::Parts(parts.to_vec()));
+                }
+            }
+        });
+    }
+
     /// Receives the parts of a rank.
-    pub(crate) async fn take(&self, from: u32) -> Result<Vec<Part>, RankError> {
+    ///
+    /// Not an async function: its future is in those of all waiting ranks, and has no room for what
+    /// is needed for a moment only.
+    pub(crate) fn take(&self, from: u32) -> impl Future<Output = Result<Vec<Part>, RankError>> {
+        let mut receiving = CollectiveReceive::new(&self.comm.local);
+        poll_fn(move |cx| {
+            let begin = |state: &mut LocalState| self.receive(from, state);
+            let fails = |state: &LocalState| {
+                state.failures.of_collective(self.comm.number(), &self.comm.scope, self.at)
+            };
+            receiving.poll(cx, begin, fails).map(|outcome| match outcome? {
+                Outcome::Message(Arrived {
+                    message: Payload { load: Load::Parts(parts), .. },
+                    ..
+                }) => Ok(parts),
+                _ => Err(RankError::Cancelled { at: self.at.with(Some(from), None) }),
+            })
+        })
+    }
+
+    /// Begins to receive the parts of a rank.
+    fn receive(&self, from: u32, state: &mut LocalState) -> Begun<Arrived<Payload>> {
         let context = self.comm.collective_label(self.number).context;
         let tag = TagSelector::Tag(self.number);
         let pattern = Pattern { context, source: Some(from), tag };
-        let at = self.at.with(Some(from), None);
-        let peers = self.comm.scope.peers(Some(from));
-        let begun = self.comm.local.with(|state| state.receive(pattern, peers, at));
-        let comm = &self.comm;
-        let fails =
-            |state: &LocalState| state.failures.of_collective(comm.number(), &comm.scope, self.at);
-        wait::parts(&comm.local, begun, at, fails).await
+        state.receive(pattern, self.comm.scope.peers(Some(from)), self.at.with(Some(from), None))
     }
 
     /// The error of this operation if the communicator was revoked.
@@ -144,6 +180,9 @@ impl Operation {
         tree: &CommTree,
         collected: &mut impl Collected,
     ) -> Result<(), RankError> {
+        if tree.leaders().len() < 2 {
+            return Ok(());
+        }
         let others = || tree.leaders().iter().filter(|leader| **leader != self.me());
         let parts = collected.parts()?;
         for leader in others() {
@@ -165,9 +204,7 @@ impl Operation {
             (None, Some(parent)) => self.take(parent).await?,
             (parts, _) => parts.unwrap_or_default(),
         };
-        for child in tree.children(self.me()) {
-            self.post(*child, parts.clone());
-        }
+        self.post_to_all(tree.children(self.me()), &parts);
         Ok(parts)
     }
 
@@ -179,9 +216,7 @@ impl Operation {
     ) -> Result<Vec<Part>, RankError> {
         let root = tree.leaders()[0];
         let parts = if let Some(parts) = parts {
-            for leader in &tree.leaders()[1..] {
-                self.post(*leader, parts.clone());
-            }
+            self.post_to_all(&tree.leaders()[1..], &parts);
             Some(parts)
         } else if tree.parent(self.me()).is_none() {
             Some(self.take(root).await?)

@@ -1,6 +1,6 @@
 //! Reductions, in an order of operations that follows from the number of ranks alone.
 
-use super::collected::{ExactSums, Partial, combine};
+use super::collected::{Collected, ExactSums, Nothing, Partial, combine};
 use super::keys;
 use super::operation::Operation;
 use crate::content::Content;
@@ -9,6 +9,7 @@ use crate::error::RankError;
 use crate::ops::{self, Operator};
 use crate::packet::Part;
 use crate::sharing::Way;
+use crate::tree::CommTree;
 
 /// Bytes of an exact sum of short range in a message, which the choice of rounds expects.
 const EXACT_SUM_BYTES: f64 = 25.0;
@@ -51,11 +52,13 @@ impl Operation {
         };
         match sharing.way(values.len(), size_of::<T>()) {
             Way::Tree => self.allreduce_over_tree(values, &op).await,
+            // In boxes, since their futures are long, and all ranks of a job without a network,
+            // which do not need them, would have the room.
             Way::Rounds(exchange) => {
-                self.allreduce_in_rounds(values, sharing.heads(), exchange, &op).await
+                Box::pin(self.allreduce_in_rounds(values, sharing.heads(), exchange, &op)).await
             }
             Way::Shares(shares) => {
-                self.allreduce_in_shares(values, sharing.heads(), shares, &op).await
+                Box::pin(self.allreduce_in_shares(values, sharing.heads(), shares, &op)).await
             }
         }
     }
@@ -68,10 +71,7 @@ impl Operation {
     ) -> Result<Vec<T>, RankError> {
         let tree = self.comm.scope.tree(0);
         let expected = values.len();
-        let mut partial = self.partial(values, op)?;
-        if self.ascend(&tree, &mut partial).await? {
-            self.exchange(&tree, &mut partial).await?;
-            let total = partial.total()?;
+        if let Some(total) = self.total_at_leader(values, &tree, op).await? {
             let part = Part { key: 0, content: Content::copied(&total) };
             self.descend(&tree, Some(vec![part])).await?;
             return Ok(total);
@@ -84,6 +84,21 @@ impl Operation {
             Some(found) => Err(RankError::WrongLength { at: self.at, found, expected }),
             None => Ok(total),
         }
+    }
+
+    /// Reduces to the leaders, which get the result. A rank keeps no partial result afterwards.
+    async fn total_at_leader<T: Element>(
+        &self,
+        values: Vec<T>,
+        tree: &CommTree,
+        op: &impl Operator<T>,
+    ) -> Result<Option<Vec<T>>, RankError> {
+        let mut partial = self.partial(values, op)?;
+        if !self.ascend(tree, &mut partial).await? {
+            return Ok(None);
+        }
+        self.exchange(tree, &mut partial).await?;
+        partial.total().map(Some)
     }
 
     /// Adds up exactly, at the root.
@@ -106,7 +121,9 @@ impl Operation {
         let in_rounds =
             sharing.as_ref().and_then(|all| Some((all.heads(), all.exchange(|_| bytes)?)));
         let parts = match in_rounds {
-            Some((heads, exchange)) => self.add_exactly_in_rounds(numbers, heads, exchange).await?,
+            Some((heads, exchange)) => {
+                Box::pin(self.add_exactly_in_rounds(numbers, heads, exchange)).await?
+            }
             None => self.add_exactly_over_tree(numbers).await?,
         };
         let totals: Vec<f64> = self.only(parts)?.to_vec(self.at)?;
@@ -130,9 +147,19 @@ impl Operation {
         self.descend(&tree, totals).await
     }
 
-    /// Reduces nothing.
+    /// Waits for all ranks: reduces nothing or, without a network between the ranks, sends messages
+    /// without parts up and down the tree.
     pub(super) async fn barrier(&self) -> Result<(), RankError> {
-        self.allreduce(Vec::<u8>::new(), ops::bit_or).await.map(drop)
+        if self.comm.scope.sharing().is_some() {
+            return Box::pin(self.allreduce(Vec::<u8>::new(), ops::bit_or)).await.map(drop);
+        }
+        let (tree, mut nothing) = (self.comm.scope.tree(0), Nothing { at: self.at });
+        let is_leader = self.ascend(&tree, &mut nothing).await?;
+        if is_leader {
+            self.exchange(&tree, &mut nothing).await?;
+        }
+        let parts = self.descend(&tree, is_leader.then(Vec::new)).await?;
+        parts.into_iter().try_for_each(|part| nothing.add(part))
     }
 
     /// Reduces the values of the ranks up to this one, by recursive doubling: in step `j` a rank

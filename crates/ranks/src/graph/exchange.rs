@@ -70,7 +70,7 @@ impl NeighbourGraph {
         let content = Content::copied(numbers);
         let sending = self.sending(self.destinations().iter().map(|_| content.clone()));
         let operation = Operation::new(self, "neighbour_allgatherv");
-        operation.complete(operation.neighbour_numbers(sending)).await
+        operation.complete(|| operation.neighbour_numbers(sending)).await
     }
 
     /// Sends a block to each destination, in the order of [`destinations`](Self::destinations).
@@ -86,7 +86,7 @@ impl NeighbourGraph {
     ) -> Result<Vec<Vec<T>>, RankError> {
         let operation = Operation::new(self, "neighbour_alltoallv");
         let sending = self.blocks(&operation, blocks.into_iter().map(Content::owned))?;
-        operation.complete(operation.neighbour_numbers(sending)).await
+        operation.complete(|| operation.neighbour_numbers(sending)).await
     }
 
     /// Begins a [`neighbour_allgatherv`](Self::neighbour_allgatherv).
@@ -130,7 +130,7 @@ impl NeighbourGraph {
     ) -> Result<Vec<TypedBlock>, RankError> {
         let operation = Operation::new(self, "neighbour_alltoallw");
         let sending = self.blocks(&operation, blocks.into_iter().map(TypedBlock::into_content))?;
-        operation.complete(operation.neighbour_blocks(sending)).await
+        operation.complete(|| operation.neighbour_blocks(sending)).await
     }
 
     /// Begins a [`neighbour_alltoallw`](Self::neighbour_alltoallw).

@@ -68,8 +68,8 @@ pub(super) async fn ask_for_group(
         Some(Err(reason)) => Some(ServerReply::Refused(reason)),
     };
     let content = reply.map(|reply| Content::encoded(&reply, at)).transpose()?;
-    let sharing = operation.bcast(content, root);
-    let reply: ServerReply = operation.complete(sharing).await?.decode(at)?;
+    let shared = operation.complete(|| operation.bcast(content, root)).await?;
+    let reply: ServerReply = shared.decode(at)?;
     match granted(reply, at)? {
         ServerReply::Linked { number, remote } => Ok((number, remote)),
         _ => Err(RankError::Cancelled { at }),

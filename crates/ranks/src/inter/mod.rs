@@ -223,7 +223,7 @@ impl InterComm {
     ) -> Result<(), RankError> {
         let (operation, root, is_remote) = self.rooted("bcast", root)?;
         let content = (root == self.both.rank()).then(|| Content::copied(numbers));
-        let content = operation.complete(operation.bcast(content, root)).await?;
+        let content = operation.complete(|| operation.bcast(content, root)).await?;
         match is_remote {
             true => content.fill(numbers, operation.at),
             false => Ok(()),

@@ -353,7 +353,7 @@ impl LocalState {
     /// Puts a message of the program, which the caller has noted, into the outbox.
     pub(crate) fn post(&mut self, to: u32, label: Label, load: Load) {
         let payload = Payload { origin: self.rank, load };
-        self.outbox.push((to, RankMessage::Message(label, payload)));
+        self.put_out(to, RankMessage::Message(label, payload));
     }
 
     /// Detaches the buffer and returns its size, or waits until it is empty.

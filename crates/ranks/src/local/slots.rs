@@ -88,6 +88,10 @@ impl Slots {
                 slot
             }
             None => {
+                // Most ranks wait for one operation at a time.
+                if self.slots.is_empty() {
+                    self.slots.reserve_exact(1);
+                }
                 self.slots.push(new);
                 self.slots.len() as u32 - 1
             }
@@ -169,6 +173,9 @@ impl Slots {
         let state = std::mem::replace(&mut slot.state, State::Free);
         if matches!(state, State::Free) {
             return None;
+        }
+        if self.free.is_empty() {
+            self.free.reserve_exact(1);
         }
         self.free.push(ticket.slot);
         match state {

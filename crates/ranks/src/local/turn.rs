@@ -51,6 +51,14 @@ impl LocalState {
         if to != self.rank {
             self.note_unsent();
         }
+        self.put_out(to, message);
+    }
+
+    /// Adds a message to the outbox. Many ranks send one before they wait.
+    pub(super) fn put_out(&mut self, to: u32, message: RankMessage) {
+        if self.outbox.is_empty() {
+            self.outbox.reserve_exact(1);
+        }
         self.outbox.push((to, message));
     }
 
@@ -71,6 +79,11 @@ impl LocalState {
     /// Whether the rank lets the PE go on after a collective operation that is complete: messages
     /// of the operation to other PEs would otherwise leave only after the rank's next computation.
     pub(crate) fn gives_way_after_collective(&self) -> bool {
+        self.has_messages_that_leave()
+    }
+
+    /// Whether the rank may have sent something to another PE in this turn.
+    pub(crate) fn has_messages_that_leave(&self) -> bool {
         self.turn.far > 0 || self.turn.other > 0
     }
 
@@ -83,7 +96,7 @@ impl LocalState {
     /// Sends this rank a message that it gets once the PE has handled those that wait now.
     pub(super) fn post_go_on(&mut self) {
         if self.resumed.is_empty() && self.leaving.is_empty() {
-            self.outbox.push((self.rank, RankMessage::GoOn));
+            self.put_out(self.rank, RankMessage::GoOn);
         }
     }
 }

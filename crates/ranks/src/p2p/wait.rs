@@ -6,7 +6,7 @@ use crate::local::slots::Outcome;
 use crate::local::turn::GivenWay;
 use crate::local::{Begun, Local, LocalState};
 use crate::matching::{Arrived, Pattern};
-use crate::packet::{Load, Part, Payload};
+use crate::packet::{Load, Payload};
 use crate::scope::Peers;
 use crate::selector::Status;
 use crate::ticket::Ticket;
@@ -35,23 +35,6 @@ impl Waiting<'_> {
         let Self { local, ticket } = self;
         let mut way = GivenWay::default();
         poll_fn(|cx| local.with(|state| poll_giving_way(state, ticket, &mut way, cx))).await
-    }
-
-    /// The outcome, or what `fails` returns before there is one.
-    async fn outcome_unless(
-        &mut self,
-        fails: impl Fn(&LocalState) -> Option<RankError>,
-    ) -> Result<Outcome, RankError> {
-        let Self { local, ticket } = self;
-        let mut poll =
-            |state: &mut LocalState, cx: &mut Context<'_>| match poll_outcome(state, ticket, cx) {
-                Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
-                Poll::Pending => match fails(state) {
-                    Some(error) => Poll::Ready(Err(error)),
-                    None => Poll::Pending,
-                },
-            };
-        poll_fn(|cx| local.with(|state| poll(state, cx))).await
     }
 }
 
@@ -164,27 +147,41 @@ pub(crate) fn of_outcome(outcome: Outcome, at: CallSite) -> Result<(Content, Sta
     }
 }
 
-/// The parts of a message of a collective operation. `fails` says why the operation cannot complete
-/// if it has to wait.
-pub(crate) async fn parts(
-    local: &Arc<Local>,
-    begun: Begun<Arrived<Payload>>,
-    at: CallSite,
-    fails: impl Fn(&LocalState) -> Option<RankError>,
-) -> Result<Vec<Part>, RankError> {
-    let arrived = match begun {
-        Begun::Now(arrived) => arrived,
-        Begun::Later(ticket) => {
-            let mut waiting = Waiting { local, ticket: Some(ticket) };
-            match waiting.outcome_unless(fails).await? {
-                Outcome::Message(arrived) => arrived,
-                _ => return Err(RankError::Cancelled { at }),
+/// A receive of a collective operation. It begins when it is first polled; dropping it forgets it.
+pub(crate) struct CollectiveReceive<'a> {
+    waiting: Waiting<'a>,
+    has_begun: bool,
+}
+
+impl<'a> CollectiveReceive<'a> {
+    pub(crate) fn new(local: &'a Arc<Local>) -> Self {
+        Self { waiting: Waiting { local, ticket: None }, has_begun: false }
+    }
+
+    /// The outcome, or what `fails` returns before there is one. `begin` begins the receive.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        begin: impl FnOnce(&mut LocalState) -> Begun<Arrived<Payload>>,
+        fails: impl FnOnce(&LocalState) -> Option<RankError>,
+    ) -> Poll<Result<Outcome, RankError>> {
+        let Self { waiting: Waiting { local, ticket }, has_begun } = self;
+        // One lock, since each message of a collective operation takes this path.
+        local.with(|state| {
+            if !std::mem::replace(has_begun, true) {
+                match begin(state) {
+                    Begun::Now(arrived) => return Poll::Ready(Ok(Outcome::Message(arrived))),
+                    Begun::Later(later) => *ticket = Some(later),
+                }
             }
-        }
-    };
-    match arrived.message.load {
-        Load::Parts(parts) => Ok(parts),
-        _ => Err(RankError::Cancelled { at }),
+            match poll_outcome(state, ticket, cx) {
+                Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+                Poll::Pending => match fails(state) {
+                    Some(error) => Poll::Ready(Err(error)),
+                    None => Poll::Pending,
+                },
+            }
+        })
     }
 }
 

@@ -329,6 +329,22 @@ fn no_rank_leaves_a_barrier_before_all_have_come() {
 }
 
 #[test]
+fn a_barrier_that_meets_a_reduction_fails() {
+    let mixed = |barrier_at: u32| {
+        failure(move |world| async move {
+            match world.rank() == barrier_at {
+                true => world.barrier().await,
+                false => world.allreduce(&[1_u32], ops::sum).await.map(drop),
+            }
+        })
+    };
+    let text = mixed(0);
+    assert!(text.contains("barrier") && text.contains("in an operation with data"), "{text}");
+    let text = mixed(1);
+    assert!(text.contains("allreduce") && text.contains("ranks are missing"), "{text}");
+}
+
+#[test]
 fn sums_have_the_same_bits_wherever_the_ranks_live() {
     let found = Arc::new(Mutex::new(Vec::new()));
     let job = || {

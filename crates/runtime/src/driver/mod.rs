@@ -4,11 +4,11 @@
 //!   links.
 //! - [`cluster`]: this process is one node of a job (feature `net`).
 //!
-//! Inside: `worker` is the thread of a PE, `inbox` its queue of packets, `switch` delivers packets
-//! to other PEs, `net_driver` sends frames to other nodes. `watchdog` reports on PEs that cannot
-//! answer because they are inside a handler. `checkpoints` keeps checkpoints in memory and files.
-//! `gauge`, `readings`, `traffic`: the counters of a node, for those who watch the job. `affinity`
-//! binds threads to processors.
+//! Inside: `worker` is the thread of a PE, `park` its sleep, `inbox` its queue of packets, `switch`
+//! delivers packets to other PEs, `net_driver` sends frames to other nodes. `watchdog` reports on
+//! PEs that cannot answer because they are inside a handler. `checkpoints` keeps checkpoints in
+//! memory and files. `gauge`, `readings`, `traffic`: the counters of a node, for those who watch
+//! the job. `affinity` binds threads to processors.
 
 mod affinity;
 #[cfg(feature = "net")]
@@ -35,6 +35,7 @@ mod memory;
 #[cfg(feature = "net")]
 mod net_driver;
 mod node;
+mod park;
 mod processor_speed;
 mod readings;
 mod share;

@@ -7,10 +7,11 @@ use super::cores::cores;
 use super::inbox::Inbox;
 #[cfg(feature = "net")]
 use super::net_driver::{Drive, NetDriver};
+use super::park::Park;
 use super::readings::SwitchReadings;
 use super::switch::Switch;
 use super::watchdog::Watchdog;
-use super::worker::{self, Idle, Park};
+use super::worker::{self, Idle};
 use crate::address::id::MAIN_PE;
 use crate::coordinator::CoordinatorEvent;
 use crate::error::{JobError, StartError};
@@ -202,7 +203,7 @@ impl<'scope> Node<'scope> {
         net_driver.iter().for_each(|net_driver| connect(net_driver, program, node));
         let layout = program.layout();
         let pes: Vec<PeId> = layout.place(node).pes.clone().map(PeId).collect();
-        let spin = layout.pe_count() <= cores() && pes.len() > 1;
+        let spins = layout.pe_count() <= cores() && pes.len() > 1;
         let threads: Vec<_> = pes.iter().map(|_| Arc::new(OnceLock::new())).collect();
         let inboxes = threads.iter().enumerate().map(|(position, thread)| {
             // The first PE sleeps in the socket, if there is one.
@@ -224,7 +225,7 @@ impl<'scope> Node<'scope> {
             if let Some(net_driver) = net_driver.as_ref().filter(|_| pe == pes[0]) {
                 introduce(&mut machine, net_driver, layout.is_guest(node));
             }
-            let idle: Box<dyn Idle + Send> = Box::new(Park::new(spin));
+            let idle: Box<dyn Idle + Send> = Box::new(Park::new(spins, program.spin_limit()));
             #[cfg(feature = "net")]
             let idle: Box<dyn Idle + Send> = match net_driver.as_ref().filter(|_| pe == pes[0]) {
                 Some(net_driver) => {

@@ -10,7 +10,7 @@ use super::switch::{Switch, Undelivered};
 use crate::address::id::MAIN_PE;
 use crate::error::{JobError, panic_message};
 use crate::message::Packet;
-use crate::pe::{Next, Pe, TurnOutput};
+use crate::pe::{Next, Pe, Spent, TurnOutput};
 use gridspan_topology::{PeId, Speed, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,10 +22,16 @@ const TURN_MESSAGES: u32 = 256;
 /// Time after which a turn begins no further chunk of messages. Short against a wide-area latency,
 /// long against the cost of a turn.
 const TURN: Duration = Duration::from_micros(200);
-/// Messages handled before the clock is first read in a turn.
+/// Largest number of messages handled before the clock is first read in a turn.
 const CHUNK_MESSAGES: u32 = 16;
-/// Longest time that each message of a turn but the slowest one is assumed to take: the messages
-/// before the first look at the clock then take a turn.
+/// Time of a message after which a turn ends, so that what the message has sent leaves before the
+/// next one is handled: long beside the cost of a turn. Actors that compute and exchange, on two
+/// PEs, would otherwise compute one after the other.
+const SLOW: Duration = Duration::from_micros(20);
+/// Time of a chunk for which its size is chosen.
+const CHUNK: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / 8);
+/// Longest time that each message of a chunk but the slowest one is assumed to take: the largest
+/// first chunk then takes a turn.
 const USUAL: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / CHUNK_MESSAGES as u64);
 /// Number of turns in which the memory of a slow handler decreases to a third. The turns of one
 /// message that follow a slow handler take a small part of its time.
@@ -34,12 +40,6 @@ const SLOWEST_TURNS: u32 = 16;
 const FULLEST: usize = 3;
 /// Period in which a PE that is held back by the network checks whether it may continue.
 const RECHECK: Duration = Duration::from_millis(1);
-/// Longest time that an idle PE spins for packets before it sleeps: about the cost of waking a
-/// thread.
-const SPIN: Duration = Duration::from_micros(20);
-/// Shortest time that such a PE spins, reached after spins without success: about the time of an
-/// answer from a core that is awake.
-const SPIN_MIN: Duration = Duration::from_micros(3);
 
 /// The wait of a PE's thread while it has nothing to do.
 pub(super) trait Idle {
@@ -50,44 +50,8 @@ pub(super) trait Idle {
     fn attend(&mut self) -> Duration {
         Duration::ZERO
     }
-}
-
-/// Parks the thread until another thread wakes it.
-pub(super) struct Park {
-    /// Time to spin for packets before parking; doubled after a spin that succeeded, halved after
-    /// one that did not. Where other programs use the cores, spinning would only keep the awaited
-    /// PE from running.
-    spin: Duration,
-}
-
-impl Park {
-    /// `spin`: whether to spin for packets before parking. Set it only where every PE has its own
-    /// core.
-    pub(super) fn new(spin: bool) -> Self {
-        Self { spin: if spin { SPIN } else { Duration::ZERO } }
-    }
-}
-
-impl Idle for Park {
-    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) -> Duration {
-        if !self.spin.is_zero() {
-            let begin = Instant::now();
-            while begin.elapsed() < self.spin {
-                if inbox.is_ready() {
-                    self.spin = (self.spin * 2).min(SPIN);
-                    return Duration::ZERO;
-                }
-                std::hint::spin_loop();
-            }
-            self.spin = (self.spin / 2).max(SPIN_MIN);
-        }
-        if inbox.fall_asleep() {
-            match timeout {
-                Some(timeout) => std::thread::park_timeout(timeout),
-                None => std::thread::park(),
-            }
-            inbox.wake_up();
-        }
+    /// Returns for how long the thread has used its processor without work since the last call.
+    fn take_spun(&mut self) -> Duration {
         Duration::ZERO
     }
 }
@@ -114,7 +78,7 @@ pub(super) fn run(
         if is_recorded {
             meter.record(now, &mut pe);
         }
-        note_share(&mut pe, share.as_mut(), (instant, now));
+        note_share(&mut pe, share.as_mut(), idle, (instant, now));
         meter.go_on(now, &pe, share.as_ref());
         #[cfg(feature = "net")]
         brake.begin();
@@ -146,6 +110,8 @@ pub(super) fn run(
         let trial = trial.map(|trial| trial.since(now));
         match &mut share {
             Some(share) if trial == Some(Duration::ZERO) => {
+                // The next look counts from here.
+                idle.take_spun();
                 let spent = share.try_out(inbox).unwrap_or_default();
                 pe.note_trial(Time(begin.elapsed().as_nanos() as u64), spent);
             }
@@ -168,11 +134,16 @@ fn prepare(pe: &mut Pe, begin: Instant, speed: Speed) {
 }
 
 /// Tells a PE how long its thread has run, and waited to run, since the last look, if the next one
-/// is due.
-fn note_share(pe: &mut Pe, share: Option<&mut Share>, (instant, now): (Instant, Time)) {
+/// is due. A PE that spins is idle.
+fn note_share(
+    pe: &mut Pe,
+    share: Option<&mut Share>,
+    idle: &mut dyn Idle,
+    (instant, now): (Instant, Time),
+) {
     if let Some(spent) = share.and_then(|share| share.look(instant)) {
-        pe.note_time(spent);
         let since = (spent.ran + spent.waited).as_nanos() as u64;
+        pe.note_time(Spent { ran: spent.ran.saturating_sub(idle.take_spun()), ..spent });
         pe.record_waited(Time(now.0.saturating_sub(since)), spent.waited);
     }
 }
@@ -257,41 +228,63 @@ impl Turn {
 /// short unless one handler takes long.
 #[derive(Default)]
 struct Pace {
-    /// The time of the slowest message of the last turns, which decreases with each turn.
+    /// The time of the slowest message of the last turns, which decreases with each turn. In a
+    /// chunk of several messages only one that takes much longer than [`USUAL`] is noticed.
     slowest: Duration,
+    /// The mean time of the messages of the slowest chunk of the last turns, which decreases, too.
+    mean: Duration,
 }
 
 impl Pace {
     /// Handles the messages of a turn. The clock is read after every chunk; chunks grow while
-    /// handlers are quick. If one has taken longer than a turn lately, this handles one message:
-    /// what it sends would otherwise wait for the next handler, which may take as long again.
+    /// handlers are quick. If one has taken long lately, this handles one message: what it sends
+    /// would otherwise wait for the next handler, which may take as long again.
     fn handle_messages(&mut self, pe: &mut Pe, begin: Instant, now: Time) {
-        let most = self.most();
-        let (mut handled, mut elapsed) = (0, Duration::ZERO);
-        let mut chunk = CHUNK_MESSAGES;
+        let clock = || Time(begin.elapsed().as_nanos() as u64).since(now);
+        let (mut handled, mut elapsed) = (0, clock());
+        let (most, mut chunk) = (self.most(), self.first_chunk());
         while handled < most {
             let step = pe.run(chunk.min(most - handled));
-            handled += step;
-            elapsed = Time(begin.elapsed().as_nanos() as u64).since(now);
-            if step == 0 || elapsed > TURN {
+            if step == 0 {
                 break;
             }
-            chunk = if elapsed < TURN / 8 { chunk * 2 } else { 1 };
+            let taken = clock().saturating_sub(elapsed);
+            elapsed += taken;
+            if handled == 0 {
+                self.forget();
+            }
+            handled += step;
+            self.note(step, taken);
+            if elapsed > TURN || self.slowest > SLOW {
+                break;
+            }
+            chunk = if elapsed < CHUNK { chunk * 2 } else { 1 };
         }
-        self.note(handled, elapsed);
     }
 
     /// The largest number of messages of the next turn.
     fn most(&self) -> u32 {
-        if self.slowest > TURN { 1 } else { TURN_MESSAGES }
+        if self.slowest > SLOW { 1 } else { TURN_MESSAGES }
     }
 
-    /// Notes how long the messages of a turn have taken. Their mean would hide a slow one among
-    /// quick ones. In a turn of more than one chunk, quick messages take much less than `USUAL`.
-    fn note(&mut self, handled: u32, elapsed: Duration) {
-        let Some(others) = handled.min(CHUNK_MESSAGES).checked_sub(1) else { return };
-        let slow = elapsed.saturating_sub(USUAL * others);
-        self.slowest = slow.max(self.slowest - self.slowest / SLOWEST_TURNS);
+    /// The number of messages of the first chunk, which should take no longer than [`CHUNK`].
+    fn first_chunk(&self) -> u32 {
+        let messages = CHUNK.as_nanos() / self.mean.as_nanos().max(1);
+        u32::try_from(messages).unwrap_or(u32::MAX).clamp(1, CHUNK_MESSAGES)
+    }
+
+    /// Forgets a part of what the last turns have taken, once in a turn with messages.
+    fn forget(&mut self) {
+        self.slowest -= self.slowest / SLOWEST_TURNS;
+        self.mean -= self.mean / SLOWEST_TURNS;
+    }
+
+    /// Notes how long a chunk has taken, of at least one message. The mean hides a slow one among
+    /// quick ones; it makes the next chunks smaller, so that the slow one is noticed there.
+    fn note(&mut self, messages: u32, taken: Duration) {
+        self.mean = self.mean.max(taken / messages.max(1));
+        let slow = taken.saturating_sub(USUAL * messages.saturating_sub(1));
+        self.slowest = self.slowest.max(slow);
     }
 }
 
@@ -299,29 +292,58 @@ impl Pace {
 mod tests {
     use super::*;
 
+    /// Turns with one quick message, as long as they last.
+    fn quick_turns(pace: &mut Pace) {
+        for _ in 0..8 * SLOWEST_TURNS {
+            pace.forget();
+            pace.note(1, Duration::from_micros(1));
+        }
+    }
+
     #[test]
     fn a_slow_message_among_quick_ones_lets_the_next_turns_handle_one_message() {
-        for handled in [1, 4, CHUNK_MESSAGES, TURN_MESSAGES] {
+        for messages in [1, 4, CHUNK_MESSAGES] {
             let mut pace = Pace::default();
-            pace.note(handled, 2 * TURN);
-            assert_eq!(pace.most(), 1, "{handled}");
-            // A turn without messages says nothing.
-            pace.note(0, Duration::ZERO);
-            assert_eq!(pace.most(), 1, "{handled}");
-            (0..2 * SLOWEST_TURNS).for_each(|_| pace.note(1, USUAL));
-            assert_eq!(pace.most(), TURN_MESSAGES, "{handled}");
+            pace.note(messages, 2 * TURN);
+            assert_eq!((pace.most(), pace.first_chunk()), (1, 1), "{messages}");
+            pace.forget();
+            pace.note(1, Duration::from_micros(1));
+            assert_eq!(pace.most(), 1, "{messages}: the slow one may come again");
+            quick_turns(&mut pace);
+            assert_eq!(pace.most(), TURN_MESSAGES, "{messages}");
         }
+    }
+
+    #[test]
+    fn a_message_that_computes_for_a_part_of_a_turn_is_slow() {
+        let mut pace = Pace::default();
+        pace.note(1, TURN / 4);
+        assert_eq!(pace.most(), 1);
+    }
+
+    #[test]
+    fn a_message_of_a_part_of_a_turn_is_looked_for_in_smaller_chunks() {
+        // One message of 60 us among 15 quick ones, which could take 5 us each.
+        let (mut pace, first) = (Pace::default(), Duration::from_micros(75));
+        pace.note(CHUNK_MESSAGES, first);
+        assert_eq!(pace.most(), TURN_MESSAGES);
+        let chunk = pace.first_chunk();
+        assert!((1..CHUNK_MESSAGES / 2).contains(&chunk), "{chunk}");
+        pace.note(chunk, Duration::from_micros(60 + u64::from(chunk) - 1));
+        assert_eq!(pace.first_chunk(), 1);
+        pace.note(1, Duration::from_micros(60));
+        assert_eq!(pace.most(), 1);
     }
 
     #[test]
     fn messages_of_which_a_chunk_fills_a_turn_are_handled_in_chunks() {
         let mut pace = Pace::default();
-        for handled in [1, 4, CHUNK_MESSAGES] {
-            pace.note(handled, USUAL * handled);
-            assert_eq!(pace.most(), TURN_MESSAGES, "{handled}");
+        for messages in [1, 4, CHUNK_MESSAGES] {
+            pace.note(messages, USUAL * messages);
+            assert_eq!(pace.most(), TURN_MESSAGES, "{messages}");
         }
-        // The clock was read after each of the last ones.
-        pace.note(TURN_MESSAGES, TURN + USUAL);
-        assert_eq!(pace.most(), TURN_MESSAGES);
+        assert_eq!(pace.first_chunk(), 2, "a chunk takes an eighth of a turn");
+        quick_turns(&mut pace);
+        assert_eq!(pace.first_chunk(), CHUNK_MESSAGES);
     }
 }

@@ -149,6 +149,7 @@ impl Job {
             origin: self.origin.clone(),
             resources: self.resources.clone(),
             bound: self.bound.clone(),
+            spin_limit: self.spin_limit,
             records: self.records.clone(),
         })
     }

@@ -79,6 +79,7 @@ pub struct Job {
     resources: Resources,
     /// The processors of PEs that are bound.
     bound: BTreeMap<PeId, Vec<u32>>,
+    spin_limit: Option<Duration>,
     records: Option<Records>,
 }
 
@@ -111,6 +112,7 @@ impl Job {
             origin: Origin::default(),
             resources: Resources::default(),
             bound: BTreeMap::new(),
+            spin_limit: None,
             records: None,
         }
     }
@@ -348,6 +350,22 @@ impl Job {
     /// Returns the processors to which a PE is bound, if it is.
     pub(crate) fn cpus_of(&self, pe: PeId) -> Option<&[u32]> {
         self.bound.get(&pe).map(Vec::as_slice)
+    }
+
+    /// Sets the longest time for which the thread of a PE without work looks for messages before it
+    /// sleeps, because waking it takes longer than a message. A thread looks that long only if its
+    /// last waits were no longer, and only if the job has no more PEs than this process may use
+    /// cores, and several of its PEs are in this process. The PE of a node that waits for the
+    /// network sleeps at once. Default 100 µs; with zero, threads sleep at once. The simulator
+    /// ignores it.
+    pub fn spin_limit(mut self, limit: Duration) -> Self {
+        self.spin_limit = Some(limit);
+        self
+    }
+
+    /// Returns the longest time that an idle PE spins, if it is set.
+    pub(crate) fn spins_at_most(&self) -> Option<Duration> {
+        self.spin_limit
     }
 
     /// Sets how often the job makes checkpoints, and how many copies of them nodes keep in memory.

@@ -131,6 +131,11 @@ impl Program {
         self.job.cpus_of(pe)
     }
 
+    /// Returns the longest time that an idle PE spins, if the job sets it.
+    pub(crate) fn spin_limit(&self) -> Option<std::time::Duration> {
+        self.job.spins_at_most()
+    }
+
     /// Creates one of the PEs.
     pub fn pe(&self, pe: PeId) -> Pe {
         let mut machine = Pe::new(pe, self.common.clone());

@@ -373,8 +373,8 @@ pub struct Core {
     pub(super) stopwatch: Option<Stopwatch>,
     /// Measures time within a handler. Not set in virtual time, which does not advance there.
     pub(super) clock: Option<Stopwatch>,
-    /// Set by a handler that did one part of long work: outgoing and newly arrived messages go
-    /// first.
+    /// Set by a handler that did one part of long work, or requests it: outgoing and newly arrived
+    /// messages go first.
     pub(crate) turn_is_over: bool,
     /// Measurements for balancing besides those of members, if actors are balanced.
     pub(super) measures: Option<Box<Measures>>,

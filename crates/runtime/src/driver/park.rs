@@ -1,0 +1,132 @@
+//! The sleep of a PE's thread that does not drive the network, and the spin before it.
+
+use super::inbox::Inbox;
+use super::worker::Idle;
+use std::time::{Duration, Instant};
+
+/// Longest time that an idle PE spins for packets before it sleeps, unless the job sets another
+/// one: a few times the cost of waking a thread.
+const SPIN: Duration = Duration::from_micros(100);
+/// Time that such a PE spins if its last waits were longer: about the time of an answer from a core
+/// that is awake.
+const SPIN_MIN: Duration = Duration::from_micros(3);
+
+/// Parks the thread until another thread wakes it. Spins before, for a time that follows the waits.
+pub(super) struct Park {
+    spin: Spin,
+    /// Time that it has spun since this was last taken.
+    spun: Duration,
+}
+
+impl Park {
+    /// `spins`: whether to spin for packets before parking. Set it only where every PE has its own
+    /// core. `limit`: the longest time to spin, if the job sets it.
+    pub(super) fn new(spins: bool, limit: Option<Duration>) -> Self {
+        let limit = if spins { limit.unwrap_or(SPIN) } else { Duration::ZERO };
+        Self { spin: Spin::new(limit), spun: Duration::ZERO }
+    }
+
+    /// Spins for packets, for this time at most. Returns whether they have come.
+    fn spin_for(&mut self, inbox: &Inbox, time: Duration) -> bool {
+        let begin = Instant::now();
+        loop {
+            let (waited, has_come) = (begin.elapsed(), inbox.is_ready());
+            if has_come || waited >= time {
+                self.spun += waited;
+                return has_come;
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Idle for Park {
+    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) -> Duration {
+        let begin = Instant::now();
+        let next = timeout.map_or(self.spin.next, |timeout| self.spin.next.min(timeout));
+        if !next.is_zero() && self.spin_for(inbox, next) {
+            self.spin.note(begin.elapsed());
+            return Duration::ZERO;
+        }
+        if inbox.fall_asleep() {
+            match timeout.map(|timeout| timeout.saturating_sub(begin.elapsed())) {
+                Some(left) => std::thread::park_timeout(left),
+                None => std::thread::park(),
+            }
+            inbox.wake_up();
+            // A timer says nothing about packets.
+            if inbox.is_ready() {
+                self.spin.note(begin.elapsed());
+            }
+        }
+        Duration::ZERO
+    }
+
+    fn take_spun(&mut self) -> Duration {
+        std::mem::take(&mut self.spun)
+    }
+}
+
+/// How long to spin in the next wait. A thread that spins for the cost of a wake-up and then parks
+/// takes at most twice as long as the better of the two (Karlin and others, "Empirical Studies of
+/// Competitive Spinning for a Shared-Memory Multiprocessor", 1991). Like their adaptive threads,
+/// this one spins only if the last waits were no longer: an idle PE sleeps, and so does one whose
+/// partner has no core because other programs use it.
+struct Spin {
+    limit: Duration,
+    next: Duration,
+}
+
+impl Spin {
+    fn new(limit: Duration) -> Self {
+        Self { limit, next: limit.min(SPIN_MIN) }
+    }
+
+    /// Notes how long a wait for packets was, whether the thread has spun all the time or not.
+    fn note(&mut self, waited: Duration) {
+        let next = if waited <= self.limit { self.next.saturating_mul(2) } else { self.next / 2 };
+        self.next = next.max(SPIN_MIN).min(self.limit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_spins_while_waits_are_short_whether_or_not_it_has_spun_to_their_ends() {
+        let mut spin = Spin::new(SPIN);
+        assert_eq!(spin.next, SPIN_MIN);
+        (0..8).for_each(|_| spin.note(SPIN));
+        assert_eq!(spin.next, SPIN);
+        (0..8).for_each(|_| spin.note(2 * SPIN));
+        assert_eq!(spin.next, SPIN_MIN, "an idle PE sleeps");
+    }
+
+    #[test]
+    fn the_time_of_spins_is_counted_and_that_of_sleep_is_not() {
+        let inbox = Inbox::new(Box::new(|| {}));
+        let mut park = Park::new(true, Some(Duration::from_millis(2)));
+        park.spin.next = Duration::from_millis(2);
+        park.wait(&inbox, Some(Duration::from_millis(1)));
+        assert!(park.take_spun() >= Duration::from_millis(1), "it had no time to sleep");
+        assert_eq!(park.take_spun(), Duration::ZERO);
+
+        let mut park = Park::new(false, None);
+        park.wait(&inbox, Some(Duration::from_millis(1)));
+        assert_eq!(park.take_spun(), Duration::ZERO);
+
+        inbox.push_action(Box::new(|_| {}));
+        let mut park = Park::new(true, Some(Duration::from_secs(3600)));
+        park.wait(&inbox, None);
+        assert!(park.spin.next > SPIN_MIN, "the packets were there");
+    }
+
+    #[test]
+    fn a_thread_without_time_to_spin_never_spins() {
+        let mut spin = Spin::new(Duration::ZERO);
+        spin.note(Duration::ZERO);
+        assert_eq!(spin.next, Duration::ZERO);
+        assert_eq!(Park::new(false, Some(SPIN)).spin.next, Duration::ZERO);
+    }
+}

@@ -20,7 +20,7 @@
 //!
 //! **Tolerated.** Then all nodes repeat the tasks that the lost one owes. What it sends is dropped.
 //!
-//! **Failure.** If a node does not answer within [`ANSWERS_MAX`], or main requests something that
+//! **Failure.** If a node does not answer within [`ANSWERS_MAX`] of a loss, or main requests something that
 //! takes all nodes, the job ends with the loss. So it does if it stalls.
 
 use super::machine::Coordinator;
@@ -153,9 +153,11 @@ impl Coordinator {
         }
     }
 
-    /// Handles the end of the time in which other nodes can answer.
+    /// Handles the end of the time in which other nodes can answer about `node`. If all have, the
+    /// decision waits for the answers about nodes that were lost later, which have their own time.
     pub(super) fn end_suspension(&mut self, node: NodeId) {
-        if self.losses.suspended.contains_key(&node) {
+        let suspended = self.losses.suspended.get(&node);
+        if suspended.is_some_and(|suspended| !suspended.awaited.is_empty()) {
             tracing::info!(%node, "not all nodes have said whether the job needs the lost node");
             self.end_for_need(node);
         }

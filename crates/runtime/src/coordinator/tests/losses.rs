@@ -44,10 +44,14 @@ fn job_of_tasks() -> CoordinatorHost {
 
 /// Reports that a node is lost, and returns the nodes that are asked about it.
 fn lose(coordinator: &mut CoordinatorHost, node: u32) -> Vec<u32> {
+    lose_at(coordinator, Time::ZERO, node)
+}
+
+fn lose_at(coordinator: &mut CoordinatorHost, now: Time, node: u32) -> Vec<u32> {
     let node = NodeId(node);
     let (cause, reason, others) = (LossCause::Silent, "it is silent".to_owned(), Vec::new());
     let error = JobError::NodeLost { node, site: "a".to_owned(), cause, reason, others };
-    let told = sent(coordinator.handle(Time::ZERO, CoordinatorEvent::NodeLost(node, error)));
+    let told = sent(coordinator.handle(now, CoordinatorEvent::NodeLost(node, error)));
     let is_asked = |control: &Control| match control {
         Control::Membership(MembershipMessage::Suspend { node: lost }) => *lost == node,
         _ => false,
@@ -132,6 +136,26 @@ fn the_job_ends_if_a_node_needs_the_lost_one_or_does_not_answer() {
             matches!(outcome(&coordinator), Some(Err(JobError::NodeLost { node: NodeId(4), .. })));
         assert!(is_loss, "{:?}", outcome(&coordinator));
     }
+}
+
+#[test]
+fn nodes_have_ten_seconds_from_each_loss_to_answer() {
+    let mut coordinator = job_of_tasks();
+    lose(&mut coordinator, 4);
+    for from in 0..3 {
+        answer(&mut coordinator, from, 4, None);
+    }
+    // Its answer about node 4 does not come any more, and nobody waits for it.
+    assert_eq!(lose_at(&mut coordinator, Time(9_000_000_000), 3), [0, 1, 2]);
+
+    coordinator.wake(Time(10_100_000_000));
+    assert_eq!(outcome(&coordinator), None, "about node 3 they have 9 s more");
+    coordinator.wake(Time(19_100_000_000));
+
+    let Some(Err(JobError::NodeLost { node, others, .. })) = outcome(&coordinator) else {
+        panic!("{:?}", outcome(&coordinator))
+    };
+    assert_eq!((node, others), (NodeId(3), vec![NodeId(4)]));
 }
 
 #[test]

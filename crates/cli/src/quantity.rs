@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// Text for an unknown quantity.
 pub(crate) const UNKNOWN: &str = "-";
+/// Largest number of decimals of a percentage; a share has about 16 digits.
+const DECIMALS_MAX: usize = 14;
 
 /// Formats a number with a noun: `1 node`, `2 nodes`.
 pub(crate) fn count(number: usize, what: &str) -> String {
@@ -33,8 +35,18 @@ pub(crate) fn percent(share: f64) -> String {
 pub(crate) fn exact_percent(share: f64) -> String {
     match share {
         0.01..0.99 => percent(share),
+        0.99..1.0 => format!("{} %", below_hundred(share * 100.0)),
         _ => format!("{} %", digits(share * 100.0)),
     }
+}
+
+/// Formats a number of at least 99 and below 100 with as many digits as it takes not to round it to
+/// 100, and at least three.
+fn below_hundred(number: f64) -> String {
+    let with = |decimals: usize| format!("{number:.decimals$}");
+    let text = (1..=DECIMALS_MAX).map(with).find(|text| !text.starts_with("100"));
+    // The product of a share and 100 may be rounded to 100.
+    text.unwrap_or_else(|| format!("99.{}", "9".repeat(DECIMALS_MAX)))
 }
 
 /// Formats a time in milliseconds, without the unit.
@@ -131,8 +143,9 @@ mod tests {
         assert_eq!(bandwidth(Bandwidth::from_bits_per_second(94_340_000)), "94.3 Mbit/s");
         assert_eq!(bandwidth(Bandwidth::from_bits_per_second(10_000_000_000)), "10.0 Gbit/s");
         assert_eq!(bandwidth(Bandwidth::UNLIMITED), "unlimited");
-        let shares = [0.0, 0.001, 0.503, 0.9996, 1.0].map(exact_percent);
-        assert_eq!(shares, ["0 %", "0.100 %", "50 %", "100 %", "100 %"]);
+        let shares = [0.0, 0.001, 0.503, 0.999, 0.9996, 0.999_999, 1.0].map(exact_percent);
+        assert_eq!(shares, ["0 %", "0.100 %", "50 %", "99.9 %", "99.96 %", "99.9999 %", "100 %"]);
+        assert!(!exact_percent(1.0_f64.next_down()).starts_with("100"));
         assert_eq!(
             [8, 1000, 16_384, 2_500_000].map(bytes),
             ["8 B", "1.00 kB", "16.4 kB", "2.50 MB"]

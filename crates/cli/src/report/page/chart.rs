@@ -11,6 +11,14 @@ pub(crate) const WIDTH: f64 = 900.0;
 const LABELS: f64 = 250.0;
 /// Space for values right of bars.
 const VALUES: f64 = 70.0;
+/// Width of the part of a chart that shows values.
+const LENGTH: f64 = WIDTH - LABELS - VALUES;
+/// Space above the values of a chart over time.
+const TOP: f64 = 8.0;
+/// Height of the values of a chart over time.
+const HEIGHT: f64 = 56.0;
+/// The lower end of the values of a chart over time.
+const BOTTOM: f64 = TOP + HEIGHT;
 /// Height of a bar with its distance to the next one.
 const BAR: f64 = 20.0;
 /// Height of an axis with its labels.
@@ -99,11 +107,10 @@ pub(crate) fn begin(height: f64, title: &str) -> String {
 pub(crate) fn bars(bars: &[Bar], axis: &Axis) -> String {
     let total = |bar: &Bar| bar.parts.iter().map(|part| part.value.max(0.0)).sum::<f64>();
     let most = bars.iter().map(total).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-    let length = WIDTH - LABELS - VALUES;
     let bottom = bars.len() as f64 * BAR + 4.0;
     let mut svg = begin(bottom + AXIS, axis.title);
     for tick in ticks(most / axis.unit) {
-        let x = LABELS + tick * axis.unit / most * length;
+        let x = LABELS + tick * axis.unit / most * LENGTH;
         put(&mut svg, format_args!("<path class=\"grid\" d=\"M{x:.1} 0V{bottom:.1}\"/>"));
         put(
             &mut svg,
@@ -118,7 +125,7 @@ pub(crate) fn bars(bars: &[Bar], axis: &Axis) -> String {
         &mut svg,
         format_args!(
             "<text class=\"t unit\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
-            LABELS + length / 2.0,
+            LABELS + LENGTH / 2.0,
             bottom + 28.0,
             escaped(axis.title)
         ),
@@ -136,7 +143,7 @@ pub(crate) fn bars(bars: &[Bar], axis: &Axis) -> String {
         );
         let mut x = LABELS;
         for part in &bar.parts {
-            let width = part.value.max(0.0) / most * length;
+            let width = part.value.max(0.0) / most * LENGTH;
             put(
                 &mut svg,
                 format_args!(
@@ -245,64 +252,47 @@ pub(crate) fn area(
     unit: &str,
     end: &str,
 ) -> String {
-    let (left, top, height) = (LABELS, 8.0, 56.0);
-    let length = WIDTH - left - VALUES;
     let highest = values.iter().copied().fold(0.0, f64::max);
     // A bandwidth far above the used rate would flatten the area; then only its number is shown.
     let shown = limit.filter(|limit| *limit <= highest * 4.0);
     let most = shown.unwrap_or(0.0).max(highest).max(f64::MIN_POSITIVE);
-    let bottom = top + height;
-    let y = |value: f64| bottom - value / most * height;
-    let mut svg = begin(bottom + 18.0, name);
-    let mut path = format!("M{left:.1} {bottom:.1}");
-    let step = length / values.len().max(1) as f64;
+    let y = |value: f64| BOTTOM - value / most * HEIGHT;
+    let mut svg = begin_over_time(name);
+    let mut path = format!("M{LABELS:.1} {BOTTOM:.1}");
+    let step = LENGTH / values.len().max(1) as f64;
     for (at, value) in values.iter().enumerate() {
-        put(&mut path, format_args!("V{:.1}H{:.1}", y(*value), left + step * (at + 1) as f64));
+        put(&mut path, format_args!("V{:.1}H{:.1}", y(*value), LABELS + step * (at + 1) as f64));
     }
-    put(&mut svg, format_args!("<path class=\"heat\" d=\"{path}V{bottom:.1}z\"/>"));
-    put(
-        &mut svg,
-        format_args!("<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}h{length:.1}\"/>"),
-    );
+    put(&mut svg, format_args!("<path class=\"heat\" d=\"{path}V{BOTTOM:.1}z\"/>"));
+    put_axes(&mut svg);
     if let Some(limit) = shown {
         let y = y(limit);
-        put(&mut svg, format_args!("<path class=\"limit\" d=\"M{left:.1} {y:.1}h{length:.1}\"/>"));
+        put(
+            &mut svg,
+            format_args!("<path class=\"limit\" d=\"M{LABELS:.1} {y:.1}h{LENGTH:.1}\"/>"),
+        );
     }
     let bandwidth =
         limit.map_or_else(String::new, |limit| format!(", bandwidth {} {unit}", label(limit)));
+    let highest = format!("at most {} {unit}{bandwidth}", label(highest));
     let texts = [
-        (left - 6.0, top + 22.0, "end", cut(name, LETTERS_MAX, '…')),
-        (left - 6.0, top + 38.0, "end", format!("at most {} {unit}{bandwidth}", label(highest))),
-        (left, bottom + 14.0, "start", "0".to_owned()),
-        (left + length, bottom + 14.0, "end", end.to_owned()),
+        (LABELS - 6.0, TOP + 22.0, "end", cut(name, LETTERS_MAX, '…')),
+        (LABELS - 6.0, TOP + 38.0, "end", highest),
     ];
-    for (x, y, anchor, text) in texts {
-        put(
-            &mut svg,
-            format_args!(
-                "<text class=\"t\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
-                escaped(&text)
-            ),
-        );
-    }
-    svg += "</svg>\n";
-    svg
+    end_over_time(svg, texts, end)
 }
 
 /// Draws percentages over time on top of each other, the first part at the bottom. Parts have the
 /// class of their colour.
 pub(crate) fn stack(name: &str, parts: &[(&str, &[u8])], end: &str) -> String {
-    let (left, top, height) = (LABELS, 8.0, 56.0);
-    let length = WIDTH - left - VALUES;
-    let bottom = top + height;
     let columns = parts.iter().map(|(_, percent)| percent.len()).max().unwrap_or(0);
-    let step = length / columns.max(1) as f64;
-    let mut svg = begin(bottom + 18.0, name);
+    let step = LENGTH / columns.max(1) as f64;
+    let mut svg = begin_over_time(name);
     put(
         &mut svg,
         format_args!(
-            "<rect class=\"idle\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{length:.1}\" \
-             height=\"{height:.1}\"/>"
+            "<rect class=\"idle\" x=\"{LABELS:.1}\" y=\"{TOP:.1}\" width=\"{LENGTH:.1}\" \
+             height=\"{HEIGHT:.1}\"/>"
         ),
     );
     // A part covers those above it, of which only the rest stays visible.
@@ -312,30 +302,52 @@ pub(crate) fn stack(name: &str, parts: &[(&str, &[u8])], end: &str) -> String {
             below.map(|percent| f64::from(*percent)).sum::<f64>().min(100.0)
         };
         let sums: Vec<f64> = (0..columns).map(sum).collect();
-        let mut path = format!("M{left:.1} {bottom:.1}");
+        let mut path = format!("M{LABELS:.1} {BOTTOM:.1}");
         let mut at = 0;
         for run in sums.chunk_by(|a, b| a == b) {
             at += run.len();
-            let y = bottom - run[0] / 100.0 * height;
-            put(&mut path, format_args!("V{y:.1}H{:.1}", left + step * at as f64));
+            let y = BOTTOM - run[0] / 100.0 * HEIGHT;
+            put(&mut path, format_args!("V{y:.1}H{:.1}", LABELS + step * at as f64));
         }
         let class = escaped(parts[shown - 1].0);
-        put(&mut svg, format_args!("<path class=\"{class}\" d=\"{path}V{bottom:.1}z\"/>"));
+        put(&mut svg, format_args!("<path class=\"{class}\" d=\"{path}V{BOTTOM:.1}z\"/>"));
     }
-    put(
-        &mut svg,
-        format_args!("<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}h{length:.1}\"/>"),
-    );
-    let right = left + length;
+    put_axes(&mut svg);
+    let right = LABELS + LENGTH;
     let texts = [
-        (left - 6.0, top + 32.0, "end", cut(name, LETTERS_MAX, '…')),
-        (right + 5.0, top + 8.0, "start", "100 %".to_owned()),
-        (right + 5.0, top + 32.0, "start", "50 %".to_owned()),
-        (right + 5.0, bottom, "start", "0 %".to_owned()),
-        (left, bottom + 14.0, "start", "0".to_owned()),
-        (right, bottom + 14.0, "end", end.to_owned()),
+        (LABELS - 6.0, TOP + 32.0, "end", cut(name, LETTERS_MAX, '…')),
+        (right + 5.0, TOP + 8.0, "start", "100 %".to_owned()),
+        (right + 5.0, TOP + 32.0, "start", "50 %".to_owned()),
+        (right + 5.0, BOTTOM, "start", "0 %".to_owned()),
     ];
-    for (x, y, anchor, text) in texts {
+    end_over_time(svg, texts, end)
+}
+
+/// Begins a chart of values over time.
+fn begin_over_time(name: &str) -> String {
+    begin(BOTTOM + 18.0, name)
+}
+
+/// Draws the axes of a chart over time.
+fn put_axes(svg: &mut String) {
+    put(
+        svg,
+        format_args!("<path class=\"axis\" d=\"M{LABELS:.1} {TOP:.1}V{BOTTOM:.1}h{LENGTH:.1}\"/>"),
+    );
+}
+
+/// Ends a chart over time with texts (their place, how they are anchored, and what they say) and
+/// with the two ends of the time below.
+fn end_over_time<const TEXTS: usize>(
+    mut svg: String,
+    texts: [(f64, f64, &str, String); TEXTS],
+    end: &str,
+) -> String {
+    let ends = [
+        (LABELS, BOTTOM + 14.0, "start", "0".to_owned()),
+        (LABELS + LENGTH, BOTTOM + 14.0, "end", end.to_owned()),
+    ];
+    for (x, y, anchor, text) in texts.into_iter().chain(ends) {
         put(
             &mut svg,
             format_args!(
@@ -409,6 +421,7 @@ mod tests {
         for text in [">100 %<", ">50 %<", ">0 %<", ">2 s<", ">site a<"] {
             assert!(svg.contains(text), "{text}: {svg}");
         }
+        assert!(svg.ends_with(ENDS), "{svg}");
         assert!(stack("none", &[], "0 us").ends_with("</svg>\n"));
     }
 
@@ -418,5 +431,11 @@ mod tests {
         assert!(near.contains("class=\"limit\"") && near.contains("bandwidth 5 MB/s"), "{near}");
         let far = area("a → b", &[1.0, 4.0], Some(500.0), "MB/s", "2 s");
         assert!(!far.contains("class=\"limit\"") && far.contains("bandwidth 500 MB/s"), "{far}");
+        assert!(near.ends_with(ENDS) && far.ends_with(ENDS), "{near}");
     }
+
+    /// The end of a chart over two seconds.
+    const ENDS: &str = "<text class=\"t\" x=\"250.0\" y=\"78.0\" text-anchor=\"start\">0</text>\
+                        <text class=\"t\" x=\"830.0\" y=\"78.0\" text-anchor=\"end\">2 s</text>\
+                        </svg>\n";
 }

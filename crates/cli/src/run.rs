@@ -47,7 +47,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         mention_sharing(&spec);
     }
     let (mut settings, on_loss) = all_settings(args)?;
-    if let Some(text) = unprotected(&settings, on_loss).filter(|_| args.background.is_none()) {
+    let unprotected = unprotected(&settings, on_loss, &place);
+    if let Some(text) = unprotected.filter(|_| args.background.is_none()) {
         output::warn(text);
     }
     let shown = match args.only[..] {
@@ -229,11 +230,14 @@ fn witness(args: &RunArgs) -> Result<Option<WitnessLocation>, CliError> {
     }
 }
 
-/// A warning if checkpoints protect the job against no loss of a node.
-fn unprotected(settings: &Settings, on_loss: OnLoss) -> Option<&'static str> {
+/// A warning if checkpoints protect the job against no loss of a node, although more copies would.
+fn unprotected(settings: &Settings, on_loss: OnLoss, place: &Place) -> Option<&'static str> {
+    // The nodes of one process end together, and a single node has no other one that remains.
+    let has_others =
+        place.driver == DriverName::Cluster && place.grid.spec.layout().node_count() > 1;
     let is_kept_once = settings.checkpoints.is_some_and(|it| it.copies == 1);
     let is_unprotected = is_kept_once && settings.checkpoint_folder.is_none();
-    (is_unprotected && on_loss != OnLoss::Fail).then_some(
+    (has_others && is_unprotected && on_loss != OnLoss::Fail).then_some(
         "with `--copies 1`, each part of a checkpoint ends with its node, so that the loss of any \
          node ends the job; add `--checkpoint DIR`, or keep two copies",
     )
@@ -418,15 +422,21 @@ mod tests {
 
     #[test]
     fn the_user_is_warned_of_checkpoints_that_protect_against_no_loss() {
-        let is_warned = |flags: &[&str]| {
+        let several = Place::of_processes(GridSpec::from_emulate("2x2").unwrap(), true);
+        let is_warned_at = |place: &Place, flags: &[&str]| {
             let (settings, on_loss) = flagged(flags);
-            unprotected(&settings, on_loss).is_some()
+            unprotected(&settings, on_loss, place).is_some()
         };
+        let is_warned = |flags: &[&str]| is_warned_at(&several, flags);
         assert!(is_warned(&["--copies", "1"]));
         assert!(is_warned(&["--copies", "1", "--restart", "/folder", "--on-loss", "replace"]));
         assert!(!is_warned(&[]) && !is_warned(&["--copies", "2"]));
         assert!(!is_warned(&["--copies", "1", "--checkpoint", "/folder"]));
         assert!(!is_warned(&["--copies", "1", "--on-loss", "fail"]));
+        let single = Place::of_processes(GridSpec::single(4), false);
+        assert!(!is_warned_at(&single, &["--copies", "1"]), "no other node could go on");
+        let threads = Place { driver: DriverName::Embedded, ..several };
+        assert!(!is_warned_at(&threads, &["--copies", "1"]), "its nodes end together");
     }
 
     #[test]

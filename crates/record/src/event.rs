@@ -1,6 +1,7 @@
 //! Events of a whole job, and how it ended.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// An event of the whole job.
@@ -182,6 +183,30 @@ pub enum What {
     },
 }
 
+impl What {
+    /// Returns the name of the kind, as it is in the file of the events.
+    ///
+    /// ```
+    /// use gridspan_record::What;
+    ///
+    /// assert_eq!(What::Lost { nodes: vec![3] }.kind(), "lost");
+    /// ```
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Balanced { .. } => "balanced",
+            Self::Checkpoint { .. } => "checkpoint",
+            Self::Lost { .. } => "lost",
+            Self::Recovered { .. } => "recovered",
+            Self::Joined { .. } => "joined",
+            Self::Left { .. } => "left",
+            Self::LinkChanged { .. } => "link_changed",
+            Self::Warning { .. } => "warning",
+            Self::Exited { .. } => "exited",
+            Self::Broadcast { .. } => "broadcast",
+        }
+    }
+}
+
 /// An edge of a tree of a broadcast.
 ///
 /// ```
@@ -217,6 +242,10 @@ pub struct JobEnding {
     /// Number of events that had no room in the recording, since version 3.
     #[serde(default)]
     pub dropped_events: u64,
+    /// Number of these events of each kind ([`What::kind`]), since version 3. Events that were
+    /// dropped before they were handed to the writer have no kind.
+    #[serde(default)]
+    pub dropped_kinds: BTreeMap<String, u64>,
 }
 
 #[cfg(test)]
@@ -232,5 +261,42 @@ mod tests {
         }
         let other = serde_json::from_str::<RebalanceTrigger>("\"links\"").unwrap();
         assert_eq!(other, Other("links".to_owned()), "only whole texts count");
+    }
+
+    #[test]
+    fn events_of_each_kind_are_written_with_its_name() {
+        let (trigger, strategy) = (RebalanceTrigger::Period, String::new());
+        let (predicted_gain, actual_gain) = (None, None);
+        let all = [
+            What::Balanced {
+                trigger,
+                strategy,
+                moved: 0,
+                bytes: 0,
+                predicted_gain,
+                actual_gain,
+                pause_ns: 0,
+            },
+            What::Checkpoint { number: 1, bytes: 2, duration_ns: 3 },
+            What::Lost { nodes: vec![] },
+            What::Recovered { steps_repeated: None, duration_ns: 1 },
+            What::Joined { node: 1 },
+            What::Left { node: 1 },
+            What::LinkChanged { from: 0, to: 1, latency_us: 1.0, bytes_per_second: None },
+            What::Warning { text: String::new() },
+            What::Exited { node: 1, code: None, signal: None },
+            What::Broadcast {
+                root: 0,
+                bytes: 1,
+                reached: 1,
+                plan: 0,
+                duration_ns: 1,
+                hops: vec![],
+            },
+        ];
+        for what in all {
+            let json = serde_json::to_value(&what).unwrap();
+            assert_eq!(json["what"], what.kind());
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::event::{JobEnding, RecordedEvent, What};
 use crate::header::{Header, VERSION, VERSION_MIN};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -55,9 +56,10 @@ pub struct RecordingFolder {
     events_bytes: u64,
     /// Sizes of the events from which frequent ones are dropped, and all.
     limits: [u64; 2],
-    /// Number of events that were handed in, and of those that were dropped.
+    /// Number of events that were handed in.
     events_added: u64,
-    events_dropped: u64,
+    /// Number of events of each kind that were dropped.
+    dropped: BTreeMap<&'static str, u64>,
 }
 
 impl RecordingFolder {
@@ -88,7 +90,7 @@ impl RecordingFolder {
             events_bytes: 0,
             limits: [FREQUENT_BYTES_MAX, EVENTS_BYTES_MAX],
             events_added: 0,
-            events_dropped: 0,
+            dropped: BTreeMap::new(),
         };
         files.set_header(header)?;
         Ok(files)
@@ -118,10 +120,12 @@ impl RecordingFolder {
         if self.write_event(event, limit)? {
             return Ok(());
         }
-        self.events_dropped += 1;
-        if self.events_dropped == 1 {
+        let is_first = self.dropped.is_empty();
+        *self.dropped.entry(event.what.kind()).or_default() += 1;
+        if is_first {
             let text = "the recording has no room for more broadcasts, rebalances, checkpoints and \
-                        changes of links; they are counted from here on, and not recorded";
+                        changes of links, and for others only until it is full; its end has the \
+                        number of missing events of each kind";
             let what = What::Warning { text: text.to_owned() };
             self.write_event(&RecordedEvent { at_ns: event.at_ns, what }, most)?;
         }
@@ -135,7 +139,7 @@ impl RecordingFolder {
 
     /// Returns the number of events that were dropped.
     pub fn events_dropped(&self) -> u64 {
-        self.events_dropped
+        self.dropped.values().sum()
     }
 
     /// Writes an event, if the events then have at most `limit` bytes. Returns whether they have.
@@ -188,14 +192,18 @@ impl RecordingFolder {
     }
 
     /// Writes how the job ended, as the last file. Adds the events that were dropped here to those
-    /// of the ending, and cuts an error above 64 KiB.
+    /// of the ending, also by kind, and cuts an error above 64 KiB.
     ///
     /// # Errors
     ///
     /// [`RecordError`] if the file cannot be written.
     pub fn end(self, ending: &JobEnding) -> Result<(), RecordError> {
         let mut ending = ending.clone();
-        ending.dropped_events = ending.dropped_events.saturating_add(self.events_dropped);
+        ending.dropped_events = ending.dropped_events.saturating_add(self.events_dropped());
+        for (kind, number) in &self.dropped {
+            let sum = ending.dropped_kinds.entry((*kind).to_owned()).or_default();
+            *sum = sum.saturating_add(*number);
+        }
         if let Some(failure) = &mut ending.failure {
             let mut ends = (0..=failure.len().min(FAILURE_BYTES_MAX)).rev();
             let end = ends.find(|end| failure.is_char_boundary(*end)).unwrap_or(0);
@@ -357,7 +365,7 @@ mod tests {
     fn events_without_room_are_counted_and_rare_ones_have_room_for_longer() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = RecordingFolder::create(folder.path(), &Header::default()).unwrap();
-        files.limits = [100, 400];
+        files.limits = [100, 500];
         let checkpoint = |at_ns| RecordedEvent {
             at_ns,
             what: What::Checkpoint { number: 1, bytes: 2, duration_ns: 3 },
@@ -387,9 +395,11 @@ mod tests {
         assert_eq!(events[2], lost(4));
         // The warning is none of those that were handed in.
         assert_eq!(events.len() as u64 - 1 + dropped, 20);
-        assert!(fs::metadata(folder.path().join(EVENTS)).unwrap().len() <= 400);
+        assert!(fs::metadata(folder.path().join(EVENTS)).unwrap().len() <= 500);
         let ending = read_ending(folder.path()).unwrap().unwrap();
         assert_eq!(ending.dropped_events, 5 + dropped);
+        let kinds: Vec<_> = ending.dropped_kinds.into_iter().collect();
+        assert_eq!(kinds, [("checkpoint".to_owned(), 2), ("lost".to_owned(), dropped - 2)]);
     }
 
     #[test]

@@ -38,7 +38,11 @@ pub(super) fn render(analysis: &Analysis, page: &Path) -> String {
     }
     if coverage.dropped_events > 0 {
         let share = exact_percent(coverage.dropped_event_share);
-        text += &format!("{share} of the events of the job were dropped\n");
+        let kinds = match &coverage.dropped_kinds[..] {
+            [] => String::new(),
+            kinds => format!(": {}", kinds.join(", ")),
+        };
+        text += &format!("{share} of the events of the job were dropped{kinds}\n");
     }
     if !coverage.missing_nodes.is_empty() {
         text += &format!("nothing is known of {}\n", coverage.missing_nodes.join(", "));
@@ -120,5 +124,13 @@ mod tests {
         assert!(text.contains("\n99.9 % of the spans were dropped"), "{text}");
         assert!(text.contains("\n0.100 % of the events of the job were dropped\n"), "{text}");
         assert_eq!(analysis.coverage.dropped_events, 1);
+
+        let ending = recording.ending.as_mut().unwrap();
+        ending.dropped_events = 7;
+        let kinds = [("checkpoint", 4), ("lost", 1), ("\u{1b}[31m", 2)];
+        ending.dropped_kinds =
+            kinds.into_iter().map(|(kind, number)| (kind.to_owned(), number)).collect();
+        let text = render(&Analysis::of(&recording), Path::new("report.html"));
+        assert!(text.contains("were dropped: 4 checkpoints, 1 loss, 2 of other kinds\n"), "{text}");
     }
 }

@@ -105,6 +105,8 @@ pub(crate) struct Coverage {
     pub(crate) missing_nodes: Vec<String>,
     /// Number of events of the job that had no room in the recording.
     pub(crate) dropped_events: u64,
+    /// Numbers of them with their kinds, such as `3 checkpoints`, if the kinds are known.
+    pub(crate) dropped_kinds: Vec<String>,
     /// Their share of all events.
     pub(crate) dropped_event_share: f64,
 }
@@ -362,9 +364,43 @@ fn coverage(recording: &Recording, history: &History<'_>, places: &Places) -> Co
         window_ns: history.window_ns,
         missing_nodes: missing.map(|node| places.node_name(*node as usize)).collect(),
         dropped_events,
+        dropped_kinds: dropped_kinds(recording),
         dropped_event_share: if events > 0.0 { dropped_events as f64 / events } else { 0.0 },
     }
 }
+
+/// The numbers of events that had no room, with their kinds in words.
+fn dropped_kinds(recording: &Recording) -> Vec<String> {
+    let Some(ending) = &recording.ending else { return Vec::new() };
+    let mut others = 0_u64;
+    let mut all = Vec::new();
+    for (kind, &number) in &ending.dropped_kinds {
+        match EVENT_KINDS.iter().find(|(name, ..)| name == kind) {
+            Some((_, one, _)) if number == 1 => all.push(format!("1 {one}")),
+            Some((_, _, several)) => all.push(format!("{number} {several}")),
+            // Of a later version; the text is not safe to print.
+            None => others = others.saturating_add(number),
+        }
+    }
+    if others > 0 {
+        all.push(format!("{others} of other kinds"));
+    }
+    all
+}
+
+/// The kinds of events in a recording, and words for one and for several of them.
+const EVENT_KINDS: [(&str, &str, &str); 10] = [
+    ("balanced", "rebalance", "rebalances"),
+    ("broadcast", "broadcast", "broadcasts"),
+    ("checkpoint", "checkpoint", "checkpoints"),
+    ("exited", "end of a process", "ends of processes"),
+    ("joined", "node that joined", "nodes that joined"),
+    ("left", "node that left", "nodes that left"),
+    ("link_changed", "change of a link", "changes of links"),
+    ("lost", "loss", "losses"),
+    ("recovered", "recovery", "recoveries"),
+    ("warning", "warning", "warnings"),
+];
 
 fn wait_rows(evidence: &Evidence<'_>) -> Vec<WaitRow> {
     let row = |(awaited, ns): (&Awaited, &f64)| WaitRow {

@@ -171,12 +171,16 @@ fn coverage(analysis: &Analysis) -> String {
         );
     }
     if coverage.dropped_events > 0 {
+        let kinds = match &coverage.dropped_kinds[..] {
+            [] => String::new(),
+            kinds => format!(" ({})", kinds.join(", ")),
+        };
         put(
             &mut html,
             format_args!(
                 "<p class=\"note\">{} of the events of the job had no room in the recording, and \
-                 are not shown: {} in all. Broadcasts, rebalances, checkpoints and changes of links \
-                 are left out first.</p>\n",
+                 are not shown: {} in all{kinds}. Broadcasts, rebalances, checkpoints and changes \
+                 of links are left out first.</p>\n",
                 exact_percent(coverage.dropped_event_share),
                 coverage.dropped_events
             ),

@@ -13,6 +13,7 @@
 //! when the small confirmations of all members have returned to the first site.
 
 use clap::Parser;
+use gridspan_bcast::Mode;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, To};
 use gridspan_sim::{SimOptions, Simulation};
@@ -64,9 +65,9 @@ impl Actor for Listener {
 /// The start of a broadcast relative to the first, and its duration.
 type Sample = (Duration, Duration);
 
-fn job(is_planned: bool, arguments: &Arguments, out: mpsc::Sender<Sample>) -> Job {
+fn job(mode: Mode, arguments: &Arguments, out: mpsc::Sender<Sample>) -> Job {
     let (bytes, end) = (arguments.bytes, Duration::from_secs(3 * arguments.seconds));
-    let job = Job::new("listeners").actor::<Listener>().plan_broadcasts(is_planned);
+    let job = Job::new("listeners").actor::<Listener>().broadcasts(mode);
     job.main(async move |grid| {
         let members = grid.layout().pe_count();
         let listeners = grid.create::<Listener>(Ix1::range(members), |_| ()).await?;
@@ -127,9 +128,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let place = if arguments.simulated { "virtual" } else { "real" };
     println!("{} bytes over {GRID}, in {place} time; medians in ms", arguments.bytes);
     println!("{:<24}{:>10}{:>10}{:>10}", "", "quiet", "loaded", "quiet");
-    for (name, is_planned) in [("the layout's tree", false), ("planned", true)] {
+    for (name, mode) in [("the layout's tree", Mode::Layout), ("planned", Mode::Planned)] {
         let (out, samples) = mpsc::channel();
-        let job = job(is_planned, arguments, out);
+        let job = job(mode, arguments, out);
         match arguments.simulated {
             true => Simulation::new(job, spec.clone(), SimOptions::default())?.run().outcome?,
             false => embedded::run_emulated(job, &spec)?,

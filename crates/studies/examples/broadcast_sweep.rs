@@ -13,7 +13,7 @@
 //! last member has the message. The last line sums up.
 
 use gridspan_bcast::strategies::{NAMES, Request, by_name};
-use gridspan_bcast::{NetworkEstimate, SearchBudget, Sharing};
+use gridspan_bcast::{Mode, NetworkEstimate, SearchBudget, Sharing};
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, Per, To};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::dice::{Dice, GOLDEN_GAMMA};
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     for number in (0..networks).filter(|number| only.is_none_or(|only| only == *number)) {
         let case = Case::new(seed, number);
         let best_s = case.best_s();
-        let [planned, tree] = [true, false].map(|plans| case.play(rounds, plans));
+        let [planned, tree] = [Mode::Planned, Mode::Layout].map(|mode| case.play(rounds, mode));
         let (planned_s, tree_s) = (late_s(&planned), late_s(&tree));
         to_best.push(planned_s / best_s);
         to_tree.push(planned_s / tree_s);
@@ -194,20 +194,19 @@ impl Case {
     }
 
     /// Runs the broadcasts and returns the time of each in seconds.
-    fn play(&self, rounds: usize, plans: bool) -> Vec<f64> {
+    fn play(&self, rounds: usize, mode: Mode) -> Vec<f64> {
         let (out, results) = mpsc::channel();
         let (bytes, root) = (self.bytes as usize, Ix1(self.root as i32));
-        let job =
-            Job::new("sweep").plan_broadcasts(plans).actor::<Listener>().main(async move |grid| {
-                let members = grid.create_group::<Listener>(Per::Node, |_| ()).await?;
-                for _ in 0..rounds {
-                    members.member(root).send(Message::Begin(bytes));
-                    let took_ns: u64 = members.reduction(Op::Max).await?;
-                    out.send(took_ns as f64 * 1e-9).map_err(|_| "the receiver is gone")?;
-                    grid.sleep(Duration::from_millis(50)).await?;
-                }
-                Ok(())
-            });
+        let job = Job::new("sweep").broadcasts(mode).actor::<Listener>().main(async move |grid| {
+            let members = grid.create_group::<Listener>(Per::Node, |_| ()).await?;
+            for _ in 0..rounds {
+                members.member(root).send(Message::Begin(bytes));
+                let took_ns: u64 = members.reduction(Op::Max).await?;
+                out.send(took_ns as f64 * 1e-9).map_err(|_| "the receiver is gone")?;
+                grid.sleep(Duration::from_millis(50)).await?;
+            }
+            Ok(())
+        });
         let run = Simulation::new(job, self.grid.clone(), SimOptions::default());
         let report = run.expect("a job fits any grid").run();
         assert_eq!(report.outcome, Ok::<(), JobError>(()));

@@ -68,10 +68,10 @@ impl Coordinator {
     fn accept_ready(&mut self, collection: CollectionId, source: ActorId) -> bool {
         let order = self.requests.order((collection, source), &self.budget);
         let mut ready = Vec::new();
-        while let Some(next) = order.come.checked_add(1)
+        while let Some(next) = order.accepted.checked_add(1)
             && let Some(request) = order.early.remove(&next)
         {
-            order.come = next;
+            order.accepted = next;
             ready.push(request);
         }
         let is_last = order.early.is_empty();
@@ -185,9 +185,9 @@ impl Coordinator {
         // The holder may have numbered requests whose successors arrived here early, before the
         // grant. These successors are accepted first.
         let waiting = std::mem::take(&mut state.waiting);
-        for (&source, &come) in &right.come {
+        for (&source, &numbered) in &right.numbered {
             let order = self.requests.order((collection, source), &self.budget);
-            order.come = order.come.max(come);
+            order.accepted = order.accepted.max(numbered);
             self.accept_ready(collection, source);
         }
         self.release(collection, waiting);

@@ -38,14 +38,14 @@ impl Coordinator {
                 waits.push(format!("collection {} on {missing}", id.0));
             }
             let number = state.reductions.next;
-            let come = self.accumulators.count(ReductionGroup::Collection(*id), number);
-            if state.for_main.values().any(|for_main| for_main.is_awaited()) || come > 0 {
+            let contributed = self.accumulators.count(ReductionGroup::Collection(*id), number);
+            if state.for_main.values().any(|for_main| for_main.is_awaited()) || contributed > 0 {
                 let of = format!("of {}", state.reductions.expected(number));
                 let (one, several) = (format!("{of} has"), format!("{of} have"));
                 waits.push(format!(
                     "reduction {number} over collection {}, to which {} contributed",
                     id.0,
-                    counted(come, &one, &several)
+                    counted(contributed, &one, &several)
                 ));
             }
         }

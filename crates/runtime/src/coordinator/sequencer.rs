@@ -35,7 +35,7 @@ impl Coordinator {
         let layout = &self.common.layout;
         let node = layout.node_of(to);
         let is_near = node == self.node || layout.is_guest(node);
-        let come = self.requests.come((collection, source));
+        let accepted = self.requests.accepted((collection, source));
         let Some(state) = self.collections.get_mut(&collection) else { return };
         if is_near || state.inserting > 0 || !state.waiting.is_empty() {
             return;
@@ -43,7 +43,7 @@ impl Coordinator {
         let next = state.broadcasts;
         let Some(term) = state.sequencer.grant(to, next) else { return };
         self.handovers += 1;
-        let right = SequencerRight { term, next, come: [(source, come)].into() };
+        let right = SequencerRight { term, next, numbered: [(source, accepted)].into() };
         self.post(to, Control::Sequencer { collection, news: SequencerNews::Grant(right) });
     }
 

@@ -242,15 +242,9 @@ impl Job {
         self
     }
 
-    /// Sets whether broadcasts and read-only data may take other trees than that of the layout
-    /// (default yes). Other trees are planned while the job runs, from the observed times of
-    /// earlier broadcasts and the estimates of the links.
-    pub fn plan_broadcasts(mut self, yes: bool) -> Self {
-        self.broadcasts = if yes { Mode::Planned } else { Mode::Layout };
-        self
-    }
-
-    /// Sets how broadcasts and read-only data travel between nodes. Default [`Mode::Planned`].
+    /// Sets how broadcasts and read-only data travel between nodes. Default [`Mode::Planned`]: trees
+    /// are planned while the job runs, from the observed times of earlier broadcasts and the
+    /// estimates of the links. With all other modes, they follow from the layout.
     pub fn broadcasts(mut self, mode: Mode) -> Self {
         self.broadcasts = mode;
         self

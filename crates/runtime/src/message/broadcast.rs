@@ -46,7 +46,7 @@ pub(crate) struct SequencerRight {
     pub(crate) term: u64,
     pub(crate) next: u64,
     /// Number of broadcasts that have a number, for each sender that the holder must know.
-    pub(crate) come: BTreeMap<ActorId, u64>,
+    pub(crate) numbered: BTreeMap<ActorId, u64>,
 }
 
 /// Messages about the right to number the broadcasts of a collection.

@@ -119,10 +119,10 @@ impl CollectionState {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
         if !sorted.iter().eq(self.asked.keys()) {
-            let (come, asked) = (order.len(), self.asked.len());
+            let (handled, asked) = (order.len(), self.asked.len());
             let missing = self.asked.iter().find(|(number, _)| !order.contains(number));
             return Err(format!(
-                "{come} of {asked} requested broadcasts were handled; missing: {missing:?}"
+                "{handled} of {asked} requested broadcasts were handled; missing: {missing:?}"
             ));
         }
         let mut next: BTreeMap<ActorId, u64> = BTreeMap::new();

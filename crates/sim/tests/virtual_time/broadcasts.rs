@@ -1,6 +1,7 @@
 //! Broadcasts over planned trees, in virtual time.
 
 use crate::common::speaker::times_ms;
+use gridspan_bcast::Mode;
 use gridspan_runtime::{
     Actor, BroadcastReport, Context, Ix1, Job, JobError, Layout, Op, SectionRef, To,
 };
@@ -149,13 +150,13 @@ fn plans_become_no_slower_than_the_default_tree_and_nearly_optimal() {
         let spec = GridSpec::from_emulate(spec).unwrap();
         let sizes: Vec<usize> = sizes.iter().flat_map(|&bytes| [bytes; 13]).collect();
         let pause = Duration::from_millis(20);
-        let times = |plans| {
-            let job = Job::new("listeners").plan_broadcasts(plans);
+        let times = |mode| {
+            let job = Job::new("listeners").broadcasts(mode);
             let (_, times) = run(job, &spec, &sizes, (false, pause));
             // The last three, after ten broadcasts of the last size.
             mean(&times[times.len() - 3..]).as_secs_f64() * 1e3
         };
-        let (planned_ms, tree_ms) = (times(true), times(false));
+        let (planned_ms, tree_ms) = (times(Mode::Planned), times(Mode::Layout));
         assert!(planned_ms < 1.01 * tree_ms, "{spec:?}: {planned_ms} instead of {tree_ms} ms");
         let best_ms = best_ms + confirming_ms;
         assert!(planned_ms < 1.15 * best_ms, "{spec:?}: {planned_ms} ms, best {best_ms} ms");
@@ -239,8 +240,8 @@ fn large_multicasts_are_passed_on_as_they_arrive() {
 }
 
 /// Mean time of the last three broadcasts from the node `root` until all members have them, in ms.
-fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize, plans: bool) -> f64 {
-    let job = Job::new("speakers").plan_broadcasts(plans);
+fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize, mode: Mode) -> f64 {
+    let job = Job::new("speakers").broadcasts(mode);
     let times = times_ms(job, spec, root, (bytes, true), 16);
     times[13..].iter().sum::<f64>() / 3.0
 }
@@ -258,8 +259,9 @@ fn large_broadcasts_take_as_long_from_any_node_and_small_ones_at_most_a_latency_
         // Planning takes long in unoptimised builds, so it is tested once.
         let is_planned = name.starts_with("4x2");
         for (bytes, plans) in sizes.into_iter().filter(|(_, plans)| is_planned || !plans) {
-            let first_ms = from_root_ms(&spec, 0, bytes, plans);
-            let last_ms = from_root_ms(&spec, last, bytes, plans);
+            let mode = if plans { Mode::Planned } else { Mode::Layout };
+            let first_ms = from_root_ms(&spec, 0, bytes, mode);
+            let last_ms = from_root_ms(&spec, last, bytes, mode);
             // The number of the broadcast arrives after one latency to the coordinator and one
             // back.
             assert!(
@@ -268,8 +270,8 @@ fn large_broadcasts_take_as_long_from_any_node_and_small_ones_at_most_a_latency_
             );
         }
         for bytes in [8, 10_000] {
-            let first_ms = from_root_ms(&spec, 0, bytes, false);
-            let last_ms = from_root_ms(&spec, last, bytes, false);
+            let first_ms = from_root_ms(&spec, 0, bytes, Mode::Layout);
+            let last_ms = from_root_ms(&spec, last, bytes, Mode::Layout);
             assert!(
                 last_ms <= 1.1 * first_ms + latency_ms,
                 "{name}, {bytes} bytes: {last_ms} ms instead of {first_ms}"
@@ -282,10 +284,10 @@ fn large_broadcasts_take_as_long_from_any_node_and_small_ones_at_most_a_latency_
 fn large_broadcasts_are_reported_with_their_trees_and_times() {
     let spec = GridSpec::from_emulate("3x3,wan=10ms,rate=50mbit").unwrap();
     let layout = spec.layout();
-    for plans in [true, false] {
+    for mode in [Mode::Planned, Mode::Layout] {
         let (tell, told) = mpsc::channel();
         let job = Job::new("listeners")
-            .plan_broadcasts(plans)
+            .broadcasts(mode)
             .on_broadcast(move |report| tell.send(report.clone()).unwrap_or_default());
         let sizes = [200_000, 100, 200_000];
 

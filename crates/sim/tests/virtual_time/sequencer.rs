@@ -1,5 +1,6 @@
 //! The right to number broadcasts passes to a node that broadcasts alone, and back.
 
+use gridspan_bcast::Mode;
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, Per, Reply, Time, To};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -108,7 +109,7 @@ const INSERTED: Ix1 = Ix1(100);
 fn from_roots_ms(spec: &GridSpec, roots: &[u32], bytes: usize, pause: u64) -> (Vec<f64>, u64) {
     let (out, results) = mpsc::channel();
     let roots = roots.to_vec();
-    let job = Job::new("speakers").plan_broadcasts(false).actor::<Speaker>();
+    let job = Job::new("speakers").broadcasts(Mode::Layout).actor::<Speaker>();
     let job = job.main(async move |grid| {
         let all = grid.create_group::<Speaker>(Per::Node, |_| ()).await?;
         for &root in &roots {

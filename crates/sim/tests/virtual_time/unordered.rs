@@ -1,6 +1,7 @@
 //! Broadcasts without the total order: as fast from any node, and once for each member.
 
 use crate::common::speaker::times_ms;
+use gridspan_bcast::Mode;
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, To, Unordered};
 use gridspan_sim::{FaultPlan, SessionFaults, SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 /// Time of each of six broadcasts from the node `root` until all members have it, in ms.
 fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize) -> Vec<f64> {
-    let job = Job::new("speakers").plan_broadcasts(false);
+    let job = Job::new("speakers").broadcasts(Mode::Layout);
     times_ms(job, spec, root, (bytes, false), 6)
 }
 

@@ -28,9 +28,9 @@ impl RequestOrders {
         }
     }
 
-    /// Returns the number of requests of a sender that have arrived in order.
-    pub(crate) fn come(&self, name: (CollectionId, ActorId)) -> u64 {
-        self.0.get(&name).map_or(0, |order| order.come)
+    /// Returns the number of requests of a sender that were accepted in its order.
+    pub(crate) fn accepted(&self, name: (CollectionId, ActorId)) -> u64 {
+        self.0.get(&name).map_or(0, |order| order.accepted)
     }
 
     pub(crate) fn order(
@@ -48,8 +48,8 @@ impl RequestOrders {
 /// Broadcast requests of one sender.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct RequestOrder {
-    /// Number of requests that have arrived in order.
-    pub(crate) come: u64,
+    /// Number of requests that were accepted in the sender's order.
+    pub(crate) accepted: u64,
     /// Requests that arrived early, by their position in the sender's order, counted from one.
     pub(crate) early: BTreeMap<u64, Accounted<BroadcastRequest>>,
 }

@@ -66,15 +66,15 @@ impl Rights {
         has_moved: bool,
     ) -> Option<u64> {
         let right = self.held.get_mut(&collection)?;
-        let come = match right.come.get(&source) {
-            Some(&come) => come,
+        let numbered = match right.numbered.get(&source) {
+            Some(&numbered) => numbered,
             None if has_moved => return None,
             None => 0,
         };
-        if come + 1 != count {
+        if numbered + 1 != count {
             return None;
         }
-        right.come.insert(source, count);
+        right.numbered.insert(source, count);
         right.next += 1;
         Some(right.next - 1)
     }
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn a_pe_numbers_a_broadcast_if_the_previous_one_has_a_number() {
         let mut rights = Rights::default();
-        let come = BTreeMap::from([(actor(1), 5)]);
-        let right = SequencerRight { term: 1, next: 70, come };
+        let numbered = BTreeMap::from([(actor(1), 5)]);
+        let right = SequencerRight { term: 1, next: 70, numbered };
         assert_eq!(rights.number(FAMILY, (actor(2), 1), false), None, "no right");
         assert_eq!(rights.grant(FAMILY, right), None);
         assert_eq!(rights.number(FAMILY, (actor(1), 6), false), Some(70));
@@ -112,7 +112,7 @@ mod tests {
         let back = rights.recall(FAMILY, 1, PlantedFault::None).unwrap();
 
         assert_eq!((back.term, back.next), (1, 73));
-        assert_eq!(back.come, BTreeMap::from([(actor(1), 6), (actor(2), 2)]));
+        assert_eq!(back.numbered, BTreeMap::from([(actor(1), 6), (actor(2), 2)]));
         assert_eq!(rights.number(FAMILY, (actor(1), 7), false), None);
     }
 
@@ -120,7 +120,7 @@ mod tests {
     fn a_right_that_arrives_after_its_recall_is_returned() {
         let mut rights = Rights::default();
         assert_eq!(rights.recall(FAMILY, 2, PlantedFault::None), None);
-        let right = SequencerRight { term: 2, next: 1, come: BTreeMap::new() };
+        let right = SequencerRight { term: 2, next: 1, numbered: BTreeMap::new() };
         assert_eq!(rights.grant(FAMILY, right.clone()), Some(right));
         assert_eq!(rights.number(FAMILY, (actor(1), 1), false), None);
     }

@@ -8,7 +8,7 @@ use super::frames::{
     NodeExit, NodeSignal, ToBridge, read_frame, write_frame,
 };
 use super::limit::StreamLimit;
-use super::process::ProcessMark;
+use super::process_id::ProcessId;
 use crate::outcome::{EXIT_FAILED, complain};
 use crate::variables::{DETACHED, LAUNCHER};
 use gridspan_runtime::net::bootstrap::CANCEL;
@@ -70,12 +70,12 @@ fn serve(mut launcher: impl Read) -> io::Result<()> {
 
 /// Sends what is known of a node to the launcher.
 fn tell(folder: &KeeperFolder, to: &Answers) -> io::Result<()> {
-    let is_bridged = folder.bridge()?.is_some_and(ProcessMark::is_running);
+    let is_bridged = folder.bridge()?.is_some_and(ProcessId::is_running);
     let silence = folder.unread_for().filter(|_| is_bridged);
     let kept = KeptNode {
         launcher: folder.launcher()?,
         attended_ms: silence.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
-        runs: folder.node()?.is_some_and(ProcessMark::is_running),
+        runs: folder.node()?.is_some_and(ProcessId::is_running),
     };
     to.send(&FromBridge::Kept(kept), &folder.state()?)
 }
@@ -84,7 +84,7 @@ fn tell(folder: &KeeperFolder, to: &Answers) -> io::Result<()> {
 struct Bridge {
     order: BridgeOrder,
     folder: KeeperFolder,
-    own: ProcessMark,
+    own: ProcessId,
     attendance: Attendance,
     node: Node,
 }
@@ -94,13 +94,13 @@ enum Node {
     /// Started by this bridge.
     Own(Child),
     /// Started by another one.
-    Other(ProcessMark),
+    Other(ProcessId),
 }
 
 /// A node whose keeper has accepted a launcher.
 struct Accepted {
     folder: KeeperFolder,
-    own: ProcessMark,
+    own: ProcessId,
     /// While it exists, no other process changes the folder.
     lock: File,
 }
@@ -112,7 +112,7 @@ fn accept(order: &BridgeOrder) -> io::Result<Result<Accepted, BridgeRefusal>> {
         _ => KeeperFolder::open(&order.job, &order.node)?,
     };
     let Some(folder) = folder else { return Ok(Err(BridgeRefusal::Unknown)) };
-    let own = ProcessMark::own()?;
+    let own = ProcessId::own()?;
     let lock = folder.lock()?;
     let accepted = folder.launcher()?;
     if !accepted.yields_to(&order.launcher) {
@@ -124,7 +124,7 @@ fn accept(order: &BridgeOrder) -> io::Result<Result<Accepted, BridgeRefusal>> {
     folder.set_bridge(own)?;
     drop(folder.await_lines(LINE_PATIENCE)?);
     if let Some(old) = old.filter(|old| !old.kill(KILL_PATIENCE)) {
-        let text = format!("its previous bridge, process {}, does not end", old.pid());
+        let text = format!("its previous bridge, process {}, does not end", old.pid);
         return Ok(Err(BridgeRefusal::Failed(text)));
     }
     Ok(Ok(Accepted { folder, own, lock }))
@@ -140,7 +140,7 @@ fn begin(order: &BridgeOrder, content: &[u8]) -> io::Result<Result<Bridge, Bridg
     let node = match (&order.task, before) {
         (BridgeTask::Start, before) => {
             if let Some(before) = before.filter(|before| !before.kill_group(KILL_PATIENCE)) {
-                let text = format!("its previous process, {}, does not end", before.pid());
+                let text = format!("its previous process, {}, does not end", before.pid);
                 return Ok(Err(BridgeRefusal::Failed(text)));
             }
             folder.begin(content)?;
@@ -162,7 +162,7 @@ fn attendance(order: &BridgeOrder, folder: &KeeperFolder) -> io::Result<Attendan
         _ => folder.read_so_far()?,
     };
     let from = [from[0].min(lengths[0]), from[1].min(lengths[1])];
-    let process = folder.node()?.map_or(0, ProcessMark::pid);
+    let process = folder.node()?.map_or(0, |it| it.pid);
     Ok(Attendance { process, lengths, from, taken: folder.taken()? })
 }
 
@@ -183,7 +183,7 @@ fn start(folder: &KeeperFolder) -> io::Result<Child> {
         .stderr(err);
     let mut child = command.spawn()?;
     drop(pipe);
-    let saved = match ProcessMark::of(child.id()) {
+    let saved = match ProcessId::of(child.id()) {
         Some(mark) => folder.set_node(mark),
         None => Err(io::Error::other("/proc does not say when the node began")),
     };
@@ -233,9 +233,9 @@ impl Bridge {
 struct Session {
     order: BridgeOrder,
     folder: KeeperFolder,
-    own: ProcessMark,
+    own: ProcessId,
     /// The process of the node.
-    mark: Option<ProcessMark>,
+    mark: Option<ProcessId>,
     limit: StreamLimit,
     lines: Sender<(u64, Vec<u8>)>,
     to: Answers,
@@ -295,7 +295,7 @@ impl Session {
 /// Writes lines to the pipe of the node.
 fn write_lines(
     folder: &KeeperFolder,
-    own: ProcessMark,
+    own: ProcessId,
     is_start: bool,
     lines: &Receiver<(u64, Vec<u8>)>,
     to: &Answers,

@@ -1,7 +1,7 @@
 //! The keeper's folder of a node.
 
 use super::launcher_id::LauncherId;
-use super::process::ProcessMark;
+use super::process_id::ProcessId;
 use super::state_folder::{private_folder, state_folder};
 use rustix::fs::{
     CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, fallocate, fcntl_setfl, flock,
@@ -100,20 +100,20 @@ impl KeeperFolder {
     }
 
     /// The process of the node, if one was started.
-    pub(super) fn node(&self) -> io::Result<Option<ProcessMark>> {
+    pub(super) fn node(&self) -> io::Result<Option<ProcessId>> {
         self.read("node")
     }
 
     /// The last bridge, if there was one.
-    pub(super) fn bridge(&self) -> io::Result<Option<ProcessMark>> {
+    pub(super) fn bridge(&self) -> io::Result<Option<ProcessId>> {
         self.read("bridge")
     }
 
-    pub(super) fn set_node(&self, node: ProcessMark) -> io::Result<()> {
+    pub(super) fn set_node(&self, node: ProcessId) -> io::Result<()> {
         self.replace("node", &serde_json::to_vec(&node)?)
     }
 
-    pub(super) fn set_bridge(&self, bridge: ProcessMark) -> io::Result<()> {
+    pub(super) fn set_bridge(&self, bridge: ProcessId) -> io::Result<()> {
         self.replace("bridge", &serde_json::to_vec(&bridge)?)
     }
 

@@ -55,8 +55,7 @@ mod frames;
 mod launcher_id;
 #[cfg(target_os = "linux")]
 mod limit;
-#[cfg(target_os = "linux")]
-mod process;
+mod process_id;
 mod state_folder;
 
 pub use frames::{
@@ -64,6 +63,7 @@ pub use frames::{
     KeptNode, NodeExit, NodeSignal, ToBridge, read_frame, write_frame,
 };
 pub use launcher_id::LauncherId;
+pub use process_id::ProcessId;
 pub use state_folder::{private_folder, state_folder};
 
 #[cfg(target_os = "linux")]

@@ -23,9 +23,8 @@
 //! `*.origin`, until `gridctl prune` removes it.
 
 use crate::private;
-use crate::process_id::ProcessId;
 use crate::roster::{NewNode, Roster};
-use gridspan::keeper::{LauncherId, state_folder};
+use gridspan::keeper::{LauncherId, ProcessId, state_folder};
 use gridspan_topology::{GridSpec, NodeId};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};

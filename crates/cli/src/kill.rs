@@ -13,7 +13,6 @@ use crate::job_folder::{JobFolder, machine};
 use crate::job_state::JobState;
 use crate::nodes;
 use crate::output;
-use crate::process_id::ProcessId;
 use crate::request::{Answer, Request, send};
 use crate::signals::exit_code;
 use crate::status::Status;
@@ -77,8 +76,10 @@ fn kill_running(job: &Status, folder: Option<&JobFolder>) -> Result<(), CliError
     let launcher = job.launcher.ok_or_else(not_killed)?;
     let children = launcher.children();
     // First the launcher, since it could start processes again.
-    launcher.kill();
-    children.into_iter().for_each(ProcessId::kill_group);
+    launcher.kill(Duration::ZERO);
+    for child in children {
+        child.kill_group(Duration::ZERO);
+    }
     match folder {
         Some(folder) => kill_rest(folder),
         None if has_ended_soon(job, None) => Ok(()),
@@ -107,7 +108,9 @@ fn kill_rest(folder: &JobFolder) -> Result<(), CliError> {
         return Err(CliError::OnlyKept { job: folder.id.clone() });
     }
     let saved = folder.saved().map_err(&failed)?.unwrap_or_default();
-    saved.processes.values().for_each(|process| process.kill_group());
+    for process in saved.processes.values() {
+        process.kill_group(Duration::ZERO);
+    }
     let until = Instant::now() + KILL_PATIENCE;
     while saved.processes.values().any(|process| process.is_running()) && Instant::now() < until {
         thread::sleep(LOOK);

@@ -40,7 +40,6 @@ mod output;
 mod plan;
 mod private;
 mod probe;
-mod process_id;
 mod program;
 mod programs;
 mod progress;

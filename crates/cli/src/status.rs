@@ -18,8 +18,8 @@
 
 use crate::job_folder::status_folder;
 use crate::private;
-use crate::process_id::ProcessId;
 use crate::roster::Roster;
+use gridspan::keeper::ProcessId;
 use gridspan::links::LinkReport;
 use gridspan_topology::GridSpec;
 use rustix::fs::{FlockOperation, flock};

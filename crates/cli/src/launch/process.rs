@@ -8,7 +8,7 @@
 use super::bridge::Bridge;
 use super::event::{Event, Exit};
 use super::task::Task;
-use crate::process_id::ProcessId;
+use gridspan::keeper::ProcessId;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io;
 use std::process::Child;

@@ -179,7 +179,8 @@ impl Balancer {
     }
 
     /// Returns the moves to make after a measured window. A plan that is not empty must be carried
-    /// out. The plan is empty while the leaders have to undo theirs ([`Self::take_led_undo`]).
+    /// out. Call it only if the leaders do not plan: a plan of theirs that waits to be undone stays
+    /// as it is.
     pub fn decide(&mut self, window: &Window<'_>) -> Plan {
         let is_disturbed = self.passed.as_ref().is_some_and(|passed| {
             passed.is_carried_out && is_disturbed(&passed.available, window.snapshot)
@@ -209,12 +210,8 @@ impl Balancer {
                 }
                 inverse
             }
-            // The leaders undo their plan before anything else is tried.
-            led @ Some(Undo::Led(_)) => {
-                self.undo = led;
-                return Plan::none();
-            }
-            None => None,
+            // The leaders have kept the moves. They no longer plan, and will not undo them.
+            Some(Undo::Led(_)) | None => None,
         };
         let is_undo = undo.is_some();
         let best = Figures::of_best(window.snapshot, &self.model);
@@ -279,14 +276,15 @@ impl Balancer {
         self.planning.took(time);
     }
 
-    /// Returns whether the leaders should undo the last plan; `true` only once for each plan.
+    /// Returns whether the leaders should undo the last plan; `true` only once for each plan. Call
+    /// it when they begin to plan: they cannot undo a plan that is not theirs, so it stays as it is.
     pub fn take_led_undo(&mut self) -> bool {
-        match self.undo {
+        match self.undo.take() {
             Some(Undo::Led(before)) => {
-                (self.led_before, self.undo) = (before, None);
+                self.led_before = before;
                 true
             }
-            _ => false,
+            Some(Undo::Plan(_)) | None => false,
         }
     }
 

@@ -140,10 +140,9 @@ fn an_undo_waits_until_actors_can_move() {
     assert_eq!(balancer.decide(&window(&now, 105)).moves.len(), plan.moves.len());
 }
 
-#[test]
-fn a_plan_of_leaders_is_judged_and_undone_by_the_leaders() {
-    let mut balancer = Balancer::new(Box::new(crate::LeaderCut::new(1)), true);
-    let figures = Figures {
+/// The figures of a plan of leaders.
+fn led_figures() -> Figures {
+    Figures {
         actors: 4,
         moves: 3,
         replicas: 0,
@@ -156,23 +155,51 @@ fn a_plan_of_leaders_is_judged_and_undone_by_the_leaders() {
         bytes_busiest: BTreeMap::from([(SiteId(0), 1000)]),
         bytes_between_sites: 2000,
         is_passing: false,
-    };
-    let time = Duration::from_millis(10);
-    let occasion = Occasion { now: at(100), cause: Cause::Period, time, handled: 100 };
+    }
+}
 
-    assert!(balancer.is_led() && balancer.decide_led(&occasion, &figures, false));
+fn led_occasion(second: u32) -> Occasion {
+    let time = Duration::from_millis(10);
+    Occasion { now: at(second), cause: Cause::Period, time, handled: 100 }
+}
+
+/// Returns a balancer whose leaders have carried out a plan that was a mistake.
+fn mistaken_leaders() -> Balancer {
+    let mut balancer = Balancer::new(Box::new(crate::LeaderCut::new(1)), true);
+    assert!(balancer.is_led() && balancer.decide_led(&led_occasion(100), &led_figures(), false));
     balancer.carried_out(at(101), 3, MOVING);
     balancer.progress(at(101), MOVING, 20);
     balancer.progress(at(102), Duration::from_millis(200), 1000);
+    balancer
+}
+
+#[test]
+fn a_plan_of_leaders_is_judged_and_undone_by_the_leaders() {
+    let (mut balancer, figures) = (mistaken_leaders(), led_figures());
 
     let report = balancer.take_report().unwrap();
     assert_eq!((report.moved, report.bytes_moved, report.actors), (3, 3000, 4));
     assert!(report.realised.unwrap() < -0.9 && balancer.wants_undo());
-    assert!(balancer.decide(&window(&lopsided(), 102)).is_empty() && balancer.wants_undo());
+    assert!(!balancer.decide_led(&led_occasion(102), &figures, false), "the mistake comes first");
     assert!(balancer.take_led_undo() && !balancer.take_led_undo());
-    assert!(balancer.decide_led(&Occasion { now: at(103), ..occasion }, &figures, true));
+    assert!(balancer.decide_led(&led_occasion(103), &figures, true));
     balancer.carried_out(at(103), 3, Duration::ZERO);
     assert_eq!(balancer.take_report().unwrap().cause, Cause::Undo);
+}
+
+#[test]
+fn an_undo_of_leaders_that_no_longer_plan_blocks_nothing() {
+    let mut balancer = mistaken_leaders();
+    assert!(balancer.wants_undo() && !balancer.may_begin(at(103)));
+
+    balancer.decide(&window(&lopsided(), 103));
+
+    assert!(!balancer.wants_undo());
+    let (mut balancer, _) = carried_out();
+    balancer.progress(at(102), Duration::from_millis(200), 1000);
+    assert!(balancer.wants_undo());
+    assert!(!balancer.take_led_undo(), "the leaders do not know the moves");
+    assert!(!balancer.wants_undo());
 }
 
 #[test]

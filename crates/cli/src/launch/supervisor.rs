@@ -20,7 +20,8 @@
 //! # Recovery
 //!
 //! If the job has checkpoints to go back to, the loss of nodes does not end it. The lost nodes are
-//! killed. The others stop, say which parts of checkpoints they have, get another bundle and are
+//! killed. Nodes that are cut off from each other contradict each other; see `loss_reports`. The
+//! others stop, say which parts of checkpoints they have, get another bundle and are
 //! introduced again; see `recovery`. A node that is lost meanwhile begins the recovery again.
 //! Nodes that leave and join on request are another run of the job, too; see `change`.
 //!
@@ -45,6 +46,7 @@ use crate::signals::exit_code;
 use gridspan::control::Holdings;
 use gridspan_runtime::session::crowding_factor;
 use gridspan_topology::{NodeId, Time};
+use loss_reports::LossReports;
 use repeating::Repeating;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -56,6 +58,7 @@ mod ending;
 mod going_on;
 mod growing;
 mod judging;
+mod loss_reports;
 mod losing;
 mod members;
 mod patience;
@@ -115,6 +118,8 @@ pub(super) struct Supervisor {
     /// Nodes whose processes have ended, with the reasons, while the job decides whether it goes on
     /// without them; and when the recovery begins if it has not.
     doubts: BTreeMap<NodeId, (String, Time)>,
+    /// Reports of losses that the launcher does not believe yet.
+    loss_reports: LossReports,
     changes: Changes,
     diagnosing: Diagnosing,
     /// Time that a node has to leave after SIGTERM.
@@ -256,6 +261,7 @@ impl Supervisor {
             repeating: Repeating::default(),
             repeats_tasks: false,
             doubts: BTreeMap::new(),
+            loss_reports: LossReports::default(),
             changes: Changes::default(),
             diagnosing: Diagnosing::default(),
             drain_deadline: Duration::ZERO,
@@ -408,7 +414,7 @@ impl Supervisor {
         let drains = drains.filter_map(|node| Some(node.exit?.1 + self.patience.drain));
         let ends = self.nodes.iter().filter_map(|node| node.ends_until);
         let doubts = self.doubts.values().map(|(_, until)| *until);
-        let due = drains.chain(phase).chain(ends).chain(doubts);
+        let due = drains.chain(phase).chain(ends).chain(doubts).chain(self.loss_reports.due());
         due.chain(self.change_due()).chain(self.diagnosis_due()).min()
     }
 
@@ -417,6 +423,7 @@ impl Supervisor {
         self.go_on_with_diagnosis(now);
         self.kill_late(now);
         self.end_doubts(now);
+        self.believe_late(now);
         match self.phase {
             Phase::Starting { until } if until <= now && self.is_recovering() => {
                 let is_silent = |node: &NodeId| self.nodes[node.index()].address.is_none();

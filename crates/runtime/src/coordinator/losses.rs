@@ -30,7 +30,7 @@ use super::state::timers::Timer;
 use crate::address::id::MAIN_PE;
 use crate::error::JobError;
 use crate::message::{Control, MainRequest, MembershipEvent, MembershipMessage, Stage};
-use crate::pe::ToleratedLoss;
+use crate::pe::{ToleratedLoss, has_half_left};
 use gridspan_topology::NodeId;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl Coordinator {
             (!self.common.recovers_tasks, "the job does not recover tasks locally"),
             (node == self.node, "the coordinator runs there"),
             (node == layout.node_of(MAIN_PE), "main runs there"),
-            (2 * lost > founders, "fewer than half of the nodes are left"),
+            (!has_half_left(founders, lost), "fewer than half of the nodes are left"),
             (!self.members.guests.is_empty(), "guests have joined"),
             (self.members.pools.is_empty(), "no pool of tasks is open"),
             (self.collections.values().any(is_more_than_pool), "the job has more than pools"),

@@ -93,7 +93,7 @@ pub use recording::records::{RecordSettings, RecordedPlaces, Records};
 pub use statistics::PeStatistics;
 pub(crate) use store::TypedStore;
 pub(crate) use tolerated_loss::OnToleratedLoss;
-pub use tolerated_loss::ToleratedLoss;
+pub use tolerated_loss::{ToleratedLoss, has_half_left};
 pub use turn::{Next, TurnOutput};
 
 use crate::address::id::{ActorId, COORDINATOR, KindId};

@@ -36,5 +36,18 @@ impl fmt::Display for ToleratedLoss {
     }
 }
 
+/// Whether at least half of the nodes of a run are left after the loss of some. Of two parts of a
+/// job that do not reach each other, a smaller one does not go on: not without the coordinator's
+/// consent, in a job whose tasks other nodes repeat, and not in the eyes of the launcher.
+///
+/// ```
+/// use gridspan_runtime::has_half_left;
+///
+/// assert!(has_half_left(4, 2) && !has_half_left(4, 3) && !has_half_left(5, 3));
+/// ```
+pub fn has_half_left(nodes: usize, lost: usize) -> bool {
+    lost.saturating_mul(2) <= nodes
+}
+
 /// Called with each loss without which the job goes on.
 pub(crate) type OnToleratedLoss = Arc<dyn Fn(&ToleratedLoss) + Send + Sync>;

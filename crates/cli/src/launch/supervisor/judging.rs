@@ -48,7 +48,8 @@ impl Supervisor {
             // have given up reports its own loss, about which they decide.
             let is_own = self.repeats_tasks && failure.lost.contains(&reporter);
             if matches!(self.phase, Phase::Running) && !is_own {
-                self.lose_all(&failure.lost, &failure.message, now);
+                self.loss_reports.add(reporter, &failure.lost, &failure.message, now);
+                self.believe(now);
             }
             return;
         }

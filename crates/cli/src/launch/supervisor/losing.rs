@@ -3,6 +3,7 @@
 
 use super::super::change::Stage;
 use super::super::event::{Blame, Command};
+use super::loss_reports::{Known, LossReport};
 use super::{Phase, STOP_PATIENCE, Step, Supervisor};
 use crate::names::abbreviated;
 use gridspan_runtime::ToleratedLoss;
@@ -50,6 +51,8 @@ impl Supervisor {
             return false;
         }
         node.is_left = true;
+        self.loss_reports.drop_of(id);
+        let node = &self.nodes[id.index()];
         let (name, has_ended) = (node.name.clone(), node.exit.is_some());
         if !has_ended {
             self.commands.push_back(Command::Kill(id));
@@ -74,6 +77,27 @@ impl Supervisor {
             if self.may_recover() {
                 self.lose(node, &reason, now);
             }
+        }
+    }
+
+    /// Begins the recovery if the launcher believes a report of lost nodes.
+    pub(super) fn believe(&mut self, now: Time) {
+        let members = self.members();
+        let has_ended = |node: &NodeId| self.nodes[node.index()].exit.is_some();
+        let ended = members.iter().copied().filter(has_ended).collect();
+        let known = Known { left: self.left().into_iter().collect(), members, ended };
+        if let Some(LossReport { lost, reason }) = self.loss_reports.take_believed(&known) {
+            self.lose_all(&Vec::from_iter(lost), &reason, now);
+        }
+    }
+
+    /// Begins the recovery if no other node has contradicted a report of lost nodes in time.
+    pub(super) fn believe_late(&mut self, now: Time) {
+        if let Some(LossReport { lost, reason }) = self.loss_reports.take_late(now)
+            && matches!(self.phase, Phase::Running)
+            && self.may_recover()
+        {
+            self.lose_all(&Vec::from_iter(lost), &reason, now);
         }
     }
 
@@ -109,6 +133,7 @@ impl Supervisor {
     /// whether no recovery is under way.
     fn stop_left(&mut self, is_new: bool, now: Time) {
         self.changes.begin_again(now);
+        self.loss_reports.clear();
         for member in self.left() {
             self.nodes[member.index()].address = None;
             self.commands.push_back(Command::Recover(member));

@@ -271,6 +271,38 @@ fn a_node_that_does_not_stop_is_left_behind() {
     assert_eq!(message, "the job cannot go on without a/0: no node is left");
 }
 
+#[test]
+fn a_node_that_is_cut_off_and_reports_first_is_the_lost_one() {
+    let grid = gridspan_topology::GridSpec::from_emulate("1x4").unwrap();
+    let all: Vec<NodeId> = grid.layout().nodes().collect();
+    let [main, b, c, cut_off] = all[..] else { panic!("{all:?}") };
+    let new = || {
+        let names = all.iter().map(ToString::to_string).collect();
+        let mut supervisor = Supervisor::new(names, true, Time(0));
+        supervisor.set_recovery(Runs::new(grid.clone(), &[]), OnLoss::Shrink);
+        for (&node, port) in all.iter().zip(1..) {
+            supervisor.handle(Event::Listening { node, address: address(port) }, Time(0));
+        }
+        let failure = report("lost main", Some(main), true);
+        supervisor.handle(Event::Failed { node: cut_off, failure }, seconds(5));
+        assert_eq!((supervisor.losses(), supervisor.poll_timeout()), (0, Some(seconds(10))));
+        commands(&mut supervisor);
+        supervisor
+    };
+
+    let mut supervisor = new();
+    let failure = report("lost the other one", Some(cut_off), true);
+    supervisor.handle(Event::Failed { node: main, failure }, seconds(6));
+    let stopped = [main, b, c].map(Command::Recover);
+    assert_eq!(actions(&mut supervisor), [&[Command::Kill(cut_off)][..], &stopped].concat());
+
+    // No other node says anything.
+    let mut supervisor = new();
+    supervisor.handle_timeout(seconds(10));
+    let stopped = [b, c, cut_off].map(Command::Recover);
+    assert_eq!(actions(&mut supervisor), [&[Command::Kill(main)][..], &stopped].concat());
+}
+
 /// Two running nodes of a job of tasks.
 fn repeating() -> Supervisor {
     let mut supervisor = recovering(OnLoss::Shrink);

@@ -27,8 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const END_PATIENCE: Duration = Duration::from_millis(500);
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Largest number of requests that are being read or wait for an answer.
+/// Largest number of requests that are being read or wait for an answer of the launcher.
 const OPEN_MAX: usize = 64;
+/// Largest number of clients that wait for the end of the job. They take no places from requests
+/// that act, such as those to kill the job. Each has an open file.
+const WAITING_MAX: usize = 256;
 
 /// The socket of a job. Dropping it removes the socket.
 pub(super) struct Requests {
@@ -182,15 +185,20 @@ impl Socket {
 
     /// Passes a request on, or answers it: the job may have ended.
     fn take(&self, id: u64, request: Request) {
-        let ended = {
+        let waits = request == Request::Wait;
+        let (ended, has_place) = {
             let mut open = self.lock();
             let ended = open.ended;
-            if let (None, Some(client)) = (ended, open.clients.get_mut(&id)) {
-                let waits = request == Request::Wait;
-                client.stage = if waits { Stage::Waits } else { Stage::Asked };
+            let has_place = ended.is_some() || !waits || open.has_place_to_wait();
+            let stage = if waits { Stage::Waits } else { Stage::Asked };
+            if let (None, true, Some(client)) = (ended, has_place, open.clients.get_mut(&id)) {
+                client.stage = stage;
             }
-            ended
+            (ended, has_place)
         };
+        if !has_place {
+            return self.refuse(id, "too many clients wait for its end".to_owned());
+        }
         match (ended, request) {
             (Some(code), Request::Wait) => self.answer(id, &Answer::Ended(code)),
             // Its connection ends.
@@ -233,10 +241,7 @@ impl Open {
     ///
     /// Why the request is refused: without a handle it could not be answered.
     fn admit(&mut self, copy: impl FnOnce() -> io::Result<UnixStream>) -> Result<u64, String> {
-        if self.clients.len() >= OPEN_MAX {
-            self.clients.retain(|_, client| !has_gone(&client.stream));
-        }
-        if self.clients.len() >= OPEN_MAX {
+        if !self.has_place(OPEN_MAX, |stage| stage != Stage::Waits) {
             return Err("too many requests wait for an answer; try again later".to_owned());
         }
         let stream = Arc::new(copy().map_err(|error| not_taken(&error))?);
@@ -244,6 +249,23 @@ impl Open {
         self.next += 1;
         self.clients.insert(id, Client { stream, stage: Stage::Unread });
         Ok(id)
+    }
+
+    /// Whether one more client can wait for the end of the job.
+    fn has_place_to_wait(&mut self) -> bool {
+        self.has_place(WAITING_MAX, |stage| stage == Stage::Waits)
+    }
+
+    /// Whether there are fewer than `most` clients in such a stage. If not, forgets those that have
+    /// gone first.
+    fn has_place(&mut self, most: usize, is_such: impl Fn(Stage) -> bool) -> bool {
+        let count = |clients: &BTreeMap<u64, Client>| {
+            clients.values().filter(|client| is_such(client.stage)).count()
+        };
+        if count(&self.clients) >= most {
+            self.clients.retain(|_, client| !has_gone(&client.stream));
+        }
+        count(&self.clients) < most
     }
 }
 
@@ -346,6 +368,47 @@ mod tests {
     }
 
     #[test]
+    fn clients_that_wait_take_no_places_from_requests_that_act() {
+        let folder = tempfile::tempdir().unwrap();
+        let (requests, incoming) = listening(folder.path());
+        let mut clients = Vec::new();
+        for number in 1..=OPEN_MAX + 8 {
+            clients.push(connect(folder.path(), Request::Wait).unwrap());
+            while waiting(&requests) < number {
+                thread::yield_now();
+            }
+        }
+
+        let acting = connect(folder.path(), Request::Kill).unwrap();
+
+        let Event::Requested { id, request } = incoming.recv().unwrap() else { panic!() };
+        assert_eq!(request, Request::Kill);
+        requests.answer(id, &Answer::Done(String::new()));
+        assert_eq!(read(&acting).unwrap(), Some(Answer::Done(String::new())));
+        requests.end(7);
+        for client in clients {
+            assert_eq!(read(&client).unwrap(), Some(Answer::Ended(7)));
+        }
+    }
+
+    #[test]
+    fn the_number_of_clients_that_wait_has_a_limit() {
+        let mut open = Open::default();
+        let mut clients = Vec::new();
+        for number in 0..WAITING_MAX as u64 {
+            let (own, client) = UnixStream::pair().unwrap();
+            let stream = Arc::new(own);
+            open.clients.insert(number, Client { stream, stage: Stage::Waits });
+            clients.push(client);
+        }
+        assert!(!open.has_place_to_wait());
+
+        clients.pop();
+
+        assert!(open.has_place_to_wait());
+    }
+
+    #[test]
     fn requests_are_passed_on_except_those_for_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let (requests, incoming) = listening(folder.path());
@@ -412,6 +475,12 @@ mod tests {
         write(&other, Request::Kill).unwrap();
         assert_eq!(read::<Answer>(&other).unwrap(), None, "the job has ended before");
         assert_eq!(ending.join().unwrap(), 0);
+    }
+
+    /// Number of clients that wait for the end.
+    fn waiting(requests: &Requests) -> usize {
+        let open = requests.socket.lock();
+        open.clients.values().filter(|client| client.stage == Stage::Waits).count()
     }
 
     const ID: &str = "job-1";

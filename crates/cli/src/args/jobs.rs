@@ -89,9 +89,11 @@ A detached job on several hosts can be killed only while a launcher attends to i
 
 With --node, only some nodes get SIGKILL, and the job treats them as lost: it goes on, as --on-loss
 of `gridctl run` says, or ends. So you can see what a loss does to a job. `gridctl drain` lets nodes
-leave without a loss.
+leave without a loss. A node whose host cannot be reached is given up, and killed once its host can
+be reached.
 
-Exit codes: 0 the job has ended, or the nodes are killed, 1 it could not be killed, 2 usage.";
+Exit codes: 0 the job has ended, or the nodes are killed or given up, 1 it could not be killed,
+2 usage.";
 
 /// Arguments of `gridctl wait`.
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use super::reaching;
 use super::recording::{Lacking, Recording};
 use super::report::{FirstFailure, Report};
 use super::work::Work;
-use crate::request::{Answer, JobEventKind};
+use crate::request::{Answer, JobEventKind, Request};
 use crate::signals;
 use gridspan_runtime::net::NodePublicKey;
 use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, diagnose_line};
@@ -128,6 +128,9 @@ impl Work<'_> {
             },
             event => event,
         };
+        if matches!(&event, Event::Requested { request: Request::KillNodes { .. }, .. }) {
+            self.supervisor.set_unreached(reaching::unreached(&self.children));
+        }
         let (events, retry) = self.pacing.handle(event, now);
         if let Some(Retry { node, entry, pause, number, of }) = retry {
             self.children[node.index()] = None;

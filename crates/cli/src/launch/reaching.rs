@@ -6,6 +6,7 @@ use super::event::Exit;
 use super::takeover;
 use gridspan::keeper::LauncherId;
 use gridspan_topology::NodeId;
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,16 @@ pub(super) fn bridges(children: &[Option<Child>]) -> impl Iterator<Item = &Bridg
 pub(super) fn is_connected(children: &[Option<Child>], node: NodeId) -> bool {
     let child = children.get(node.index()).and_then(Option::as_ref);
     child.and_then(Child::bridge).is_some_and(Bridge::is_connected)
+}
+
+/// The nodes whose keepers cannot be reached, as far as is known.
+pub(super) fn unreached(children: &[Option<Child>]) -> BTreeSet<NodeId> {
+    let is_unreached = |child: &Option<Child>| {
+        let bridge = child.as_ref().and_then(Child::bridge);
+        bridge.is_some_and(|bridge| bridge.unreachable_since().is_some())
+    };
+    let all = children.iter().enumerate();
+    all.filter(|(_, child)| is_unreached(child)).map(|(node, _)| NodeId::from(node)).collect()
 }
 
 /// Returns the time until a node may be overdue, if there is one that cannot be reached.

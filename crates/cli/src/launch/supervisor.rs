@@ -118,6 +118,8 @@ pub(super) struct Supervisor {
     /// Nodes whose processes have ended, with the reasons, while the job decides whether it goes on
     /// without them; and when the recovery begins if it has not.
     doubts: BTreeMap<NodeId, (String, Time)>,
+    /// Kept nodes whose keepers cannot be reached, as of the last request to kill nodes.
+    unreached: BTreeSet<NodeId>,
     /// Reports of losses that the launcher does not believe yet.
     loss_reports: LossReports,
     changes: Changes,
@@ -261,6 +263,7 @@ impl Supervisor {
             repeating: Repeating::default(),
             repeats_tasks: false,
             doubts: BTreeMap::new(),
+            unreached: BTreeSet::new(),
             loss_reports: LossReports::default(),
             changes: Changes::default(),
             diagnosing: Diagnosing::default(),
@@ -329,6 +332,11 @@ impl Supervisor {
             *until += patience.saturating_sub(self.patience.start);
         }
         self.patience.start = self.patience.start.max(patience);
+    }
+
+    /// Sets the kept nodes whose keepers cannot be reached. Their processes cannot be killed now.
+    pub(super) fn set_unreached(&mut self, nodes: BTreeSet<NodeId>) {
+        self.unreached = nodes;
     }
 
     /// Takes the nodes that were lost since the last call.

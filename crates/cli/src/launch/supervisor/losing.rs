@@ -199,16 +199,35 @@ impl Supervisor {
             let name = self.nodes.get(other.index()).map_or("a node", |node| &node.name);
             return Err(format!("{name} is no member of the job"));
         }
-        let are = match nodes.len() {
-            0 => return Err("no node is named".to_owned()),
-            1 => "is",
-            _ => "are",
-        };
-        let names = abbreviated(nodes.iter().map(|node| self.nodes[node.index()].name.as_str()));
-        let text = format!("`gridctl kill` kills {names}");
-        self.commands.push_back(Command::TellRecovery(text));
+        if nodes.is_empty() {
+            return Err("no node is named".to_owned());
+        }
+        let (unreached, reached): (Vec<NodeId>, Vec<NodeId>) =
+            nodes.iter().partition(|node| self.unreached.contains(*node));
+        let are = |nodes: &[NodeId]| if nodes.len() == 1 { "is" } else { "are" };
+        let mut texts = Vec::new();
+        if !reached.is_empty() {
+            let names = self.names(&reached);
+            texts.push(format!("{names} {} killed", are(&reached)));
+            let text = format!("`gridctl kill` kills {names}");
+            self.commands.push_back(Command::TellRecovery(text));
+        }
+        if !unreached.is_empty() {
+            let (names, are) = (self.names(&unreached), are(&unreached));
+            texts.push(format!(
+                "{names} cannot be reached, {are} given up, and will be killed when the launcher \
+                 reaches the host"
+            ));
+            let text = format!("`gridctl kill` gives up {names}, which cannot be reached");
+            self.commands.push_back(Command::TellRecovery(text));
+        }
         self.commands.extend(nodes.iter().map(|node| Command::Kill(*node)));
-        Ok(format!("{names} {are} killed"))
+        Ok(texts.join("; "))
+    }
+
+    /// The names of some nodes, for people.
+    fn names(&self, nodes: &[NodeId]) -> String {
+        abbreviated(nodes.iter().map(|node| self.nodes[node.index()].name.as_str()))
     }
 
     /// Goes on without a node that could not join, unless the job is ending.

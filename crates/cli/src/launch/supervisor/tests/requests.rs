@@ -40,6 +40,21 @@ fn a_request_to_kill_a_node_is_its_loss() {
 }
 
 #[test]
+fn a_node_that_cannot_be_reached_is_given_up_and_not_called_killed() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    supervisor.set_unreached([B].into());
+    let request = Request::KillNodes { nodes: [A, B].into() };
+    supervisor.handle(Event::Requested { id: 7, request }, seconds(2));
+
+    let all = commands(&mut supervisor);
+
+    assert!(all.contains(&Command::Kill(B)), "it is killed later: {all:?}");
+    let text = "a/0 is killed; b/1 cannot be reached, is given up, and will be killed when the \
+                launcher reaches the host";
+    assert_eq!(answers(all), [Answer::Done(text.to_owned())]);
+}
+
+#[test]
 fn several_nodes_are_killed_at_once_and_the_loss_of_a_node_may_end_the_job() {
     let mut supervisor = recovering(OnLoss::Fail);
     let request = Request::KillNodes { nodes: [A, B].into() };

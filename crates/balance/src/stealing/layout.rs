@@ -103,6 +103,12 @@ impl StealingLayout {
         place.and_then(|place| self.latencies.get(place)).copied().unwrap_or_default()
     }
 
+    /// Returns the latency in one direction between nodes of two sites, or inside one; `None` if it
+    /// is not known.
+    pub(super) fn known_latency(&self, from: usize, to: usize) -> Option<Duration> {
+        Some(self.latency(from, to).duration()).filter(|way| !way.is_zero())
+    }
+
     /// Returns whether two nodes may exchange tasks. Nodes that joined later exchange tasks with
     /// founders only, since two of them may be unable to reach each other.
     pub(super) fn may_trade(&self, one: NodeId, other: NodeId) -> bool {

@@ -26,8 +26,7 @@ impl SiteLatencies {
     /// Returns the latency to another site in one direction; `None` while it is not known.
     pub(super) fn latency(&self, site: usize, post: &Outgoing<'_>) -> Option<Duration> {
         let (own, _) = post.own();
-        let given = post.places.latency(own, site).duration();
-        if !given.is_zero() {
+        if let Some(given) = post.places.known_latency(own, site) {
             return Some(given);
         }
         match self.0.get(&post.places.head(site)?)? {
@@ -40,7 +39,7 @@ impl SiteLatencies {
     pub(super) fn ask(&mut self, post: &mut Outgoing<'_>) {
         let (own, _) = post.own();
         for site in (0..post.places.site_count()).filter(|&site| site != own) {
-            let is_given = !post.places.latency(own, site).duration().is_zero();
+            let is_given = post.places.known_latency(own, site).is_some();
             let Some(head) = post.places.head(site).filter(|_| !is_given) else { continue };
             if let std::collections::btree_map::Entry::Vacant(way) = self.0.entry(head) {
                 way.insert(SiteLatency::Asked(post.now));

@@ -34,8 +34,14 @@ pub(super) struct TaskPace {
 
 impl Requests {
     /// Adds a request of a site.
-    pub(super) fn park(&mut self, site: usize, standing: StandingRequest, post: &Outgoing<'_>) {
-        if standing.backlog.is_zero() && !self.is_blind(site, post.now, post) {
+    pub(super) fn park(
+        &mut self,
+        site: usize,
+        standing: StandingRequest,
+        ways: &SiteLatencies,
+        post: &Outgoing<'_>,
+    ) {
+        if standing.backlog.is_zero() && !self.is_blind(site, post.now, ways.latency(site, post)) {
             self.sent.remove(&site);
         }
         self.standing.insert(site, (standing, post.now));
@@ -97,7 +103,7 @@ impl Requests {
         let receiver = |(&site, (standing, _)): (&usize, &(StandingRequest, Time))| {
             let way = ways.latency(site, post)?;
             // The tasks travel there, and their results travel back.
-            let begins = way.max(self.backlog(site, pace, post)) + way;
+            let begins = way.max(self.backlog(site, pace, way, post)) + way;
             let from = begins.as_nanos() as f64 / pace.task_ns;
             let nodes = f64::from(standing.nodes).min(post.places.nodes_in(site).len() as f64);
             (!standing.receivers.is_empty()).then_some((site, Receivers { nodes, from }))
@@ -105,14 +111,14 @@ impl Requests {
         self.standing.iter().filter_map(receiver).collect()
     }
 
-    /// Returns the time for which a site that asks still has work.
-    fn backlog(&self, site: usize, pace: TaskPace, post: &Outgoing<'_>) -> Duration {
+    /// Returns the time for which a site that asks still has work; `way`: the latency to it.
+    fn backlog(&self, site: usize, pace: TaskPace, way: Duration, post: &Outgoing<'_>) -> Duration {
         let Some((standing, at)) = self.standing.get(&site) else { return Duration::ZERO };
         let left = |said: Duration| said.saturating_sub(post.now.since(*at));
         let Some(sent) = self.sent.get(&site) else { return left(standing.backlog) };
         let each = sent.tasks / u64::from(standing.nodes).max(1);
         let lasts = Duration::from_nanos((pace.task_ns * each as f64) as u64);
-        let is_blind = self.is_blind(site, *at, post);
+        let is_blind = self.is_blind(site, *at, Some(way));
         match pace.is_replenished {
             // The tasks that were sent spawn others, too.
             true if is_blind || !standing.backlog.is_zero() => left(standing.backlog).max(lasts),
@@ -121,9 +127,10 @@ impl Requests {
         }
     }
 
-    /// Returns whether the site made its request before it knew about tasks on their way to it.
-    fn is_blind(&self, site: usize, asked: Time, post: &Outgoing<'_>) -> bool {
-        let round_trip = post.places.latency(post.own().0, site).duration() * 2;
-        self.sent.get(&site).is_some_and(|sent| asked < sent.at + round_trip)
+    /// Returns whether the site made its request before it knew about tasks on their way to it;
+    /// `way`: the latency to it. If that is not known any more, it may have.
+    fn is_blind(&self, site: usize, asked: Time, way: Option<Duration>) -> bool {
+        let is_early = |sent: &Sent| way.is_none_or(|way| asked < sent.at + way * 2);
+        self.sent.get(&site).is_some_and(is_early)
     }
 }

@@ -75,7 +75,7 @@ impl SiteDirectory {
     ) {
         let (own, _) = post.own();
         let Some(site) = post.places.site_of(from).filter(|&site| site != own) else { return };
-        self.requests.park(site, standing, post);
+        self.requests.park(site, standing, &self.ways, post);
         if let Some(way) = self.ways.latency(site, post) {
             self.grants.entry(site).or_default().note_back(from, post.now, way * 2);
         }
@@ -107,17 +107,22 @@ impl SiteDirectory {
         }
         self.announce(tasks, post);
         self.outlook.backlog.expect(tasks);
-        let latency = |site| post.places.latency(own, site).duration();
-        let farthest = (0..post.places.site_count()).map(latency).max().unwrap_or_default();
-        self.supplied_until = post.now + settling(latency(own)).min(farthest);
+        let settling = settling(post.places.latency(own, own).duration());
+        let ways = (0..post.places.site_count()).map(|site| self.ways.latency(site, post));
+        let farthest = ways.flatten().max().unwrap_or(settling);
+        self.supplied_until = post.now + settling.min(farthest);
         // A site that sends tasks has work itself; its earlier request is out of date.
         self.requests.withdraw(answering);
         let others = answered.iter().filter_map(|&head| post.places.site_of(head));
         for site in others {
-            // A request that the other site sent after its tasks had arrived stays.
-            let way = |from, to| post.places.latency(from, to).duration();
-            let since_answered = way(answering, site) + way(site, own);
-            let is_old = |at: Time| at + way(answering, own) < post.now + since_answered;
+            // A request that the other site sent after its tasks had arrived stays. While latencies
+            // are not known, none does, so that work stays here.
+            let way = |from, to| post.places.known_latency(from, to);
+            let ways = (way(answering, site), way(site, own), way(answering, own));
+            let is_old = |at: Time| match ways {
+                (Some(there), Some(back), Some(direct)) => at + direct < post.now + there + back,
+                _ => true,
+            };
             self.requests.withdraw_if(site, is_old);
         }
         self.settle(post);
@@ -351,8 +356,11 @@ impl SiteDirectory {
         let is_starving = self.outlook.parts.values().all(|part| part.demand.queued == 0)
             && self.outlook.parts.values().any(|part| part.demand.idle > 0);
         for site in (0..post.places.site_count()).filter(|&site| site != own) {
-            let round_trip = post.places.latency(own, site).duration() * 2;
-            let is_low = self.outlook.task_ns > 0 && backlog <= round_trip;
+            // While it is not known, this site asks once it has no work.
+            let round_trip = self.ways.latency(site, post).map(|way| way * 2);
+            let is_low = self.outlook.task_ns > 0
+                && round_trip.is_some_and(|round_trip| backlog <= round_trip);
+            let round_trip = round_trip.unwrap_or_default();
             if self.parked.contains(&site) {
                 if !is_starving && backlog > round_trip * 2 {
                     // This site has found work by itself.

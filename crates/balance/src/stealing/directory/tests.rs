@@ -70,12 +70,12 @@ fn short_tasks_that_are_done_in_time_stay() {
     assert_eq!(first_shipment(&mut head, Time(100 * MS)), None);
 }
 
-/// Returns whether the head of a busy site that holds `tasks` tasks parks a request at the other
-/// site by the time `until`.
-fn asks(head: &mut Stealing, tasks: u64, until: Time) -> bool {
+/// Returns whether the head of a busy site that holds `tasks` tasks from a time on parks a request
+/// at the other site by the time `until`.
+fn asks(head: &mut Stealing, tasks: u64, [from, until]: [Time; 2]) -> bool {
     let advert = StealMessage::Advertise { tasks, task_ns: 100, workers: 1 };
-    head.handle_message(Time(0), NodeId(1), advert);
-    let mut now = Time(0);
+    head.handle_message(from, NodeId(1), advert);
+    let mut now = from;
     loop {
         let mut next = None;
         for command in head.commands().collect::<Vec<_>>() {
@@ -96,9 +96,9 @@ fn asks(head: &mut Stealing, tasks: u64, until: Time) -> bool {
 #[test]
 fn a_site_asks_before_it_is_dry_while_its_tasks_have_not_lasted_for_a_round_trip() {
     // 40 tasks may be done at once, whether or not they spawn others.
-    assert!(asks(&mut head(), 40, Time(MS)));
+    assert!(asks(&mut head(), 40, [Time(0), Time(MS)]));
     // At 100 ns each, a million tasks last for longer than any latency.
-    assert!(!asks(&mut head(), 1_000_000, Time(MS)));
+    assert!(!asks(&mut head(), 1_000_000, [Time(0), Time(MS)]));
 }
 
 /// The first of two nodes of the first of two sites, while no latency is measured.
@@ -131,6 +131,16 @@ fn work_stays_in_its_site_until_the_latency_to_another_is_measured() {
     let (time, tasks) = first_shipment(&mut head, Time(1000 * MS)).unwrap();
     assert!(time >= Time(28 * MS) && time <= Time(32 * MS), "{time:?}");
     assert!((1..20).contains(&tasks), "{tasks}");
+}
+
+#[test]
+fn a_site_with_work_asks_another_one_once_the_latency_is_measured() {
+    let mut head = unmeasured_head();
+    assert!(!asks(&mut head, 40, [Time(0), Time(19 * MS)]), "work is sought in the own site");
+
+    head.handle_message(Time(20 * MS), NodeId(2), StealMessage::LatencyProbe { is_answer: true });
+
+    assert!(asks(&mut head, 40, [Time(21 * MS), Time(22 * MS)]));
 }
 
 #[test]

@@ -33,7 +33,7 @@ use crate::message::telemetry::{NodeReadings, TelemetryLease, TelemetrySample};
 use crate::message::{
     Arrival, Assembly, CarriedHead, Content, Control, CoordinatorPlace, FlowId, IncomingControl,
     Multicast, OutgoingControl, Packet, PlanHead, REPORTED_BYTES_MIN, SegmentHead, Spread,
-    SpreadFrame, default_plan,
+    SpreadFrame, Stage, default_plan,
 };
 use agents::{Post, StealAgents};
 use bytes::Bytes;
@@ -160,6 +160,10 @@ impl Relay {
                 agents.handle_event(pool, event, &mut post);
             }
             Spread::MembershipEvent(news) => {
+                if news.stage.is_gone() || news.stage == Stage::Suspended {
+                    let (telemetry, post) = self.telemetry(now, out);
+                    telemetry.lose(news.node, &post);
+                }
                 let (agents, mut post) = self.agents(now, out);
                 agents.handle_membership(news, &mut post);
             }

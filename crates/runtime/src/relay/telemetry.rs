@@ -15,7 +15,7 @@ use crate::message::telemetry::{
     TelemetryTree, TypeTelemetry,
 };
 use gridspan_topology::{NodeId, PeId, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub(super) struct Telemetry {
     readings: Option<Arc<dyn NodeReadings>>,
     /// Names of the actor types, by number.
     type_names: Vec<&'static str>,
+    /// The founders without which the job goes on, or may do so.
+    lost: BTreeSet<NodeId>,
     /// `None` if there is no lease.
     watched: Option<Watched>,
 }
@@ -96,11 +98,23 @@ impl Telemetry {
         latest
     }
 
-    /// Handles a message of another node.
+    /// Handles the loss of a founder: others take its place in the tree.
+    pub(super) fn lose(&mut self, node: NodeId, post: &Post<'_>) {
+        if post.layout.is_guest(node) || !self.lost.insert(node) {
+            return;
+        }
+        if let Some(watched) = &mut self.watched {
+            watched.tree = TelemetryTree::of(post.layout, post.node, &self.lost);
+            watched.children.remove(&node);
+        }
+    }
+
+    /// Handles a message of another node. Drops it if that node is no neighbour in the tree: one of
+    /// both may not know of a loss yet.
     ///
     /// # Errors
     ///
-    /// Fails if the message does not decode, or comes from a node that is no neighbour in the tree.
+    /// Fails if the message does not decode.
     pub(super) fn receive(
         &mut self,
         from: NodeId,
@@ -113,10 +127,11 @@ impl Telemetry {
             TelemetryMessage::Lease(lease) => {
                 let parent = match &self.watched {
                     Some(watched) => watched.tree.parent,
-                    None => TelemetryTree::of(post.layout, post.node).parent,
+                    None => TelemetryTree::of(post.layout, post.node, &self.lost).parent,
                 };
                 if parent != Some(from) {
-                    return Err(stranger(from));
+                    tracing::debug!(%from, "a lease of a node that is not above this one");
+                    return Ok(());
                 }
                 self.renew(lease, post);
             }
@@ -124,7 +139,8 @@ impl Telemetry {
                 // A child may notice the end of the lease later.
                 let Some(watched) = &mut self.watched else { return Ok(()) };
                 if !watched.tree.children.contains(&from) {
-                    return Err(stranger(from));
+                    tracing::debug!(%from, "a sample of a node that is not below this one");
+                    return Ok(());
                 }
                 watched.received.0 += 1;
                 watched.received.1 += message.len() as u64;
@@ -145,7 +161,7 @@ impl Telemetry {
 
     /// Takes the step that is due, if one is.
     pub(super) fn wake(&mut self, post: &mut Post<'_>) {
-        let Self { readings: Some(readings), type_names, watched: held } = self else { return };
+        let Self { readings: Some(readings), type_names, watched: held, .. } = self else { return };
         let Some(watched) = held else { return };
         if watched.until <= post.now {
             *held = None;
@@ -176,7 +192,7 @@ impl Telemetry {
     fn renew(&mut self, lease: TelemetryLease, post: &mut Post<'_>) {
         let (now, types) = (post.now, self.type_names.len());
         let watched = self.watched.get_or_insert_with(|| {
-            let tree = TelemetryTree::of(post.layout, post.node);
+            let tree = TelemetryTree::of(post.layout, post.node, &self.lost);
             let ahead = lease.period() / AHEAD * tree.depth.min(LEVELS);
             Watched {
                 bounds: TelemetryBounds::new(post.layout, types),
@@ -326,10 +342,6 @@ fn busy_permille(before: &TelemetryCounts, now: &TelemetryCounts) -> u16 {
     let busy = now.busy_us.saturating_sub(before.busy_us);
     let time = now.time_us().saturating_sub(before.time_us());
     (busy.saturating_mul(1000).checked_div(time).unwrap_or_default()).min(1000) as u16
-}
-
-fn stranger(from: NodeId) -> DecodeError {
-    DecodeError::new("a sample of the job", format_args!("{from} is no neighbour in the tree"))
 }
 
 #[cfg(test)]

@@ -21,6 +21,12 @@
 //! by site, and of the nodes only those that compute most and least. The merge is associative: the
 //! result does not depend on the tree.
 //!
+//! # Failure
+//!
+//! If the job goes on without a lost node, the nodes below it report to the node above it. Nodes
+//! learn of the loss one after the other; messages between nodes that are not yet, or no longer,
+//! neighbours are dropped.
+//!
 //! # End
 //!
 //! A lease that is not renewed ends, and with it all sampling. A job that is not watched takes no

@@ -3,8 +3,13 @@
 //! The leaders of sites, which are their first nodes, form a tree of [`FANOUT`] children each, with
 //! the site of main on top. Inside a site the other nodes form a tree below the leader. So a sample
 //! crosses each pair of sites at most once, and no node gets more than eight.
+//!
+//! A job may go on without nodes that were lost. The nodes below a lost one then report to the node
+//! above it, so the tree follows from the layout and the nodes that are left. All other places stay
+//! the same: nodes learn of a loss at different times, and none may count twice meanwhile.
 
 use gridspan_topology::{Layout, NodeId, SiteId};
+use std::collections::BTreeSet;
 
 /// Largest number of children inside a site, and of sites below a site.
 const FANOUT: u32 = 4;
@@ -21,8 +26,28 @@ pub(crate) struct TelemetryTree {
 }
 
 impl TelemetryTree {
-    /// The place of a founder.
-    pub(crate) fn of(layout: &Layout, node: NodeId) -> Self {
+    /// The place of a founder in the tree of the founders that are not lost.
+    pub(crate) fn of(layout: &Layout, node: NodeId, lost: &BTreeSet<NodeId>) -> Self {
+        let whole = Self::whole(layout, node);
+        if lost.is_empty() {
+            return whole;
+        }
+        let above = |parent: &NodeId| Self::whole(layout, *parent).parent;
+        let above = std::iter::successors(whole.parent, above).filter(|node| !lost.contains(node));
+        let above: Vec<NodeId> = above.collect();
+        let (mut children, mut below) = (Vec::new(), whole.children);
+        while let Some(child) = below.pop() {
+            match lost.contains(&child) {
+                true => below.extend(Self::whole(layout, child).children),
+                false => children.push(child),
+            }
+        }
+        children.sort_unstable();
+        Self { parent: above.first().copied(), children, depth: above.len() as u32 }
+    }
+
+    /// The place of a founder in the tree of all founders.
+    fn whole(layout: &Layout, node: NodeId) -> Self {
         // A site may have guests only.
         let has_nodes = |site: &SiteId| layout.nodes_in(*site).next().is_some();
         let sites: Vec<SiteId> = layout.sites().filter(has_nodes).collect();
@@ -74,7 +99,7 @@ mod tests {
         for sites in [&[1][..], &[9], &[3, 1, 40], &[2; 30], &[250; 4], &[5, 0, 7]] {
             let layout = layout(sites);
             let places: Vec<TelemetryTree> =
-                layout.nodes().map(|node| TelemetryTree::of(&layout, node)).collect();
+                layout.nodes().map(|node| TelemetryTree::whole(&layout, node)).collect();
 
             assert_eq!(places[0].parent, None);
             for (node, place) in layout.nodes().zip(&places) {
@@ -90,10 +115,31 @@ mod tests {
     }
 
     #[test]
+    fn the_nodes_below_lost_ones_report_to_the_nodes_above_them() {
+        // Inner nodes of a site, one below the other; a leader; all nodes of a site.
+        for lost in [&[1, 5][..], &[30], &[40, 41, 42], &[1, 2, 3, 4, 30, 31]] {
+            let layout = layout(&[30, 10, 3]);
+            let lost: BTreeSet<NodeId> = lost.iter().copied().map(NodeId).collect();
+            let left: Vec<NodeId> = layout.nodes().filter(|node| !lost.contains(node)).collect();
+            let mut reached = BTreeSet::from([NodeId(0)]);
+            for &node in &left {
+                let place = TelemetryTree::of(&layout, node, &lost);
+                assert_eq!(place.parent.is_none(), node == NodeId(0));
+                for &child in &place.children {
+                    let below = TelemetryTree::of(&layout, child, &lost);
+                    assert_eq!((below.parent, below.depth), (Some(node), place.depth + 1));
+                    assert!(reached.insert(child), "{child} reports twice");
+                }
+            }
+            assert_eq!(reached.into_iter().collect::<Vec<_>>(), left, "{lost:?}");
+        }
+    }
+
+    #[test]
     fn samples_of_a_site_leave_it_once() {
         let layout = layout(&[30, 30, 30]);
         let leaves = |node: &NodeId| {
-            let parent = TelemetryTree::of(&layout, *node).parent;
+            let parent = TelemetryTree::whole(&layout, *node).parent;
             parent.is_some_and(|to| layout.site_of_node(to) != layout.site_of_node(*node))
         };
         assert_eq!(layout.nodes().filter(leaves).collect::<Vec<_>>(), [NodeId(30), NodeId(60)]);

@@ -233,10 +233,47 @@ fn the_pes_of_one_node_of_a_large_job_are_listed_on_request() {
 }
 
 #[test]
-fn messages_of_other_nodes_than_neighbours_are_refused() {
+fn the_nodes_below_a_lost_one_stay_in_the_totals() {
+    // Nodes 1 and 2 are inner ones; node 20 is the leader of a site.
+    let mut net = Net::new(&[20, 6]);
+    let lost = [1, 20].map(NodeId);
+    for second in 1..=12 {
+        net.ask(LEASE);
+        net.run_until(seconds(second));
+        if second == 2 {
+            for node in lost {
+                *net.nodes[node.index()].1.is_silent.lock().unwrap() = true;
+            }
+        }
+        if second == 4 {
+            // The others learn of it one after the other, the ones below first.
+            for node in (0..26).rev().map(NodeId).filter(|node| !lost.contains(node)) {
+                for gone in lost {
+                    net.call(node, |telemetry, post| telemetry.lose(gone, post));
+                }
+                net.run_until(net.now + Duration::from_millis(30));
+            }
+        }
+    }
+
+    let sample = net.ask(LEASE).unwrap();
+
+    assert_eq!((sample.node_count(), sample.total().counts.actors), (24, 24 * 6));
+    assert!(sample.nodes.iter().all(|node| !lost.contains(&node.node)), "{:?}", sample.nodes);
+    // A watcher that comes later sees them, too.
+    net.run_until(seconds(60));
+    assert_eq!(net.ask(LEASE), None);
+    net.run_until(seconds(62));
+    assert_eq!(net.ask(LEASE).unwrap().node_count(), 24);
+}
+
+#[test]
+fn messages_of_other_nodes_than_neighbours_are_dropped_and_wrong_ones_refused() {
     let mut net = Net::new(&[20]);
     net.ask(LEASE);
     net.run_until(seconds(1));
+    let root_received = |net: &Net| net.nodes[0].0.watched.as_ref().unwrap().received.0;
+    let before = root_received(&net);
     let sample = TelemetryMessage::Sample(Box::default()).encode();
     let lease = TelemetryMessage::Lease(LEASE).encode();
     let mut give = |from, to, message: &[u8]| {
@@ -244,10 +281,11 @@ fn messages_of_other_nodes_than_neighbours_are_refused() {
     };
 
     assert!(give(1, 0, &sample) && give(0, 1, &lease));
-    assert!(!give(5, 0, &sample), "its parent is node 1");
-    assert!(!give(1, 0, &lease), "leases come from above");
+    assert!(give(5, 0, &sample), "its parent is node 1");
+    assert!(give(1, 0, &lease), "leases come from above");
     assert!(!give(1, 0, b"nonsense"));
     assert!(!give(1, 0, &vec![0; SAMPLE_BYTES_MAX + 1]));
+    assert_eq!(root_received(&net) - before, 1, "only the sample of node 1 counts");
 }
 
 #[test]

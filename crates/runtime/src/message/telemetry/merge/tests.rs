@@ -102,7 +102,8 @@ fn over_tree(
     let mut order: Vec<(u32, NodeId, NodeId)> = layout
         .nodes()
         .filter_map(|node| {
-            let TelemetryTree { parent, depth, .. } = TelemetryTree::of(layout, node);
+            let TelemetryTree { parent, depth, .. } =
+                TelemetryTree::of(layout, node, &BTreeSet::new());
             Some((depth, node, parent?))
         })
         .collect();

@@ -142,7 +142,8 @@ mod tests {
         let mut ledger = Ledger::default();
         for (guest, is_rerun) in [(NodeId(7), false), (NodeId(8), true)] {
             let take = || engine.take_oldest();
-            let (mut loans, _) = lend(1, take, |_| PeId(0), &node.lineages, false);
+            let (mut loans, _) =
+                lend::<Searching<Offer>>(1, take, |_| PeId(0), &node.lineages, false);
             assert_eq!((loans.len(), loans[0].repeats.is_rerun), (1, is_rerun));
             ledger.enter(guest, &mut loans[0], &mut engine);
             // The guest has found the value and told all, and then it is lost.

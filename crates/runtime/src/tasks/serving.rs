@@ -138,7 +138,7 @@ impl<W: Work> Worker<W> {
             core.send::<Self>(Sender::Pe, me, 0, WorkerMessage::Called { call: number, output });
         };
         let reply = cx.core.expect_reply_for_actor((me, to), Duration::MAX, resume);
-        // The called task repeats others if this one does: the pool may have the bound of both.
+        // A repetition calls repetitions: what the first run called may have spread a value there.
         let repeats = lineage.repeats();
         send(cx.core, to, WorkerMessage::Begin { item, repeats, reply });
     }

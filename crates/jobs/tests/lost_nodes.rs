@@ -1,5 +1,5 @@
-//! Branch and bound goes on without a lost node, and finds the optimum: each job compares its result
-//! with a known one.
+//! Branch and bound goes on without a lost node, and finds the optimum: each job compares its
+//! result with a known one.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -10,15 +10,12 @@
 //! with the loss, and a launcher lets it go back to a checkpoint.
 //!
 //! **Suspended.** Otherwise all other founders are told to drop what the agents of the lost one
-//! send, and asked whether they know of a need (`pe/membership`). One whose tasks share a bound does:
-//! the bound may be a value that only the lost node's outputs would contain, and tasks that run
-//! again would prune by it. If all nodes have answered that they know no value, none can reach
-//! them any more. From its answer on, a node records no values of tasks that have come through the
-//! lost one, because these run again, too. Nodes that are lost meanwhile are suspended too, and it
-//! is decided about all of them together, because one of them could have passed on a value of
-//! another.
+//! send, and asked whether they know of a need (`pe/membership`). Nodes that are lost meanwhile are
+//! suspended too, and it is decided about all of them together.
 //!
 //! **Tolerated.** Then all nodes repeat the tasks that the lost one owes. What it sends is dropped.
+//! Values of a bound that it has spread stay known: tasks that run again find an equal value again
+//! (`tasks/bound.rs`).
 //!
 //! **Failure.** If a node does not answer within [`ANSWERS_MAX`] of a loss, or main requests something that
 //! takes all nodes, the job ends with the loss. So it does if it stalls.

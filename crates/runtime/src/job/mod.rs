@@ -286,9 +286,8 @@ impl Job {
     ///
     /// The loss is tolerated if a pool is open, and main has created no other collection; if neither
     /// main nor the coordinator runs on the node; if main waits for nothing but tasks that it has
-    /// handed in on other nodes; if the tasks share no [bound](crate::Goal); if no guest has joined;
-    /// and if at least half of the nodes are left. From then on main may open further pools, and
-    /// checkpoints are postponed. If main does anything else that needs all nodes, the job ends with
+    /// handed in on other nodes; if no guest has joined; and if at least half of the nodes are left.
+    /// From then on main may open further pools, and checkpoints are postponed. If main does anything else that needs all nodes, the job ends with
     /// the loss. The job keeps its layout, with the PEs of the lost node.
     ///
     /// A node keeps the tasks that it lends to others until their outputs are back, and lends them

@@ -393,6 +393,9 @@ impl<W: Work> StealAgent for PoolAgent<W> {
                 self.lost.insert(node);
                 self.spread.remove(node);
                 self.stealing.handle_lost(now, node);
+                // Before other nodes repeat its tasks, since main may then close a pool that
+                // orphans call.
+                self.node.note_lost(node);
             }
             Stage::Left | Stage::Lost if !self.layout.is_guest(node) => {
                 self.lost.insert(node);

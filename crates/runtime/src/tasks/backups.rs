@@ -12,6 +12,9 @@
 //! its output has come. If the founder is lost, the loan is *recalled*: it is forgotten, so that no
 //! later output of it counts, and its tasks run again. A loan that this node doubles is not
 //! recalled, because its backup runs here.
+//!
+//! Backups and recalled loans are marked as [repetitions](super::lineage::Repeats), on which the
+//! pool's bound depends (`bound`).
 
 use super::lineage::{LINEAGE_MAX, Via};
 use super::message::Loan;
@@ -117,7 +120,7 @@ impl Backups {
     }
 
     /// Forgets the loans to a lost founder, so that their outputs do not count, and returns them,
-    /// oldest first, for their tasks to run again.
+    /// oldest first, for their tasks to run again as repetitions.
     pub(super) fn recall(&self, lost: NodeId) -> Vec<Loan> {
         let mut known = self.known();
         let is_owed = |lent: &Lent| lent.to == lost && !lent.is_doubled;
@@ -127,7 +130,12 @@ impl Backups {
             .filter(|(_, lent)| is_owed(lent))
             .map(|(&number, _)| number)
             .collect();
-        owed.into_iter().filter_map(|number| known.remove(number)?.recallable).collect()
+        let again = |number| {
+            let mut loan = known.remove(number)?.recallable?;
+            loan.repeats.is_rerun = true;
+            Some(loan)
+        };
+        owed.into_iter().filter_map(again).collect()
     }
 
     /// Forgets the loans of tasks that a lost founder has lent, because no frame waits for them.
@@ -255,6 +263,7 @@ impl Loan {
     /// Marks the loan as this copy, and makes all tasks spawned from it carry the mark.
     fn mark(&mut self, lender: NodeId, copy: CopyId) {
         self.lender.copy = Some(copy);
+        self.repeats.is_backup |= copy.is_backup;
         // Without the mark in its lineage the loan cannot be dropped, and runs to its end.
         if self.lineage.len() < LINEAGE_MAX {
             self.lineage.push(Via::Copy(lender, copy));
@@ -263,13 +272,14 @@ impl Loan {
 
     /// Whether the loan is a backup, or a part of one.
     pub(super) fn is_backup(&self) -> bool {
-        self.lineage.iter().any(Via::is_backup)
+        self.repeats.is_backup
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::frame::{FrameId, Frames, Lender};
+    use super::super::lineage::Repeats;
     use super::*;
     use gridspan_topology::PeId;
 
@@ -279,7 +289,8 @@ mod tests {
     fn lent(backups: &Backups, now: u64) -> CopyId {
         let frame: FrameId = Frames::<()>::default().reserve();
         let lender = Lender { pe: PeId(0), frame, child: 0, items: 1, copy: None };
-        let mut loan = Loan { lender, lineage: Vec::new(), items: Vec::new().into() };
+        let (lineage, repeats) = (Vec::new(), Repeats::default());
+        let mut loan = Loan { lender, lineage, repeats, items: Vec::new().into() };
         backups.keep(ME, FAR, (Time(now), Time(now + 100)), &mut loan);
         let copy = loan.lender.copy.unwrap();
         assert_eq!(loan.lineage, [Via::Copy(ME, copy)]);
@@ -326,9 +337,22 @@ mod tests {
 
         assert_eq!(recalled.len(), 1);
         assert_eq!((recalled[0].lender.copy, &recalled[0].lineage[..]), (None, &[VIA][..]));
+        assert_eq!(recalled[0].repeats, Repeats { is_backup: false, is_rerun: true });
+        assert_eq!([&loan, &other].map(|loan| loan.repeats), [Repeats::default(); 2]);
         let settle = |loan: &Loan| backups.settle(loan.lender.copy.unwrap()).counts;
         assert!(!settle(&loan) && settle(&other) && !settle(&other));
         assert!(backups.recall(near).is_empty() && backups.recall(FAR).is_empty());
+    }
+
+    #[test]
+    fn a_backup_is_marked_though_its_lineage_has_no_room() {
+        let backups = Backups::default();
+        let mut loan = loan_through(VIA);
+        loan.lineage = vec![VIA; LINEAGE_MAX];
+        backups.keep(ME, FAR, (Time(0), Time(100)), &mut loan);
+        let backup = backups.begin(ME, Time(50)).pop().unwrap();
+        assert_eq!((loan.lineage.len(), backup.lineage.len()), (LINEAGE_MAX, LINEAGE_MAX));
+        assert!(backup.is_backup() && !loan.is_backup());
     }
 
     #[test]
@@ -358,7 +382,8 @@ mod tests {
     fn loan_through(via: Via) -> Loan {
         let frame: FrameId = Frames::<()>::default().reserve();
         let lender = Lender { pe: PeId(0), frame, child: 0, items: 1, copy: None };
-        Loan { lender, lineage: vec![via], items: Vec::new().into() }
+        let repeats = Repeats::default();
+        Loan { lender, lineage: vec![via], repeats, items: Vec::new().into() }
     }
 
     #[test]

@@ -5,17 +5,32 @@
 //! while they run. Agents send improvements to the nodes that `bound_spread` selects. So no
 //! improvement waits for a task to end.
 //!
-//! A task that no frame waits for records no value, because the tasks that run in its place would
-//! prune by the value, and their outputs would lack it. For the same reason [backups](super::backups)
-//! record none: the output of the other copy may count, which must not lack it. And as the output of
-//! a backup may count in place of the other copy's, which may have found the best value, a backup
-//! sees a bound that is worse by one: what only equals the best value, it finds again.
+//! **Tasks that run twice.** Some tasks run again, because a node is lost that had them; others run
+//! as [backups](super::backups) beside the other copy of their loan. One output counts. It must not
+//! lack the best value because its task has pruned by it, when an output that does not count has
+//! that value. Two rules prevent this:
+//!
+//! 1. Tasks that repeat others ([`Repeats`](super::lineage::Repeats)) see a bound that is worse by
+//!    one: what equals the best value, they find again. So do the tasks that they spawn here, or
+//!    call in another pool.
+//! 2. Backups, and what they spawn or call, record no values, since the output of the other copy
+//!    may count, which sees the bound as it is.
+//!
+//! So the outputs that count have a value as good as any recorded one. Suppose that a task records
+//! the best value, and its output does not count. Go from the root to that task. The outputs count
+//! down to some task that ran twice, and of which the other run counts. By the second rule, the run
+//! on the way to the value is no backup. So the run that counts is a backup, or began when no
+//! output of the other one could count any more (`ledger`, and recalls in `backups`): it is a
+//! repetition. By the first rule, nothing on its way to the value is pruned. This holds if the
+//! output of a task has the values that the task has found, and if a task prunes only what is not
+//! better than the bound that it sees. It does not matter whether tasks for which no frame waits
+//! record values, nor when.
 //!
 //! In virtual time a task ends as soon as it has begun. A value that it finds after a charge
 //! becomes known to the other PEs when the charged time has passed; the task itself does not notice
 //! values that other tasks find meanwhile.
 
-use super::lineage::{LineageId, Lineages};
+use super::lineage::LineageId;
 use crate::message::steal_agent::Nudge;
 use gridspan_topology::Time;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -104,11 +119,6 @@ impl Bound {
         self.best.fetch_max(rank, Ordering::SeqCst) < rank
     }
 
-    /// Whether there is a value, or a running task will have found one.
-    pub(super) fn is_set(&self) -> bool {
-        self.best() != NONE || !self.ahead().is_empty()
-    }
-
     /// Sets the callback that notifies the network thread of improvements.
     pub(super) fn connect(&self, nudge: Nudge) {
         // A second callback would be that of the same node.
@@ -152,12 +162,11 @@ pub(super) struct LocalBound {
     /// Whether improvements become known to other PEs only when the time charged before them has
     /// passed.
     pub(super) is_deferred: bool,
-    lineages: Lineages,
 }
 
 impl LocalBound {
-    pub(super) fn new(shared: Arc<Bound>, goal: Goal, lineages: Lineages) -> Self {
-        Self { shared, goal, own: NONE, is_deferred: false, lineages }
+    pub(super) fn new(shared: Arc<Bound>, goal: Goal) -> Self {
+        Self { shared, goal, own: NONE, is_deferred: false }
     }
 
     /// The best value that is known here.
@@ -175,9 +184,14 @@ impl LocalBound {
 
     #[inline]
     fn rank_seen_by(&self, lineage: LineageId) -> i64 {
-        let best = self.own.max(self.shared.best());
         // `NONE` is the least rank.
-        best.saturating_sub(i64::from(lineage.is_backup()))
+        self.best().saturating_sub(i64::from(lineage.is_repeat()))
+    }
+
+    /// The rank of the best value that is known here.
+    #[inline]
+    fn best(&self) -> i64 {
+        self.own.max(self.shared.best())
     }
 
     /// The best value that all PEs of this node know. In virtual time, values not yet found do not
@@ -187,47 +201,45 @@ impl LocalBound {
         (best != NONE).then(|| self.goal.rank(best))
     }
 
-    /// Records a value that a task has found at time `at`. Returns whether it is better than the
-    /// value [seen by](Self::seen_by) this lineage. The value is not recorded if no frame waits for
-    /// tasks of the lineage, or if they are backups.
+    /// Records a value that a task has found at time `at`, unless the task is a backup. Returns
+    /// whether the value is better than the one [seen by](Self::seen_by) this lineage.
     pub(super) fn improve(&mut self, value: i64, at: Time, lineage: LineageId) -> bool {
-        let seen = self.rank_seen_by(lineage);
-        let Self { shared, goal, own, is_deferred, lineages } = self;
-        let rank = goal.rank(value);
-        if rank <= seen {
+        let rank = self.goal.rank(value);
+        if rank <= self.rank_seen_by(lineage) {
             return false;
         }
-        if lineage.is_backup() {
-            return true;
-        }
-        let record = || {
-            *own = rank;
-            if !*is_deferred {
-                return shared.learn(rank);
-            }
-            let mut ahead = shared.ahead();
-            // The value replaces those that are neither found earlier nor better: a task that
-            // charges nothing finds all its values at once.
-            ahead.retain(|&(then, found)| then < at || found > rank);
-            ahead.push((at, rank));
-            false
-        };
-        if lineages.unless_orphaned(lineage, record) == Some(true) {
-            shared.nudge();
+        // A repetition may have found a known value again.
+        if rank > self.best() && !lineage.is_backup() {
+            self.record(rank, at);
         }
         true
+    }
+
+    fn record(&mut self, rank: i64, at: Time) {
+        self.own = rank;
+        if !self.is_deferred {
+            if self.shared.learn(rank) {
+                self.shared.nudge();
+            }
+            return;
+        }
+        let mut ahead = self.shared.ahead();
+        // The value replaces those that are neither found earlier nor better: a task that charges
+        // nothing finds all its values at once.
+        ahead.retain(|&(then, found)| then < at || found > rank);
+        ahead.push((at, rank));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::lineage::{LINEAGE_MAX, Via};
+    use super::super::lineage::Repeats;
     use super::*;
-    use crate::message::steal_agent::CopyId;
-    use gridspan_topology::NodeId;
+
+    const BACKUP: Repeats = Repeats { is_backup: true, is_rerun: false };
 
     fn pe(node: &Arc<Bound>, goal: Goal) -> LocalBound {
-        LocalBound::new(node.clone(), goal, Lineages::default())
+        LocalBound::new(node.clone(), goal)
     }
 
     #[test]
@@ -295,39 +307,44 @@ mod tests {
         for (goal, [worse, best, better]) in
             [(Goal::Maximise, [4, 5, 6]), (Goal::Minimise, [6, 5, 4])]
         {
-            let (node, lineages) = (Arc::new(Bound::default()), Lineages::default());
-            let copy = CopyId { loan: 0, is_backup: true };
-            let backup = lineages.enter([Via::Copy(NodeId(1), copy)]).unwrap();
-            let mut pe = LocalBound::new(node, goal, lineages);
-            assert!(pe.improve(best, Time::ZERO, backup.id()), "{goal:?}");
-            assert_eq!((pe.value(), pe.seen_by(backup.id())), (None, None));
+            let backup = LineageId::of_root(BACKUP);
+            // A backup may run again, because a node that had a part of it is lost.
+            for lineage in [backup, backup.rerun()] {
+                let mut pe = pe(&Arc::default(), goal);
+                assert!(pe.improve(best, Time::ZERO, lineage), "{goal:?}");
+                assert_eq!((pe.value(), pe.seen_by(lineage)), (None, None));
 
-            assert!(pe.improve(best, Time::ZERO, LineageId::FOUNDERS));
-            assert_eq!((pe.value(), pe.seen_by(backup.id())), (Some(best), Some(worse)));
-            let improves = [worse, best, better].map(|it| pe.improve(it, Time::ZERO, backup.id()));
-            assert_eq!(improves, [false, true, true], "{goal:?}");
-            assert_eq!(pe.value(), Some(best));
+                assert!(pe.improve(best, Time::ZERO, LineageId::FOUNDERS));
+                assert_eq!((pe.value(), pe.seen_by(lineage)), (Some(best), Some(worse)));
+                let improves = [worse, best, better].map(|it| pe.improve(it, Time::ZERO, lineage));
+                assert_eq!(improves, [false, true, true], "{goal:?}");
+                assert_eq!(pe.value(), Some(best));
+            }
         }
     }
 
     #[test]
-    fn a_task_for_which_no_frame_waits_records_no_value() {
-        for is_deferred in [false, true] {
-            let (node, lineages) = (Arc::new(Bound::default()), Lineages::default());
-            let loan = |lender, loan| Via::Copy(NodeId(lender), CopyId { loan, is_backup: false });
-            let [of_lost, of_other] =
-                [1, 2].map(|lender| lineages.enter([loan(lender, 0)]).unwrap());
-            let cut = lineages.enter((0..LINEAGE_MAX as u64).map(|it| loan(2, it))).unwrap();
-            let mut pe = LocalBound::new(node.clone(), Goal::Maximise, lineages.clone());
-            pe.is_deferred = is_deferred;
-            lineages.note_lost(NodeId(1));
+    fn tasks_that_run_again_find_the_best_value_again_and_record_better_ones() {
+        let again = LineageId::FOUNDERS.rerun();
+        for (goal, [worse, best, better]) in
+            [(Goal::Maximise, [4, 5, 6]), (Goal::Minimise, [6, 5, 4])]
+        {
+            let heard = Arc::new(AtomicI64::new(0));
+            let count = heard.clone();
+            let node = Arc::new(Bound::default());
+            node.connect(Arc::new(move || _ = count.fetch_add(1, Ordering::Relaxed)));
+            let mut pe = pe(&node, goal);
+            // The value of a task that is lost.
+            node.learn(goal.rank(best));
 
-            for orphan in [&of_lost, &cut] {
-                assert!(pe.improve(9, Time::ZERO, orphan.id()));
-                assert_eq!((pe.value(), node.is_set()), (None, false));
-            }
-            assert!(pe.improve(5, Time::ZERO, of_other.id()));
-            assert_eq!((pe.value(), node.is_set()), (Some(5), true));
+            assert_eq!((pe.value(), pe.seen_by(again)), (Some(best), Some(worse)), "{goal:?}");
+            let improves = [worse, best, best].map(|it| pe.improve(it, Time::ZERO, again));
+            assert_eq!(improves, [false, true, true], "{goal:?}");
+            assert_eq!(heard.load(Ordering::Relaxed), 0, "all know the value");
+
+            assert!(pe.improve(better, Time::ZERO, again));
+            assert_eq!((pe.value(), pe.seen_by(again)), (Some(better), Some(best)), "{goal:?}");
+            assert_eq!(heard.load(Ordering::Relaxed), 1);
         }
     }
 }

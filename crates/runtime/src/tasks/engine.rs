@@ -3,7 +3,7 @@
 use super::bound::{Goal, LocalBound};
 use super::deques::Deques;
 use super::frame::{Frame, FrameId, Frames, Lender, QueuedTask, Up};
-use super::lineage::{Held, LineageId};
+use super::lineage::{Held, LineageId, Repeats};
 use super::message::WorkerMessage;
 use crate::address::id::{ActorId, CollectionId};
 use crate::message::codec::DecodeError;
@@ -126,7 +126,7 @@ impl<W: Work> Engine<W> {
             now: Time::ZERO,
             slot,
             offered: node.join(slot),
-            bound: LocalBound::new(node.bound.clone(), W::GOAL, node.lineages.clone()),
+            bound: LocalBound::new(node.bound.clone(), W::GOAL),
             node,
             kept: Vec::new(),
             frames: Frames::default(),
@@ -151,8 +151,12 @@ impl<W: Work> Engine<W> {
 
     /// Adds tasks from outside, each with the number of its root, at the old end, where thieves
     /// find them first (Zhang et al., 2007).
-    pub(super) fn submit(&mut self, items: impl IntoIterator<Item = (W::Item, u64)>) {
-        let lineage = LineageId::FOUNDERS;
+    pub(super) fn submit(
+        &mut self,
+        items: impl IntoIterator<Item = (W::Item, u64)>,
+        repeats: Repeats,
+    ) {
+        let lineage = LineageId::of_root(repeats);
         let frames = &mut self.frames;
         let tokens = items.into_iter().map(|(item, root)| {
             let up = Up::Root(root);

@@ -3,7 +3,9 @@
 //! The result of such a loan comes back to a separate frame on the PE that lent. When the guest is
 //! gone, that frame is closed and the tasks are queued again for another frame: a result that
 //! arrives too late finds no frame, and nothing counts twice. A loan has one result, however many
-//! nodes took part in it; if the guest had lent tasks on, their results do not count either.
+//! nodes took part in it; if the guest had lent tasks on, their results do not count either. The
+//! tasks are marked as [repetitions](super::lineage::Repeats), since the guest may have spread the
+//! best value of the pool's bound (`bound`).
 //!
 //! A guest that leaves hands back tasks that it has not begun. From then on they work for the frame
 //! of their loan, and the loan stays in the ledger until the guest has reported the rest: if the
@@ -38,9 +40,8 @@ impl Ledger {
         let Lender { items, .. } = loan.lender;
         // A guest or a copy that the loan has come through is gone, so no frame waits for the
         // result.
-        let Some(lineage) = engine.node.lineages.enter(loan.lineage.iter().copied()) else {
-            return;
-        };
+        let vias = loan.lineage.iter().copied();
+        let Some(lineage) = engine.node.lineages.enter(vias, loan.repeats) else { return };
         let frame = engine.frames.borrow(loan.lender, lineage, W::loan());
         self.0.insert(frame, Entry { guest, items: loan.items.clone() });
         loan.lender = Lender { pe: engine.pe, frame, child: 0, items, copy: None };
@@ -64,7 +65,8 @@ impl Ledger {
         self.0.retain(|&frame, _| engine.frames.get(frame).is_some());
     }
 
-    /// Queues again the tasks that a guest owes, at the old end, since they were old when lent.
+    /// Queues again the tasks that a guest owes, as repetitions, at the old end, since they were
+    /// old when lent.
     pub(super) fn recall<W: Work>(
         &mut self,
         guest: NodeId,
@@ -76,6 +78,7 @@ impl Ledger {
         let mut tokens = Vec::new();
         for (frame, entry) in &owed {
             let Some(Frame { up, lineage, .. }) = engine.frames.release(*frame) else { continue };
+            let lineage = lineage.rerun();
             let items: Vec<W::Item> = codec::decode(W::name(), &entry.items)?;
             let pending = items.len() as u64;
             let frame = engine.frames.open(Frame { up, pending, lineage, state: W::loan() });
@@ -92,5 +95,69 @@ impl Ledger {
         }
         engine.kept.splice(..0, tokens);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::deques::Deques;
+    use super::super::engine::Finished;
+    use super::super::lending::lend;
+    use super::super::lineage::Repeats;
+    use super::super::{Merge, Search, SearchContext, Searching};
+    use super::*;
+    use gridspan_topology::PeId;
+    use serde::{Deserialize, Serialize};
+    use std::sync::Arc;
+
+    /// A node of a tree that offers this value, unless as good a one is known.
+    #[derive(Serialize, Deserialize)]
+    struct Offer(i64);
+
+    #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+    struct Best(Option<i64>);
+
+    impl Merge for Best {
+        fn merge(&mut self, other: Self) {
+            self.0 = self.0.max(other.0);
+        }
+    }
+
+    impl Search for Offer {
+        type Total = Best;
+
+        fn visit(self, cx: &mut SearchContext<'_, Self>) {
+            if cx.bound().is_none_or(|best| self.0 > best) {
+                cx.improve(self.0);
+                cx.total().merge(Best(Some(self.0)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_best_value_of_a_lost_guest_is_found_again_and_again() {
+        let node = Arc::new(Deques::new(0..1));
+        let mut engine = Engine::<Searching<Offer>>::new(PeId(0), 0, node.clone(), false);
+        engine.submit([(Offer(9), 0), (Offer(5), 1)], Repeats::default());
+        let mut ledger = Ledger::default();
+        for (guest, is_rerun) in [(NodeId(7), false), (NodeId(8), true)] {
+            let take = || engine.take_oldest();
+            let (mut loans, _) =
+                lend::<Searching<Offer>>(1, take, |_| PeId(0), &node.lineages, false);
+            assert_eq!((loans.len(), loans[0].repeats.is_rerun), (1, is_rerun));
+            ledger.enter(guest, &mut loans[0], &mut engine);
+            // The guest has found the value and told all, and then it is lost.
+            node.bound.learn(9);
+            ledger.recall(guest, &mut engine).unwrap();
+        }
+
+        while engine.step() {}
+
+        let total = |finished: Finished<Best>| match finished {
+            Finished::Loan(_, total) | Finished::Root(_, total) => total,
+        };
+        let totals: Vec<Best> = engine.finished.into_iter().map(total).collect();
+        // The newest task runs first; the value is better than its own.
+        assert_eq!(totals, [Best(None), Best(Some(9))]);
     }
 }

@@ -22,8 +22,8 @@ const FAR_LOANS: u64 = 64;
 /// Maximum number of tasks that may not leave, and are set aside to reach the tasks behind them.
 const SET_ASIDE_MAX: usize = 1 << 10;
 
-/// Maximum bytes of the name of a task's frame, which is sent beside the task.
-const FRAME_BYTES: usize = 48;
+/// Maximum bytes of the name of a task's frame and of its marks, which are sent beside the task.
+const FRAME_BYTES: usize = 50;
 /// Maximum bytes of the frame's name and the lineage: a copy in the lineage takes 17 bytes.
 pub(super) const LENDER_BYTES: usize = FRAME_BYTES + 17 * LINEAGE_MAX;
 
@@ -86,6 +86,7 @@ pub(super) fn lend<W: Work>(
     let encode = |(lender, lineage, items): (Lender, LineageId, Vec<W::Item>)| Loan {
         lender,
         lineage: lineages.vias(lineage),
+        repeats: lineage.repeats(),
         items: codec::encode(&items).into(),
     };
     (loans.into_iter().map(encode).collect(), left)
@@ -143,6 +144,7 @@ fn split<W: Work>(loan: Loan, limit: u64) -> (Option<Loan>, Option<Loan>) {
     let part = |items: Vec<W::Item>| Loan {
         lender: Lender { items: items.len() as u64, ..loan.lender },
         lineage: loan.lineage.clone(),
+        repeats: loan.repeats,
         items: codec::encode(&items).into(),
     };
     (Some(part(items)), Some(part(rest)))
@@ -152,7 +154,7 @@ fn split<W: Work>(loan: Loan, limit: u64) -> (Option<Loan>, Option<Loan>) {
 mod tests {
     use super::super::deques::Deques;
     use super::super::engine::Engine;
-    use super::super::lineage::Via;
+    use super::super::lineage::{Repeats, Via};
     use super::super::{Joining, Step, Task, TaskContext};
     use super::*;
     use crate::message::steal_agent::CopyId;
@@ -184,7 +186,7 @@ mod tests {
         let node = Arc::new(Deques::new(0..1));
         let mut engine = Engine::<Joining<Text>>::new(PeId(0), 0, node, false);
         for (root, &bytes) in bytes.iter().enumerate().rev() {
-            engine.submit([(Text("x".repeat(bytes)), root as u64)]);
+            engine.submit([(Text("x".repeat(bytes)), root as u64)], Repeats::default());
         }
         let (loans, left) = lend::<Joining<Text>>(
             limit,
@@ -209,9 +211,10 @@ mod tests {
     fn backups_stay_in_their_site_and_other_tasks_go() {
         let node = Arc::new(Deques::new(0..1));
         let mut engine = Engine::<Joining<Text>>::new(PeId(0), 0, node.clone(), false);
-        engine.submit([(Text("own".into()), 0)]);
+        engine.submit([(Text("own".into()), 0)], Repeats::default());
         let copy = CopyId { loan: 1, is_backup: true };
-        let lineage = node.lineages.enter([Via::Copy(NodeId(0), copy)]).unwrap();
+        let repeats = Repeats { is_backup: true, is_rerun: false };
+        let lineage = node.lineages.enter([Via::Copy(NodeId(0), copy)], repeats).unwrap();
         let frame = engine.kept[0].frame;
         let lender = Lender { pe: PeId(0), frame, child: 0, items: 1, copy: Some(copy) };
         let lineage_id = lineage.id();
@@ -225,6 +228,7 @@ mod tests {
             let left: Vec<_> = left.into_iter().map(|(_, token)| token).collect();
             assert_eq!(left.iter().map(|token| token.lineage).collect::<Vec<_>>(), stay);
             assert_eq!(loans.len(), 1);
+            assert_eq!(loans[0].is_backup(), !is_far);
             engine.kept = left;
         }
     }

@@ -12,9 +12,9 @@
 //! So the mark of a lost founder finds the tasks that it has lent, and no other record is needed.
 //!
 //! A lineage saves work but decides no result: an orphan that is not recognised finds no frame in
-//! the end. So lineages may be cut short where they would take too much memory. But the output of
-//! an orphan does not count, so a value of the pool's bound that it finds may not reach other
-//! tasks, which would prune by it (`bound`).
+//! the end. So lineages may be cut short where they would take too much memory. Whether tasks
+//! repeat the work of others is noted beside the lineage and is never lost, since results depend on
+//! it: such tasks prune by a worse bound (`bound`).
 
 use crate::message::steal_agent::CopyId;
 use gridspan_topology::NodeId;
@@ -31,11 +31,14 @@ pub(crate) enum Via {
     Copy(NodeId, CopyId),
 }
 
-impl Via {
-    /// Whether this is the backup of a loan.
-    pub(super) fn is_backup(&self) -> bool {
-        matches!(self, Self::Copy(_, copy) if copy.is_backup)
-    }
+/// In which ways tasks repeat the work of others. Tasks that they spawn, or call in other pools, do
+/// so, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Repeats {
+    /// Whether they are backups, while other nodes may work on the other copy.
+    pub(super) is_backup: bool,
+    /// Whether they run again after the loss of a node, so that no earlier output of them counts.
+    pub(super) is_rerun: bool,
 }
 
 /// Maximum number of guests and copies in a lineage. Tasks pass through few: each theft takes an
@@ -50,29 +53,55 @@ const VIAS_MAX: usize = 1 << 20;
 const GONE_MAX: usize = 64 << 10;
 
 /// The name of a lineage within the pool of a node, valid as long as a loan of that lineage is
-/// [`Held`].
+/// [`Held`], and the ways in which tasks of this name repeat others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LineageId(u32);
 
 impl LineageId {
-    /// The lineage of tasks that have come through no guest or copy.
+    /// The lineage of tasks that have come through no guest or copy, and repeat no others.
     pub(super) const FOUNDERS: Self = Self(0);
     /// The bit of backups. Every queued task has a lineage, so it has only 32 bits.
     const BACKUP: u32 = 1 << 31;
+    /// The bit of tasks that run again.
+    const RERUN: u32 = 1 << 30;
 
-    fn new(place: usize, is_backup: bool) -> Self {
-        Self((place as u32 + 1) | if is_backup { Self::BACKUP } else { 0 })
+    fn new(place: Option<usize>, repeats: Repeats) -> Self {
+        let number = place.map_or(0, |place| place as u32 + 1);
+        let bit = |is_set, bit| if is_set { bit } else { 0 };
+        Self(number | bit(repeats.is_backup, Self::BACKUP) | bit(repeats.is_rerun, Self::RERUN))
     }
 
-    /// Whether tasks of this lineage are backups.
+    /// The lineage of a root, which has come through no guest or copy.
+    pub(super) fn of_root(repeats: Repeats) -> Self {
+        Self::new(None, repeats)
+    }
+
+    /// The name of this lineage for tasks that run again.
+    pub(super) fn rerun(self) -> Self {
+        Self(self.0 | Self::RERUN)
+    }
+
+    /// The ways in which its tasks repeat others.
+    pub(super) fn repeats(self) -> Repeats {
+        Repeats { is_backup: self.is_backup(), is_rerun: self.0 & Self::RERUN != 0 }
+    }
+
+    /// Whether its tasks are backups.
     #[inline]
     pub(super) fn is_backup(self) -> bool {
         self.0 & Self::BACKUP != 0
     }
 
-    /// Returns the index of the lineage in `places`; `None` for [`LineageId::FOUNDERS`].
+    /// Whether its tasks repeat others in any way.
+    #[inline]
+    pub(super) fn is_repeat(self) -> bool {
+        self.0 & (Self::BACKUP | Self::RERUN) != 0
+    }
+
+    /// Returns the index of the lineage in `places`; `None` for tasks that have come through no
+    /// guest or copy.
     fn place(self) -> Option<usize> {
-        ((self.0 & !Self::BACKUP) as usize).checked_sub(1)
+        ((self.0 & (Self::RERUN - 1)) as usize).checked_sub(1)
     }
 }
 
@@ -83,7 +112,7 @@ pub(super) struct Lineages(Arc<Mutex<Known>>);
 /// Keeps the name of a lineage from being used for another one.
 pub(crate) struct Held {
     id: LineageId,
-    /// The state in which holders are counted; `None` for [`LineageId::FOUNDERS`].
+    /// The state in which holders are counted; `None` if nothing is held.
     known: Option<Arc<Mutex<Known>>>,
 }
 
@@ -103,10 +132,11 @@ impl Drop for Held {
 
 #[derive(Default)]
 struct Known {
-    /// Lineages by number less one; [`LineageId::FOUNDERS`] has none.
+    /// The lineages. Tasks that have come through no guest or copy have none.
     places: Vec<Option<Lineage>>,
     free: Vec<usize>,
-    numbers: BTreeMap<Arc<[Via]>, LineageId>,
+    /// The index of each lineage in `places`.
+    numbers: BTreeMap<Arc<[Via]>, usize>,
     /// Sum of the lengths of all lineages.
     len: usize,
     gone: BTreeSet<Via>,
@@ -125,38 +155,43 @@ struct Lineage {
 
 impl Lineages {
     /// Returns the lineage of tasks that have come through all of `vias`, of which at most
-    /// [`LINEAGE_MAX`] count; `None` if any of these is gone.
-    pub(super) fn enter(&self, vias: impl IntoIterator<Item = Via>) -> Option<Held> {
+    /// [`LINEAGE_MAX`] count, and that repeat others in these ways; `None` if any of these vias is
+    /// gone.
+    pub(super) fn enter(
+        &self,
+        vias: impl IntoIterator<Item = Via>,
+        repeats: Repeats,
+    ) -> Option<Held> {
         let set: BTreeSet<Via> = vias.into_iter().take(LINEAGE_MAX).collect();
         let vias: Vec<Via> = set.into_iter().collect();
         let mut known = lock(&self.0);
         if known.is_any_gone(&vias) {
             return None;
         }
-        let id = known.enter(&vias);
+        let place = known.enter(&vias);
         drop(known);
-        Some(self.held(id))
+        Some(self.held(LineageId::new(place, repeats)))
     }
 
     /// Holds a lineage once more; `None` if no frame waits for its tasks.
     pub(super) fn hold(&self, id: LineageId) -> Option<Held> {
-        if id != LineageId::FOUNDERS {
+        if let Some(place) = id.place() {
             let mut known = lock(&self.0);
             if known.is_orphaned(id) {
                 return None;
             }
-            known.lineage(id)?.holders += 1;
+            known.lineage(place)?.holders += 1;
         }
         Some(self.held(id))
     }
 
     fn held(&self, id: LineageId) -> Held {
-        Held { id, known: (id != LineageId::FOUNDERS).then(|| self.0.clone()) }
+        Held { id, known: id.place().is_some().then(|| self.0.clone()) }
     }
 
     /// Returns the guests and copies that tasks of a lineage have come through.
     pub(super) fn vias(&self, id: LineageId) -> Vec<Via> {
-        if id == LineageId::FOUNDERS {
+        if id.place().is_none() {
             return Vec::new();
         }
         lock(&self.0).vias(id).to_vec()
@@ -164,19 +199,7 @@ impl Lineages {
 
     /// Whether no frame waits for tasks of this lineage any more.
     pub(super) fn is_orphaned(&self, id: LineageId) -> bool {
-        id != LineageId::FOUNDERS && lock(&self.0).is_orphaned(id)
-    }
-
-    /// Runs `act` for a task of this lineage, unless no frame waits for the task. The loss of a
-    /// founder is noted before or after `act`, not meanwhile. Once a founder is lost, a task whose
-    /// lineage may be cut short counts as one for which no frame waits.
-    pub(super) fn unless_orphaned<T>(&self, id: LineageId, act: impl FnOnce() -> T) -> Option<T> {
-        if id == LineageId::FOUNDERS {
-            return Some(act());
-        }
-        let known = lock(&self.0);
-        let is_cut = !known.lost.is_empty() && known.vias(id).len() >= LINEAGE_MAX;
-        (!is_cut && !known.is_orphaned(id)).then(act)
+        id.place().is_some() && lock(&self.0).is_orphaned(id)
     }
 
     /// Whether no frame waits for tasks that have come through all of `vias`, because one of these
@@ -199,20 +222,19 @@ impl Lineages {
 }
 
 impl Known {
-    /// Returns the name of a lineage and holds it once more, or [`LineageId::FOUNDERS`] if there
-    /// are too many lineages.
-    fn enter(&mut self, vias: &[Via]) -> LineageId {
-        if let Some(&id) = self.numbers.get(vias) {
-            if let Some(lineage) = self.lineage(id) {
+    /// Returns the index of a lineage and holds it once more, or `None` if there are too many
+    /// lineages.
+    fn enter(&mut self, vias: &[Via]) -> Option<usize> {
+        if let Some(&place) = self.numbers.get(vias) {
+            if let Some(lineage) = self.lineage(place) {
                 lineage.holders += 1;
             }
-            return id;
+            return Some(place);
         }
         if vias.is_empty() || self.len + vias.len() > VIAS_MAX {
-            return LineageId::FOUNDERS;
+            return None;
         }
         self.len += vias.len();
-        let is_backup = vias.iter().any(Via::is_backup);
         let vias: Arc<[Via]> = vias.into();
         let lineage = Some(Lineage { vias: vias.clone(), holders: 1 });
         let place = match self.free.pop() {
@@ -223,16 +245,15 @@ impl Known {
             }
         };
         self.places[place] = lineage;
-        let id = LineageId::new(place, is_backup);
-        self.numbers.insert(vias, id);
-        id
+        self.numbers.insert(vias, place);
+        Some(place)
     }
 
     fn release(&mut self, id: LineageId) {
-        let Some(lineage) = self.lineage(id) else { return };
+        let Some(place) = id.place() else { return };
+        let Some(lineage) = self.lineage(place) else { return };
         lineage.holders -= 1;
         if lineage.holders == 0
-            && let Some(place) = id.place()
             && let Some(Lineage { vias, .. }) = self.places[place].take()
         {
             self.len -= vias.len();
@@ -241,8 +262,8 @@ impl Known {
         }
     }
 
-    fn lineage(&mut self, id: LineageId) -> Option<&mut Lineage> {
-        self.places.get_mut(id.place()?)?.as_mut()
+    fn lineage(&mut self, place: usize) -> Option<&mut Lineage> {
+        self.places.get_mut(place)?.as_mut()
     }
 
     fn vias(&self, id: LineageId) -> &[Via] {
@@ -287,12 +308,14 @@ mod tests {
     const A: Via = Via::Guest(NodeId(7));
     const B: Via = Via::Guest(NodeId(8));
     const C: Via = Via::Copy(NodeId(8), CopyId { loan: 1, is_backup: true });
+    const NONE: Repeats = Repeats { is_backup: false, is_rerun: false };
+    const RERUN: Repeats = Repeats { is_backup: false, is_rerun: true };
 
     #[test]
     fn exactly_the_lineages_with_a_gone_guest_are_orphaned() {
         let lineages = Lineages::default();
         let held = [&[A][..], &[B], &[A, B], &[B, A]]
-            .map(|vias| lineages.enter(vias.iter().copied()).unwrap());
+            .map(|vias| lineages.enter(vias.iter().copied(), NONE).unwrap());
         let [a, b, ab, ba] = held.each_ref().map(Held::id);
         assert_eq!(ab, ba);
         assert_eq!(lineages.vias(ab), [A, B]);
@@ -300,8 +323,28 @@ mod tests {
         assert_eq!([a, b, ab].map(|lineage| lineages.is_orphaned(lineage)), [true, false, true]);
         assert!(lineages.hold(a).is_none() && lineages.hold(b).is_some());
         assert!(!lineages.is_orphaned(LineageId::FOUNDERS));
-        assert!(lineages.enter([C, A]).is_none());
-        assert!(lineages.enter([C, B]).is_some());
+        assert!(lineages.enter([C, A], NONE).is_none());
+        assert!(lineages.enter([C, B], NONE).is_some());
+    }
+
+    #[test]
+    fn tasks_that_run_again_share_the_vias_of_those_that_do_not() {
+        let lineages = Lineages::default();
+        let [first, again] = [NONE, RERUN].map(|it| lineages.enter([A], it).unwrap());
+        assert_eq!(first.id().rerun(), again.id());
+        assert_eq!([first.id(), again.id()].map(LineageId::repeats), [NONE, RERUN]);
+        assert_eq!([first.id(), again.id()].map(LineageId::is_repeat), [false, true]);
+        drop(again);
+        // Held for the tasks that do not run again.
+        assert_eq!(lineages.vias(first.id().rerun()), [A]);
+        lineages.note_gone(A);
+        assert!(lineages.is_orphaned(first.id().rerun()));
+        drop(first);
+        assert_eq!(lock(&lineages.0).len, 0);
+
+        let root = LineageId::of_root(RERUN);
+        assert_eq!((root.repeats(), root), (RERUN, LineageId::FOUNDERS.rerun()));
+        assert!(lineages.hold(root).is_some() && !lineages.is_orphaned(root));
     }
 
     #[test]
@@ -309,11 +352,12 @@ mod tests {
         let lineages = Lineages::default();
         let copy = |node| Via::Copy(NodeId(node), CopyId { loan: 3, is_backup: false });
         let held = [&[copy(1)][..], &[copy(2)], &[copy(2), copy(1)]]
-            .map(|vias| lineages.enter(vias.iter().copied()).unwrap());
+            .map(|vias| lineages.enter(vias.iter().copied(), NONE).unwrap());
         lineages.note_lost(NodeId(1));
         let are_orphans = held.each_ref().map(|held| lineages.is_orphaned(held.id()));
         assert_eq!(are_orphans, [true, false, true]);
-        assert!(lineages.enter([copy(1)]).is_none() && lineages.hold(held[2].id()).is_none());
+        assert!(lineages.enter([copy(1)], NONE).is_none());
+        assert!(lineages.hold(held[2].id()).is_none());
         assert!(lineages.is_any_gone(&[copy(2), copy(1)]) && !lineages.is_any_gone(&[copy(2)]));
     }
 
@@ -324,7 +368,7 @@ mod tests {
         // The sum of their lengths exceeds the limit for one time.
         for first in 0..(3 * VIAS_MAX / LINEAGE_MAX) as u64 {
             let set: Vec<Via> = (0..LINEAGE_MAX as u64).map(|next| copy(first + next)).collect();
-            let held = lineages.enter(set.clone()).unwrap();
+            let held = lineages.enter(set.clone(), NONE).unwrap();
             let again = lineages.hold(held.id()).unwrap();
             drop(held);
             assert_eq!(lineages.vias(again.id()), set);
@@ -337,13 +381,15 @@ mod tests {
     fn the_numbers_of_lineages_and_gone_copies_are_limited() {
         let lineages = Lineages::default();
         let guest = |number| Via::Guest(NodeId(number));
-        let many = lineages.enter((0..1000).map(guest)).unwrap();
+        let many = lineages.enter((0..1000).map(guest), RERUN).unwrap();
         assert_eq!(lineages.vias(many.id()).len(), LINEAGE_MAX);
+        assert_eq!(many.id().repeats(), RERUN);
         let set = |number: u32| (0..LINEAGE_MAX as u32).map(move |next| guest(number + next));
         let most = (VIAS_MAX / LINEAGE_MAX) as u32;
-        let held: Vec<_> = (1..=most).map(|number| lineages.enter(set(number)).unwrap()).collect();
-        assert_eq!(held.last().map(Held::id), Some(LineageId::FOUNDERS));
-        assert_eq!(lineages.vias(lineages.enter(set(3)).unwrap().id()), set(3).collect::<Vec<_>>());
+        let enter = |number| lineages.enter(set(number), RERUN).unwrap();
+        let held: Vec<_> = (1..=most).map(enter).collect();
+        assert_eq!(held.last().map(Held::id), Some(LineageId::of_root(RERUN)));
+        assert_eq!(lineages.vias(enter(3).id()), set(3).collect::<Vec<_>>());
 
         let copy = |loan| Via::Copy(NodeId(1), CopyId { loan, is_backup: false });
         lineages.note_gone(A);
@@ -351,6 +397,7 @@ mod tests {
             assert!(lineages.note_gone(copy(loan)));
         }
         assert!(!lineages.note_gone(A) && !lineages.note_gone(copy(1)));
-        assert!(lineages.enter([copy(0)]).is_some() && lineages.enter([copy(1)]).is_none());
+        let enter = |loan| lineages.enter([copy(loan)], NONE);
+        assert!(enter(0).is_some() && enter(1).is_none());
     }
 }

@@ -10,7 +10,7 @@ use super::agent::{near, places};
 use super::engine::Work;
 use super::frame::{FrameId, Lender, QueuedTask, Up};
 use super::lending::{GRANT_BYTES, LENDER_BYTES};
-use super::lineage::{LineageId, Via};
+use super::lineage::{LineageId, Repeats, Via};
 use super::message::{AgentMessage, Loan, WorkerMessage, notify_agent, send_to_worker};
 use super::worker::Worker;
 use crate::Context;
@@ -126,7 +126,9 @@ impl<W: Work> Worker<W> {
         for items in payloads(items) {
             let items_len = items.len() as u64;
             let lender = Lender { pe: cx.pe(), frame, child: 0, items: items_len, copy: None };
-            let loan = Loan { lender, lineage: Vec::new(), items: codec::encode(&items).into() };
+            // The frame of the lender has the lineage.
+            let (lineage, repeats) = (Vec::new(), Repeats::default());
+            let loan = Loan { lender, lineage, repeats, items: codec::encode(&items).into() };
             send_to_worker(to.pe, WorkerMessage::Return { to, loan }, cx);
         }
     }
@@ -147,7 +149,8 @@ impl<W: Work> Worker<W> {
                 continue;
             }
             let lender = Lender { pe: cx.pe(), frame, child, items: 1, copy: None };
-            let loans = vec![Loan { lender, lineage: vias.clone(), items: encoded.into() }];
+            let (vias, repeats) = (vias.clone(), lineage.repeats());
+            let loans = vec![Loan { lender, lineage: vias, repeats, items: encoded.into() }];
             let message =
                 codec::encode(&AgentMessage::Grant { grant: Grant::Lifeline, loans }).into();
             notify_agent(StealEvent::HandOver { to: founder, message }, cx);

@@ -1,7 +1,7 @@
 //! Messages between workers and agents.
 
 use super::frame::Lender;
-use super::lineage::Via;
+use super::lineage::{Repeats, Via};
 use crate::address::index::Ix1;
 use crate::message::codec;
 use crate::message::steal_agent::CopyId;
@@ -21,9 +21,9 @@ pub(crate) type Outputs = Vec<(u64, Bytes)>;
 /// A message to a worker.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum WorkerMessage {
-    /// A root from main, encoded, and the receiver of its encoded output, or of `None` if the pool
-    /// is closed before.
-    Begin { item: Bytes, reply: Reply<Option<Bytes>> },
+    /// A root from main or from a task of another pool, encoded, and the receiver of its encoded
+    /// output, or of `None` if the pool is closed before. `repeats`: those of the calling task.
+    Begin { item: Bytes, repeats: Repeats, reply: Reply<Option<Bytes>> },
     /// More tasks of a stream of main, encoded, the first of which has this number.
     Feed { stream: u64, first: u64, items: Bytes },
     /// Main waits for outputs of a stream; it gets `None` if the pool is closed before.
@@ -105,6 +105,7 @@ pub(crate) struct Loan {
     pub(super) lender: Lender,
     /// The guests and copies that its tasks have come through.
     pub(super) lineage: Vec<Via>,
+    pub(super) repeats: Repeats,
     /// A list of items, encoded.
     pub(super) items: Bytes,
 }

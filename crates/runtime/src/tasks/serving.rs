@@ -3,6 +3,7 @@
 
 use super::engine::{Call, Work};
 use super::frame::FrameId;
+use super::lineage::{LineageId, Repeats};
 use super::message::{Outputs, WorkerMessage, at};
 use super::roots::{Origin, PendingCall, Roots};
 use super::worker::{Worker, encode_output};
@@ -18,14 +19,14 @@ use std::time::Duration;
 impl<W: Work> Worker<W> {
     pub(super) fn begin(
         &mut self,
-        item: &[u8],
+        (item, repeats): (&[u8], Repeats),
         reply: Reply<Option<Bytes>>,
         cx: &mut Context<'_, Self>,
     ) {
         match codec::decode(W::name(), item) {
             Ok(item) => {
                 let root = self.roots.enter(Origin::Asked(reply));
-                self.engine.submit([(item, root)]);
+                self.engine.submit([(item, root)], repeats);
                 // The job is not quiescent while the pool has tasks.
                 cx.core.task_begins(false);
             }
@@ -50,7 +51,7 @@ impl<W: Work> Worker<W> {
             (item, self.roots.enter(Origin::Streamed { stream, number, is_repeatable }))
         };
         let items: Vec<_> = (first..).zip(items).map(enter).collect();
-        self.engine.submit(items);
+        self.engine.submit(items, Repeats::default());
     }
 
     /// Notes that main hands in further tasks of a stream again if it begins again.
@@ -123,9 +124,7 @@ impl<W: Work> Worker<W> {
     /// this PE begins the task.
     pub(super) fn call(&mut self, call: Call<W::Output>, cx: &mut Context<'_, Self>) {
         let Call { pool, item, frame, child, convert, send } = call;
-        if !self.is_frame_awaited(frame) {
-            return;
-        }
+        let Some(lineage) = self.awaited(frame) else { return };
         let to = ActorId { collection: pool, key: at(cx.pe()).key() };
         if cx.core.is_closed(to) {
             return self.fail_closed(cx);
@@ -139,7 +138,9 @@ impl<W: Work> Worker<W> {
             core.send::<Self>(Sender::Pe, me, 0, WorkerMessage::Called { call: number, output });
         };
         let reply = cx.core.expect_reply_for_actor((me, to), Duration::MAX, resume);
-        send(cx.core, to, WorkerMessage::Begin { item, reply });
+        // A repetition calls repetitions: what the first run called may have spread a value there.
+        let repeats = lineage.repeats();
+        send(cx.core, to, WorkerMessage::Begin { item, repeats, reply });
     }
 
     /// Takes the output of a task of another pool, or `None` if that pool is closed.
@@ -147,7 +148,7 @@ impl<W: Work> Worker<W> {
         let Some(PendingCall { frame, child, convert }) = self.roots.calls.remove(&call) else {
             return;
         };
-        if !self.is_frame_awaited(frame) {
+        if self.awaited(frame).is_none() {
             return;
         }
         let Some(output) = output else { return self.fail_closed(cx) };
@@ -157,12 +158,11 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Whether the output of this frame is awaited. Main does not wait for tasks that are repeated
-    /// elsewhere, and may close the pool that they call.
-    fn is_frame_awaited(&mut self, frame: FrameId) -> bool {
-        let lineages = &self.engine.node.lineages;
-        let frame = self.engine.frames.get(frame);
-        frame.is_some_and(|frame| !lineages.is_orphaned(frame.lineage))
+    /// Returns the lineage of a frame whose output is awaited. Main does not wait for tasks that
+    /// are repeated elsewhere, and may close the pool that they call.
+    fn awaited(&mut self, frame: FrameId) -> Option<LineageId> {
+        let lineage = self.engine.frames.get(frame)?.lineage;
+        (!self.engine.node.lineages.is_orphaned(lineage)).then_some(lineage)
     }
 
     fn fail_closed(&self, cx: &mut Context<'_, Self>) {

@@ -81,13 +81,11 @@ impl<W: Work> Worker<W> {
                     continue;
                 }
             };
-            let Loan { lender, lineage, items } = loan;
+            let Loan { lender, lineage, repeats, items } = loan;
             let last = cx.layout().is_guest(from).then_some(Via::Guest(from));
             // Another node may not have learned yet that a guest or a copy is gone.
-            let Some(lineage) = self.engine.node.lineages.enter(last.into_iter().chain(lineage))
-            else {
-                continue;
-            };
+            let vias = last.into_iter().chain(lineage);
+            let Some(lineage) = self.engine.node.lineages.enter(vias, repeats) else { continue };
             let items: Vec<W::Item> = match codec::decode(W::name(), &items) {
                 Ok(items) => items,
                 Err(error) => {

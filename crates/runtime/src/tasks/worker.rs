@@ -18,7 +18,6 @@ use crate::reduce::Op;
 use crate::{Actor, Context, To};
 use bytes::Bytes;
 use gridspan_topology::PeId;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Time for which tasks run before other messages have their turn: as long as a turn of the PE. One
@@ -79,13 +78,7 @@ impl<W: Work> Actor for Worker<W> {
         });
         let engine = Engine::new(pe, slot, node, alone);
         let is_draining = cx.core.membership.stage == Stage::Draining;
-        let (bound, lineages) = (engine.node.bound.clone(), engine.node.lineages.clone());
-        let has_bound = Arc::new(move |lost| {
-            // In this order: then no task that the lost node has lent finds a value afterwards.
-            lineages.note_lost(lost);
-            bound.is_set()
-        });
-        cx.core.register_pool(cx.collection().id, notify::<Self>, is_allowed, has_bound);
+        cx.core.register_pool(cx.collection().id, notify::<Self>, is_allowed);
         let mut worker = Self {
             engine,
             opened_agent: false,
@@ -107,7 +100,9 @@ impl<W: Work> Actor for Worker<W> {
         self.engine.now = cx.now();
         self.engine.bound.is_deferred = cx.core.is_virtual_time() && self.engine.node.has_agent();
         match message {
-            WorkerMessage::Begin { item, reply } => self.begin(&item, reply, cx),
+            WorkerMessage::Begin { item, repeats, reply } => {
+                self.begin((&item, repeats), reply, cx)
+            }
             WorkerMessage::Feed { stream, first, items } => self.feed((stream, first), &items, cx),
             WorkerMessage::Collect { stream, reply } => self.collect(stream, reply, cx),
             WorkerMessage::Bound { reply } => cx.reply(reply, self.engine.bound.shared_value()),

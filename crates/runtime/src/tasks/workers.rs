@@ -1,6 +1,7 @@
 //! The workers of a pool, from main's side.
 
 use super::engine::Work;
+use super::lineage::Repeats;
 use super::message::{WorkerMessage, at};
 use super::statistics::StealStatistics;
 use super::worker::Worker;
@@ -68,8 +69,8 @@ impl<W: Work> Pool<W> {
             return Err(GridError::TooLarge { bytes: item.len(), limit: PIECE_BYTES_MAX });
         }
         let worker = self.workers.member(at(pe));
-        let output: Option<Bytes> =
-            worker.ask(FOREVER, |reply| WorkerMessage::Begin { item, reply }).await?;
+        let begin = |reply| WorkerMessage::Begin { item, repeats: Repeats::default(), reply };
+        let output: Option<Bytes> = worker.ask(FOREVER, begin).await?;
         let output = output.ok_or(GridError::PoolClosed)?;
         let decoded = codec::decode(W::name(), &output);
         decoded.map_err(|error| AskError::from(error).into())

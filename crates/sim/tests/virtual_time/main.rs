@@ -16,6 +16,7 @@ mod guests;
 mod idle_jobs;
 mod insertions;
 mod leaders;
+mod lost_bounds;
 mod lost_founders;
 mod lost_guests;
 mod many_dimensions;

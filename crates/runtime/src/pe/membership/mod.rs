@@ -32,11 +32,8 @@
 //! **A lost founder.** If the job recovers tasks locally (`Job::recover_tasks_locally`), a PE that
 //! notices the loss of a founder reports it to the coordinator, which decides
 //! (`coordinator/losses.rs`). First all other nodes drop what the founder's agents send, and answer
-//! whether they know of a need for it: main waits for an answer from there, or the tasks of a pool
-//! share a bound. A bound would be such a need because tasks that run again would prune by a value
-//! that was found, and lost, on that founder. For the same reason, tasks that have come through the
-//! founder find no more values once their node has answered. If there is no need, all nodes repeat
-//! the tasks that the founder owes, as after the loss of a guest.
+//! whether they know of a need for it: main waits for an answer from there. If there is no need,
+//! all nodes repeat the tasks that the founder owes, as after the loss of a guest.
 
 pub(in crate::pe) mod state;
 
@@ -45,7 +42,7 @@ use crate::error::JobError;
 use crate::message::{Control, MembershipEvent, MembershipMessage, Packet, Spread, Stage};
 use crate::pe::command::PeCommand;
 use crate::pe::core::Core;
-use crate::pe::membership::state::{HasBound, IsAllowed, OpenTasks, PoolEvent, PoolHooks, Tell};
+use crate::pe::membership::state::{IsAllowed, OpenTasks, PoolEvent, PoolHooks, Tell};
 use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -115,16 +112,15 @@ impl Core {
         }
     }
 
-    /// Registers the member of a collection on this PE for events about nodes and places,
-    /// `is_allowed` to check worker messages from other nodes, and `has_bound`.
+    /// Registers the member of a collection on this PE for events about nodes and places, and
+    /// `is_allowed` to check worker messages from other nodes.
     pub(crate) fn register_pool(
         &mut self,
         collection: CollectionId,
         tell: Tell<Self>,
         is_allowed: IsAllowed,
-        has_bound: HasBound,
     ) {
-        let hooks = PoolHooks { tell, is_allowed, has_bound, open: OpenTasks::default() };
+        let hooks = PoolHooks { tell, is_allowed, open: OpenTasks::default() };
         self.membership.pools.insert(collection, hooks);
         if self.me == MAIN_PE {
             self.post(COORDINATOR, Control::PoolOpened { collection });
@@ -201,19 +197,8 @@ impl Core {
     /// Tells the coordinator why the job cannot go on without a founder, as far as this PE knows.
     fn tell_need(&mut self, node: NodeId) {
         let is_there = |to: ActorId| self.home_node(to) == Some(node);
-        // Asks all pools, even after one has a bound, since each notes the loss.
-        let pools = self.membership.pools.values();
-        let has_bound = pools.filter(|hooks| (hooks.has_bound)(node)).count() > 0;
-        let awaits_answer =
-            || self.waits.questions().filter_map(|question| question.to).any(is_there);
-        let need = if has_bound {
-            Some("the tasks of a pool share a bound, which it may have improved")
-        } else if awaits_answer() {
-            Some("main waits for an answer from there")
-        } else {
-            None
-        };
-        let need = need.map(str::to_owned);
+        let awaits_answer = self.waits.questions().filter_map(|question| question.to).any(is_there);
+        let need = awaits_answer.then(|| "main waits for an answer from there".to_owned());
         self.tell_coordinator(MembershipMessage::Spares { node, need });
     }
 

@@ -6,7 +6,6 @@ use crate::message::{MembershipEvent, Stage};
 use gridspan_topology::{Layout, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// An event for the workers of pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,10 +22,6 @@ pub(crate) type Tell<C> = fn(&mut C, CollectionId, PoolEvent);
 /// Whether a worker message may come from another node.
 pub(crate) type IsAllowed = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
 
-/// Notes that this founder is lost, so that tasks that have come through it find no more values of
-/// the bound that the tasks of a pool share. Returns whether this node knows a value.
-pub(crate) type HasBound = Arc<dyn Fn(NodeId) -> bool + Send + Sync>;
-
 /// The open tasks of a pool on a PE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OpenTasks {
@@ -42,7 +37,6 @@ pub(crate) struct OpenTasks {
 pub(crate) struct PoolHooks<C> {
     pub(crate) tell: Tell<C>,
     pub(crate) is_allowed: IsAllowed,
-    pub(crate) has_bound: HasBound,
     /// The open tasks that the member has reported last.
     pub(crate) open: OpenTasks,
 }
@@ -50,8 +44,8 @@ pub(crate) struct PoolHooks<C> {
 // Not derived, since the derive would require `C: Clone`.
 impl<C> Clone for PoolHooks<C> {
     fn clone(&self) -> Self {
-        let Self { tell, is_allowed, open, .. } = *self;
-        Self { tell, is_allowed, has_bound: self.has_bound.clone(), open }
+        let Self { tell, is_allowed, open } = *self;
+        Self { tell, is_allowed, open }
     }
 }
 

@@ -4,6 +4,7 @@ use super::super::{Merge, Search, SearchContext, Searching};
 use super::*;
 use crate::tasks::engine::Engine;
 use crate::tasks::frame::{FrameId, Frames, Lender};
+use crate::tasks::lineage::Repeats;
 use gridspan_balance::stealing::RandomStealing;
 use gridspan_topology::{PeId, SiteId};
 use serde::{Deserialize, Serialize, Serializer};
@@ -50,7 +51,7 @@ fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching
     let node = Arc::new(Deques::new(0..2));
     let mut engine = Engine::new(PeId(0), 0, node.clone(), false);
     for (root, task) in tasks.into_iter().enumerate() {
-        engine.submit([(task, root as u64)]);
+        engine.submit([(task, root as u64)], Repeats::default());
     }
     engine.share();
     let (me, places) = (NodeId(0), StealingLayout::new(&Hierarchy::from_layout(&layout)));
@@ -95,7 +96,7 @@ fn grant(pe: PeId, text: &str) -> AgentMessage {
     let items = codec::encode(&[Text(text.to_owned())]).into();
     AgentMessage::Grant {
         grant: Grant::Answer,
-        loans: vec![Loan { lender, lineage: Vec::new(), items }],
+        loans: vec![Loan { lender, lineage: Vec::new(), repeats: Repeats::default(), items }],
     }
 }
 
@@ -169,6 +170,7 @@ fn tasks_lent_to_a_lost_founder_run_again_and_their_late_output_does_not_count()
     let again: Vec<_> = agent.node.take_arrivals().into_iter().collect();
     let [Arrival::Lent(NodeId(0), loan)] = &again[..] else { panic!("{} loans", again.len()) };
     assert_eq!((loan.lender.copy, loan.lineage.len()), (None, 0));
+    assert_eq!(loan.repeats, Repeats { is_backup: false, is_rerun: true });
     let texts: Vec<Text> = codec::decode("tasks", &loan.items).unwrap();
     assert_eq!(texts[0].0, "old");
     assert!(!agent.node.backups.settle(copy).counts);
@@ -196,7 +198,8 @@ fn loans_that_no_pe_has_taken_are_passed_on_for_their_lender() {
     let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
     let items: Vec<Text> = ["a", "b", "c"].map(|text| Text(text.to_owned())).into();
     let items = codec::encode(&items).into();
-    let loans = vec![Loan { lender: lender(3), lineage: Vec::new(), items }];
+    let (lineage, repeats) = (Vec::new(), Repeats { is_backup: false, is_rerun: true });
+    let loans = vec![Loan { lender: lender(3), lineage, repeats, items }];
     receive(&mut agent, &AgentMessage::Grant { grant: Grant::Answer, loans }).unwrap();
     assert_eq!(agent.node.stock(), 3);
 

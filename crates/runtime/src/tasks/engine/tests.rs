@@ -46,7 +46,7 @@ impl Task for Parent {
 
 fn alone<W: Work>(item: W::Item) -> Engine<W> {
     let mut engine = Engine::new(PeId(0), 0, Arc::new(Deques::new(0..1)), true);
-    engine.submit([(item, 7)]);
+    engine.submit([(item, 7)], Repeats::default());
     engine
 }
 
@@ -72,12 +72,61 @@ fn repeated_outputs_are_dropped() {
     assert_eq!((engine.finished.len(), engine.frames.len()), (1, 0));
 }
 
+/// A node of a tree that notes the bound that it sees, with as many levels below.
+#[derive(Serialize, Deserialize)]
+struct Probe(u32);
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Seen(Vec<Option<i64>>);
+
+impl Merge for Seen {
+    fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
+impl Search for Probe {
+    type Total = Seen;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        let seen = cx.bound();
+        cx.total().0.push(seen);
+        if self.0 > 0 {
+            cx.spawn(Self(self.0 - 1));
+        }
+    }
+}
+
+#[test]
+fn all_that_a_repetition_spawns_sees_the_worse_bound_also_on_another_pe() {
+    for (repeats, seen) in [
+        (Repeats::default(), 9),
+        (Repeats { is_backup: false, is_rerun: true }, 8),
+        (Repeats { is_backup: true, is_rerun: false }, 8),
+    ] {
+        let node = Arc::new(Deques::new(0..2));
+        node.bound.learn(9);
+        let mut engine = Engine::<Searching<Probe>>::new(PeId(0), 0, node.clone(), false);
+        engine.submit([(Probe(2), 0), (Probe(0), 1)], repeats);
+        engine.share();
+        let mut second = Engine::<Searching<Probe>>::new(PeId(1), 1, node, false);
+        assert!(second.steal());
+
+        while second.step() {}
+
+        let [Finished::Loan(_, Seen(seen_there))] = &second.finished[..] else {
+            panic!("not one loan")
+        };
+        assert_eq!(seen_there[..], [Some(seen); 3], "{repeats:?}");
+    }
+}
+
 #[test]
 fn long_tasks_are_offered_to_sleeping_pes() {
     let node = Arc::new(Deques::new(0..3));
     let mut engine = Engine::<Searching<Parent>>::new(PeId(0), 0, node.clone(), false);
     assert!(!node.fall_asleep(1) && !node.fall_asleep(2));
-    engine.submit([(Parent(3), 0)]);
+    engine.submit([(Parent(3), 0)], Repeats::default());
     engine.step();
     engine.share();
     // One task runs here next, and one is for each of the other two PEs; the first of them is to

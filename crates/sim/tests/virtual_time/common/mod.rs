@@ -1,5 +1,8 @@
-//! Shared code of several tests: a tree that is counted, and members that broadcast.
+//! Shared code of several tests: trees that are counted or searched, lost nodes, and members that
+//! broadcast.
 #![allow(unreachable_pub)]
 
 pub mod comb;
+pub mod leaves;
+pub mod losses;
 pub mod speaker;

@@ -1,14 +1,15 @@
 //! A session whose peer sends arbitrary frame numbers and acknowledgements.
 #![no_main]
 
-use gridspan_runtime::session::{Class, PlantedFault, Received, Session};
+use gridspan_runtime::session::{Class, PlantedSessionFault, Received, Session};
 use libfuzzer_sys::fuzz_target;
 
 /// Maximum number of bytes that a connection of a hostile node can retain here.
 const RETAINED_BYTES_MAX: u64 = 1 << 16;
 
 fuzz_target!(|steps: Vec<(u8, u64, u64)>| {
-    let Session { mut sender, mut receiver } = Session::new(RETAINED_BYTES_MAX, PlantedFault::None);
+    let Session { mut sender, mut receiver } =
+        Session::new(RETAINED_BYTES_MAX, PlantedSessionFault::None);
     for (what, one, other) in steps {
         let class = if what & 1 == 0 { Class::Small } else { Class::Bulk };
         let claim = Received { small: one, bulk: other, bulk_above: vec![(one, other)] };

@@ -420,6 +420,8 @@ pub struct FaultCounts {
     pub duplicated: u64,
     /// Acknowledgements that were lost.
     pub acknowledgements_lost: u64,
+    /// Frames of lost nodes of the run before that came back, which were refused.
+    pub refused: u64,
 }
 
 impl std::ops::AddAssign for FaultCounts {
@@ -433,6 +435,7 @@ impl std::ops::AddAssign for FaultCounts {
         self.late += other.late;
         self.duplicated += other.duplicated;
         self.acknowledgements_lost += other.acknowledgements_lost;
+        self.refused += other.refused;
     }
 }
 

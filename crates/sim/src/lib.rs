@@ -16,6 +16,7 @@
 pub mod campaign;
 mod connection;
 mod faults;
+mod former_run;
 mod guests;
 mod idleness;
 mod log;

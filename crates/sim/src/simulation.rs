@@ -25,6 +25,7 @@ mod relays;
 
 use crate::connection::{ConnectionEvent, Connections};
 use crate::faults::Delays;
+use crate::former_run::{FormerRun, LateFrame, SentFrames, Stopped};
 use crate::guests::{GuestStep, Roster};
 use crate::idleness::Idleness;
 use crate::log::Log;
@@ -69,6 +70,8 @@ enum Event {
     Leave(Vec<Outgoing>),
     /// A frame arrives from another node.
     Frame(Arrival),
+    /// A lost node of the run before sends a frame again.
+    Late(LateFrame),
     /// A measurement packet of a node makes its next step.
     Probe(Step),
     /// An event of a guest.
@@ -154,6 +157,10 @@ pub struct Simulation {
     pauses_at: Option<(Time, Vec<NodeId>)>,
     /// Whether the job has stopped after that checkpoint.
     is_paused: bool,
+    /// The last frames of a run that is to be stopped.
+    sent: SentFrames,
+    /// The run before, if lost nodes of it come back.
+    former: Option<FormerRun>,
 }
 
 /// A state of the job that the coordinator has detected.
@@ -236,6 +243,8 @@ impl Simulation {
             halts_at: None,
             pauses_at: None,
             is_paused: false,
+            sent: SentFrames::default(),
+            former: None,
             layout,
         };
         simulation.expect(guests);
@@ -256,9 +265,8 @@ impl Simulation {
         self.run_to_end().0
     }
 
-    /// Runs the job to its end, or until it is to be stopped. Then also returns the checkpoints of
-    /// each node, and whether the job had stopped itself.
-    fn run_to_end(mut self) -> (SimReport, Option<(Vec<CheckpointStore>, bool)>) {
+    /// Runs the job to its end, or until it is to be stopped. Then also returns what it leaves.
+    fn run_to_end(mut self) -> (SimReport, Option<Stopped>) {
         self.poll_main();
         let limit = Time::ZERO + self.options.time_limit;
         loop {
@@ -313,6 +321,7 @@ impl Simulation {
             Event::Leave(frames) => self.leave(frames),
             Event::Guest(guest, step) => self.step_guest(guest, step),
             Event::Frame(arrival) => self.receive(arrival),
+            Event::Late(late) => self.receive_late(late),
             Event::Probe(step) => self.probe(step),
             Event::Connection(event) => self.handle_connection_event(event),
             Event::Quic(event) => self.handle_quic_event(event),

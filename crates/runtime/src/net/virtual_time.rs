@@ -17,11 +17,14 @@ use super::identity::{Authority, IdentityError};
 use super::transport::Transport;
 use crate::message::frame::Frame;
 use crate::session::PlantedSessionFault;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use gridspan_topology::{Layout, NodeId, Time};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+/// The name of all jobs, which other runs of a job keep.
+const NAME: &str = "virtual";
 /// The port of all nodes.
 const PORT: u16 = 7_000;
 /// Prefix of the nodes' addresses; the number of the node follows.
@@ -29,10 +32,18 @@ const PREFIX: [u16; 6] = [0xfd00, 0, 0, 0, 0, 0];
 /// Largest number of datagrams of equal size that are created at once, as for a system's segmented
 /// send.
 const SEGMENTS: usize = 10;
+/// Address of a node of another run. No node of this run has it.
+const ELSEWHERE: NodeId = NodeId(u32::MAX);
+/// Virtual time in which a node of another run is accepted or refused: a handshake and the hellos
+/// take a few steps.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+/// Virtual time of one exchange of datagrams with a node of another run.
+const STEP: Duration = Duration::from_millis(1);
 
-/// A job whose nodes communicate in virtual time.
+/// A run of a job whose nodes communicate in virtual time.
+#[derive(Clone)]
 pub struct VirtualJob {
-    authority: Authority,
+    authority: Arc<Authority>,
     base: Instant,
     layout: Layout,
     seed: u64,
@@ -47,7 +58,7 @@ impl VirtualJob {
     ///
     /// [`IdentityError`] if the authority cannot be made.
     pub fn new(layout: Layout, seed: u64, limits: TransportLimits) -> Result<Self, IdentityError> {
-        let (authority, base) = (Authority::new("virtual")?, Instant::now());
+        let (authority, base) = (Arc::new(Authority::new(NAME)?), Instant::now());
         Ok(Self { authority, base, layout, seed, limits, fault: PlantedSessionFault::None })
     }
 
@@ -55,6 +66,63 @@ impl VirtualJob {
     #[doc(hidden)]
     pub fn with_fault(self, fault: PlantedSessionFault) -> Self {
         Self { fault, ..self }
+    }
+
+    /// Begins another run of the job on the nodes of `layout`. As a launcher does, it creates a new
+    /// authority, so that lost nodes of the run before that come back are refused.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the authority cannot be made.
+    pub fn next_run(&self, layout: Layout, seed: u64) -> Result<Self, IdentityError> {
+        let authority = match self.fault {
+            PlantedSessionFault::KeysKept => self.authority.clone(),
+            _ => Arc::new(Authority::new(NAME)?),
+        };
+        Ok(Self { authority, layout, seed, ..self.clone() })
+    }
+
+    /// Whether `node` of this run receives a frame of node `from` of the run `other`, in which it
+    /// is, or was, node `to`. `from` dials it with its keys. No other node is connected to either.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] if the certificate of a node cannot be made.
+    pub fn accepts(
+        &self,
+        node: NodeId,
+        other: &Self,
+        (from, to): (NodeId, NodeId),
+    ) -> Result<bool, IdentityError> {
+        let mut dialling = other.transport(from, Time::ZERO)?;
+        let mut dialled = self.transport(node, Time::ZERO)?;
+        if dialling.send(to, FrameClass::Auto, Bytes::from_static(b"late")).is_err() {
+            return Ok(false);
+        }
+        let mut now = Time::ZERO;
+        while now < Time::ZERO + ANSWER_PATIENCE {
+            dialling.transmit(now, &mut |_, datagram| {
+                dialled.handle_datagram(now, ELSEWHERE, datagram);
+            });
+            dialled.transmit(now, &mut |_, datagram| dialling.handle_datagram(now, to, datagram));
+            while let Some(event) = dialled.poll_event() {
+                if matches!(event, TransportEvent::Frame { .. }) {
+                    return Ok(true);
+                }
+            }
+            while let Some(event) = dialling.poll_event() {
+                if matches!(event, TransportEvent::Refused { .. } | TransportEvent::Lost { .. }) {
+                    return Ok(false);
+                }
+            }
+            now += STEP;
+            for transport in [&mut dialling, &mut dialled] {
+                if transport.poll_timeout().is_some_and(|due| due <= now) {
+                    transport.handle_timeout(now);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Creates the transport of a founder or a guest, which knows the addresses of all founders.
@@ -209,6 +277,40 @@ fn node(address: SocketAddr) -> Option<NodeId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FIRST: NodeId = NodeId(0);
+    const SECOND: NodeId = NodeId(1);
+    const LOST: NodeId = NodeId(2);
+
+    fn layout(nodes: usize) -> Layout {
+        Layout::new(vec![("a".to_owned(), vec![1; nodes])])
+    }
+
+    /// A run on four nodes, and the next one, on three.
+    fn two_runs(fault: PlantedSessionFault) -> [VirtualJob; 2] {
+        let run = VirtualJob::new(layout(4), 1, TransportLimits::default()).unwrap();
+        let run = run.with_fault(fault);
+        let next = run.next_run(layout(3), 2).unwrap();
+        [run, next]
+    }
+
+    #[test]
+    fn a_node_of_the_run_before_is_refused() {
+        let [run, next] = two_runs(PlantedSessionFault::None);
+
+        assert!(run.accepts(FIRST, &run, (LOST, FIRST)).unwrap(), "in its own run");
+        assert!(!next.accepts(FIRST, &run, (LOST, FIRST)).unwrap());
+        assert!(!run.accepts(FIRST, &next, (LOST, FIRST)).unwrap(), "nor does it accept them");
+    }
+
+    #[test]
+    fn with_the_keys_of_the_run_before_only_the_numbers_of_nodes_differ() {
+        let [run, next] = two_runs(PlantedSessionFault::KeysKept);
+
+        assert!(next.accepts(FIRST, &run, (LOST, FIRST)).unwrap());
+        assert!(!next.accepts(SECOND, &run, (LOST, LOST)).unwrap(), "it dials itself");
+        assert!(!next.accepts(SECOND, &run, (LOST, NodeId(3))).unwrap(), "that is not node 3");
+    }
 
     #[test]
     fn the_address_of_a_node_is_its_number() {

@@ -1,6 +1,7 @@
-//! Bugs that a test plants into a session to show that it would find them.
+//! Bugs that a test plants into sessions, and into the connections below them, to show that it would
+//! find them.
 
-/// A rule of the protocol that a session breaks on purpose. Production code only uses `None`.
+/// A rule of the protocol that is broken on purpose. Production code only uses `None`.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlantedSessionFault {
@@ -17,4 +18,7 @@ pub enum PlantedSessionFault {
     /// The transport does not resume the session on a new connection, so that frames that were lost
     /// with the old one are not sent again.
     NotResumed,
+    /// The nodes of a run have the keys of the run before, so that they accept nodes of that run
+    /// which were lost and come back.
+    KeysKept,
 }

@@ -106,14 +106,16 @@ impl Planted {
         Self::NAMES.iter().find(|(_, known)| *known == self).map(|(name, _)| *name)
     }
 
-    fn in_pe(self) -> pe::PlantedFault {
+    /// The bug, if it is in the PE machine or the coordinator.
+    pub fn in_pe(self) -> pe::PlantedFault {
         match self {
             Self::Pe(fault) => fault,
             Self::None | Self::Session(_) => pe::PlantedFault::None,
         }
     }
 
-    fn in_session(self) -> PlantedSessionFault {
+    /// The bug, if it is in the session machine or the transport.
+    pub fn in_session(self) -> PlantedSessionFault {
         match self {
             Self::Session(fault) => fault,
             Self::None | Self::Pe(_) => PlantedSessionFault::None,

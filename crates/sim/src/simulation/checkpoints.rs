@@ -2,10 +2,18 @@
 //! them.
 
 use super::{Event, Simulation};
+use crate::former_run::{FormerRun, LeftBehind, Stopped};
 use crate::options::SimOptions;
 use crate::report::{SimError, SimReport};
+use gridspan_runtime::session::PlantedSessionFault;
 use gridspan_runtime::{CheckpointStore, Image, Job, Program, RestorePlan, StartError};
+use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, NodeId, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Time within which lost nodes come back.
+const BACK_WITHIN: Duration = Duration::from_millis(100);
 
 /// A run that was stopped: what each node keeps of checkpoints, and the report so far.
 ///
@@ -49,6 +57,7 @@ pub struct Halted {
     pub stores: Vec<CheckpointStore>,
     /// The report of the run, which has no outcome of the job.
     pub report: SimReport,
+    pub(crate) left: LeftBehind,
 }
 
 impl Halted {
@@ -60,6 +69,12 @@ impl Halted {
     /// Those of [`Image::gathered`].
     pub fn checkpoint(&self) -> Result<Option<Image>, StartError> {
         Image::gathered(&self.stores)
+    }
+
+    /// Plants a bug in the next run, if lost nodes of this one come back in it.
+    #[doc(hidden)]
+    pub fn planting(&mut self, fault: PlantedSessionFault) {
+        self.left.planted = fault;
     }
 }
 
@@ -100,6 +115,35 @@ impl Simulation {
         self
     }
 
+    /// Lets nodes that were lost when the run `before` was stopped come back after a short random
+    /// time. They still belong to that run, and send again the frames that other nodes had not
+    /// confirmed. The nodes of this run refuse them
+    /// ([`FaultCounts::refused`](crate::FaultCounts::refused)). For each node of the run `before`,
+    /// `successors` has the node of this run that is the same process, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::Certificates`] if keys for the nodes cannot be made.
+    pub fn with_returning(
+        mut self,
+        before: &Halted,
+        returning: &[NodeId],
+        successors: &[Option<NodeId>],
+    ) -> Result<Self, SimError> {
+        let seed = self.options.seed;
+        let former = FormerRun::before(&before.left, &self.layout, seed);
+        self.former = Some(former.map_err(SimError::Certificates)?);
+        let mut dice = Dice::new(seed ^ 0x7265_7475_726e_0000);
+        let mut back = |&node: &NodeId| (node, Time(1) + dice.any_scale_up_to(BACK_WITHIN));
+        let times: BTreeMap<NodeId, Time> = returning.iter().map(&mut back).collect();
+        for late in before.left.sent_again(returning, successors) {
+            if let Some(&at) = times.get(&late.from) {
+                self.queue.push(at, Event::Late(late));
+            }
+        }
+        Ok(self)
+    }
+
     /// Runs the job until `at`, and stops it there, or earlier if it has stopped itself after a
     /// checkpoint.
     ///
@@ -110,7 +154,9 @@ impl Simulation {
         self.halts_at = Some(at);
         let (report, stopped) = self.run_to_end();
         match stopped {
-            Some((stores, is_paused)) => Ok(Halted { stores, report, is_paused }),
+            Some(Stopped { stores, is_paused, left }) => {
+                Ok(Halted { stores, report, is_paused, left })
+            }
             None => Err(Box::new(report)),
         }
     }

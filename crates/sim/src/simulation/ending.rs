@@ -2,12 +2,14 @@
 
 use super::{Counts, Event, Simulation};
 use crate::faults::QuicCounts;
+use crate::former_run::{FormerRun, LeftBehind, Stopped};
 use crate::report::{Ending, SimReport};
 use gridspan_record::TimeUse;
 use gridspan_runtime::coordinator::Coordinator;
 use gridspan_runtime::message::MainStatus;
 use gridspan_runtime::pe::{PeStatistics, PendingWork};
-use gridspan_runtime::{CheckpointStore, Diagnosis, JobError};
+use gridspan_runtime::session::PlantedSessionFault;
+use gridspan_runtime::{Diagnosis, JobError};
 use gridspan_topology::Time;
 
 impl Simulation {
@@ -105,6 +107,7 @@ impl Simulation {
         if let Some(connections) = &self.connections {
             faults += connections.counts;
         }
+        faults.refused += self.former.as_ref().map_or(0, |former| former.refused);
         let mut quic = QuicCounts::default();
         if let Some(network) = &self.quic {
             let (seen, counts) = network.counts();
@@ -136,10 +139,19 @@ impl Simulation {
         }
     }
 
-    /// Stops the run. Also returns the checkpoints of each node, and whether the job had stopped
-    /// itself.
-    pub(super) fn halt(mut self) -> (SimReport, Option<(Vec<CheckpointStore>, bool)>) {
-        let stopped = (std::mem::take(&mut self.kept), self.is_paused);
-        (self.report(Ending::Halted, Err(JobError::Cancelled)), Some(stopped))
+    /// Stops the run. Also returns what it leaves.
+    pub(super) fn halt(mut self) -> (SimReport, Option<Stopped>) {
+        let (stores, is_paused) = (std::mem::take(&mut self.kept), self.is_paused);
+        let network = &self.network;
+        let round_trip = |one, other| network.latency(one, other) + network.latency(other, one);
+        let unconfirmed = std::mem::take(&mut self.sent).unconfirmed(self.now, round_trip);
+        let left = LeftBehind {
+            layout: self.layout.clone(),
+            keys: self.former.as_ref().map(FormerRun::keys),
+            unconfirmed,
+            planted: PlantedSessionFault::None,
+        };
+        let report = self.report(Ending::Halted, Err(JobError::Cancelled));
+        (report, Some(Stopped { stores, is_paused, left }))
     }
 }

@@ -3,9 +3,11 @@
 
 use super::{Arrival, Event, Outgoing, Simulation};
 use crate::connection::{Command, ConnectionEvent};
+use crate::former_run::LateFrame;
 use crate::quic::{self, DatagramPath, QuicEvent, QuicNetwork};
+use gridspan_runtime::message::{Packet, is_for_relay};
 use gridspan_runtime::net::LossReason;
-use gridspan_runtime::{JobError, NodeId, PeId, Time};
+use gridspan_runtime::{COORDINATOR, JobError, NodeId, PeId, Time};
 
 impl Simulation {
     /// Sends frames of one node.
@@ -47,7 +49,11 @@ impl Simulation {
         }
     }
 
+    /// Counts a frame. If the run is to be stopped, keeps a copy for the next one.
     fn count(&mut self, Outgoing { from, to, frame, .. }: &Outgoing) {
+        if self.halts_at.is_some() {
+            self.sent.note(self.now, (*from, *to), frame);
+        }
         self.counts.packets += 1;
         self.counts.frames += 1;
         if self.network.spec().is_wide_area(*from, *to) {
@@ -59,6 +65,28 @@ impl Simulation {
     fn arrival(&mut self, leaves: Time, from: NodeId, to: NodeId, bytes: u64) -> Option<Time> {
         let at = self.network.carry(leaves, from, to, bytes)?;
         Some(self.delays.as_mut().map_or(at, |delays| delays.frame(from, to, at)))
+    }
+
+    /// Handles a frame that a lost node of the run before sends again. The node that receives it
+    /// must refuse it.
+    pub(super) fn receive_late(&mut self, late: LateFrame) {
+        let Some(former) = &mut self.former else { return };
+        match former.accepts(&late) {
+            Ok(false) => return,
+            Ok(true) => {}
+            Err(reason) => {
+                self.broken.get_or_insert(JobError::Network { reason });
+                return;
+            }
+        }
+        let LateFrame { from, node, frame, .. } = late;
+        // As in real time, the node takes nothing that the grid of this run excludes.
+        let is_here = |pe| pe == COORDINATOR || self.layout.node_of(pe) == node;
+        let is_sound = is_for_relay(&frame)
+            || Packet::from_frame(&frame).is_ok_and(|(_, receiver, _)| is_here(receiver));
+        if is_sound && !self.layout.is_guest(from) {
+            self.receive(Arrival { from, to: node, frame });
+        }
     }
 
     pub(super) fn handle_connection_event(&mut self, event: ConnectionEvent) {

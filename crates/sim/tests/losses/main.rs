@@ -12,9 +12,12 @@ mod story;
 mod tasks;
 
 use gridspan_runtime::pe::PlantedFault;
+use gridspan_runtime::session::PlantedSessionFault;
+use gridspan_sim::campaign::Planted;
 use phases::LossPhase;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::panic::catch_unwind;
 use story::{Story, story};
 
 /// Seeds of a test without `LOSSES_SEEDS`; `.ci/extended` has more.
@@ -22,6 +25,9 @@ const SEEDS: Range<u64> = 0..150;
 
 /// Number of seeds in which losses must have hit each phase and made the job repeat work.
 const SEEDS_PER_PHASE: u64 = 20;
+
+/// Number of seeds in which lost nodes must have come back and been refused.
+const SEEDS_WITH_RETURNS: u64 = 20;
 
 /// Smallest number of seeds for which the test checks the counts. A run of fewer repeats a failure.
 const SEEDS_JUDGED: u64 = 150;
@@ -39,10 +45,11 @@ fn seeds() -> Range<u64> {
 #[test]
 fn every_message_is_handled_once_and_in_order_whatever_nodes_are_lost() {
     let mut sum = Story::default();
+    let mut with_returns = 0;
     let mut phases: BTreeMap<LossPhase, u64> = LossPhase::ALL.map(|phase| (phase, 0)).into();
     let seeds = seeds();
     for seed in seeds.clone() {
-        let story = story(seed, PlantedFault::None);
+        let story = story(seed, Planted::None);
         let end = seed + 1;
         assert_eq!(story.problem, None, "seed {seed}; LOSSES_SEEDS={seed}..{end} repeats it");
         sum.recoveries += story.recoveries;
@@ -50,6 +57,8 @@ fn every_message_is_handled_once_and_in_order_whatever_nodes_are_lost() {
         sum.beginnings += story.beginnings;
         sum.unprotected += story.unprotected;
         sum.again += story.again;
+        sum.refused += story.refused;
+        with_returns += u64::from(story.refused > 0);
         sum.checkpoints += story.checkpoints;
         sum.postponed.extend(story.postponed);
         for phase in story.phases {
@@ -67,23 +76,35 @@ fn every_message_is_handled_once_and_in_order_whatever_nodes_are_lost() {
         sum.checkpoints,
         sum.postponed
     );
+    println!(
+        "nodes that were lost came back in {with_returns} seeds; {} of their frames were refused",
+        sum.refused
+    );
     println!("seeds in which a loss hit a phase, and work was repeated: {phases:?}");
     if seeds.end - seeds.start < SEEDS_JUDGED {
         return;
     }
     assert!(sum.recoveries > 100, "{}", sum.recoveries);
     assert!(sum.changes > 50, "{}", sum.changes);
+    assert!(
+        with_returns >= SEEDS_WITH_RETURNS,
+        "lost nodes came back in only {with_returns} seeds"
+    );
     for (phase, seeds) in phases {
         assert!(seeds >= SEEDS_PER_PHASE, "losses hit {phase:?} in only {seeds} seeds");
     }
 }
 
 /// Asserts that one of 100 seeds finds a planted bug, by a problem that contains `text`.
-fn assert_found(fault: PlantedFault, text: &str) {
-    let problem = |seed| story(seed, fault).problem.filter(|problem| problem.contains(text));
+fn assert_found(planted: Planted, text: &str) {
+    // A panic outside of handlers and main finds the bug, too.
+    let problem = |seed| match catch_unwind(|| story(seed, planted)) {
+        Ok(story) => story.problem.filter(|problem| problem.contains(text)),
+        Err(_) => Some("a panic".to_owned()).filter(|_| text.is_empty()),
+    };
     let found = (0..100).find_map(|seed| Some((seed, problem(seed)?)));
-    let (seed, problem) = found.unwrap_or_else(|| panic!("{fault:?} was not found"));
-    println!("{fault:?} was found by seed {seed}: {problem}");
+    let (seed, problem) = found.unwrap_or_else(|| panic!("{planted:?} was not found"));
+    println!("{planted:?} was found by seed {seed}: {problem}");
 }
 
 #[test]
@@ -96,19 +117,24 @@ fn planted_bugs_are_found() {
         PlantedFault::HomeNotMoved,
         PlantedFault::MergedMailboxesLeftOut,
     ] {
-        assert_found(fault, "");
+        assert_found(Planted::Pe(fault), "");
     }
 }
 
 #[test]
+fn accepting_nodes_of_the_run_before_is_found() {
+    assert_found(Planted::Session(PlantedSessionFault::KeysKept), "");
+}
+
+#[test]
 fn mailboxes_in_reverse_order_are_found_by_the_numbers_of_messages() {
-    assert_found(PlantedFault::MailboxesReversed, "out of order");
+    assert_found(Planted::Pe(PlantedFault::MailboxesReversed), "out of order");
 }
 
 #[test]
 fn a_copy_on_the_same_node_protects_against_no_loss() {
     let protected = |fault| {
-        let stories = (0..20).map(|seed| story(seed, fault));
+        let stories = (0..20).map(|seed| story(seed, Planted::Pe(fault)));
         stories.map(|story| u64::from(story.recoveries > 0)).sum::<u64>()
     };
     let (right, wrong) = (protected(PlantedFault::None), protected(PlantedFault::CopyOnSameNode));

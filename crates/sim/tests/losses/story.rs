@@ -3,8 +3,8 @@
 use crate::job::{Notes, job};
 use crate::phases::{self, Begun, LossPhase, ledger};
 use crate::processes::Processes;
-use gridspan_runtime::pe::PlantedFault;
 use gridspan_runtime::{Image, Job, NodeId, RestorePlan};
+use gridspan_sim::campaign::Planted;
 use gridspan_sim::{
     Ending, FaultPlan, Halted, PauseFaults, QuicFaults, SessionFaults, SimOptions, Simulation,
 };
@@ -36,6 +36,8 @@ pub(crate) struct Story {
     pub(crate) unprotected: u32,
     /// Number of recoveries to the same checkpoint as the recovery before.
     pub(crate) again: u32,
+    /// Number of frames that lost nodes sent again after they had come back, and that were refused.
+    pub(crate) refused: u64,
     /// Activities that were under way when nodes were lost and work was repeated.
     pub(crate) phases: BTreeSet<LossPhase>,
     pub(crate) checkpoints: u32,
@@ -73,9 +75,9 @@ impl Stop {
 }
 
 /// Tells the story of a seed.
-pub(crate) fn story(seed: u64, fault: PlantedFault) -> Story {
+pub(crate) fn story(seed: u64, planted: Planted) -> Story {
     let notes = Arc::<Mutex<Notes>>::default();
-    let make = || job(seed, &notes).planted_fault(fault);
+    let make = || job(seed, &notes).planted_fault(planted.in_pe());
     let mut dice = Dice::new(seed);
     let mut telling = Telling {
         story: Story::default(),
@@ -84,6 +86,8 @@ pub(crate) fn story(seed: u64, fault: PlantedFault) -> Story {
         from: None,
         begun: Begun::Anew,
         handled: Time::ZERO,
+        before: None,
+        planted,
     };
     let is_at_end = (0..=STOPS_MAX).find_map(|stops| telling.go_on(make(), stops == STOPS_MAX));
     let (mut story, notes) = (telling.story, notes.lock().unwrap());
@@ -98,6 +102,27 @@ pub(crate) fn story(seed: u64, fault: PlantedFault) -> Story {
     story
 }
 
+/// A run after which members were lost.
+struct Before {
+    halted: Halted,
+    members: Vec<usize>,
+    lost: Vec<usize>,
+}
+
+impl Before {
+    /// Lets the lost processes come back in a run of `members`.
+    fn returning(&self, simulation: Simulation, members: &[usize]) -> Simulation {
+        let number = |members: &[usize], process: &usize| {
+            members.iter().position(|member| member == process).map(NodeId::from)
+        };
+        let lost: Vec<NodeId> =
+            self.lost.iter().filter_map(|process| number(&self.members, process)).collect();
+        let successors: Vec<Option<NodeId>> =
+            self.members.iter().map(|process| number(members, process)).collect();
+        simulation.with_returning(&self.halted, &lost, &successors).unwrap()
+    }
+}
+
 /// A story that is not over.
 struct Telling {
     story: Story,
@@ -109,6 +134,9 @@ struct Telling {
     /// Time at which the last message was handled since the checkpoint from which the next run
     /// continues.
     handled: Time,
+    /// The run before, if some of its members were lost.
+    before: Option<Before>,
+    planted: Planted,
 }
 
 impl Telling {
@@ -127,16 +155,19 @@ impl Telling {
             simulation = simulation.pausing_at(*after, leaving);
         }
         phases::begin(self.begun);
-        let Halted { stores, report, is_paused, .. } = match simulation.run_until(at) {
+        let mut halted = match simulation.run_until(at) {
             Ok(halted) if halted.is_paused || at != END => halted,
             Ok(_) => return self.fail("it did not end"),
             Err(report) => {
+                self.story.refused += report.faults.refused;
                 let is_fine = report.ending == Ending::Finished && report.outcome.is_ok();
                 let problem = format!("{:?} ({:?})", report.outcome, report.ending);
                 self.story.problem = Some(problem).filter(|_| !is_fine);
                 return Some(true);
             }
         };
+        let (stores, report) = (std::mem::take(&mut halted.stores), &halted.report);
+        self.story.refused += report.faults.refused;
         let requested = change.as_ref().map(|(after, ..)| *after);
         let is_changing = requested.is_some_and(|after| report.virtual_time >= after);
         let phases = ledger(|ledger| ledger.under_way(&report.pending, &stores, is_changing));
@@ -144,8 +175,8 @@ impl Telling {
             self.processes.stores[process] = Some(store);
         }
         match change {
-            Some((_, leaving, joining)) if is_paused => self.change(&leaving, &joining),
-            _ => self.lose(phases),
+            Some((_, leaving, joining)) if halted.is_paused => self.change(&leaving, &joining),
+            _ => self.lose(phases, halted),
         }
     }
 
@@ -158,7 +189,11 @@ impl Telling {
             Some(image) => Simulation::restored(job, spec, options, image),
         };
         let stores = members.iter().map(|&it| self.processes.stores[it].clone().unwrap());
-        simulation.unwrap().keeping(stores.collect())
+        let simulation = simulation.unwrap().keeping(stores.collect());
+        match self.before.take() {
+            Some(before) => before.returning(simulation, members),
+            None => simulation,
+        }
     }
 
     /// Lets members leave and processes join, after the job has stopped for that.
@@ -171,10 +206,13 @@ impl Telling {
         None
     }
 
-    /// Loses members while these activities are under way.
-    fn lose(&mut self, phases: BTreeSet<LossPhase>) -> Option<bool> {
+    /// Loses members of a stopped run while these activities are under way.
+    fn lose(&mut self, phases: BTreeSet<LossPhase>, mut halted: Halted) -> Option<bool> {
         let lost = losses(&self.processes, &mut self.dice);
         let handled = ledger(|ledger| ledger.last_handled());
+        halted.planting(self.planted.in_session());
+        let members = self.processes.members().to_vec();
+        self.before = Some(Before { halted, members, lost: lost.clone() });
         match self.processes.lose(&lost) {
             Ok(Some((image, plan))) => {
                 self.story.recoveries += 1;

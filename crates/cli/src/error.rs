@@ -440,11 +440,18 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// Standard input is a terminal, from which a background process may not read.
-    #[error("--stdin 0: standard input is a terminal")]
-    TerminalInput,
-    /// The process of node 0 cannot get the standard input of gridctl.
-    #[error("--stdin 0: {reason}")]
-    NoInput { reason: &'static str },
+    #[error("--stdin {nodes}: standard input is a terminal")]
+    TerminalInput {
+        /// The nodes that should read it, as the user has named them.
+        nodes: &'static str,
+    },
+    /// Nodes cannot get the standard input of gridctl.
+    #[error("--stdin {nodes}: {reason}")]
+    NoInput {
+        /// The nodes, as the user has named them.
+        nodes: &'static str,
+        reason: &'static str,
+    },
     /// Metrics cannot be served.
     #[error("--metrics {address}: {error}")]
     Metrics {

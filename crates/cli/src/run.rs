@@ -35,10 +35,11 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         Some(id) => detach::place(id)?,
         None => Place::of_run(&args.place, program.is_built_in())?,
     };
-    let wants_processes = args.detach || args.process.metrics.is_some() || !args.only.is_empty();
-    if args.guests > 0 || wants_processes {
-        // Guests join over the network; only separate processes outlive this one, have memory of
-        // their own to report, and print lines that are known to be theirs.
+    let wants_input = args.process.stdin == Some(StdinFlag::All);
+    let wants_report = args.process.metrics.is_some() || !args.only.is_empty();
+    if args.guests > 0 || args.detach || wants_input || wants_report {
+        // Guests join over the network; only separate processes outlive this one, have memory and
+        // an input of their own, and print lines that are known to be theirs.
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
@@ -122,6 +123,7 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
         logs: args.logs.clone(),
         metrics: metrics.as_ref().map(|server| server.place().to_owned()),
         input: input_way(args.process.stdin, first, io::stdin().is_terminal())?,
+        connect_timeout: args.process.connect_timeout,
         ..launch
     };
     match &args.background {

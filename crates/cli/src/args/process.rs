@@ -1,8 +1,10 @@
 //! Arguments about the processes of a job.
 
+use super::values::silence;
 use crate::metrics::MetricsAddress;
 use clap::{Args, ValueEnum};
 use gridspan::binding::Binding;
+use std::time::Duration;
 
 /// How processes run, and where their input comes from and their counters go.
 #[derive(Debug, Args)]
@@ -12,10 +14,16 @@ pub(crate) struct ProcessFlags {
     /// then a separate process, as with `-n`.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<MetricsAddress>,
-    /// Give the standard input of gridctl to NODE, 0 or none [default: 0, unless the input is a
-    /// terminal or the job is detached].
+    /// Give the standard input of gridctl to NODE: 0, none, or all for a copy to each, at the pace
+    /// of the slowest. With all, each node is a separate process, as with `-n` [default: 0, unless
+    /// the input is a terminal or the job is detached].
     #[arg(long, value_enum, value_name = "NODE", hide_possible_values = true)]
     pub(crate) stdin: Option<StdinFlag>,
+    /// Give each node this time, from 1s to a day, to start and to say where it listens, counted
+    /// from the start of the last one [default: 30s, longer on crowded machines and for tasks of
+    /// Slurm].
+    #[arg(long, value_name = "TIME", value_parser = silence)]
+    pub(crate) connect_timeout: Option<Duration>,
     /// Bind each PE to a core, or to the NUMA domain of a core: none, core or numa. The nodes on a
     /// host divide the cores that they may use [default: none].
     #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true)]
@@ -43,7 +51,7 @@ impl From<BindFlag> for Binding {
     }
 }
 
-/// The node that gets the standard input.
+/// The nodes that get the standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StdinFlag {
     /// The process of the first node.
@@ -51,4 +59,6 @@ pub(crate) enum StdinFlag {
     First,
     /// No node.
     None,
+    /// The processes of all nodes.
+    All,
 }

@@ -262,7 +262,7 @@ impl CliError {
             Self::NoLinks { .. } => "run it with `--nodes`, `--grid` or `--emulate`".into(),
             Self::NotMeasuredYet { .. } => "try again once the nodes of the job have met".into(),
             Self::Lab(error) => return error.hint(),
-            Self::TerminalInput => "`cat | gridctl run …` passes on what you type".into(),
+            Self::TerminalInput { .. } => "`cat | gridctl run …` passes on what you type".into(),
             Self::NoInput { .. } => "let the program read a file, or its arguments".into(),
             Self::Metrics { error, .. } if error.kind() == io::ErrorKind::AddrInUse => {
                 "another program is there; write another port, 0 for any, or another path".into()

@@ -95,7 +95,7 @@ impl Work<'_> {
             Ok(event) => self.handle(event, now),
             Err(_) => {
                 for event in self.pacing.handle_timeout(now) {
-                    self.supervisor.handle(event, now);
+                    self.pass_on(event, now);
                 }
                 self.supervisor.handle_timeout(now);
             }
@@ -140,7 +140,16 @@ impl Work<'_> {
             );
             self.reports.push(Report::Warning { text });
         }
-        events.into_iter().for_each(|event| self.supervisor.handle(event, now));
+        events.into_iter().for_each(|event| self.pass_on(event, now));
+    }
+
+    /// Passes an event to the supervisor. A process that has ended takes no more input; one that is
+    /// started again over a new connection has no such event.
+    fn pass_on(&mut self, event: Event, now: Time) {
+        if let Event::Exited { node, .. } = event {
+            self.starter.end_input(node);
+        }
+        self.supervisor.handle(event, now);
     }
 
     /// Stops all processes and the launcher until the launcher is continued. If nodes run on other

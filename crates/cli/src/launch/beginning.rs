@@ -60,7 +60,11 @@ pub(super) fn outlets(launch: &Launch<'_>, events: Sender<Event>) -> Result<Outl
         known: Arc::new(Known::new(launch.roster.grid().clone(), launch.is_listed, status)),
         journal: Arc::new(Journal::new()),
         recording: Recording::begin(launch)?.map(Arc::new),
-        input: (launch.input == InputWay::Forwarded).then(Arc::<InputFlow>::default),
+        input: match launch.input {
+            InputWay::Nowhere | InputWay::Inherited => None,
+            InputWay::Forwarded => Some(Arc::new(InputFlow::to_first())),
+            InputWay::ForwardedToAll => Some(Arc::new(InputFlow::to_all(launch.members()))),
+        },
     })
 }
 
@@ -179,6 +183,9 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
     }
     if tasks.is_some() {
         supervisor.set_start_patience(TASK_PATIENCE);
+    }
+    if let Some(limit) = launch.connect_timeout {
+        supervisor.limit_start(limit, Time(0));
     }
     for node in launch.roster.nodes() {
         if let Some(way) = launch.way(node) {

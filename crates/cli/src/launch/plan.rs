@@ -70,23 +70,27 @@ pub(crate) struct Launch<'a> {
     pub(crate) progress: Option<Progress>,
     /// The address at which the launcher serves the metrics of the job, if the user requests them.
     pub(crate) metrics: Option<String>,
-    /// How the process of node 0 gets the standard input of this one.
+    /// How processes get the standard input of this one.
     pub(crate) input: InputWay,
+    /// Time for nodes to start, if the user has set it.
+    pub(crate) connect_timeout: Option<Duration>,
     /// The processors to which PEs are bound.
     pub(crate) binding: Binding,
     /// The recording of the job, if the user requests one.
     pub(crate) record: Option<RecordPlan>,
 }
 
-/// How the process of node 0 gets the standard input of its launcher.
+/// How processes of nodes get the standard input of their launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InputWay {
     /// Not at all.
     Nowhere,
-    /// The process inherits it.
+    /// The process of node 0 inherits it.
     Inherited,
-    /// The launcher reads it, and sends it.
+    /// The launcher reads it, and sends it to the process of node 0.
     Forwarded,
+    /// The launcher reads it, and sends it to all processes.
+    ForwardedToAll,
 }
 
 /// What a launcher needs for kept nodes (see `gridspan::keeper`).
@@ -213,6 +217,7 @@ impl<'a> Launch<'a> {
             progress: None,
             metrics: None,
             input: InputWay::Nowhere,
+            connect_timeout: None,
             binding: Binding::None,
             record: None,
         }

@@ -87,7 +87,7 @@ pub(super) struct Outlets {
     pub(super) journal: Arc<Journal>,
     /// The recording of the job, if it is recorded.
     pub(super) recording: Option<Arc<Recording>>,
-    /// The standard input on its way to node 0, if it is forwarded.
+    /// The standard input on its way to nodes, if it is forwarded.
     pub(super) input: Option<Arc<InputFlow>>,
 }
 
@@ -267,8 +267,8 @@ impl Reader {
                 self.outlets.reports.push_waiting(Report::Balanced(report), 0);
             }
             Control::InputTaken { number, taken, is_closed } => {
-                if let Some(input) = self.outlets.input.as_ref().filter(|_| self.is_first()) {
-                    input.taken(number, taken, is_closed);
+                if let Some(input) = &self.outlets.input {
+                    input.taken(self.origin.node, number, taken, is_closed);
                 }
             }
             // The user gets no report of each; programs that embed a job do.
@@ -292,11 +292,6 @@ impl Reader {
             other => return Some(other),
         }
         None
-    }
-
-    /// Whether the process is that of node 0.
-    fn is_first(&self) -> bool {
-        self.origin.node == NodeId(0)
     }
 
     /// The event for the supervisor that a control means; `None` for a control that no node sends.

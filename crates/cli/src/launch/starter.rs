@@ -291,11 +291,19 @@ impl<'a> Starter<'a> {
         Ok(child)
     }
 
-    /// Directs the standard input to a process that has just been started, if it is that of node 0
-    /// and the input is forwarded.
+    /// Directs the standard input to a process that has just been started, if its node gets a
+    /// forwarded input.
     fn direct_input(&self, node: NodeId, child: &Child) {
-        if let Some(input) = self.outlets.input.as_ref().filter(|_| node == NodeId(0)) {
-            input.direct(child.lines());
+        if let Some(input) = &self.outlets.input {
+            input.direct(node, child.lines());
+        }
+    }
+
+    /// Lets no other node wait for the process of this one to take input: it has ended, or does not
+    /// start.
+    pub(super) fn end_input(&self, node: NodeId) {
+        if let Some(input) = &self.outlets.input {
+            input.ended(node);
         }
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Every node reports where it listens; when all have, they are introduced to each other. A node
 //! has failed if it ends before, or has not reported within 30 s after the last process started.
-//! While an `srun` has started no task, that is 300 s.
+//! While an `srun` has started no task, that is 300 s. The user may set another time.
 //!
 //! # Failure
 //!
@@ -177,6 +177,8 @@ impl OnLoss {
 #[derive(Clone, Copy)]
 struct Patience {
     start: Duration,
+    /// To start, if the user has set it.
+    start_limit: Option<Duration>,
     drain: Duration,
     /// To end by themselves after a failure.
     settle: Duration,
@@ -242,7 +244,8 @@ impl Supervisor {
     /// nodes of a job must meet before they begin; a single process need not.
     pub(super) fn new(names: Vec<String>, must_meet: bool, now: Time) -> Self {
         let (settle, grace) = (SETTLE, GRACE);
-        let patience = Patience { start: START_PATIENCE, drain: DRAIN, settle, grace };
+        let (start, drain) = (START_PATIENCE, DRAIN);
+        let patience = Patience { start, start_limit: None, drain, settle, grace };
         let phase = if must_meet {
             Phase::Starting { until: now + patience.start }
         } else {
@@ -305,7 +308,7 @@ impl Supervisor {
         // Other settings may have extended them further.
         let (start, drain) = (start.max(self.patience.start), drain.max(self.patience.drain));
         let patience = Patience { start, drain, ..self.patience };
-        if let Phase::Starting { until } = &mut self.phase {
+        if let (Phase::Starting { until }, None) = (&mut self.phase, patience.start_limit) {
             *until += patience.start.saturating_sub(self.patience.start);
         }
         self.patience = patience;
@@ -328,7 +331,7 @@ impl Supervisor {
 
     /// Sets the time that processes have to start, if it is longer than the present one.
     pub(super) fn set_start_patience(&mut self, patience: Duration) {
-        if let Phase::Starting { until } = &mut self.phase {
+        if let (Phase::Starting { until }, None) = (&mut self.phase, self.patience.start_limit) {
             *until += patience.saturating_sub(self.patience.start);
         }
         self.patience.start = self.patience.start.max(patience);

@@ -104,6 +104,7 @@ impl Work<'_> {
     /// Treats a node without a process as one that has ended with this exit.
     pub(super) fn end_processless(&mut self, node: NodeId, exit: Exit) {
         let now = self.now();
+        self.starter.end_input(node);
         let exited = Event::Exited { node, exit };
         for event in [exited, Event::StreamEnded { node }, Event::StreamEnded { node }] {
             self.supervisor.handle(event, now);

@@ -1,10 +1,11 @@
-//! `gridctl run --stdin`: which node reads the standard input.
+//! `gridctl run --stdin`: which nodes read the standard input.
 #![cfg(target_os = "linux")]
 
 use crate::common::{finish, gridctl};
 use crate::slurm::{FOUR, Fake as FakeSrun};
 use crate::ssh::Fake as FakeSsh;
-use gridspan_runtime::{Grid, Job};
+use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, Op, Per, To};
+use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::{fs, thread};
@@ -13,25 +14,52 @@ use std::{fs, thread};
 const IS_PROGRAM: &str = "GRIDCTL_TEST_READER";
 /// The value with which the program reads before it becomes a node.
 const EARLY: &str = "early";
+/// The value with which the program reads on each node, in an actor.
+const EACH: &str = "in each node";
 /// The value with which the program holds the lock of standard output while it reads.
 const LOCKED: &str = "locked";
 /// More than a pipe holds, and more than a launcher sends ahead.
 const LINES: usize = 30_000;
 
+/// Reads the standard input of its node.
+#[derive(Serialize, Deserialize)]
+struct InputReader;
+
+impl Actor for InputReader {
+    type Index = Ix1;
+    type Init = ();
+    type Message = ();
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, (): (), cx: &mut Context<'_, Self>) {
+        read();
+        cx.contribute(Op::Sum, 1_u64, To::main());
+    }
+}
+
+/// Reads the standard input to its end, and prints how much it was.
+fn read() {
+    let text = io::read_to_string(io::stdin()).unwrap();
+    println!("read {} lines, {} bytes", text.lines().count(), text.len());
+}
+
 #[test]
 fn a_process_of_another_test() {
     let Some(when) = std::env::var_os(IS_PROGRAM) else { return };
-    let read = || {
-        let text = io::read_to_string(io::stdin()).unwrap();
-        println!("read {} lines, {} bytes", text.lines().count(), text.len());
-    };
-    let (is_early, is_locked) = (when == EARLY, when == LOCKED);
+    let (is_early, is_locked, is_each) = (when == EARLY, when == LOCKED, when == EACH);
     if is_early {
         read();
     }
-    let job = Job::new("read").main(async move |_: Grid| {
+    let job = Job::new("read").actor::<InputReader>().main(async move |grid: Grid| {
         let _lock = is_locked.then(|| io::stdout().lock());
-        if !is_early {
+        if is_each {
+            let readers = grid.create_group::<InputReader>(Per::Pe, |_| ()).await?;
+            readers.broadcast(());
+            let _: u64 = readers.reduction(Op::Sum).await?;
+        } else if !is_early {
             read();
         }
         Ok(())
@@ -93,6 +121,24 @@ fn node_0_reads_a_pipe_to_its_end_and_the_other_nodes_nothing() {
     assert!(is_read);
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert_read(&stdout, ["read 30000 lines, 330000 bytes", "read 0 lines, 0 bytes"]);
+}
+
+#[test]
+fn all_nodes_read_a_pipe_to_its_end_if_the_user_wants_it() {
+    let words = reading("in each node", &["-n", "3", "--stdin", "all"]);
+
+    // The text is longer than what the launcher sends before the nodes have read something.
+    let (output, is_read) = with_input(command(&words), text());
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(is_read);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let name = |node: usize| format!("local/{node}│ ");
+    for node in 0..3 {
+        let read = "read 30000 lines, 330000 bytes";
+        let is_it = |line: &str| line.starts_with(&name(node)) && line.ends_with(read);
+        assert!(stdout.lines().any(is_it), "{} in\n{stdout}", name(node));
+    }
 }
 
 #[test]
@@ -183,4 +229,7 @@ fn an_input_that_cannot_be_passed_on_is_an_error_if_it_is_wanted() {
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.starts_with("error: --stdin 0: "), "{output:?}");
     assert!(output.stderr.contains("hint: let the program read a file"), "{output:?}");
+    let output = finish(gridctl(&["run", "--detach", "-n", "2", "--stdin", "all", "ring"]));
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.starts_with("error: --stdin all: "), "{output:?}");
 }

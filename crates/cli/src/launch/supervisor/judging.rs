@@ -2,23 +2,31 @@
 
 use super::super::event::{Blame, Command, Exit};
 use super::{Node, Phase, SETTLE, Step, Supervisor};
+use crate::names::abbreviated;
 use gridspan::advice;
 use gridspan::control::Failure;
 use gridspan_topology::{NodeId, Time};
 
 impl Supervisor {
-    /// Fails the job, which has not begun in time, for the first node that does not listen.
+    /// Fails the job, which has not begun in time, for the nodes that do not listen.
     pub(super) fn fail_silent(&mut self, now: Time) {
-        let is_silent = |node: &Node| node.address.is_none() && !node.is_left;
-        let silent = self.nodes.iter().position(is_silent);
-        let node = NodeId::from(silent.unwrap_or(0));
-        let name = &self.nodes[node.index()].name;
-        let seconds = self.start_patience().as_secs();
+        let is_silent = |(_, node): &(usize, &Node)| node.address.is_none() && !node.is_left;
+        let silent: Vec<(usize, &Node)> = self.nodes.iter().enumerate().filter(is_silent).collect();
+        let names = abbreviated(silent.iter().map(|(_, node)| node.name.as_str()));
+        let seconds = self.start_patience().as_secs_f64();
         let (message, hint) = match self.awaits_srun {
-            true => (format!("{name}: srun has started no task within {seconds} s"), NO_TASK),
-            false => (format!("{name} did not join the job within {seconds} s"), NOT_A_JOB),
+            true => {
+                let name = silent.first().map_or("", |(_, node)| node.name.as_str());
+                (format!("{name}: srun has started no task within {seconds} s"), NO_TASK)
+            }
+            // A program that is no job does not join on any host.
+            false if silent.iter().any(|(_, node)| node.way.is_some()) => {
+                (format!("{names} did not join the job within {seconds} s"), NOT_THERE)
+            }
+            false => (format!("{names} did not join the job within {seconds} s"), NOT_A_JOB),
         };
-        self.fail(node, 1, message, hint, now);
+        let first = silent.first().map_or(0, |(number, _)| *number);
+        self.fail(NodeId::from(first), 1, message, hint, now);
     }
 
     /// Translates the node numbers of the present run.
@@ -168,6 +176,11 @@ impl Supervisor {
 
 const NOT_A_JOB: &str =
     "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
+
+const NOT_THERE: &str = "`gridctl check`, with the same grid and program, shows whether the hosts \
+                         are ready, and `--connect-timeout` waits longer for slow ones; the \
+                         program must be linked with the `gridspan` crate, and its main must end \
+                         in `gridspan::main`";
 
 const NO_TASK: &str = "`squeue --steps` shows whether the step waits for another one of the \
                        allocation, and `srun --overlap hostname` how long a step takes; if the \

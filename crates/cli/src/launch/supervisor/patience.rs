@@ -8,10 +8,20 @@ impl Supervisor {
     /// Records that another process was started, or a task has enrolled, which restarts the timeout
     /// of the start.
     pub(in super::super) fn started(&mut self, now: Time) {
+        let patience = self.start_patience();
         if let Phase::Starting { until } = &mut self.phase
             && !self.awaits_srun
         {
-            *until = now + self.patience.start;
+            *until = now + patience;
+        }
+    }
+
+    /// Sets the time that processes have to start, as the user wants it, from `now` on: also if it
+    /// is shorter than the present one. It stays, whatever else would extend it.
+    pub(in super::super) fn limit_start(&mut self, limit: Duration, now: Time) {
+        self.patience.start_limit = Some(limit);
+        if let Phase::Starting { until } = &mut self.phase {
+            *until = now + limit;
         }
     }
 
@@ -41,9 +51,10 @@ impl Supervisor {
 
     /// Returns the time that processes have to start.
     pub(super) fn start_patience(&self) -> Duration {
-        match self.awaits_srun {
-            true => self.patience.start.max(SRUN_PATIENCE),
-            false => self.patience.start,
+        match (self.patience.start_limit, self.awaits_srun) {
+            (Some(limit), _) => limit,
+            (None, true) => self.patience.start.max(SRUN_PATIENCE),
+            (None, false) => self.patience.start,
         }
     }
 }

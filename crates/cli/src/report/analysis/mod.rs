@@ -8,6 +8,7 @@
 //! | `traffic` | what was sent over each link, over time |
 //! | `events` | rebalances, checkpoints, losses |
 //! | `broadcasts` | large broadcasts with their trees |
+//! | `graph` | the actors, and the bytes between their places, before and after a rebalance |
 //! | `history` | the kept spans, and the gaps between them |
 //! | `idle` | since when a PE was idle, where its spans were dropped |
 //! | `transit` | what the travel time of a message consists of |
@@ -29,6 +30,7 @@ mod durations;
 pub(crate) mod events;
 #[cfg(test)]
 pub(crate) mod fixtures;
+pub(crate) mod graph;
 mod history;
 mod idle;
 pub(crate) mod kinds;
@@ -49,6 +51,7 @@ use broadcasts::Broadcasts;
 use communication::Communication;
 use durations::Durations;
 use events::Events;
+use graph::{GraphSource, RebalanceGraph};
 use gridspan_record::{DriverKind, Recording};
 use history::History;
 use kinds::{KindRow, Kinds};
@@ -224,6 +227,8 @@ pub(crate) struct Analysis {
     pub(crate) broadcasts: Broadcasts,
     pub(crate) path: CriticalPath,
     pub(crate) events: Events,
+    /// The actors before and after the rebalance with the largest gain, if one moved actors.
+    pub(crate) graph: Option<RebalanceGraph>,
     /// What each PE did over time.
     pub(crate) timeline: Timeline,
     /// How the PEs of each site used their time.
@@ -258,6 +263,13 @@ impl Analysis {
             parallelism: history.parallelism(),
             kept_part: history.kept_part(),
         };
+        let source = GraphSource {
+            history: &history,
+            kinds: &kinds,
+            places: &places,
+            profile: &profile,
+            traffic: &traffic,
+        };
         let header = &recording.header;
         Self {
             version: VERSION,
@@ -288,6 +300,7 @@ impl Analysis {
             communication: Communication::of(&history, &kinds, &places, &traffic),
             broadcasts: Broadcasts::of(recording, &places),
             path: CriticalPath::of(&history, &kinds, &places),
+            graph: RebalanceGraph::of(source, &events),
             timeline: Timeline::of(recording, &places, &kinds, &profile),
             utilisation: Utilisation::of(&places, &profile),
             events,

@@ -12,6 +12,7 @@
 //! | `traffic` | messages and links |
 //! | `broadcasts`, `tree` | large broadcasts, and the drawing of a tree |
 //! | `events` | rebalances, other events |
+//! | `graph`, `placement` | the actors before and after a rebalance, and their drawing |
 //!
 //! The size of the analysis bounds that of the page.
 
@@ -19,8 +20,10 @@ mod broadcasts;
 mod chart;
 mod durations;
 mod events;
+mod graph;
 mod html;
 mod overview;
+mod placement;
 mod timeline;
 mod traffic;
 mod tree;
@@ -50,6 +53,7 @@ pub(crate) fn render(analysis: &Analysis) -> String {
         Some(traffic::links(analysis)),
         broadcasts::panel(analysis),
         events::rebalances(analysis),
+        graph::panel(analysis),
         events::list(analysis),
     ];
     let panels: String = panels.iter().flatten().map(html::Panel::render).collect();
@@ -128,6 +132,7 @@ mod tests {
             "links",
             "broadcasts",
             "rebalances",
+            "graph",
             "events",
         ];
         for id in ids {
@@ -170,6 +175,28 @@ mod tests {
         assert!(html.contains("aria-label=\"site a, 2 PEs\""), "{html}");
         assert_eq!(html.matches(">100 %</text>").count(), 2);
         assert!(html.contains("at most 4 times the mean"), "{html}");
+    }
+
+    #[test]
+    fn actors_are_drawn_at_their_places_before_and_after_a_rebalance() {
+        let mut recording = two_sites();
+        // The actor goes on at the other site.
+        recording.pes[2].spans[0].actor = 1;
+        recording.pes[0].bins[15].sent = vec![SentTo { site: 1, messages: 1, bytes: 640 }];
+        let html = page(&recording);
+        for wanted in [
+            "The rebalance by refine at 10.0 ms has the largest gain, -10.0 %. It moved 4 actors; \
+             the recording has the places of 1 actor before and after, of which 1 moved.",
+            "Most of them, 1 of type Worker, went from a to b.",
+            "From site to site went 0 B in the 10.0 ms before it, and 640 B in the 10.0 ms after it.",
+            "<title>1 actor, moves from a to b: 20.0 ms in handlers</title>",
+            "<title>a → b: 640 B; b → a: 0 B</title>",
+            "<title>a: 0 actors, 50 % in handlers</title>",
+        ] {
+            assert!(html.contains(wanted), "{wanted} in {html}");
+        }
+        assert_eq!(html.matches("<circle class=\"k0 moved\"").count(), 2);
+        assert_eq!(html.matches("<circle class=\"place\"").count(), 4);
     }
 
     #[test]

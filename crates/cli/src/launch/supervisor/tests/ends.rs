@@ -270,6 +270,55 @@ fn many_nodes_per_core_extend_the_time_to_start() {
 }
 
 #[test]
+fn a_time_to_start_that_the_user_has_set_holds_whatever_would_extend_it() {
+    let mut supervisor = starting();
+    supervisor.set_crowding(17);
+    supervisor.set_start_patience(Duration::from_secs(120));
+    supervisor.limit_start(Duration::from_secs(5), Time(0));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(5)));
+    supervisor.set_start_patience(Duration::from_secs(300));
+    supervisor.set_crowding(33);
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(5)));
+    // Another process.
+    supervisor.started(seconds(2));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(7)));
+    supervisor.await_srun(true, seconds(3));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(8)));
+
+    let mut supervisor = starting();
+    supervisor.limit_start(Duration::from_secs(600), Time(0));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(600)));
+}
+
+#[test]
+fn all_nodes_that_did_not_join_are_named_and_hosts_can_be_checked() {
+    let names = ["a/0", "a/1", "a/2", "b/3"].map(str::to_owned).to_vec();
+    let blame = |is_remote: bool| {
+        let mut supervisor = Supervisor::new(names.clone(), true, Time(0));
+        if is_remote {
+            let way = Way::Ssh { host: "b1".to_owned(), login: "ssh b1".to_owned() };
+            supervisor.set_way(NodeId(3), way);
+        }
+        supervisor.limit_start(Duration::from_millis(2500), Time(0));
+        supervisor.handle(Event::Listening { node: A, address: address(1) }, seconds(1));
+        supervisor.handle_timeout(seconds(3));
+        for node in 0..4 {
+            ends(&mut supervisor, NodeId(node), Exit::Signal(15), seconds(4));
+        }
+        supervisor.outcome().unwrap().blame.unwrap()
+    };
+
+    let elsewhere = blame(true);
+    assert_eq!(elsewhere.message, "a/[1-2], b/3 did not join the job within 2.5 s");
+    assert_eq!(elsewhere.node, B);
+    let hint = elsewhere.hint.unwrap();
+    assert!(hint.contains("`gridctl check`") && hint.contains("`--connect-timeout`"), "{hint}");
+    let here = blame(false);
+    assert_eq!(here.message, elsewhere.message);
+    assert!(here.hint.unwrap().starts_with("is the program linked with"));
+}
+
+#[test]
 fn output_that_is_read_from_files_is_awaited_for_longer_than_that_of_pipes() {
     for (longest, expected) in [(0, Some(DONE)), (60, None)] {
         let mut supervisor = running();

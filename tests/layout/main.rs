@@ -79,6 +79,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "deadlock",
             "executor",
             "sequential",
+            "queues",
             "matching",
             "content",
             "typed_block",

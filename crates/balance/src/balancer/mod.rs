@@ -277,7 +277,8 @@ impl Balancer {
     }
 
     /// Returns whether the leaders should undo the last plan; `true` only once for each plan. Call
-    /// it when they begin to plan: they cannot undo a plan that is not theirs, so it stays as it is.
+    /// it when they begin to plan: they cannot undo a plan that is not theirs, so it stays as it
+    /// is.
     pub fn take_led_undo(&mut self) -> bool {
         match self.undo.take() {
             Some(Undo::Led(before)) => {

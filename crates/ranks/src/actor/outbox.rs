@@ -22,8 +22,8 @@ impl<P: RankProgram> RankActor<P> {
                     true => std::mem::take(&mut state.tasks),
                     false => Vec::new(),
                 };
-                // Its memory is given back: the next rank of the PE to send takes it, while it is in
-                // the cache.
+                // Its memory is given back: the next rank of the PE to send takes it, while it is
+                // in the cache.
                 let outbox = std::mem::take(&mut state.outbox);
                 let delays = std::mem::take(&mut state.delays);
                 let leaves = state.has_messages_that_leave();

@@ -17,8 +17,8 @@
 //! Values of a bound that it has spread stay known: tasks that run again find an equal value again
 //! (`tasks/bound.rs`).
 //!
-//! **Failure.** If a node does not answer within [`ANSWERS_MAX`] of a loss, or main requests something that
-//! takes all nodes, the job ends with the loss. So it does if it stalls.
+//! **Failure.** If a node does not answer within [`ANSWERS_MAX`] of a loss, or main requests
+//! something that takes all nodes, the job ends with the loss. So it does if it stalls.
 
 use super::machine::Coordinator;
 use super::state::collections::CollectionState;

@@ -242,8 +242,8 @@ impl Job {
         self
     }
 
-    /// Sets how broadcasts and read-only data travel between nodes. Default [`Mode::Planned`]: trees
-    /// are planned while the job runs, from the observed times of earlier broadcasts and the
+    /// Sets how broadcasts and read-only data travel between nodes. Default [`Mode::Planned`]:
+    /// trees are planned while the job runs, from the observed times of earlier broadcasts and the
     /// estimates of the links. With all other modes, they follow from the layout.
     pub fn broadcasts(mut self, mode: Mode) -> Self {
         self.broadcasts = mode;
@@ -286,9 +286,10 @@ impl Job {
     ///
     /// The loss is tolerated if a pool is open, and main has created no other collection; if neither
     /// main nor the coordinator runs on the node; if main waits for nothing but tasks that it has
-    /// handed in on other nodes; if no guest has joined; and if at least half of the nodes are left.
-    /// From then on main may open further pools, and checkpoints are postponed. If main does anything else that needs all nodes, the job ends with
-    /// the loss. The job keeps its layout, with the PEs of the lost node.
+    /// handed in on other nodes; if no guest has joined; and if at least half of the nodes are
+    /// left. From then on main may open further pools, and checkpoints are postponed. If main does
+    /// anything else that needs all nodes, the job ends with the loss. The job keeps its layout,
+    /// with the PEs of the lost node.
     ///
     /// A node keeps the tasks that it lends to others until their outputs are back, and lends them
     /// only itself, so that a job with tasks of milliseconds shares them a little later. Under a

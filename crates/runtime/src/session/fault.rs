@@ -1,5 +1,5 @@
-//! Bugs that a test plants into sessions, and into the connections below them, to show that it would
-//! find them.
+//! Bugs that a test plants into sessions, and into the connections below them, to show that it
+//! would find them.
 
 /// A rule of the protocol that is broken on purpose. Production code only uses `None`.
 #[doc(hidden)]

@@ -409,9 +409,9 @@ impl<A: Actor> Context<'_, A> {
         self.core.charge(self.slot, time);
     }
 
-    /// Ends the turn of the PE after this handler, so that the messages that it has sent leave before
-    /// the PE handles others. Otherwise they leave once the turn has lasted for 0.2 ms, once a
-    /// handler has taken long, or once no message waits. Use it before a message of the actor to
+    /// Ends the turn of the PE after this handler, so that the messages that it has sent leave
+    /// before the PE handles others. Otherwise they leave once the turn has lasted for 0.2 ms, once
+    /// a handler has taken long, or once no message waits. Use it before a message of the actor to
     /// itself with which it goes on computing. In virtual time each message is a turn.
     pub fn end_turn(&mut self) {
         self.core.turn_is_over = true;

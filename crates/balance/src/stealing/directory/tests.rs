@@ -136,11 +136,13 @@ fn work_stays_in_its_site_until_the_latency_to_another_is_measured() {
 #[test]
 fn a_site_with_work_asks_another_one_once_the_latency_is_measured() {
     let mut head = unmeasured_head();
-    assert!(!asks(&mut head, 40, [Time(0), Time(19 * MS)]), "work is sought in the own site");
+    let first = [Time(0), Time(19 * MS)];
+    assert!(!asks(&mut head, 1_000_000, first), "work is sought in the own site");
 
     head.handle_message(Time(20 * MS), NodeId(2), StealMessage::LatencyProbe { is_answer: true });
 
-    assert!(asks(&mut head, 40, [Time(21 * MS), Time(22 * MS)]));
+    // Two nodes do 400,000 tasks of 100 ns in 20 ms, as long as the round trip.
+    assert!(asks(&mut head, 400_000, [Time(30 * MS), Time(31 * MS)]));
 }
 
 #[test]

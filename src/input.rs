@@ -1,8 +1,8 @@
-//! The standard input of the first node, if a launcher forwards it.
+//! The standard input of a node, if a launcher forwards it.
 //!
-//! A process that `ssh` or `srun` has started cannot inherit the standard input of the launcher. So
-//! the launcher sends the input as [lines](InputLine) of its channel to the node, between other
-//! lines.
+//! A process that `ssh` or `srun` has started cannot inherit the standard input of the launcher, and
+//! several processes that inherit it would divide it. So the launcher sends the input as
+//! [lines](InputLine) of its channels to the nodes, between other lines.
 //!
 //! # Start
 //!
@@ -46,7 +46,7 @@ const BEGIN: &str = "begin ";
 const PART: &str = "part ";
 const END: &str = "end";
 
-/// A line about standard input, from the launcher to the first node.
+/// A line about standard input, from the launcher to a node.
 ///
 /// ```
 /// use gridspan::input::InputLine;

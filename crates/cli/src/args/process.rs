@@ -14,9 +14,9 @@ pub(crate) struct ProcessFlags {
     /// then a separate process, as with `-n`.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<MetricsAddress>,
-    /// Give the standard input of gridctl to NODE: 0, none, or all for a copy to each, at the pace
-    /// of the slowest. With all, each node is a separate process, as with `-n` [default: 0, unless
-    /// the input is a terminal or the job is detached].
+    /// Give the standard input of gridctl to NODE: 0, none or all. With all, each node is a
+    /// separate process, as with `-n`, and gets a copy; one that does not read its copy holds up
+    /// the others [default: 0, unless the input is a terminal or the job is detached].
     #[arg(long, value_enum, value_name = "NODE", hide_possible_values = true)]
     pub(crate) stdin: Option<StdinFlag>,
     /// Give each node this time, from 1s to a day, to start and to say where it listens, counted

@@ -237,7 +237,11 @@ impl Work<'_> {
                 self.reports.push(Report::Recovery { text });
             }
             Command::Ask(node) => self.ending(node).into_iter().for_each(|child| child.ask()),
-            Command::Kill(node) => self.ending(node).into_iter().for_each(Child::kill),
+            Command::Kill(node) => {
+                // If its host is cut off, its end may be noticed late.
+                self.starter.end_input(node);
+                self.ending(node).into_iter().for_each(Child::kill);
+            }
             Command::TellExit(node, exit) => {
                 self.record(|recording| recording.note_exit(node, exit));
                 self.reports.push(Report::exited(node, exit));

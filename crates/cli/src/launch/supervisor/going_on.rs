@@ -95,6 +95,8 @@ impl Supervisor {
     /// Begins the next run.
     fn begin(&mut self, next: Next, now: Time) {
         let Next { before, members, lost, replacing, go_on } = next;
+        // They are about the run before.
+        self.loss_reports.clear();
         if let Some(recovery) = &mut self.recovery {
             recovery.replacing = replacing.values().copied().collect();
         }

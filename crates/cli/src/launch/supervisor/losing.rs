@@ -3,7 +3,7 @@
 
 use super::super::change::Stage;
 use super::super::event::{Blame, Command};
-use super::loss_reports::{Known, LossReport};
+use super::loss_reports::{LossReport, RunMembers};
 use super::{Phase, STOP_PATIENCE, Step, Supervisor};
 use crate::names::abbreviated;
 use gridspan_runtime::ToleratedLoss;
@@ -85,7 +85,7 @@ impl Supervisor {
         let members = self.members();
         let has_ended = |node: &NodeId| self.nodes[node.index()].exit.is_some();
         let ended = members.iter().copied().filter(has_ended).collect();
-        let known = Known { left: self.left().into_iter().collect(), members, ended };
+        let known = RunMembers { left: self.left().into_iter().collect(), members, ended };
         if let Some(LossReport { lost, reason }) = self.loss_reports.take_believed(&known) {
             self.lose_all(&Vec::from_iter(lost), &reason, now);
         }

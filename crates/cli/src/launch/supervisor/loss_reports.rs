@@ -43,7 +43,7 @@ pub(super) struct LossReport {
 }
 
 /// What the launcher knows of the members of the run.
-pub(super) struct Known {
+pub(super) struct RunMembers {
     /// All members, that of main first.
     pub(super) members: Vec<NodeId>,
     /// Those that are not lost.
@@ -65,7 +65,7 @@ impl LossReports {
     }
 
     /// Takes a report that is believed. All others are dropped then.
-    pub(super) fn take_believed(&mut self, known: &Known) -> Option<LossReport> {
+    pub(super) fn take_believed(&mut self, known: &RunMembers) -> Option<LossReport> {
         let is_believed = |(reporter, report): &(&NodeId, &LossReport)| {
             self.is_believed(**reporter, report, known)
         };
@@ -105,8 +105,8 @@ impl LossReports {
         }
     }
 
-    fn is_believed(&self, reporter: NodeId, report: &LossReport, known: &Known) -> bool {
-        let Known { members, left, ended } = known;
+    fn is_believed(&self, reporter: NodeId, report: &LossReport, known: &RunMembers) -> bool {
+        let RunMembers { members, left, ended } = known;
         let is_new = |node: &&NodeId| left.contains(*node);
         if report.lost.iter().filter(is_new).all(|node| ended.contains(node)) {
             return true;
@@ -139,9 +139,9 @@ mod tests {
     }
 
     /// Nothing is known of the members but that they have begun.
-    fn known(members: u32) -> Known {
+    fn known(members: u32) -> RunMembers {
         let left = (0..members).map(NodeId).collect();
-        Known { members: nodes(0..members), left, ended: BTreeSet::new() }
+        RunMembers { members: nodes(0..members), left, ended: BTreeSet::new() }
     }
 
     /// Adds a report, and returns the nodes that the launcher counts as lost by it.
@@ -189,7 +189,7 @@ mod tests {
         let mut reports = LossReports::default();
         reports.add(NodeId(3), &nodes([0, 1, 2]), "they are silent", NOW);
         let ended = nodes([0, 1, 2]).into_iter().collect();
-        let believed = reports.take_believed(&Known { ended, ..known(4) }).unwrap();
+        let believed = reports.take_believed(&RunMembers { ended, ..known(4) }).unwrap();
         assert_eq!(believed.reason, "they are silent");
     }
 

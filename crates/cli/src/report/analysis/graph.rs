@@ -181,6 +181,12 @@ impl RebalanceGraph {
             regions,
         })
     }
+
+    /// Whether the last region stands for all places that have none of their own.
+    pub(crate) fn has_others(&self) -> bool {
+        let last = self.regions.last().filter(|_| self.regions.len() == REGIONS_MAX);
+        last.is_some_and(|region| region.name == OTHERS)
+    }
 }
 
 /// Returns the rebalance with the largest gain; without any gain that is known, the one that moved

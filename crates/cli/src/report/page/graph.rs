@@ -41,7 +41,8 @@ fn conclusion(graph: &RebalanceGraph) -> String {
     );
     if let Some(group) = graph.moves.first() {
         let way = way(graph, group.from, group.to);
-        text += &format!(" Most of them, {} of type {}, went {way}.", group.actors, group.kind);
+        let actors = count(group.actors, "actor");
+        text += &format!(" The largest group, {actors} of type {}, went {way}.", group.kind);
     }
     if let (Some(window_ns), false) = (graph.window_ns, graph.region_kind == RegionKind::Pe) {
         let sum = |side: usize| graph.links.iter().map(|link| link.bytes[side]).sum::<f64>();
@@ -53,6 +54,9 @@ fn conclusion(graph: &RebalanceGraph) -> String {
             bytes(sum(1) as u64),
             if graph.are_bytes_estimated { ", as estimated from the kept spans" } else { "" }
         );
+        if graph.has_others() {
+            text += " Bytes between two of the others do not count.";
+        }
     }
     if let [Some(before), Some(after)] = graph.unevenness {
         text += &format!(

@@ -187,7 +187,7 @@ mod tests {
         for wanted in [
             "The rebalance by refine at 10.0 ms has the largest gain, -10.0 %. It moved 4 actors; \
              the recording has the places of 1 actor before and after, of which 1 moved.",
-            "Most of them, 1 of type Worker, went from a to b.",
+            "The largest group, 1 actor of type Worker, went from a to b.",
             "From site to site went 0 B in the 10.0 ms before it, and 640 B in the 10.0 ms after it.",
             "<title>1 actor, moves from a to b: 20.0 ms in handlers</title>",
             "<title>a → b: 640 B; b → a: 0 B</title>",

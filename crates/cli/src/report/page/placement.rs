@@ -85,7 +85,8 @@ fn lines(svg: &mut String, graph: &RebalanceGraph, discs: &[Disc], side: usize) 
         let found = graph.links.iter().find(|link| link.from == from && link.to == to);
         found.map_or(0.0, |link| link.bytes[side])
     };
-    let pairs = || (0..discs.len()).flat_map(|a| (a + 1..discs.len()).map(move |b| (a, b)));
+    let count = discs.len();
+    let pairs = || (0..count).flat_map(move |a| (a + 1..count).map(move |b| (a, b)));
     let both = |(a, b): (usize, usize), side| bytes_of(a, b, side) + bytes_of(b, a, side);
     let most = pairs().flat_map(|pair| [both(pair, 0), both(pair, 1)]).fold(0.0, f64::max);
     for (a, b) in pairs() {

@@ -178,6 +178,7 @@ fn many_sites_and_actors_have_a_bounded_graph() {
     let graph = graph(&recording).unwrap();
 
     assert_eq!((graph.actors_known, graph.moved_known), (2000, 200));
+    assert!(graph.has_others());
     let names: Vec<&str> = graph.regions.iter().map(|region| region.name.as_str()).collect();
     // Those with moves, then those with the lowest numbers.
     let sites = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "s", "t"];

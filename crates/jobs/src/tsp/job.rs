@@ -71,11 +71,10 @@ mod tests {
 
     #[test]
     fn the_published_optima_are_found_on_any_number_of_pes() {
-        for sample in SAMPLES {
-            for (grain, pes) in [(9, 1), (12, 3)] {
-                let sample = sample.name.to_owned();
-                embedded::run(job(Options { sample, grain }), pes).unwrap();
-            }
+        // Once each, since an unoptimised search takes long.
+        for (sample, (grain, pes)) in SAMPLES.iter().zip([(9, 1), (12, 3)].into_iter().cycle()) {
+            let sample = sample.name.to_owned();
+            embedded::run(job(Options { sample, grain }), pes).unwrap();
         }
     }
 

@@ -168,3 +168,57 @@ impl FormerRun {
         self.present.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SURVIVOR: NodeId = NodeId(0);
+    const LOST: NodeId = NodeId(1);
+    const LAST: NodeId = NodeId(2);
+    const NOW: Time = Time(1_000_000_000);
+
+    fn layout(nodes: usize) -> Layout {
+        Layout::new(vec![("a".to_owned(), vec![1; nodes])])
+    }
+
+    /// What is left if each frame has left its node this many milliseconds before.
+    fn left_behind(frames: &[(u64, NodeId, NodeId)]) -> LeftBehind {
+        let mut sent = SentFrames::default();
+        for &(before_ms, from, to) in frames {
+            let at = Time(NOW.as_nanos() - before_ms * 1_000_000);
+            sent.note(at, (from, to), &Bytes::from(vec![before_ms as u8]));
+        }
+        let unconfirmed = sent.unconfirmed(NOW, |_, _| Duration::from_millis(10));
+        let (layout, planted) = (Arc::new(layout(3)), PlantedSessionFault::None);
+        LeftBehind { layout, keys: None, unconfirmed, planted }
+    }
+
+    #[test]
+    fn a_lost_node_sends_again_what_nodes_that_are_left_have_not_confirmed() {
+        let left = left_behind(&[
+            (40, LOST, SURVIVOR),
+            (30, LOST, SURVIVOR),
+            (20, LOST, LAST),
+            (20, SURVIVOR, LAST),
+            (10, LOST, LOST),
+        ]);
+
+        let late = left.sent_again(&[LOST], &[Some(SURVIVOR), None, Some(LOST)]);
+
+        let frames: Vec<_> = late.iter().map(|it| (it.to, it.node, it.frame[0])).collect();
+        assert_eq!(frames, [(SURVIVOR, SURVIVOR, 30), (LAST, LOST, 20)]);
+    }
+
+    #[test]
+    fn frames_that_are_refused_are_counted() {
+        let left = left_behind(&[(2, LOST, SURVIVOR), (1, LOST, SURVIVOR)]);
+        let mut former = FormerRun::before(&left, &layout(2), 7).unwrap();
+
+        for late in left.sent_again(&[LOST], &[Some(SURVIVOR), None, Some(LOST)]) {
+            assert_eq!(former.accepts(&late), Ok(false));
+        }
+
+        assert_eq!((former.refused, former.answers.len()), (2, 1));
+    }
+}

@@ -144,7 +144,9 @@ impl Table {
 
     /// Renders it with a link to its file.
     pub(crate) fn render(&self) -> String {
-        let mut html = String::from("<details><summary>Table</summary><table><thead><tr>");
+        let name = self.file.trim_end_matches(".csv").replace('-', " ");
+        let mut html =
+            format!("<details><summary>Table: {}</summary><table><thead><tr>", escaped(&name));
         for (title, _) in &self.titles {
             put(&mut html, format_args!("<th>{}</th>", escaped(title)));
         }

@@ -3,8 +3,12 @@
 
 use std::env;
 use std::error::Error;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The variable with the path of a `gridctl` that is built already.
+const GIVEN: &str = "STUDIES_GRIDCTL";
 
 /// Returns a command that runs cargo as it would run from a shell.
 ///
@@ -26,12 +30,17 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Builds `gridctl` in release, for an example that was built so, and returns its path.
+/// Builds `gridctl` in release, for an example that was built so, and returns its path. If
+/// `STUDIES_GRIDCTL` is the path of a program, builds nothing and returns that.
 ///
 /// # Errors
 ///
-/// If it cannot be built, or the example runs outside of cargo's folders.
+/// If it cannot be built or is not there, or the example runs outside of cargo's folders.
 pub fn gridctl() -> Result<PathBuf, Box<dyn Error>> {
+    if let Some(given) = env::var_os(GIVEN) {
+        return fs::canonicalize(&given)
+            .map_err(|error| format!("{GIVEN}={}: {error}", given.display()).into());
+    }
     let built = cargo().args(["build", "--release", "--quiet", "--bin", "gridctl"]).status()?;
     let path = env::current_exe()?;
     let folder = path.parent().and_then(Path::parent).ok_or("this program has no folder")?;

@@ -1,7 +1,7 @@
 //! The standard input of a node, if a launcher forwards it.
 //!
-//! A process that `ssh` or `srun` has started cannot inherit the standard input of the launcher, and
-//! several processes that inherit it would divide it. So the launcher sends the input as
+//! A process that `ssh` or `srun` has started cannot inherit the standard input of the launcher.
+//! Several processes that inherit it would divide it. So the launcher sends the input as
 //! [lines](InputLine) of its channels to the nodes, between other lines.
 //!
 //! # Start

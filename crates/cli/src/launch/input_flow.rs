@@ -3,10 +3,10 @@
 //!
 //! A thread reads the standard input and sends it in lines ([`gridspan::input`]), once the
 //! processes have said that they take input. All get the same bytes, and the slowest one sets the
-//! pace: the thread reads no more before each has room. A process has at most [`INPUT_WINDOW_BYTES`]
-//! on their way, or less if there are many. Processes that have ended, or take no more, do not
-//! count. If the launcher starts another process of a node, that gets the rest of the input and its
-//! end.
+//! pace: the thread reads no more before each has room. For each process at most
+//! [`INPUT_WINDOW_BYTES`] are on their way, or less if there are many processes. Those that have
+//! ended, or take no more, do not count. If the launcher starts another process of a node, the new
+//! process gets the rest of the input and its end.
 
 use super::line_queue::LineQueue;
 use gridspan::input::{INPUT_PART_BYTES_MAX, INPUT_WINDOW_BYTES, InputLine};

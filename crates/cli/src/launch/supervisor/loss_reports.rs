@@ -8,8 +8,8 @@
 //!   at once if at least half of the members are left without them.
 //! - Another node is connected to some nodes only. It is believed at once if more than half of the
 //!   members, or all that would be left, agree with it.
-//! - If the processes of all lost nodes have ended, they cannot disagree. A node that reports its own
-//!   loss was told by the others.
+//! - If the processes of all lost nodes have ended, they cannot disagree. If a node reports its own
+//!   loss, the others have sent that to it.
 //!
 //! Otherwise the launcher waits for the reports of the others, which notice the silence at about
 //! the same time. If they report nothing, they are lost.

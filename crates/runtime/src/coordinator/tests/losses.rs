@@ -145,7 +145,7 @@ fn nodes_have_ten_seconds_from_each_loss_to_answer() {
     for from in 0..3 {
         answer(&mut coordinator, from, 4, None);
     }
-    // Its answer about node 4 does not come any more, and nobody waits for it.
+    // Node 3 is lost, too, so the coordinator does not wait for its answer about node 4.
     assert_eq!(lose_at(&mut coordinator, Time(9_000_000_000), 3), [0, 1, 2]);
 
     coordinator.wake(Time(10_100_000_000));

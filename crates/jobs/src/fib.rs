@@ -88,18 +88,10 @@ async fn run(grid: &Grid, Options { n }: Options) -> Result<(), JobError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gridspan_runtime::driver::embedded;
 
     #[test]
     fn numbers_and_call_counts_match_published_values() {
         assert_eq!((expected(30), calls(30)), (832_040, 2_692_537));
         assert_eq!(expected(35), 9_227_465);
-    }
-
-    #[test]
-    fn tasks_compute_the_numbers_on_any_number_of_pes() {
-        for (n, pes) in [(0, 1), (1, 2), (20, 1), (20, 3)] {
-            embedded::run(job(Options { n }), pes).unwrap();
-        }
     }
 }

@@ -122,19 +122,3 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
     }
     Err(format!("verified: no (profit {profit} instead of {known}, {source})").into())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gridspan_runtime::driver::embedded;
-
-    #[test]
-    fn the_optimum_is_found_on_any_number_of_pes() {
-        for (items, grain, pes) in [(None, 16, 2), (None, 0, 1), (Some(24), 8, 3), (Some(1), 5, 1)]
-        {
-            for seed in 0..3 {
-                embedded::run(job(Options { items, seed, grain }), pes).unwrap();
-            }
-        }
-    }
-}

@@ -100,16 +100,3 @@ async fn run(grid: &Grid, Options { n, grain }: Options) -> Result<(), JobError>
     }
     Err(format!("verified: no ({solutions} solutions instead of {known})").into())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gridspan_runtime::driver::embedded;
-
-    #[test]
-    fn searches_of_any_grain_find_the_solutions_on_any_number_of_pes() {
-        for (n, grain, pes) in [(1, 1, 1), (8, 1, 3), (10, 5, 2), (6, 18, 2)] {
-            embedded::run(job(Options { n, grain }), pes).unwrap();
-        }
-    }
-}

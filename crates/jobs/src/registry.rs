@@ -32,25 +32,3 @@ pub const ENTRIES: &[Entry] = &[
 pub fn find(name: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_are_sorted_by_name_and_each_is_found() {
-        assert!(ENTRIES.is_sorted_by(|a, b| a.name < b.name));
-        assert!(ENTRIES.iter().all(|entry| find(entry.name).is_some_and(|e| e.name == entry.name)));
-        assert!(find("nothing").is_none());
-    }
-
-    #[test]
-    fn every_job_can_be_built_without_arguments_and_has_a_help_text() {
-        for entry in ENTRIES {
-            assert_eq!((entry.build)(&[]).unwrap().name(), entry.name);
-            let help = (entry.build)(&["--help".to_owned()]).err().unwrap();
-            assert_eq!(help.exit_code(), 0, "{help}");
-            assert!(help.to_string().contains(entry.about), "{help}");
-        }
-    }
-}

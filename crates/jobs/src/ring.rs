@@ -100,16 +100,3 @@ async fn run(grid: &Grid, Options { members, rounds }: Options) -> Result<(), Jo
     )
     .into())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gridspan_runtime::driver::embedded;
-
-    #[test]
-    fn the_token_visits_every_actor_on_any_number_of_pes() {
-        for (members, pes) in [(1, 1), (1, 3), (64, 1), (10, 3), (5, 8)] {
-            embedded::run(job(Options { members, rounds: 7 }), pes).unwrap();
-        }
-    }
-}

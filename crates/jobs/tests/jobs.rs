@@ -5,7 +5,25 @@ mod common;
 
 use common::{SITES, built_in, emulated, everywhere, simulate};
 use gridspan_balance::StrategyName;
+use gridspan_jobs::{ENTRIES, find};
 use gridspan_runtime::driver::embedded;
+
+#[test]
+fn entries_are_sorted_by_name_and_each_is_found() {
+    assert!(ENTRIES.is_sorted_by(|a, b| a.name < b.name));
+    assert!(ENTRIES.iter().all(|entry| find(entry.name).is_some_and(|e| e.name == entry.name)));
+    assert!(find("nothing").is_none());
+}
+
+#[test]
+fn every_job_can_be_built_without_arguments_and_has_a_help_text() {
+    for entry in ENTRIES {
+        assert_eq!((entry.build)(&[]).unwrap().name(), entry.name);
+        let help = (entry.build)(&["--help".to_owned()]).err().unwrap();
+        assert_eq!(help.exit_code(), 0, "{help}");
+        assert!(help.to_string().contains(entry.about), "{help}");
+    }
+}
 
 #[test]
 fn stencils_cut_into_any_blocks_match_the_exact_solution() {
@@ -111,6 +129,32 @@ fn a_message_takes_the_latency_of_the_link() {
 #[test]
 fn the_token_of_the_ring_visits_every_actor() {
     everywhere(|| built_in("ring", "--members 30 --rounds 3"));
+    for (members, pes) in [(1, 1), (1, 3), (64, 1), (10, 3), (5, 8)] {
+        let words = format!("--members {members} --rounds 7");
+        embedded::run(built_in("ring", &words), pes).unwrap();
+    }
+}
+
+#[test]
+fn ranks_of_two_pes_are_measured_and_verified() {
+    for handling in ["keep", "poll", "touch", "move"] {
+        let words = "--bytes 1B,1kB,100kB --ranks 5 --seconds 0.0005 --handling";
+        embedded::run(built_in("ranks", &format!("{words} {handling}")), 2).unwrap();
+    }
+}
+
+#[test]
+fn a_drill_on_nodes_that_the_grid_does_not_have_is_refused() {
+    for (words, named) in [
+        ("--panic 1", "--panic"),
+        ("--abort 1", "--abort"),
+        ("--exit 7", "--exit"),
+        ("--busy 1 --busy-from 1", "--busy-from"),
+        ("--endless 1", "--endless"),
+    ] {
+        let error = embedded::run(built_in("drill", words), 1).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{named}` takes 0 to 0")), "{words}: {error}");
+    }
 }
 
 #[test]

@@ -86,27 +86,3 @@ fn verify(size: u32, steps: u16, total: u64, inside: usize, found: &[u16]) -> Re
     )
     .into())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gridspan_runtime::driver::embedded;
-
-    #[test]
-    fn the_picture_has_the_known_number_of_steps() {
-        let options = Options { size: 512, steps: 1000, out: None };
-        embedded::run(job(options), 2).unwrap();
-    }
-
-    #[test]
-    fn a_picture_of_another_size_is_verified_by_some_rows_and_written() {
-        let path = std::env::temp_dir().join(format!("mandelbrot-{}.png", std::process::id()));
-        let options = Options { size: 64, steps: 200, out: Some(path.clone()) };
-        embedded::run(job(options), 3).unwrap();
-        let decoder =
-            png::Decoder::new(std::io::BufReader::new(std::fs::File::open(&path).unwrap()));
-        let reader = decoder.read_info().unwrap();
-        assert_eq!((reader.info().width, reader.info().height), (64, 64));
-        std::fs::remove_file(path).unwrap();
-    }
-}

@@ -237,17 +237,6 @@ fn json(figure: &Figure, ranks: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gridspan_runtime::driver::embedded;
-
-    #[test]
-    fn ranks_of_two_pes_are_measured_and_verified() {
-        for handling in ["keep", "poll", "touch", "move"] {
-            let options =
-                ["ranks", "--bytes", "1B,1kB,100kB", "--ranks", "5", "--seconds", "0.0005"];
-            let options = options.into_iter().chain(["--handling", handling]);
-            embedded::run(job(Options::parse_from(options)), 2).unwrap();
-        }
-    }
 
     #[test]
     fn ranks_whose_messages_exceed_the_memory_of_a_pe_are_refused() {

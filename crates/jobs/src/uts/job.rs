@@ -111,16 +111,3 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
     )
     .into())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gridspan_runtime::driver::embedded;
-
-    #[test]
-    fn searches_count_every_node_once() {
-        for (tree, pes) in [("T1", 2), ("T3", 3)] {
-            embedded::run(job(Options { tree: tree.to_owned() }), pes).unwrap();
-        }
-    }
-}

@@ -56,6 +56,7 @@ mod published;
 pub(crate) mod rank;
 mod recording;
 mod replicas;
+pub(crate) mod slab_map;
 mod stall;
 mod statistics;
 mod steps;

@@ -19,13 +19,13 @@ use crate::message::limits::PIECE_BYTES_MAX;
 use crate::message::steal_agent::StealEvent;
 use crate::message::{MembershipEvent, Stage};
 use crate::pe::PoolEvent;
+use crate::pe::slab_map::SlabMap;
 use gridspan_balance::stealing::Grant;
 use gridspan_topology::PeId;
-use std::collections::BTreeMap;
 
 /// Tasks that have not begun, by the frame that they work for and their lineage, each with its
 /// child number.
-type ByFrame<I> = BTreeMap<(FrameId, LineageId), Vec<(u32, I)>>;
+type ByFrame<I> = SlabMap<(FrameId, LineageId), Vec<(u32, I)>>;
 
 impl<W: Work> Worker<W> {
     /// Reacts to a change of membership or to new measurements of places.
@@ -94,14 +94,12 @@ impl<W: Work> Worker<W> {
     /// this PE any more.
     pub(super) fn hand_back(&mut self, cx: &mut Context<'_, Self>) {
         self.take_arrivals(cx);
-        let mut by_frame = ByFrame::<W::Item>::new();
+        let mut by_frame = ByFrame::<W::Item>::default();
         for token in self.engine.take_all() {
-            by_frame
-                .entry((token.frame, token.lineage))
-                .or_default()
-                .push((token.child, token.item));
+            by_frame.get_or_default((token.frame, token.lineage)).push((token.child, token.item));
         }
-        for (at, items) in by_frame {
+        for at in by_frame.keys().collect::<Vec<_>>() {
+            let Some(items) = by_frame.remove(at) else { continue };
             let frame = self.engine.frames.get(at.0);
             let is_lent = frame.is_some_and(|frame| matches!(frame.up, Up::Lender(_)));
             match W::nothing() {

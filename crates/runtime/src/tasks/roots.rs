@@ -5,6 +5,7 @@ use super::engine::Convert;
 use super::frame::FrameId;
 use super::message::Outputs;
 use crate::pe::actor::reference::Reply;
+use crate::pe::slab_map::SlabMap;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ pub(super) struct Roots<O> {
     pub(super) open: BTreeMap<u64, Origin>,
     next: u64,
     pub(super) streams: BTreeMap<u64, StreamOutputs>,
-    pub(super) calls: BTreeMap<u64, PendingCall<O>>,
+    pub(super) calls: SlabMap<u64, PendingCall<O>>,
     pub(super) next_call: u64,
 }
 
@@ -51,8 +52,8 @@ pub(super) struct PendingCall<O> {
 
 impl<O> Default for Roots<O> {
     fn default() -> Self {
-        let (open, streams, calls) = Default::default();
-        Self { open, next: 0, streams, calls, next_call: 0 }
+        let (open, streams) = Default::default();
+        Self { open, next: 0, streams, calls: SlabMap::default(), next_call: 0 }
     }
 }
 

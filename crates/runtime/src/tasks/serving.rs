@@ -145,7 +145,7 @@ impl<W: Work> Worker<W> {
 
     /// Takes the output of a task of another pool, or `None` if that pool is closed.
     pub(super) fn called(&mut self, call: u64, output: Option<Bytes>, cx: &mut Context<'_, Self>) {
-        let Some(PendingCall { frame, child, convert }) = self.roots.calls.remove(&call) else {
+        let Some(PendingCall { frame, child, convert }) = self.roots.calls.remove(call) else {
             return;
         };
         if self.awaited(frame).is_none() {

@@ -8,6 +8,7 @@ use crate::message::codec::{self, DecodeError};
 use crate::message::envelope::{AnyEnvelope, Envelope};
 use crate::pe::rank::{FIRST_STEP, Rank};
 use crate::pe::recording::causes::Causes;
+use crate::pe::slab_map::SlabMap;
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -213,7 +214,8 @@ pub(crate) struct Ready<M> {
 /// Ready messages of type `M` to actors of type `A`.
 pub(crate) struct TypedQueue<A, M> {
     pub(super) normal: VecDeque<Ready<M>>,
-    others: BTreeMap<Rank, VecDeque<Ready<M>>>,
+    /// None of them is empty.
+    others: SlabMap<Rank, VecDeque<Ready<M>>>,
     /// Returns the bytes that a message counts for in the memory budget.
     bytes: fn(&M) -> usize,
     /// Distinguishes queues of different actor types with the same message type.
@@ -222,14 +224,14 @@ pub(crate) struct TypedQueue<A, M> {
 
 impl<A, M> TypedQueue<A, M> {
     pub(crate) fn new(bytes: fn(&M) -> usize) -> Self {
-        Self { normal: VecDeque::new(), others: BTreeMap::new(), bytes, actor: PhantomData }
+        Self { normal: VecDeque::new(), others: SlabMap::default(), bytes, actor: PhantomData }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, slot: u32, rank: Rank, message: M) {
         match rank {
             Rank::NORMAL => &mut self.normal,
-            _ => self.others.entry(rank).or_default(),
+            _ => self.others.get_or_default(rank),
         }
         .push_back(Ready { slot, message });
     }
@@ -244,10 +246,10 @@ impl<A, M> TypedQueue<A, M> {
 
     #[cold]
     fn pop_other(&mut self, rank: Rank) -> Option<Ready<M>> {
-        let lane = self.others.get_mut(&rank)?;
+        let lane = self.others.get_mut(rank)?;
         let ready = lane.pop_front();
         if lane.is_empty() {
-            self.others.remove(&rank);
+            self.others.remove(rank);
         }
         ready
     }
@@ -266,9 +268,12 @@ impl<A: 'static, M: Serialize + DeserializeOwned + Send + 'static> Queue for Typ
     ) -> (Vec<(i32, Bytes)>, usize) {
         let mut extracted = Vec::new();
         let mut bytes = 0;
-        let all = std::iter::once((Rank::NORMAL, &mut self.normal))
-            .chain(self.others.iter_mut().map(|(&rank, lane)| (rank, lane)));
-        for (rank, lane) in all {
+        let ranks: Vec<Rank> = std::iter::once(Rank::NORMAL).chain(self.others.keys()).collect();
+        for rank in ranks {
+            let lane = match rank {
+                Rank::NORMAL => &mut self.normal,
+                _ => self.others.get_or_default(rank),
+            };
             let taken: Vec<bool> = lane.iter().map(|ready| ready.slot == slot).collect();
             if !taken.contains(&true) {
                 continue;
@@ -281,9 +286,11 @@ impl<A: 'static, M: Serialize + DeserializeOwned + Send + 'static> Queue for Typ
                 }
                 stays
             });
+            if lane.is_empty() {
+                self.others.remove(rank);
+            }
             lanes.remove(kind, rank, &taken);
         }
-        self.others.retain(|_, lane| !lane.is_empty());
         (extracted, bytes)
     }
 
@@ -313,7 +320,7 @@ impl<A: 'static, M: Serialize + DeserializeOwned + Send + 'static> Queue for Typ
 
     fn rank_anew(&mut self, kind: KindId, hops: &dyn Fn(u32) -> u8, lanes: &mut Lanes) {
         let first = Rank { priority: FIRST_STEP, hops: 0 };
-        for (rank, lane) in self.others.split_off(&first) {
+        for (rank, lane) in self.others.split_off(first) {
             lanes.remove(kind, rank, &vec![true; lane.len()]);
             for Ready { slot, message } in lane {
                 let rank = Rank::new(rank.priority, hops(slot));
@@ -325,7 +332,7 @@ impl<A: 'static, M: Serialize + DeserializeOwned + Send + 'static> Queue for Typ
 
     fn image(&self) -> BTreeMap<u32, Vec<(i32, Bytes)>> {
         let mut image: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        let ranks = std::iter::once(Rank::NORMAL).chain(self.others.keys().copied());
+        let ranks = std::iter::once(Rank::NORMAL).chain(self.others.keys());
         for (rank, lane) in ranks.zip(self.lanes()) {
             for Ready { slot, message } in lane {
                 let message = codec::encode(message).into();

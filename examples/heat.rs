@@ -105,12 +105,17 @@ async fn spread(grid: Grid, plate: Plate) -> Result<(), JobError> {
     let pes = grid.layout().pe_count();
     println!("{side} x {side} cells, {steps} steps on {pes} PEs in {elapsed:.3?}");
     println!("the hottest cell has {hottest:.3} degrees, all together {total:.3}");
+    verify(side, total)
+}
+
+/// Compares the sum of all temperatures with that at the start. A NaN is a wrong sum, too.
+fn verify(side: u32, total: f64) -> Result<(), JobError> {
     let expected = 20.0 * f64::from(side * side) + 980.0;
-    if (total - expected).abs() > 1e-6 * expected {
-        return Err(format!("verified: no (all cells together should have {expected:.3})").into());
+    if (total - expected).abs() <= 1e-6 * expected {
+        println!("verified: yes (no heat was lost or made)");
+        return Ok(());
     }
-    println!("verified: yes (no heat was lost or made)");
-    Ok(())
+    Err(format!("verified: no (all cells together should have {expected:.3})").into())
 }
 
 fn job(plate: Plate) -> Job {
@@ -132,11 +137,21 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::{Plate, job};
+    use super::{Plate, job, verify};
 
     #[test]
     fn no_heat_is_lost() {
         let job = job(Plate { side: 8, steps: 20 });
         gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    }
+
+    #[test]
+    fn a_sum_that_differs_from_the_start_is_wrong() {
+        // One cell of 1000 degrees, and 63 of 20.
+        verify(8, 2260.0).unwrap();
+        for total in [2259.0, 2261.0, f64::NAN] {
+            let error = verify(8, total).unwrap_err().to_string();
+            assert!(error.contains("verified: no (all cells together should have 2260.000)"));
+        }
     }
 }

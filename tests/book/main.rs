@@ -1,4 +1,5 @@
-//! The book and the README: links have targets, and both have the same figures and comparisons.
+//! The book and the README: links have targets, both have the same figures and comparisons, and
+//! their programs verify their results.
 #![allow(missing_docs)]
 
 mod internals;
@@ -138,6 +139,48 @@ fn the_chapter_on_embedding_shows_the_service_as_it_is() {
     let begin = service.find("use gridspan").expect("the program imports the facade");
     let end = service.find("\n#[cfg(test)]").expect("the program has a test");
     assert!(chapter.contains(&service[begin..end]), "the chapter shows another program");
+}
+
+/// Jobs that print what they find on the machine, which may be anything.
+const NOTHING_TO_VERIFY: [&str; 2] = [r#"Job::new("careful")"#, r#"Job::new("links")"#];
+
+/// Returns the programs of a document that run one job, without their hidden lines.
+fn programs(text: &str) -> Vec<String> {
+    let mut programs = Vec::new();
+    let mut lines = text.lines();
+    while let Some(fence) = lines.next() {
+        if !fence.starts_with("```") {
+            continue;
+        }
+        let block = lines.by_ref().take_while(|line| *line != "```");
+        let shown = block.filter(|line| *line != "#" && !line.starts_with("# "));
+        let program = shown.collect::<Vec<_>>().join("\n");
+        let is_compiled = fence.starts_with("```rust") && !fence.contains("ignore");
+        let is_job =
+            program.contains("\nfn main() -> ExitCode {") && program.contains("gridspan::main(");
+        if is_compiled && is_job {
+            programs.push(program);
+        }
+    }
+    programs
+}
+
+#[test]
+fn programs_end_with_the_verification_of_their_results() {
+    let (mut found, mut unverified) = (0, Vec::new());
+    for document in documents() {
+        for program in programs(&read(&document)) {
+            found += 1;
+            let is_exempt = NOTHING_TO_VERIFY.iter().any(|job| program.contains(*job));
+            let is_verified =
+                ["verified: yes (", "verified: no ("].iter().all(|line| program.contains(*line));
+            if !is_exempt && !is_verified {
+                unverified.push(format!("{}: {program}", document.display()));
+            }
+        }
+    }
+    assert!(found > 20, "the book has {found} programs");
+    assert!(unverified.is_empty(), "{unverified:#?}");
 }
 
 #[test]

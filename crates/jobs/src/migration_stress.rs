@@ -120,11 +120,22 @@ pub(crate) async fn run(grid: &Grid, migrations: u64) -> Result<(), JobError> {
     };
     println!("{arrivals} migrations in {:.1} s: {}", seconds(took), rate(arrivals, took));
     println!("{sent} messages sent, {received} received, {wrong} out of order");
-    if (arrivals, received, wrong) != (migrations, sent, 0) {
-        return Err(format!("verified: no ({migrations} migrations were requested)").into());
+    verify(migrations, [arrivals, sent, received, wrong])
+}
+
+/// Fails unless the actors have migrated `migrations` times, and have received all messages in
+/// order: [`MESSAGES`] of each actor before its first migration, and as many after each.
+fn verify(migrations: u64, numbers: [u64; NUMBERS]) -> Result<(), JobError> {
+    let bursts = migrations.saturating_add(u64::from(ACTORS));
+    let messages = bursts.saturating_mul(u64::from(MESSAGES));
+    if numbers == [migrations, messages, messages, 0] {
+        println!("verified: yes ({migrations} migrations, {messages} messages in order)");
+        return Ok(());
     }
-    println!("verified: yes, nothing lost");
-    Ok(())
+    Err(format!(
+        "verified: no ({migrations} migrations and {messages} messages in order were requested)"
+    )
+    .into())
 }
 
 fn seconds(time: Duration) -> f64 {
@@ -133,4 +144,19 @@ fn seconds(time: Duration) -> f64 {
 
 fn rate(count: u64, time: Duration) -> String {
     format!("{:.0} a second", count as f64 / seconds(time).max(1e-9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_migrations_and_lost_or_disordered_messages_are_failures() {
+        // 256 actors send two messages each, and two more after each of 10 migrations.
+        verify(10, [10, 532, 532, 0]).unwrap();
+        for wrong in [[9, 532, 532, 0], [10, 530, 530, 0], [10, 532, 531, 0], [10, 532, 532, 1]] {
+            let error = verify(10, wrong).unwrap_err().to_string();
+            assert!(error.contains("verified: no (10 migrations and 532"), "{wrong:?}: {error}");
+        }
+    }
 }

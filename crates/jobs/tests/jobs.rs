@@ -111,6 +111,12 @@ fn messages_of_all_small_sizes_return_unchanged() {
 }
 
 #[test]
+fn a_bound_below_the_smallest_message_leaves_nothing_to_verify_and_is_refused() {
+    let error = embedded::run(built_in("pingpong", "--max-bytes 31"), 1).unwrap_err().to_string();
+    assert!(error.contains("`--max-bytes` takes 32 or more"), "{error}");
+}
+
+#[test]
 fn the_largest_message_crosses_sites_unchanged() {
     common::emulated(built_in("pingpong", "--seconds 0"), "2x1,wan=2ms").unwrap();
     simulate(built_in("pingpong", "--seconds 0"), "2x1,wan=2ms").outcome.unwrap();

@@ -146,6 +146,11 @@ fn job(options: Options) -> Job {
 }
 
 async fn run(grid: &Grid, Options { seconds, max_bytes }: Options) -> Result<(), JobError> {
+    let smallest = sizes_bytes()[0];
+    if max_bytes < smallest {
+        let reason = format!("no message has at most {max_bytes} bytes");
+        return Err(format!("{reason}; `--max-bytes` takes {smallest} or more").into());
+    }
     let players = grid.create_group::<Player>(Per::Pe, |_| ()).await?;
     let partner = grid.layout().pe_count() - 1;
     let enough_ns = (seconds * 1e9) as u64;

@@ -279,8 +279,8 @@ impl Gate {
         self.judgement = None;
     }
 
-    /// Ends the judgement of the plan that passed without an outcome: the steps after it have
-    /// become longer for another reason, which is a new cause.
+    /// Ends the judgement of the plan that passed, without an outcome, because the steps after it
+    /// have become longer for another reason.
     pub fn disturbed(&mut self) {
         (self.judgement, self.episode) = (None, None);
     }

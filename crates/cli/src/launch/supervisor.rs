@@ -5,7 +5,7 @@
 //!
 //! Every node reports where it listens; when all have, they are introduced to each other. A node
 //! has failed if it ends before, or has not reported within 30 s after the last process started.
-//! While an `srun` has started no task, that is 300 s. The user may set another time.
+//! While an `srun` has started no task, the limit is 300 s. The user may set another limit.
 //!
 //! # Failure
 //!
@@ -20,10 +20,10 @@
 //! # Recovery
 //!
 //! If the job has checkpoints to go back to, the loss of nodes does not end it. The lost nodes are
-//! killed. Nodes that are cut off from each other contradict each other; see `loss_reports`. The
-//! others stop, say which parts of checkpoints they have, get another bundle and are
-//! introduced again; see `recovery`. A node that is lost meanwhile begins the recovery again.
-//! Nodes that leave and join on request are another run of the job, too; see `change`.
+//! killed. Nodes that are cut off from each other report each other as lost; see `loss_reports`.
+//! The remaining nodes stop, say which parts of checkpoints they have, get another bundle and are
+//! introduced again; see `recovery`. A node that is lost meanwhile begins the recovery again. If
+//! nodes leave or join on request, another run of the job begins, too; see `change`.
 //!
 //! A job of tasks may go on without a lost node that has nothing but tasks. Its coordinator
 //! decides: the node of main is told that the process of a node has ended, and the job answers that
@@ -74,8 +74,7 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 /// Time that `srun` has to start the first task: it may wait for another step of the allocation,
 /// for scripts that the site runs before tasks, and for hosts that do not answer.
 const SRUN_PATIENCE: Duration = Duration::from_secs(300);
-/// Time that nodes have to stop when others are lost: far longer than a handler, since one of half
-/// a minute is rare.
+/// Time that nodes have to stop when others are lost: far longer than nearly any handler takes.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 /// Time that nodes have to end by themselves after one has failed. News of the failure crosses the
 /// longest link in a tenth of this time.
@@ -116,7 +115,7 @@ pub(super) struct Supervisor {
     /// Whether the job may go on without a lost node that has only tasks.
     repeats_tasks: bool,
     /// Nodes whose processes have ended, with the reasons, while the job decides whether it goes on
-    /// without them; and when the recovery begins if it has not.
+    /// without them; and when the recovery begins if the job has not decided.
     doubts: BTreeMap<NodeId, (String, Time)>,
     /// Kept nodes whose keepers cannot be reached, as of the last request to kill nodes.
     unreached: BTreeSet<NodeId>,
@@ -207,7 +206,7 @@ struct Node {
     is_given_up: bool,
     /// Whether it has never been a member, and can take the place of a lost one.
     is_spare: bool,
-    /// When its process, which has left, is killed if it has not ended.
+    /// When its process, which has left the job, is killed if it still runs.
     ends_until: Option<Time>,
     /// Whether it has ended and its output has been read.
     is_over: bool,

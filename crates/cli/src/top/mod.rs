@@ -106,7 +106,7 @@ fn print_objects(mut watcher: Watcher, once: bool) -> Result<ExitCode, CliError>
             }
         };
         if let Some(before) = &before {
-            // The watch ends when the reader has closed the output.
+            // If the reader has closed the output, this fails and ends the watch.
             write(&json::line(&now, Some(before)).map_err(failed)?)
                 .map_err(CliError::system(WHAT))?;
             if once {

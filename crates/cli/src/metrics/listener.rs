@@ -41,8 +41,7 @@ impl Listener {
             }
             MetricsAddress::Unix(path) => {
                 let listener = bind(path)?;
-                // A client that connects before this line is refused by `accept` if it is of
-                // another user.
+                // `accept` refuses a client of another user that connects before this.
                 fs::set_permissions(path, Permissions::from_mode(0o600))?;
                 listener.set_nonblocking(true)?;
                 Ok(Self::Unix(UnixListener::from_std(listener)?))

@@ -223,7 +223,7 @@ fn ask(
     Ok(answers)
 }
 
-/// `ssh`, which is killed with all that it has started when this is dropped.
+/// `ssh`. Dropping this kills it, with all that it has started.
 struct Ssh(Child);
 
 impl Ssh {

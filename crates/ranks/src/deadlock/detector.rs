@@ -73,7 +73,7 @@ impl Detector {
     }
 
     /// A rank has failed, and sends notices of that to all others before any later marker. A round
-    /// that has begun does not wait for them, so it is given up.
+    /// that has begun does not wait for the notices, so the detector gives it up.
     pub(crate) fn note_failed(&mut self, rank: u32) {
         self.failed.insert(rank);
         (self.suspicion, self.is_changed) = (None, true);

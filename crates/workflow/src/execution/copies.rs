@@ -74,7 +74,7 @@ pub(super) struct DataCopies<'a> {
     stirred_due: BTreeSet<(DataId, ServerId)>,
     /// The part of `due` that must first come to the client and was not requested yet.
     far: BTreeSet<DataId>,
-    /// Data that a server has been asked to send to another and has not reported on.
+    /// Data that a server has the order to send, with the receiver, until the sender reports on it.
     sending: BTreeSet<(DataId, ServerId)>,
     /// The requests for data that the client wants and does not have from the beginning.
     requests: Vec<Option<ResultRequest>>,
@@ -329,9 +329,9 @@ impl<'a> DataCopies<'a> {
     /// Returns the source from which a server takes data: itself, another server, or the client;
     /// `None` if the data must first come to the client. The order of preference is: servers that
     /// are known to have the data, the client, servers to which the data was sent; servers at the
-    /// same site come before others of their kind. A server for which `is_last` is true is used
-    /// only if there is no other source. If a server with the data was not reached, no other server
-    /// is tried, because it may be behind the same router and each attempt takes some seconds.
+    /// same site come before others of their kind. Servers for which `is_last` is true are the last
+    /// choice. After a server with the data could not be reached, only the client is a source,
+    /// because other servers may be behind the same router, and each attempt takes some seconds.
     pub(super) fn source(
         &self,
         data: DataId,

@@ -10,7 +10,7 @@ use gridspan_topology::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Number of checkpoints that are remembered. Nodes that are left may not know that the last one is
+/// Number of checkpoints to remember. The remaining nodes may not know that the last one is
 /// complete, and go back to the one before.
 const KEPT: usize = 2;
 

@@ -1,6 +1,6 @@
 //! What another launcher needs to attend to a detached job, and how it begins.
 //!
-//! A running job goes on undisturbed; requests to change its nodes are dropped. If a recovery or a
+//! A running job goes on undisturbed, but forgets requests to change its nodes. If a recovery or a
 //! change of its nodes was under way when its launcher ended, the new launcher asks all members
 //! which parts of checkpoints they have, and the job goes back to the last checkpoint. The new
 //! launcher stops a job that was to stop, and ends a job whose first run had not begun, or that was

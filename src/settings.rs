@@ -117,8 +117,8 @@ pub struct Settings {
     /// checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovers: Option<bool>,
-    /// Whether a job that recovers from losses goes on without lost nodes, if these have only tasks,
-    /// which the other nodes repeat. `None`: as the program says.
+    /// Whether a job that recovers from losses goes on without lost nodes that had only tasks; the
+    /// other nodes repeat these tasks. `None`: as the program says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats_tasks: Option<bool>,
     /// The processors to which PEs are bound.
@@ -136,8 +136,8 @@ pub struct Settings {
 }
 
 impl Start {
-    /// Returns a start with this driver and the settings of the program, which reports to people,
-    /// not to a launcher.
+    /// Returns a start with this driver and the settings of the program. It reports to people, not
+    /// to a launcher.
     pub fn new(driver: Driver) -> Self {
         Self { driver, settings: Settings::default(), report_lines: false }
     }

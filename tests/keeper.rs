@@ -18,7 +18,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Longest time that all tests take together.
+/// Time limit of all tests together.
 const LIMIT: Duration = Duration::from_secs(240);
 
 fn job() -> Job {
@@ -40,7 +40,7 @@ impl Host {
         Self(path)
     }
 
-    /// The keeper's folder of the node.
+    /// The folder that the keeper of the node uses.
     fn folder(&self) -> PathBuf {
         self.0.join("gridspan/kept-1.a1.5/b-2")
     }

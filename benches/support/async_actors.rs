@@ -1,5 +1,5 @@
-//! The stream and the ball between tokio tasks, between kameo actors and between ractor actors, one
-//! on each of two threads.
+//! The same stream and ball as in `between.rs`, but between two tokio tasks, kameo actors or ractor
+//! actors, on two threads.
 
 use crate::suite::Sample;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Processes that another one can recognise, although the system reuses their numbers.
+//! Identifies processes, although the system reuses their numbers.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -12,13 +12,14 @@ use std::time::Duration;
 /// Interval between looks at a process where the system has no descriptors of processes.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Identifies a process, also to other processes. Only Linux says what this needs; elsewhere no
-/// process has an identity.
+/// Identifies a process, also to other processes. The start time is from `/proc` of Linux; on other
+/// systems [`ProcessId::of`] returns `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
     /// Its number.
     pub pid: u32,
-    /// When it began, in the clock ticks of proc_pid_stat(5), since numbers are reused.
+    /// When it began, in clock ticks (field 22 of proc_pid_stat(5)). Tells apart processes that had
+    /// the same number.
     pub began: u64,
 }
 
@@ -132,7 +133,7 @@ impl ProcessId {
         }
     }
 
-    /// Opens the process; `None` if it has ended.
+    /// Opens a descriptor of the process; `None` if it has ended.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The layout rules of ARCHITECTURE.md. A broken rule fails with its name.
+//! The layout rules of ARCHITECTURE.md. A test that fails names the broken rule.
 #![allow(clippy::unwrap_used)]
 
 mod effects;
@@ -37,7 +37,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "rpc-net", "sim", "kernels", "jobs",
         ],
     ),
-    // The external dependencies of `studies` may be those of experiments.
+    // `studies` may have external dependencies that only experiments need.
     (
         "studies",
         &[

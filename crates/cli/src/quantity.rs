@@ -30,8 +30,8 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Formats a share as [`percent`] does, but with more digits if that would be nothing or all, such
-/// as `0.120 %`.
+/// Formats a share as [`percent`] does, but with more digits below 1 % and above 99 %, such as
+/// `0.120 %`.
 pub(crate) fn exact_percent(share: f64) -> String {
     match share {
         0.01..0.99 => percent(share),

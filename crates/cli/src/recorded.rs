@@ -11,7 +11,7 @@ const TEXT_MAX: usize = 200;
 /// The mark in place of the rest of a cut text.
 const REST: &str = "…";
 
-/// Reads a recording. Control characters of its texts are replaced, and long texts are cut.
+/// Reads a recording. Replaces control characters in its texts, and cuts long texts.
 pub(crate) fn read(folder: &Path) -> Result<Recording, RecordError> {
     let mut recording = Recording::read(folder)?;
     clean(&mut recording);

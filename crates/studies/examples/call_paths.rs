@@ -86,7 +86,7 @@ fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let listed = Command::new("git").arg("-C").arg(root).args(["ls-files"]).output()?;
     for name in String::from_utf8(listed.stdout)?.lines() {
         let (from, to) = (root.join(name), folder.join(name));
-        // The file may be deleted without the deletion being committed.
+        // Git also lists a file that was deleted without a commit.
         if from.is_file() {
             fs::create_dir_all(to.parent().ok_or("a file is in a folder")?)?;
             copy(&from, name, &to)?;

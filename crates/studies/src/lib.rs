@@ -1,5 +1,5 @@
-//! Studies by developers of Gridspan. Nothing here is part of the build of users. Commands are
-//! examples of this crate, `cargo run --release -p gridspan-studies --example NAME`.
+//! Studies by developers of Gridspan. Users do not build this crate. Its commands are examples,
+//! `cargo run --release -p gridspan-studies --example NAME`.
 //!
 //! - [`broadcast`]: the experiment of Gupta and Vadhiyar (2006); examples `paper_experiment`, and
 //!   `broadcast_sweep`, which compares broadcasts of the runtime with the best known plan.
@@ -21,8 +21,8 @@
 //!   `hydropad` (Brady et al., 2010), `pic_strategies`.
 //! - Of ranks: `jacobi_latency` (Koenig and Kalé, 2005); `mpi_messages`, beside Open MPI and MPICH;
 //!   `nas_ranks`, the efficiency of kernels on two PEs; `rank_collectives`, over four sites;
-//!   `dynamite_ranks` (Iskra et al., 2000), programs that move beside load, also in real time;
-//!   `many_ranks`, their memory.
+//!   `dynamite_ranks` (Iskra et al., 2000), programs that move away from foreign load, also in real
+//!   time; `many_ranks`, their memory.
 //! - Of tasks: `stealing` and `stealing_sweep`, `uts_sites`, `branch_and_bound`, `guests`, `hogs`,
 //!   `long_stream`. Of broadcasts: `broadcast_load`.
 //! - Of calls: `workflows`, `growth`, and `faults`, which runs groups of calls with faults.

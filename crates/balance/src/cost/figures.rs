@@ -31,7 +31,7 @@ pub struct Figures {
     /// Bytes of state that would move inside sites.
     pub bytes_inside: u64,
     /// For each site, the part of `bytes_inside` that its busiest node would send or receive; for
-    /// plans of leaders, the part of the site.
+    /// plans of leaders, which do not know the bytes of nodes, all bytes of the site.
     pub bytes_busiest: BTreeMap<SiteId, u64>,
     /// Bytes of state that would move between sites.
     pub bytes_between_sites: u64,

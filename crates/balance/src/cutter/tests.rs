@@ -279,8 +279,9 @@ proptest! {
         edges in prop::collection::vec((0..200_u32, 0..200_u32, 0..50_u64), 0..600),
         seed: u64,
     ) {
-        // A balanced cut surely exists if packing heaviest first onto the emptiest part gives one.
-        // With about 50 or more loads of 1 to 30 in each part, it nearly always does.
+        // A balanced cut exists if one results from putting the vertices, heaviest first, each into
+        // the part with the least load. With about 50 or more loads of 1 to 30 in each part, that
+        // is nearly always so.
         let graph = Graph::new(&loads, &edges).unwrap();
         let mut sorted = loads.clone();
         sorted.sort_unstable_by(|a, b| b.cmp(a));

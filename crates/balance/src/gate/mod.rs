@@ -201,8 +201,7 @@ impl Gate {
     }
 
     /// Returns a reason not to plan, or `None` if planning may pay. `best` is the proposal of the
-    /// best possible plan. `planning` is the time that the job loses while a plan is found; it may
-    /// be zero.
+    /// best possible plan. `planning` is the time that the job loses by planning; it may be zero.
     pub fn rules_out(&mut self, best: &Proposal, planning: Duration) -> Option<Refusal> {
         let gain = best.gain() * self.learned.trust();
         if gain < self.config.gain_min {
@@ -279,8 +278,8 @@ impl Gate {
         self.judgement = None;
     }
 
-    /// Ends the judgement of the plan that passed without an outcome: the steps after it have
-    /// become longer for another reason, which is a new cause.
+    /// Ends the judgement of the plan that passed, without an outcome, because the steps after it
+    /// have become longer for another reason.
     pub fn disturbed(&mut self) {
         (self.judgement, self.episode) = (None, None);
     }

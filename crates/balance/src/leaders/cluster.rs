@@ -38,7 +38,7 @@ pub(super) struct Numbering {
     /// Number of members near the cut.
     band: usize,
     /// Number of rounds with single actors in the band. If too many actors are near the cut, they
-    /// take turns in it.
+    /// take turns in the band.
     turns: usize,
     /// Whether these vertices have been sent to the top.
     pub(super) is_told: bool,
@@ -161,7 +161,7 @@ impl Clustering<'_> {
     }
 
     /// Returns at most `most` members nearest to the cut, by number, and the number of members with
-    /// edges that are cut. Among equally near members, each turn begins with others.
+    /// edges that are cut. Each turn begins with other members among those that are equally near.
     fn band(&self, most: usize, turns: usize) -> (Vec<u32>, usize) {
         let members = self.site.members.len();
         let is_cut = |vertex: u32| {

@@ -4,8 +4,8 @@
 //!
 //! It differs from `predict` in two points. For a cycle between two sites, it takes at each end the
 //! work of the busiest actor that exchanges messages with the other site, even if these two actors
-//! exchange no messages. And it assumes that messages are handled in order of arrival. If they are
-//! handled in that order, the result may be longer than that of `predict`, but not shorter.
+//! exchange no messages. And it assumes that messages are handled in order of arrival. If they are,
+//! the result may be longer than that of `predict`, but not shorter.
 
 use super::note::{SiteDuty, Terms};
 use crate::cost::{CostModel, Traffic};

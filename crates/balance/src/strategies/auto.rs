@@ -13,7 +13,7 @@ use crate::strategies::strategy::Strategy;
 use crate::strategies::vacate::Vacate;
 use std::collections::BTreeSet;
 
-/// Takes the plan with the shortest predicted step, the cost of its moves included.
+/// Takes the plan with the shortest predicted step, including the cost of its moves.
 ///
 /// ```
 /// use gridspan_balance::{MakeStrategy, Auto, Strategy};

@@ -1,4 +1,4 @@
-//! The links of a grid that a job would run on, grouped by their numbers.
+//! The links of a grid that a job would run on, grouped by latency, bandwidth and other properties.
 
 use crate::names::abbreviated;
 use crate::quantity::digits;
@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Largest number of groups; links of further ones are counted.
+/// Largest number of groups; links of further ones are only counted.
 const GROUPS_MAX: usize = 64;
-/// Largest number of pairs that a group names; further ones are counted.
+/// Largest number of pairs that a group names; further ones are only counted.
 const PAIRS_MAX: usize = 64;
 
 /// What delays packets on the links.
@@ -26,11 +26,11 @@ pub(super) enum LinkKind {
 #[derive(Debug, Default)]
 pub(super) struct LinkGroups {
     pub(super) groups: Vec<LinkGroup>,
-    /// Number of links that are in no group, because there were too many.
+    /// Number of links that are in no group, because there were too many groups.
     others: usize,
 }
 
-/// Links with the same numbers.
+/// Links with the same properties.
 #[derive(Debug)]
 pub(super) struct LinkGroup {
     link: Link,
@@ -135,8 +135,8 @@ impl LinkGroup {
         }
     }
 
-    /// Returns the numbers of the links, with their units in the names, and the pairs. An unlimited
-    /// number is `null`.
+    /// Returns the properties of the links, with units in their names, and the pairs. An unlimited
+    /// value is `null`.
     pub(super) fn to_json(&self) -> Value {
         let Self { link, pairs, count } = self;
         let is_limited = |bandwidth: &Bandwidth| !bandwidth.is_unlimited();

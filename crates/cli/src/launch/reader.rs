@@ -150,7 +150,7 @@ impl Reader {
 
     /// Notes where another launcher would go on, unless that is inside a control line.
     fn note_position(&mut self, from: &mut impl Source, pending: usize) {
-        // Another launcher must find on standard output that the node was done.
+        // Another launcher must still find the line that says that the node is done.
         let is_over = self.tail.is_none() && self.is_done.load(Ordering::Acquire);
         if !is_over && !self.demux.is_inside_control() {
             self.pass_on_unfinished();
@@ -180,7 +180,7 @@ impl Reader {
         self.demux = demux;
     }
 
-    /// Passes on what the program has printed of a line.
+    /// Passes on the part of an unfinished line that the program has printed.
     fn pass_on_unfinished(&mut self) {
         let mut demux = mem::take(&mut self.demux);
         demux.pass_on(&mut |item| self.item(item));
@@ -228,7 +228,7 @@ impl Reader {
         true
     }
 
-    /// The event that the node listens, if the line says so.
+    /// The event that the node listens, if the line reports that.
     fn listening(&self, line: &[u8]) -> Option<Event> {
         let node = self.origin.node;
         let mut address = str::from_utf8(line).ok().and_then(listening_address)?;

@@ -8,7 +8,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(super) struct NodeParts {
     pes: Range<u32>,
-    /// The PEs with further parts.
+    /// The PEs that have not sent their last part.
     awaited: BTreeSet<u32>,
     /// Bytes that the present process has sent.
     received: u64,
@@ -58,14 +58,14 @@ impl NodeParts {
         self.has_run = true;
     }
 
-    /// Notes that another process of the node starts, which sends all PEs again.
+    /// Notes that another process of the node starts, which sends the parts of all PEs again.
     pub(super) fn begin_again(&mut self) {
         let is_later = self.is_later || self.has_run;
         let has_file = self.has_file || !self.is_open();
         *self = Self { is_later, has_file, ..Self::new(self.pes.clone()) };
     }
 
-    /// Whether the present process has further parts.
+    /// Whether the present process has not sent all parts.
     pub(super) fn is_open(&self) -> bool {
         !self.awaited.is_empty()
     }

@@ -1,38 +1,41 @@
-//! Decides when the processes of a job are introduced to each other, when they must end, and which
+//! Decides when the nodes of a job learn the addresses of the others, when they must end, and which
 //! of them failed first.
 //!
 //! # Start
 //!
-//! Every node reports where it listens; when all have, they are introduced to each other. A node
-//! has failed if it ends before, or has not reported within 30 s after the last process started.
-//! While an `srun` has started no task, that is 300 s. The user may set another time.
+//! Every node reports where it listens; when all have, the supervisor introduces them: each gets
+//! the addresses of all. A node has failed if it ends before, or has not reported within 30 s after
+//! the last process started. While an `srun` has started no task, the limit is 300 s. The user may
+//! set another limit.
 //!
 //! # Failure
 //!
-//! When a node fails, the others have a second to notice and end by themselves; then they are asked
-//! to end, and five seconds later they are killed. Lost nodes are killed instead of asked, since
-//! waiting for a stopped or stuck node is useless. All nodes report the failure of a job, and some
-//! of them have only lost their connection to the node that failed. Therefore the supervisor blames
-//! the first report or end of a process that is not such a loss. At the user's first request to end
-//! the job, the nodes are asked to end at once; at the second, they are killed. Nodes of a recorded
-//! job have half a minute each time, since they then send their records.
+//! When a node fails, the others have a second to notice and end by themselves; then the supervisor
+//! asks them to end, and five seconds later it kills them. It kills lost nodes without asking,
+//! since waiting for a stopped or stuck node is useless. All nodes report the failure of a job, and
+//! some of them have only lost their connection to the node that failed. Therefore the supervisor
+//! blames the first report or end of a process that is not such a loss. At the user's first request
+//! to end the job, it asks the nodes to end at once; at the second, it kills them. Nodes of a
+//! recorded job have half a minute each time, since they then send their records.
 //!
 //! # Recovery
 //!
-//! If the job has checkpoints to go back to, the loss of nodes does not end it. The lost nodes are
-//! killed. Nodes that are cut off from each other contradict each other; see `loss_reports`. The
-//! others stop, say which parts of checkpoints they have, get another bundle and are
-//! introduced again; see `recovery`. A node that is lost meanwhile begins the recovery again.
-//! Nodes that leave and join on request are another run of the job, too; see `change`.
+//! If the job has checkpoints to go back to, the loss of nodes does not end it. The supervisor
+//! kills the lost nodes. Nodes that are cut off from each other report each other as lost; see
+//! `loss_reports`. The remaining nodes stop, say which parts of checkpoints they have, get another
+//! bundle and are introduced again; see `recovery`. If another node is lost meanwhile, the recovery
+//! begins again. If nodes leave or join on request, another run of the job begins, too; see
+//! `change`.
 //!
 //! A job of tasks may go on without a lost node that has nothing but tasks. Its coordinator
-//! decides: the node of main is told that the process of a node has ended, and the job answers that
-//! it goes on, or that it has failed by the loss, so that the recovery begins; see `losing`.
+//! decides: the launcher tells the node of main that the process of a node has ended. The job
+//! answers that it goes on, or that the loss has made it fail; then the recovery begins. See
+//! `losing`.
 //!
 //! # Diagnosis
 //!
-//! On request, the nodes find out what the job waits for, and nodes that do not answer are named;
-//! see `diagnosing`.
+//! On request, the nodes find out what the job waits for, and the supervisor names those that do
+//! not answer; see `diagnosing`.
 //!
 //! The supervisor performs no I/O: it takes events, returns [`Command`]s, and has time as an
 //! argument.
@@ -74,13 +77,12 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 /// Time that `srun` has to start the first task: it may wait for another step of the allocation,
 /// for scripts that the site runs before tasks, and for hosts that do not answer.
 const SRUN_PATIENCE: Duration = Duration::from_secs(300);
-/// Time that nodes have to stop when others are lost: far longer than a handler, since one of half
-/// a minute is rare.
+/// Time that nodes have to stop when others are lost: far longer than nearly any handler takes.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 /// Time that nodes have to end by themselves after one has failed. News of the failure crosses the
 /// longest link in a tenth of this time.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Time that nodes have to end after they were asked to.
+/// Time that nodes have to end when asked to.
 const GRACE: Duration = Duration::from_secs(5);
 /// Time to wait for killed processes. They are gone unless the kernel is stuck.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
@@ -103,7 +105,7 @@ pub(super) struct Supervisor {
     /// Exit code of the job: 0 until it fails.
     code: u8,
     commands: VecDeque<Command>,
-    /// Whether the report of a simulation is awaited.
+    /// Whether a simulation has yet to report its end.
     awaits_simulation: bool,
     /// Times that a process has to start and to end, and that its output may take to end.
     patience: Patience,
@@ -116,7 +118,7 @@ pub(super) struct Supervisor {
     /// Whether the job may go on without a lost node that has only tasks.
     repeats_tasks: bool,
     /// Nodes whose processes have ended, with the reasons, while the job decides whether it goes on
-    /// without them; and when the recovery begins if it has not.
+    /// without them; and when the recovery begins if the job has not decided.
     doubts: BTreeMap<NodeId, (String, Time)>,
     /// Kept nodes whose keepers cannot be reached, as of the last request to kill nodes.
     unreached: BTreeSet<NodeId>,
@@ -197,9 +199,9 @@ struct Node {
     has_reported: bool,
     /// Whether other nodes have lost it. Then it cannot end by itself, since it receives nothing.
     is_lost: bool,
-    /// Whether it was asked to end.
+    /// Whether the launcher has asked it to end.
     is_asked: bool,
-    /// Whether it had been asked when it ended, so that its end is no failure.
+    /// Whether the launcher had asked it before it ended, so that its end is no failure.
     was_asked: bool,
     /// Whether the job goes on without it.
     is_left: bool,
@@ -207,7 +209,7 @@ struct Node {
     is_given_up: bool,
     /// Whether it has never been a member, and can take the place of a lost one.
     is_spare: bool,
-    /// When its process, which has left, is killed if it has not ended.
+    /// When its process, which has left the job, is killed if it still runs.
     ends_until: Option<Time>,
     /// Whether it has ended and its output has been read.
     is_over: bool,

@@ -53,7 +53,7 @@ impl JobWitness {
     ///
     /// # Errors
     ///
-    /// If the place or the host cannot be used, or the place replaces what it has settled.
+    /// If the place or the host cannot be used, or if the place overwrites what was settled.
     pub(crate) fn begin(&self) -> Result<(), CliError> {
         match self {
             Self::Reached(place) => place.begin().map_err(CliError::Witness),
@@ -84,9 +84,9 @@ impl JobWitness {
         read(&settled?, members)
     }
 
-    /// Lets the witness settle on a majority that goes on without it, so that it settles on no
-    /// others later. Tries for some minutes while it does not answer. Returns the nodes on which it
-    /// has settled before, if none of them is in the majority.
+    /// Lets the witness settle on a majority that goes on without asking it, so that it settles on
+    /// no other nodes later. Tries for some minutes while the witness does not answer. Returns the
+    /// nodes on which it had settled before, if none of them is in the majority.
     pub(super) fn tell(
         &self,
         run: usize,

@@ -41,7 +41,7 @@ impl Listener {
             }
             MetricsAddress::Unix(path) => {
                 let listener = bind(path)?;
-                // The user of a client that connects before this is checked, too.
+                // `accept` refuses a client of another user that connects before this.
                 fs::set_permissions(path, Permissions::from_mode(0o600))?;
                 listener.set_nonblocking(true)?;
                 Ok(Self::Unix(UnixListener::from_std(listener)?))
@@ -89,7 +89,7 @@ fn check(user: Option<u32>) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
-/// Opens the socket at a path. Replaces the socket of a process of this user that has ended.
+/// Opens the socket at a path. Replaces a socket that an ended process of this user has left.
 fn bind(path: &Path) -> io::Result<StdUnixListener> {
     match StdUnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left(path)? => {

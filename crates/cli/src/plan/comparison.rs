@@ -6,7 +6,7 @@ use gridspan_plan::{ActorPlacement, ForecastError, JobForecast, JobModel, Variat
 use gridspan_topology::{GridSpec, SiteId};
 use serde::Serialize;
 
-/// Strategy with which the actors are compared, if none is named.
+/// Strategy that is compared with the placement of the program, if the user names none.
 const STRATEGY: &str = "auto";
 
 /// The changes that are compared if none is named.
@@ -31,7 +31,7 @@ pub(super) struct Comparison {
     pub(super) placement: String,
     /// Whether it is a job of tasks.
     pub(super) is_of_tasks: bool,
-    /// Factor of the steps of the recording.
+    /// Number of predicted steps, divided by that of recorded ones.
     pub(super) times: f64,
     /// The prediction for the grid.
     pub(super) forecast: JobForecast,

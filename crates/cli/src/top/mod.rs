@@ -52,7 +52,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Number of samples that may lack nodes before the next one is taken as it is.
+/// Number of samples that may lack nodes before any sample will do.
 const INCOMPLETE_MAX: u32 = 5;
 
 /// Waits for the first sample with all nodes, but not for long.
@@ -106,7 +106,7 @@ fn print_objects(mut watcher: Watcher, once: bool) -> Result<ExitCode, CliError>
             }
         };
         if let Some(before) = &before {
-            // The watch ends when the reader has closed the output.
+            // If the reader has closed the output, this fails and ends the watch.
             write(&json::line(&now, Some(before)).map_err(failed)?)
                 .map_err(CliError::system(WHAT))?;
             if once {

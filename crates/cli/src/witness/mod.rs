@@ -40,7 +40,7 @@ pub(crate) fn serve() -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder of this host for jobs that name no other. It is created if it does not exist.
+/// The folder of this host for jobs that name no other. Creates it if it does not exist.
 fn own_folder() -> io::Result<PathBuf> {
     let folder = state_folder()?.join(FOLDER);
     private_folder(&folder)?;

@@ -36,7 +36,7 @@ pub(crate) struct RemoteWitness {
     job: String,
     /// The command to run in place of `ssh`, with its first arguments.
     ssh: Vec<OsString>,
-    /// Path of gridctl, which is the same there.
+    /// Path of gridctl, the same on the host as here.
     gridctl: PathBuf,
     /// Time that the host has to answer.
     time_max: Duration,
@@ -168,7 +168,8 @@ impl Silence {
     }
 }
 
-/// Starts a command, writes a request to it, and reads the answer, which has to come in this time.
+/// Starts a command, writes a request to it, and reads the answer, which has to arrive within
+/// `limit`.
 fn converse(mut command: Command, order: Vec<u8>, limit: Duration) -> Result<Answer, Silence> {
     let no_ssh = |error: io::Error| Silence::new(Failure::NoSsh { reason: error.to_string() });
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -222,7 +223,7 @@ fn ask(
     Ok(answers)
 }
 
-/// `ssh`, which is killed with all that it has started when this is dropped.
+/// `ssh`. Dropping this kills it, with all that it has started.
 struct Ssh(Child);
 
 impl Ssh {

@@ -1,4 +1,4 @@
-//! Reductions, in an order of operations that follows from the number of ranks alone.
+//! Reductions, whose order of operations depends on the number of ranks alone.
 
 use super::collected::{Collected, ExactSums, Nothing, Partial, combine};
 use super::keys;
@@ -11,7 +11,8 @@ use crate::packet::Part;
 use crate::sharing::Way;
 use crate::tree::CommTree;
 
-/// Bytes of an exact sum of short range in a message, which the choice of rounds expects.
+/// Expected bytes of an exact sum in a message, for numbers of a short range; used to choose the
+/// rounds.
 const EXACT_SUM_BYTES: f64 = 25.0;
 
 impl Operation {
@@ -52,8 +53,8 @@ impl Operation {
         };
         match sharing.way(values.len(), size_of::<T>()) {
             Way::Tree => self.allreduce_over_tree(values, &op).await,
-            // In boxes, since their futures are long, and all ranks of a job without a network,
-            // which do not need them, would have the room.
+            // In boxes, since these futures are large: otherwise each rank would reserve space for
+            // them, even in a job without a network, which does not use them.
             Way::Rounds(exchange) => {
                 Box::pin(self.allreduce_in_rounds(values, sharing.heads(), exchange, &op)).await
             }
@@ -116,7 +117,7 @@ impl Operation {
     /// Adds up exactly, at all ranks, in one crossing of the wide area.
     pub(super) async fn allreduce_exact(&self, numbers: &[f64]) -> Result<Vec<f64>, RankError> {
         let sharing = self.comm.scope.sharing();
-        // The sums of any ranks add up to one for each number.
+        // A message has one sum for each number, however many ranks it covers.
         let bytes = numbers.len() as f64 * EXACT_SUM_BYTES;
         let in_rounds =
             sharing.as_ref().and_then(|all| Some((all.heads(), all.exchange(|_| bytes)?)));
@@ -135,7 +136,7 @@ impl Operation {
         }
     }
 
-    /// Adds up exactly, over the tree. Returns what the parts of the result are.
+    /// Adds up exactly, over the tree. Returns the parts of the result.
     async fn add_exactly_over_tree(&self, numbers: &[f64]) -> Result<Vec<Part>, RankError> {
         let tree = self.comm.scope.tree(0);
         let mut sums = ExactSums::new(numbers, self.at);

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Largest number of pairs of ranks whose channels are flushed. A larger deadlock is mostly one of
-/// all ranks, which main notices.
+/// Largest number of pairs of ranks whose channels are flushed. A larger deadlock usually includes
+/// all ranks, and main notices that.
 const PAIRS_MAX: usize = 20_000;
 /// Time after which the detector gives up the first round that lacks answers. It doubles each time:
 /// ranks that compute for long answer late.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// Number of times that it doubles at most.
+/// Maximum number of times that [`PATIENCE`] doubles.
 const DOUBLINGS_MAX: u32 = 6;
 
 /// A request to a rank: to flush its channels to others, if it still waits as reported.
@@ -44,7 +44,7 @@ struct Suspicion {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Detector {
     states: BTreeMap<u32, WaitState>,
-    /// Whether the states have changed since they were looked at.
+    /// Whether the states have changed since the last search for a deadlock.
     is_changed: bool,
     last_round: u64,
     /// Number of rounds that were given up.
@@ -54,14 +54,14 @@ pub(crate) struct Detector {
     failed: BTreeSet<u32>,
 }
 
-/// What follows from an answer.
+/// What the detector has concluded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// Nothing yet.
     Open,
     /// Ranks are to flush their channels.
     Flush(BTreeMap<u32, Flush>),
-    /// These ranks are in a deadlock. What each waits for.
+    /// The ranks that are in a deadlock, and what each waits for.
     Deadlock(BTreeMap<u32, String>),
 }
 
@@ -73,7 +73,7 @@ impl Detector {
     }
 
     /// A rank has failed, and sends notices of that to all others before any later marker. A round
-    /// that has begun does not wait for them, so it is given up.
+    /// that has begun does not wait for the notices, so the detector gives it up.
     pub(crate) fn note_failed(&mut self, rank: u32) {
         self.failed.insert(rank);
         (self.suspicion, self.is_changed) = (None, true);
@@ -150,8 +150,8 @@ impl Detector {
         Verdict::Flush(flushes)
     }
 
-    /// A rank has flushed its channels. It waits as before, for what the text says; without a text
-    /// it does not wait as before.
+    /// A rank has flushed its channels. `waits` is the text of what it still waits for; `None` if
+    /// it does not wait as reported.
     pub(crate) fn answered(
         &mut self,
         (round, rank): (u64, u32),
@@ -225,7 +225,7 @@ mod tests {
         for rank in [4, 2, 3] {
             assert_eq!(detector.answered((first, rank), text(rank), Time::ZERO), Verdict::Open);
         }
-        // Answers twice, and of another round.
+        // A repeated answer, and one of another round.
         assert_eq!(detector.answered((first, 2), text(2), Time::ZERO), Verdict::Open);
         assert_eq!(detector.answered((first + 1, 1), text(1), Time::ZERO), Verdict::Open);
         let second = round(detector.answered((first, 1), text(1), Time::ZERO));
@@ -261,9 +261,9 @@ mod tests {
         let first = round(detector.look(Time::ZERO));
         assert_eq!(detector.answered((first, 2), None, Time::ZERO), Verdict::Open);
         assert_eq!(detector.answered((first, 1), Some(String::new()), Time::ZERO), Verdict::Open);
-        // Rank 1 may be woken by rank 2 now.
+        // Rank 2 may wake rank 1 now.
         let Verdict::Flush(flushes) = detector.look(Time::ZERO) else { panic!("no suspicion") };
-        // Rank 3 still waits for one that has ended.
+        // Rank 3 still waits for rank 4, which has ended.
         assert_eq!(flushes.keys().copied().collect::<Vec<_>>(), [3, 4]);
     }
 

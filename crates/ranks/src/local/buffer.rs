@@ -19,7 +19,7 @@ impl SendBuffer {
         Ok(())
     }
 
-    /// Whether a message fits; returns its number of bytes.
+    /// Returns the number of bytes of a message, if it fits.
     pub(crate) fn check(&self, needed: usize, at: CallSite) -> Result<usize, RankError> {
         let free = self.attached.unwrap_or(0).saturating_sub(self.used);
         match needed <= free && self.attached.is_some() {
@@ -43,7 +43,7 @@ impl SendBuffer {
         self.used == 0
     }
 
-    /// Detaches the buffer and returns its size, once it is empty. `None` while it is not.
+    /// Detaches the buffer if it is empty, and returns its size; `None` if a message is in it.
     pub(crate) fn detach(&mut self) -> Option<usize> {
         match self.used {
             0 => Some(self.attached.take().unwrap_or(0)),

@@ -27,7 +27,8 @@ use crate::selector::Destination;
 /// ```
 impl Comm {
     /// Allows buffered sends of this number of bytes at a time, in all communicators of this rank.
-    /// A message takes its bytes of the buffer, without overhead, until its data leave.
+    /// A message takes as many bytes of the buffer as it has, without overhead, until its data
+    /// leave.
     ///
     /// # Errors
     ///

@@ -158,7 +158,7 @@ impl Comm {
         let (call, to) = ("sendrecv", to.into());
         self.destination(to, self.at(call).with(None, Some(send_tag)))?;
         let (receiving, at) = self.begin_recv(source.into(), recv_tag.into(), call)?;
-        // It keeps its message until the send has ended, too.
+        // It keeps a message that arrives before the send has ended.
         let receiving = receiving.map(|begun| Receiving::new(&self.local, begun, at));
         let sending =
             self.begin(SendMode::Standard, Content::copied(numbers), to, send_tag, call)?;
@@ -216,7 +216,7 @@ impl Comm {
         Ok((self.pattern(source, tag, at)?, at))
     }
 
-    /// The receive for errors.
+    /// Describes the receive, for errors.
     pub(super) fn receiver(
         &self,
         source: SourceSelector,

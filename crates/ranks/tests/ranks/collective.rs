@@ -416,7 +416,7 @@ async fn reduce_long_vectors(
 
 #[test]
 fn long_vectors_have_the_bits_of_the_tree_over_the_ranks_under_all_drivers() {
-    // 16 KiB, whose number of elements no number of shares divides.
+    // 16 KiB. The number of elements is prime, so that shares have different lengths.
     check(RANKS, async |world| reduce_long_vectors(world, 2039).await, |_| true);
     let job = || {
         run_then(
@@ -442,7 +442,7 @@ fn sites_of_different_sizes_share_a_long_vector() {
     for pes in [[4, 1, 2], [1, 7, 3]] {
         let sites = pes.map(|pes: u32| (format!("with{pes}"), vec![1; pes as usize])).to_vec();
         let spec = GridSpec::from_layout(&Layout::new(sites)).unwrap();
-        // More ranks than PEs, which do not divide among them.
+        // More ranks than PEs, and not a multiple of their number.
         let job = run_then(
             RANKS,
             async |world| {
@@ -471,7 +471,7 @@ fn a_long_vector_takes_little_more_than_its_crossing() {
             let begin = world.now();
             let sums = world.allreduce(&vec![1_u64; 1 << 17], ops::sum).await?;
             assert!(sums.iter().all(|sum| *sum == 32));
-            // The time is that of the beginning of a turn.
+            // `now` is the time at which the present turn began.
             world.yield_now().await;
             Ok(world.now().since(begin).as_secs_f64() * 1e3)
         },
@@ -523,7 +523,7 @@ fn vectors_of_different_lengths_are_an_error_whichever_ways_ranks_take() {
             fails_on(grid, odd, at, lengths);
         }
     };
-    // Whole and in shares, whole alone, and in shares of equal or other lengths.
+    // Pairs of lengths: one sent whole and one in shares, both whole, and both in shares.
     let lengths = [[1, 6000], [6000, 1], [40, 6000], [1, 2], [6000, 12_000], [6000, 5999]];
     for lengths in lengths {
         for at in [0, 1, 3, 7, 9, 13, 17] {

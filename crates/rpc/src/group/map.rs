@@ -136,7 +136,7 @@ pub(super) struct Draft {
     pub(super) sequence: Sequence,
     /// Whether the group goes on after a restoration.
     pub(super) is_resumed: bool,
-    /// Data that servers dropped before the restoration, after its calls were executed.
+    /// Data that servers dropped before the restoration. If it is a result, its call was executed.
     pub(super) dropped: Ranges,
     /// Calls that are executed again only if something needs their results.
     pub(super) aside: Vec<Gathered>,
@@ -144,7 +144,7 @@ pub(super) struct Draft {
 
 /// Bytes of fetched results that a group remembers: a part of what main may remember.
 const FETCHED_BYTES_MAX: usize = 1 << 20;
-/// Bytes that the number and the lengths of a result take there, at most.
+/// Maximum bytes that the number and the lengths of a result take there.
 const FETCHED_HEAD_BYTES: usize = 16;
 
 /// Bytes that a fetched result takes in what main remembers.
@@ -294,8 +294,8 @@ impl<S: ServerPool> CallGroup<'_, S> {
         results
     }
 
-    /// Work of a call on a server of speed 1, in seconds, if it has a formula and the client has
-    /// all arguments.
+    /// Work of a call on a server of speed 1, in seconds, if the function has a formula and the
+    /// client has all arguments.
     fn work_s<I: Parts, O>(&self, function: &Function<I, O>, inputs: &[u32]) -> Option<f64> {
         if !function.has_formula() {
             return None;

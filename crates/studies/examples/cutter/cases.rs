@@ -12,7 +12,7 @@ pub(crate) struct Case {
     pub(crate) objects: fn() -> ObjectGraph,
     pub(crate) parts: &'static [u32],
     pub(crate) seeds: u64,
-    /// Number of runs with each seed, of which the least time counts.
+    /// Number of runs with each seed; the shortest time counts.
     pub(crate) rounds: u32,
 }
 

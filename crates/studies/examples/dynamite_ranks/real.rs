@@ -26,7 +26,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) struct Nodes {
     pub(crate) nodes: usize,
     pub(crate) ranks: usize,
-    /// Distance between nodes that the load visits, beginning with the first node.
+    /// Difference of the numbers of two nodes that the load visits one after the other; the first
+    /// is node 0.
     distance: usize,
 }
 
@@ -93,7 +94,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Lets the load go around until the program has ended.
+    /// Moves the load from node to node until the program has ended.
     fn load(&self, launcher: &mut Child, stay: Option<f64>) -> Result<(), Box<dyn Error>> {
         let begin = Instant::now();
         let (mut turn, mut hogs) = (0, Hogs::none());
@@ -112,7 +113,7 @@ impl Nodes {
     }
 }
 
-/// A process of `gridctl run`. It is ended when this is dropped, and its nodes with it.
+/// A process of `gridctl run`. Dropping this ends it and its nodes.
 struct Launcher {
     process: Child,
     /// Threads that read the output and the errors, since a full pipe would stop the process.
@@ -126,7 +127,7 @@ impl Launcher {
         Self { process, readers }
     }
 
-    /// The time that the program has printed. Fails if it has failed.
+    /// The time that the program has printed. Fails if the program has.
     fn printed(mut self, name: &str) -> Result<f64, Box<dyn Error>> {
         let status = self.process.wait()?;
         let mut texts = [String::new(), String::new()];

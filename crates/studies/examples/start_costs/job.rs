@@ -1,4 +1,5 @@
-//! The jobs whose start and end are measured. They are this program, as a process of `gridctl run`.
+//! The jobs whose start and end are measured. This program runs them, as a process of `gridctl
+//! run`.
 
 use gridspan::prelude::*;
 
@@ -15,7 +16,7 @@ impl Kind {
     /// All kinds.
     pub(crate) const ALL: [Self; 2] = [Self::Empty, Self::Pairs];
 
-    /// The argument by which this program is the job.
+    /// The argument with which this program runs the job.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Empty => "empty-job",
@@ -29,7 +30,7 @@ impl Kind {
     }
 }
 
-/// One of two PEs that talk.
+/// One of two actors that send each other a message, on two PEs.
 #[derive(Serialize, Deserialize)]
 struct Partner;
 

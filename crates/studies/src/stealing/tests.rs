@@ -47,7 +47,8 @@ fn the_directory_policy_sends_nothing_while_all_nodes_are_idle() {
 
 #[test]
 fn all_tasks_are_done_although_nodes_are_lost() {
-    // The lost nodes are keepers, heads, holders and thieves, and all of them have work.
+    // The lost nodes keep directories, are heads of sites, hold tasks and steal; all of them have
+    // work.
     for seed in 0..20_u32 {
         let losses: Vec<(Time, NodeId)> = [0, 8, 5, 9, 1]
             .iter()
@@ -72,8 +73,8 @@ fn all_tasks_are_done_although_nodes_are_lost() {
                 let tally = run(&experiment, policy);
 
                 assert_eq!(tally.done, 3 * 5 * 32, "{policy}, seed {seed}, {sites} sites");
-                // 27 nodes need 60 ms for 5 tasks each; three times that leaves room for losses and
-                // latencies.
+                // 27 nodes need 60 ms for each of the three batches; three times that leaves room
+                // for losses and latencies.
                 let is_in_time = tally.makespan < Duration::from_millis(3 * 180);
                 assert!(policy != "directory" || is_in_time, "seed {seed}: {:?}", tally.makespan);
             }

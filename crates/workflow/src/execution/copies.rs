@@ -68,13 +68,13 @@ pub(super) struct DataCopies<'a> {
     /// Tasks whose number of missing arguments has become zero since the last
     /// [`Self::take_complete`].
     complete: Vec<TaskId>,
-    /// Data that a server waits for and that no server has been asked to send there.
+    /// Data that a server waits for, and that no other has been asked to send to it.
     due: BTreeSet<(DataId, ServerId)>,
     /// The part of `due` that may be sendable now.
     stirred_due: BTreeSet<(DataId, ServerId)>,
     /// The part of `due` that must first come to the client and was not requested yet.
     far: BTreeSet<DataId>,
-    /// Data that a server has been asked to send to another and has not reported on.
+    /// Data that a server has the order to send, with the receiver, until the sender reports on it.
     sending: BTreeSet<(DataId, ServerId)>,
     /// The requests for data that the client wants and does not have from the beginning.
     requests: Vec<Option<ResultRequest>>,
@@ -224,9 +224,10 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Takes the data that servers and the client are to send now, with the receivers. Data that
-    /// cannot be sent is queued for a relay through the client. `tried` returns the servers that
-    /// were tried before for the task that reads the data; `None` if the server of no such task
-    /// waits for the data, or if a maker of the data has the order to send it there.
+    /// cannot be sent is queued for a relay through the client. For data and its receiver, `tried`
+    /// returns the servers that were tried before for the task that reads the data there; `None` if
+    /// no task there waits for the data, or if the server that makes the data already has the order
+    /// to send it.
     pub(super) fn take_sends(
         &mut self,
         tried: impl Fn(DataId, ServerId) -> Option<Vec<ServerId>>,
@@ -288,8 +289,8 @@ impl<'a> DataCopies<'a> {
         self.requests[data.index()].is_some_and(|request| request != ResultRequest::Granted)
     }
 
-    /// Notes that data that the client wants has arrived; `is_lost` if its task has failed, so that
-    /// the request no longer counted.
+    /// Notes that data that the client wants has arrived; `is_lost` if the task that makes it has
+    /// failed, so that the request was no longer counted.
     pub(super) fn granted(&mut self, data: DataId, is_lost: bool) {
         let before = self.requests[data.index()].replace(ResultRequest::Granted);
         if before.is_some_and(|request| request != ResultRequest::Granted) && !is_lost {
@@ -307,7 +308,7 @@ impl<'a> DataCopies<'a> {
         self.ungranted == 0
     }
 
-    /// Reopens the request for data that the client has sent to a server for which `of` is true.
+    /// Reopens the client's request for data if it went to a server for which `of` is true.
     fn ask_again(&mut self, data: DataId, of: impl Fn(ServerId) -> bool) {
         if let Some(request @ ResultRequest::Asked(_)) = &mut self.requests[data.index()]
             && matches!(*request, ResultRequest::Asked(asked) if of(asked))
@@ -326,11 +327,11 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Returns the source from which a server takes data: itself, another server, or the client;
-    /// `None` if the data must first come to the client. Servers that are known to have the data
-    /// are preferred, of these those at the same site; then the client; then servers to which the
-    /// data was sent. A server for which `is_last` is true is used only if there is no other
-    /// source. If a server with the data was not reached, no other server is tried, because it may
-    /// be behind the same router and each attempt takes some seconds.
+    /// `None` if the data must first come to the client. The order of preference is: servers that
+    /// are known to have the data, the client, servers to which the data was sent; servers at the
+    /// same site come before others of their kind. Servers for which `is_last` is true are the last
+    /// choice. After a server with the data could not be reached, only the client is a source,
+    /// because other servers may be behind the same router, and each attempt takes some seconds.
     pub(super) fn source(
         &self,
         data: DataId,
@@ -384,7 +385,7 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Takes the relayed data that is no longer needed: no server waits for it, and `needs` is
-    /// false.
+    /// false for it.
     pub(super) fn take_spent(&mut self, needs: impl Fn(DataId) -> bool) -> Vec<DataId> {
         let is_due = |data| self.due.range(at_all(data)).next().is_some();
         let spent = self.relays.spent(|data| !is_due(data) && !needs(data));

@@ -51,15 +51,15 @@ impl Backlog {
         self.since.map_or(0, |since| now.0.saturating_sub(since.0))
     }
 
-    /// Returns whether waiting tasks must have been spawned by tasks that were done: if each task
-    /// took `observed` nanoseconds, `workers` workers would have done all of them by now.
+    /// Returns whether other tasks must have spawned the waiting ones: if each task took `observed`
+    /// nanoseconds, `workers` workers would have done all tasks that came from elsewhere by now.
     pub(super) fn is_replenished(&self, now: Time, workers: u64, observed: u64) -> bool {
         self.outlasts_at(workers, observed).is_some_and(|time| time <= now)
     }
 
     /// Returns the time from which [`Backlog::is_replenished`] will hold if tasks wait until then.
     pub(super) fn outlasts_at(&self, workers: u64, observed: u64) -> Option<Time> {
-        // They may have waited for the end of a task that was already running.
+        // The tasks may have waited for the end of one that was already running.
         let rounds = self.came as f64 / workers.max(1) as f64 + 1.0;
         let plausible = DOUBT * rounds * observed as f64;
         self.since.map(|since| Time(since.0.saturating_add(plausible as u64).saturating_add(1)))

@@ -103,7 +103,7 @@ mod tests {
         };
 
         assert_eq!(lasted(1), 10 * MS);
-        // A trunk of tasks, one of which runs while none waits, goes on.
+        // While all nodes are busy, running tasks may spawn others, so the backlog goes on.
         assert_eq!(lasted(0), 30 * MS);
     }
 }

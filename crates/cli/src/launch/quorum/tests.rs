@@ -26,7 +26,7 @@ fn two_disjoint_parts_never_both_go_on() {
             for one in 0..=whole {
                 let goes_on = |part: u32| goes_on(number, part, ended);
                 assert!(!goes_on(one) || !goes_on(whole & !one), "{number} {ended:b} {one:b}");
-                // A larger part does not lose the right of a smaller one.
+                // If a part may go on, so may each part that contains it.
                 assert!(!goes_on(one & (whole >> 1)) || goes_on(one));
             }
         }
@@ -72,7 +72,7 @@ fn exactly_half_ask_the_witness_which_settles_on_one_half() {
     };
     assert_eq!(tally(&halves, 0b0001), Tally::TooFew);
     assert_eq!(tally(&halves, 0b1101), Tally::Enough);
-    // The first member decides nothing.
+    // With a witness, the first member does not decide.
     assert_eq!(tally(&halves, 0b0011), Tally::Half(set(0b0011)));
     assert_eq!(tally(&halves, 0b1100), Tally::Half(set(0b1100)));
     halves.insert(2, set(0b1100));
@@ -129,7 +129,7 @@ fn a_half_that_the_witness_has_let_go_on_is_not_overruled_by_the_end_of_some_of_
 
 #[test]
 fn a_majority_of_which_the_witness_was_told_is_not_overruled_by_the_end_of_some_of_it() {
-    // D, A, B, C and E: A, B and C have gone on, and A has ended then.
+    // The members are D, A, B, C and E. A, B and C have gone on; then A has ended.
     let (ended, mut halves) = (set(0b00010), Halves::new());
     let tally = |halves: &Halves, part: u32| {
         let rule = Rule { ended: &ended, witness: Some(halves) };
@@ -223,7 +223,7 @@ fn a_witness_at_a_site_with_half_of_the_nodes_ends_with_it() {
     assert_eq!(note(&five, "b1"), None, "three of five are left");
 }
 
-/// What a keeper has accepted, as it is on its disk.
+/// What a keeper has accepted, as stored on its disk.
 #[derive(Clone, Default)]
 struct Keeper {
     launcher: LauncherId,
@@ -265,7 +265,7 @@ struct Places {
 }
 
 impl Places {
-    /// Whether the members of runs agree. If they are enough only with the witness, it is asked.
+    /// Whether enough members of the runs agree. Asks the witness if they suffice only with it.
     fn agree(
         &mut self,
         first: usize,
@@ -278,8 +278,9 @@ impl Places {
         }
         let none = BTreeSet::new();
         let has_agreed = |node: NodeId| agrees.contains(&node);
-        // Fewer than half go on with the user's word, which may be wrong even if the members have
-        // ended: others may have gone on with them before. The witness knows that if it was told.
+        // Fewer than half go on if the user says that the others have ended. Even if that is true,
+        // those may have gone on with further members before; the witness knows that if it was
+        // told.
         let is_half = |(_, members): &(u64, Vec<NodeId>)| {
             2 * members.iter().filter(|&&it| has_agreed(it)).count() >= members.len()
         };
@@ -349,8 +350,8 @@ fn take_over(
         .collect();
     accepted.iter().for_each(|node| keepers[node.index()].launcher = id.clone());
     let records = accepted.iter().filter_map(|node| keepers[node.index()].saved.clone());
-    // A later launcher knew all runs that had begun before, and none of an earlier one began
-    // since.
+    // A later launcher knew all runs that had begun before it, and no run of an earlier launcher
+    // has begun since.
     let newest = records.max_by_key(|it| (it.epoch, it.runs.len()))?;
     let may = places.agree(newest.agreed, &newest.runs[newest.agreed..], &accepted, ended);
     may.then(|| Launcher { id, record: newest, ended: ended.clone() })
@@ -417,7 +418,7 @@ fn begin_runs(seed: u64, nodes: u32, has_witness: bool, bug: Planted) -> Result<
         if has_witness && dice.below(8_u32) == 0 && 2 * (ended.len() + 1) <= nodes as usize {
             ended.insert(NodeId(dice.below(nodes)));
         }
-        // Each time other keepers can be reached.
+        // In each step, other keepers can be reached.
         let reach = &set(dice.below(1_u32 << nodes)) - &ended;
         let next = set(1 + dice.below((1_u32 << nodes) - 1));
         let next: Vec<NodeId> = next.into_iter().collect();

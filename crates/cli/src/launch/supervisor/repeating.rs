@@ -10,15 +10,15 @@ use gridspan_topology::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Number of checkpoints that are remembered. Nodes that are left may not know that the last one is
+/// Number of checkpoints to remember. The remaining nodes may not know that the last one is
 /// complete, and go back to the one before.
 const KEPT: usize = 2;
 
 /// What a launcher knows of the checkpoints of a job.
 #[derive(Debug, Default)]
 pub(super) struct Repeating {
-    /// When the work began that is repeated if the job goes back to a checkpoint, by its number; 0
-    /// is the beginning of the job.
+    /// For each checkpoint, by number, when the work began that the job repeats if it goes back
+    /// there; 0 is the beginning of the job.
     since: BTreeMap<u64, Time>,
     /// When the loss was noticed, and the checkpoint to which the job went back, until there is
     /// another checkpoint.
@@ -48,7 +48,7 @@ impl Repeating {
         now: Time,
     ) -> Option<String> {
         let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
-        // The report may be late, so that a run has begun from the checkpoint.
+        // If the report is late, a run may have begun from the checkpoint already.
         self.since.entry(checkpoint).or_insert(Time(now.0.saturating_sub(age)));
         while self.since.len() > KEPT {
             self.since.pop_first();
@@ -72,8 +72,8 @@ impl Repeating {
         ))
     }
 
-    /// The work, as a time, that is repeated if the job goes back to a checkpoint because of a loss
-    /// that was noticed at `lost`; `None` if it is not known.
+    /// The duration of the work that the job repeats if it goes back to a checkpoint because of a
+    /// loss noticed at `lost`; `None` if it is unknown.
     pub(super) fn repeated(&self, checkpoint: u64, lost: Time) -> Option<Duration> {
         self.since.get(&checkpoint).map(|since| lost.since(*since))
     }

@@ -5,8 +5,8 @@ use super::{Phase, Supervisor};
 use gridspan_runtime::message::telemetry::{TelemetryLease, TelemetrySample};
 
 impl Supervisor {
-    /// Asks the node of main for a sample, for a request. If no run of the job is under way,
-    /// answers at once.
+    /// Asks the node of main for the sample that a request needs. If no run of the job is under
+    /// way, answers at once.
     pub(super) fn begin_sample(&mut self, request: u64, lease: TelemetryLease) {
         let of_main = self.members().first().copied().filter(|_| self.phase == Phase::Running);
         let Some(of_main) = of_main else { return self.observed(request, None) };

@@ -1,9 +1,10 @@
 //! What another launcher needs to attend to a detached job, and how it begins.
 //!
-//! A running job goes on undisturbed; requests to change its nodes are dropped. If its nodes were
-//! lost or changed when its launcher ended, the new launcher asks all members which parts of
-//! checkpoints they have, and the job goes back to the last checkpoint. The new launcher stops a
-//! job that was to stop, and ends a job whose first run had not begun, or that was ending.
+//! A running job goes on undisturbed, but forgets requests to change its nodes. If a recovery or a
+//! change of its nodes was under way when its launcher ended, the new launcher asks all members
+//! which parts of checkpoints they have, and the job goes back to the last checkpoint. The new
+//! launcher stops a job that was to stop, and ends a job whose first run had not begun, or that was
+//! ending.
 
 use super::super::event::{Blame, Command};
 use super::{Node, Phase, STOP_PATIENCE, Step, Supervisor};
@@ -41,7 +42,8 @@ impl Supervisor {
         saved
     }
 
-    /// Begins to attend to the job of a launcher that has ended. Set the job's runs before.
+    /// Begins to attend to the job of a launcher that has ended. Call [`Self::set_recovery`]
+    /// before.
     pub(in super::super) fn take_over(&mut self, saved: &Saved, now: Time) {
         for (id, node) in self.nodes.iter_mut().enumerate() {
             let id = NodeId::from(id);

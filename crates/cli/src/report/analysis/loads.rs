@@ -1,4 +1,4 @@
-//! The actors that computed on each PE, and the PEs that sent their messages, by the kept spans.
+//! The actors that computed on each PE, and the PEs that sent their messages, from the kept spans.
 
 use super::history::History;
 use super::kinds::Kinds;
@@ -23,7 +23,8 @@ pub(crate) struct PeLoad {
     pub(crate) top_actor: Option<TopActor>,
     /// The other PE that sent most of the handled messages, and its share of them.
     pub(crate) top_sender: Option<(usize, f64)>,
-    /// Mean number of messages that a sending handler of that PE sent here; 0 without such a PE.
+    /// Mean number of messages to this PE from a handler of the top sender that sent any; 0 without
+    /// a top sender.
     pub(crate) burst: f64,
     /// Number of handlers.
     pub(crate) spans: usize,

@@ -38,7 +38,7 @@ pub(crate) enum Series {
     OtherKinds,
     /// The network, and the runtime itself.
     Overhead,
-    /// Ready, while other threads had the processor.
+    /// A PE was ready, but other threads had its processor.
     Waited,
 }
 

@@ -13,8 +13,8 @@ pub(crate) enum LimitKind {
     SlowPe,
     /// All PEs of a site are slower than others.
     SlowSite,
-    /// Other threads use the processors of a node: of other programs, or of the job itself if it is
-    /// not known how many processors the host has.
+    /// Threads of other programs use the processors of a node; or threads of the job itself, if the
+    /// number of processors of the host is unknown.
     ForeignLoad,
     /// A host has more PEs than hardware threads for them.
     TooManyPes,
@@ -34,7 +34,7 @@ pub(crate) enum LimitKind {
     Imbalance,
     /// Sites have different loads.
     SiteImbalance,
-    /// One PE has more to do than the others, and at each time it is another one.
+    /// One PE has more to do than the others, but it is not always the same one.
     MovingImbalance,
     /// Messages cost more than their handlers compute.
     SmallGrains,

@@ -152,7 +152,7 @@ fn of_links(analysis: &Analysis) -> String {
     let part = share(sum as f64 / all.max(1) as f64);
     let fullest = fullest.map_or_else(String::new, |(link, used)| {
         format!(
-            " The fullest link is {}, which was used for {} on average.",
+            " The fullest link is {}: {} of its bandwidth was used on average.",
             link.name,
             share(used)
         )

@@ -252,9 +252,9 @@ impl Job {
 
     /// Sets the node on which the coordinator runs, counted from 0. Default 0, beside main.
     /// Listeners such as [`on_links`](Self::on_links) are called in the process of that node. A
-    /// node that does not exist fails the job at its start. If it is not main's node, and main
-    /// inserts a member and then notifies an actor of that, a broadcast of that actor may precede
-    /// the insertion.
+    /// node that does not exist fails the job at its start. If the coordinator is not on main's
+    /// node, and main inserts a member and then notifies an actor of that, a broadcast of this
+    /// actor may precede the insertion.
     pub fn coordinator_on(mut self, node: u32) -> Self {
         self.coordinator = NodeId(node);
         self

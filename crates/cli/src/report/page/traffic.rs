@@ -56,7 +56,7 @@ fn greatest(matrix: &Matrix) -> String {
     let most = cells.max_by(|a, b| a.2.messages.total_cmp(&b.2.messages));
     match most.filter(|(_, _, cell)| cell.messages > 0.0) {
         Some((from, to, cell)) => format!(
-            "Most messages ({}) go from {} to {}.",
+            "The most messages ({}) go from {} to {}.",
             digits(cell.messages),
             matrix.names[from],
             matrix.names[to]

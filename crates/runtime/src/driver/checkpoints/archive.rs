@@ -439,13 +439,14 @@ mod tests {
         (1..=3).for_each(|number| write(number, &mut first));
         assert_eq!(archive.complete().unwrap(), [2, 3]);
 
-        // The node that has stored 3 is lost, and the others know only of 2. The next one writes
-        // its manifest again, and then checkpoint 4, and is lost before the others know of that.
+        // The node that has stored 3 is lost, and the others know only of 2. The next node that
+        // writes manifests writes that of 2 again, then checkpoint 4, and is lost before the others
+        // know of 4.
         let mut second = None;
         archive.write_manifest(&manifest(2), &mut second).unwrap();
         write(4, &mut second);
         assert!(archive.verify(2).is_ok(), "the others go back there again");
-        // The third one, likewise, and again.
+        // Two further nodes do the same.
         for number in 5..7 {
             let mut third = None;
             archive.write_manifest(&manifest(2), &mut third).unwrap();

@@ -11,9 +11,9 @@
 //! **For the next broadcast**
 //! - [`Advisor`]: observes broadcasts, predicts the next with a [`Predictor`], and plans ahead.
 //! - [`NetworkEstimate`]: measurements; [`Network`]: the shared capacities that explain them.
-//! - [`plan_broadcast`]: searches a [`Draft`]; [`strategies`]: all searches by name; [`anneal`]: a
-//!   search by the cost model of Gupta and Vadhiyar (2006). [`SearchBudget`]: the time that
-//!   searches may take.
+//! - [`plan_broadcast`]: searches for a [`Draft`]; [`strategies`]: all searches by name;
+//!   [`anneal`]: a search by the cost model of Gupta and Vadhiyar (2006). [`SearchBudget`]: the
+//!   time that searches may take.
 //! - [`simulate`]: the time that a draft takes if transfers share capacities fairly, as
 //!   [`FairShares`](gridspan_topology::FairShares) computes.
 //!

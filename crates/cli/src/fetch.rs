@@ -10,10 +10,10 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
-/// The line before the files. A shell may print something else before.
+/// The script prints this line before the files. The shell may print other lines before it.
 const BEGINS: &str = "gridspan keeper";
-/// Script of the shell, with the beginning of the name of a folder: prints the name of the newest
-/// such folder, `start.json` and `state.json`. These files have no line ends.
+/// Shell script whose argument is the beginning of a folder's name. It prints the name of the
+/// newest such folder, `start.json` and `state.json`. These files have no line ends.
 const SCRIPT: &str = "cd \"${XDG_STATE_HOME:-$HOME/.local/state}/gridspan\" || exit 1; \
     f=$(ls -t \"$1\"*/*/state.json 2>/dev/null | head -n 1); \
     [ -n \"$f\" ] || { echo \"its state folder has none\" >&2; exit 1; }; \

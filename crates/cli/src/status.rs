@@ -7,9 +7,9 @@
 //! temporary files: a directory that only the user can enter. Detached jobs go on when the user has
 //! logged out, so their files are beside their folders (see `job_folder`). A job has two files:
 //! `ID.json` is its [`Status`], replaced as a whole on each change; `ID.lock` is locked while the
-//! launcher lives. `ID.sock` is the socket of its launcher, or its own (see `request`). If guests
-//! may join, `ID.invitation-N` is an invitation for one of them (see `invitation`), until a process
-//! takes it.
+//! launcher lives. `ID.sock` is the socket of its launcher, or of the job itself if it has no
+//! launcher (see `request`). If guests may join, `ID.invitation-N` is an invitation for one of them
+//! (see `invitation`), until a process takes it.
 //!
 //! # Failure
 //!
@@ -42,7 +42,7 @@ pub(crate) struct Status {
     pub(crate) id: String,
     /// Name of its program.
     pub(crate) program: String,
-    /// Its launcher, if the system tells when a process began.
+    /// The launcher; `None` if the system does not tell when a process began.
     pub(crate) launcher: Option<ProcessId>,
     /// Start of the job, in milliseconds of Unix time.
     pub(crate) began_ms: u64,
@@ -81,7 +81,7 @@ pub(crate) struct StatusFile {
 }
 
 impl Status {
-    /// Returns the time since the status was written.
+    /// Returns the time since the links were written, or since the job began.
     pub(crate) fn age(&self) -> Duration {
         Duration::from_millis(unix_ms().saturating_sub(self.written_ms))
     }

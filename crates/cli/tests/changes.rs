@@ -11,7 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Molecular dynamics whose result is compared bit by bit with a serial run.
 const JOB: [&str; 6] = ["leanmd", "--atoms", "2000", "--check-serial", "--report-every", "5"];
 
-/// The same with more work, for jobs that are at one site for a time, where only work takes time.
+/// The same with more work, for jobs that run at one site for a while: there, only the work takes
+/// time.
 const WORK: [&str; 6] = ["leanmd", "--atoms", "4000", "--check-serial", "--report-every", "5"];
 
 /// A job on four nodes at two sites, in a separate folder.

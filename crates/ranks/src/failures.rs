@@ -66,18 +66,18 @@ struct Agreed {
 ///   accesses to its windows. Its locks go to others;
 /// - receives and probes from any source, once for all failures until the rank
 ///   [acknowledges](Self::acknowledge_failed) them;
-/// - collective operations of a communicator to which it belongs, at each rank that has to wait in
-///   one. A rank that need not wait may complete the operation. So ranks
+/// - collective operations of a communicator to which the failed rank belongs, at each rank that
+///   has to wait in one. A rank that need not wait may complete the operation. So ranks
 ///   [agree](Self::agree) on whether all of them have completed it.
 ///
 /// [`agree`](Self::agree) and [`shrink`](Self::shrink) also work with failed ranks, and on revoked
 /// communicators. All ranks of the communicator that have not failed call them, in the same order;
-/// their futures must not be dropped. A rank that has returned without an error lives, so that the
-/// others would wait for it. Rank 0 of the job collects the calls, also after its program has
+/// their futures must not be dropped. A rank that has returned without an error counts as alive, so
+/// the others would wait for it. Rank 0 of the job collects the calls, also after its program has
 /// failed: each call takes a message to it and an answer.
 impl Comm {
-    /// The ranks of this communicator of whose failures this rank knows, in their order. Other
-    /// ranks may know of more or fewer.
+    /// The failed ranks of this communicator that this rank knows of, in their order. Other ranks
+    /// may know of more or fewer.
     pub fn failed(&self) -> Vec<u32> {
         self.local.with(|state| state.failures.of_scope(&self.scope))
     }
@@ -118,10 +118,10 @@ impl Comm {
     }
 
     /// Revokes this communicator: all operations on it fail with [`RankError::Revoked`], at this
-    /// rank from now on, and at each other rank, also those that wait, once the notice has come. So
-    /// ranks that wait for one that has left an operation go on. The notice leaves when this rank
-    /// next awaits. No collective operation: one rank calls it. The communicator stays revoked, the
-    /// world also after migration points.
+    /// rank from now on, and at each other rank once the notice has come. Operations that wait
+    /// there fail, too, so no rank keeps waiting for one that has left an operation. The notice
+    /// leaves when this rank next awaits. This is no collective operation: one rank calls it. The
+    /// communicator stays revoked, the world also after migration points.
     ///
     /// Ranks that wait only for each other are in no deadlock while another rank of their
     /// communicator may still revoke it.
@@ -177,7 +177,7 @@ impl Comm {
         self.local.with(|state| state.failures.is_revoked(self.number()))
     }
 
-    /// Makes a communicator of the ranks of this one that live, in their order. All of them get the
+    /// Makes a communicator of the living ranks of this one, in their order. All of them get the
     /// same one. A rank that fails later belongs to it.
     ///
     /// # Errors
@@ -252,7 +252,7 @@ impl Comm {
 ///
 /// See [those of a communicator](Comm#failures).
 impl InterComm {
-    /// The ranks of the remote group of whose failures this rank knows, in their order.
+    /// The failed ranks of the remote group that this rank knows of, in their order.
     pub fn failed(&self) -> Vec<u32> {
         self.remote().failed()
     }

@@ -1,4 +1,4 @@
-//! A whole recording.
+//! A whole recording: the records of all PEs of a job, and the events of the job.
 
 use crate::clocks;
 use crate::error::RecordError;
@@ -142,8 +142,8 @@ impl Recording {
         if all == 0.0 { 0.0 } else { dropped as f64 / all }
     }
 
-    /// Returns the number of events that had no room; 0 if the job was cut off, since it is not
-    /// known then.
+    /// Returns the number of events that had no room; 0 if the job was cut off, since the number is
+    /// not known then.
     pub fn dropped_events(&self) -> u64 {
         self.ending.as_ref().map_or(0, |ending| ending.dropped_events)
     }
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// A broadcast of node 0, which another node has after a time.
+    /// A broadcast of node 0 that node `to` has `after_ns` later.
     fn broadcast(to: u32, after_ns: u64) -> What {
         let hop = RecordedHop { to, after_ns: Some(after_ns), ..RecordedHop::default() };
         let (root, bytes, reached, plan, duration_ns) = (0, 100_000, 1, 0, 5);

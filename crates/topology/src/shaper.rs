@@ -7,9 +7,9 @@
 //! 2. **The rate.** It takes as long to leave as its bytes take at [`Link::bandwidth`]. Fractions
 //!    of a nanosecond are carried to the next packet, so that a busy link keeps its rate exactly at
 //!    any packet size.
-//! 3. **The propagation.** It is lost with probability [`Link::loss`], after it took its time to
-//!    leave, or it arrives [`Link::latency`] and a uniform fraction of [`Link::jitter`] later.
-//!    Without [`Link::reorder`] it never arrives before a packet sent earlier.
+//! 3. **The propagation.** It is lost with probability [`Link::loss`], but has used the link, or it
+//!    arrives [`Link::latency`] and a uniform fraction of [`Link::jitter`] later. Without
+//!    [`Link::reorder`] it never arrives before a packet sent earlier.
 //!
 //! Every packet draws the same number of random numbers, whatever its fate, so that a change of one
 //! parameter of a link does not change the random numbers of later packets. The simulator and the

@@ -4,9 +4,10 @@
 //! on Dynamite/DPVM") moves tasks from loaded nodes to those least loaded at the moment; this makes
 //! runs longer where the load moves on or where every other node is already overloaded. Here work
 //! goes to the PEs that get most of their processor over a long time, and only as much leaves as
-//! foreign load takes away. Start: nothing is remembered. Steady state: each plan updates the
-//! memory of foreign load. An actor that was moved away is remembered with its PE and returns once
-//! that PE is quiet, if the PE would then be less full than the one on which the actor lives.
+//! foreign load takes away. The strategy starts without knowledge of foreign load, and each plan
+//! updates it. The strategy also remembers the former PE of each actor that it moves away. The
+//! actor returns once that PE is quiet, if the PE would then be less full than the one on which the
+//! actor lives.
 
 use crate::plan::Plan;
 use crate::snapshot::{ActorKey, PeLoad, Snapshot};
@@ -26,7 +27,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Vacate {
-    /// Usual part of its time that each PE loses to foreign load.
+    /// The part of its time that each PE usually loses to foreign load.
     usual: Vec<f64>,
     origins: BTreeMap<ActorKey, PeId>,
 }
@@ -37,7 +38,7 @@ const SLOWED: f64 = 0.10;
 const QUIET: f64 = 0.05;
 /// Weight of the latest window in the usual part.
 const NEWS: f64 = 0.2;
-/// Maximum usual part that counts, since it is only a guess.
+/// Maximum usual part that counts: the usual part is only an estimate.
 const USUAL_MAX: f64 = 0.9;
 /// Maximum ratio of a PE's load to its share.
 const SLACK: f64 = 1.03;

@@ -57,7 +57,7 @@ pub struct Broadcast<'a> {
     pub edges: &'a [EdgeTiming],
 }
 
-/// Advises all roots of a job.
+/// Plans the broadcasts of all roots of a job.
 #[derive(Clone, Debug)]
 pub struct Advisor {
     members: Vec<NodeId>,
@@ -145,14 +145,14 @@ impl Advisor {
         let takes_s = |sub_plan: &SubPlan| {
             Some(self.draft_of(sub_plan)?.simulate(&self.network, bytes).completion_s)
         };
-        // The plan does not reach targets that are no members; nothing is predicted for `other`.
+        // The plan does not reach targets that are no members, and `other` then has no prediction.
         match takes_s(&pruned).zip(takes_s(&other)) {
             Some((pruned_s, other_s)) if pruned_s <= other_s => pruned,
             _ => other,
         }
     }
 
-    /// Learns from a finished broadcast; nothing if its root is no member.
+    /// Learns from a finished broadcast, unless its root is no member.
     pub fn observe(&mut self, now: Time, broadcast: &Broadcast<'_>) {
         if self.place(broadcast.root).is_none() {
             return;

@@ -7,7 +7,7 @@ use crate::model::TreeCostModel;
 use crate::search_budget::SearchBudget;
 use gridspan_topology::dice::Dice;
 
-/// Number of cheapest clusters for a receiver from which its sender is drawn.
+/// Number of classes that reach a receiver at the least cost; its sender is drawn from them.
 const CANDIDATES: usize = 16;
 /// The first temperature, as a share of the cost, is the smaller of this and `HEAT` divided by the
 /// number of nodes.
@@ -15,8 +15,8 @@ const HEAT_MAX: f64 = 0.15;
 const HEAT: f64 = 1.2;
 /// Factor by which the temperature falls during a round.
 const COOLING: f64 = 1e-3;
-/// Share of the budget for further start trees where they depend on samples: there, the best of
-/// many start trees improves on the first by more than annealing for that time does.
+/// Share of the budget for further start trees if they depend on samples: then the best of many
+/// start trees gains more than annealing for that time does.
 const STARTS: f64 = 0.3;
 /// Number of moves of the first round, apart from those for each node.
 const ROUND: u64 = 1_000;
@@ -24,7 +24,7 @@ const ROUND: u64 = 1_000;
 const ROUND_PER_NODE: u64 = 20;
 /// Factor by which each round is longer than the one before.
 const ROUND_GROWTH: f64 = 1.4;
-/// One round in this number begins with the start tree rather than the best.
+/// One of this many rounds begins with the start tree instead of the best one.
 const RESTART: u64 = 3;
 /// Evaluations for each node if the budget has no limit.
 const UNLIMITED_PER_NODE: f64 = 5_000.0;
@@ -43,7 +43,7 @@ pub struct Annealed {
     pub moves: u64,
 }
 
-/// Searches a tree from `root` over all nodes of the model, beginning with [`start_tree`].
+/// Searches for a tree from `root` over all nodes of the model, beginning with [`start_tree`].
 pub fn anneal(model: &TreeCostModel, root: u32, seed: u64, budget: &SearchBudget<'_>) -> Annealed {
     let start = start_tree(model, root, seed);
     budget.spend();
@@ -259,8 +259,8 @@ const REPLACED_CHILDREN_MAX: usize = 12;
 /// The cheapest senders for each node.
 struct Senders<'a> {
     model: &'a TreeCostModel,
-    /// For each class drawn from so far, the classes that reach it at least cost. Where every node
-    /// is a class, computing all of them would take longer than a short search.
+    /// For each class that has had receivers, the classes that reach it at the least cost. Where
+    /// every node is a class, computing all of them would take longer than a short search.
     nearest: Vec<Option<Vec<u32>>>,
     members: Vec<Vec<u32>>,
 }

@@ -57,7 +57,7 @@ fn star(network: &Network, root: u32) -> Vec<u32> {
 }
 
 /// Parents in a tree in which each cluster receives from the cluster with the most bandwidth to it,
-/// at equal bandwidth from the nearest; grown like the trees of R. Prim (1957).
+/// at about equal bandwidth from the nearest; grown like the trees of R. Prim (1957).
 fn nearest(network: &Network, root: u32) -> Vec<u32> {
     let clusters = network.clusters();
     let mut parents = star(network, root);

@@ -75,8 +75,8 @@ pub(super) fn daemon_of(file: &str) -> Option<ProcessId> {
     Some(ProcessId { pid: pid.parse().ok()?, began: began.parse().ok()? })
 }
 
-/// The name of a daemon's token file. It has the time when the daemon began, too, since another
-/// process may get its number later.
+/// The name of a daemon's token file. The name also has the time when the daemon began, since
+/// another process may get its number later.
 fn token_name(daemon: ProcessId) -> String {
     format!("registry-{:010}-{}.token", daemon.pid, daemon.began)
 }
@@ -85,7 +85,7 @@ fn token_name(daemon: ProcessId) -> String {
 fn own_token() -> Result<PathBuf, CliError> {
     let folder = folder().map_err(CliError::system("find the folder of this user's jobs"))?;
     let pid = std::process::id();
-    // Where the system does not say when a process began, its number must do.
+    // Where the system does not say when a process began, the name has only its number.
     let own = ProcessId::of(pid).unwrap_or(ProcessId { pid, began: 0 });
     Ok(folder.join(token_name(own)))
 }

@@ -56,7 +56,7 @@ mod tests {
             ("SLURM_CPUS_PER_TASK", "2"),
         ];
         let mut all = Allocations::from(allocation(&own));
-        // Two nodes came between.
+        // Two other nodes have joined before.
         all.add(NodeId(4), allocation(&other).of_job("9".to_owned()));
         let steps = all.steps(&[1, 4, 6, 7].map(NodeId).into());
         let nodes: Vec<_> = steps.iter().map(|step| step.nodes.clone()).collect();

@@ -36,7 +36,7 @@ impl Hello {
         Self { version: VERSION, secret, task, local, host, key }
     }
 
-    /// Whether agent and launcher understand each other.
+    /// Whether the agent has the launcher's version of the frames.
     pub(crate) fn has_own_version(&self) -> bool {
         self.version == VERSION
     }

@@ -1,7 +1,7 @@
 //! Forwards an output stream of the node until it ends.
 //!
-//! A process that outlives the node can keep the stream open for ever. So forwarding ends a limited
-//! time and number of bytes after the node. The time that the launcher takes to read does not
+//! A process that outlives the node can keep the stream open for ever. So after the end of the
+//! node, forwarding is limited in time and bytes. The time that the launcher takes to read does not
 //! count: a slow launcher loses no output, because the output of the node is in the pipe.
 
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Number of bytes that are forwarded at once.
+/// Maximum number of bytes that are forwarded at once.
 const READ_BYTES: usize = 32 << 10;
 /// Total time for which the stream may be silent after the end of the node.
 const DRAIN_MAX: Duration = Duration::from_secs(1);

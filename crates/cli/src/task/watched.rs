@@ -1,4 +1,5 @@
-//! Notices that the other end of a connection, or its host, has ended without closing it.
+//! Notices that the process at the other end of a connection, or the host there, has ended without
+//! closing the connection.
 
 use gridspan_runtime::net::SecureStream;
 use std::io::{self, Read};

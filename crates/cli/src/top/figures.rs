@@ -9,9 +9,9 @@ use serde::Serialize;
 pub(super) struct Figures {
     /// Share of the time in which PEs were busy, from 0 to 1.
     pub(super) busy: Option<f64>,
-    /// Share in which they sent and received.
+    /// Share of the time in which they sent and received.
     pub(super) network: Option<f64>,
-    /// Share in which they waited.
+    /// Share of the time in which they waited.
     pub(super) idle: Option<f64>,
     /// Share of the time in which PEs wanted a processor and other threads had it.
     pub(super) foreign: Option<f64>,
@@ -23,7 +23,7 @@ pub(super) struct Figures {
     pub(super) waiting: u64,
     /// Bytes of waiting messages.
     pub(super) waiting_bytes: u64,
-    /// Actors.
+    /// Number of actors.
     pub(super) actors: u64,
     /// Actors that have moved away since the start.
     pub(super) moved: u64,

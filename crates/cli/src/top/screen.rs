@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Longest time after which news and signals are noticed.
+/// Longest time until the screen notices news and signals.
 const LOOK: Duration = Duration::from_millis(100);
 /// Signals that end the screen, unless gridctl was started to ignore them.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];

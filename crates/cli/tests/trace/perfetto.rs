@@ -139,7 +139,7 @@ impl Trace {
         trace
     }
 
-    /// The track of a process, thread or counter, or with a name.
+    /// Returns the only track with this name.
     pub fn track(&self, name: &str) -> &Track {
         let mut named = self.tracks.values().filter(|track| track.name == name);
         let track = named.next().unwrap_or_else(|| panic!("no track {name}: {:?}", self.tracks));

@@ -45,7 +45,7 @@ pub(super) async fn fetch(
     Ok(())
 }
 
-/// Fetches the planes next to the own ones.
+/// Fetches the planes next to those of this rank.
 pub(super) async fn fetch_halo(planes: &mut Planes, world: &Comm) -> Result<(), RankError> {
     let shares = Shares { count: planes.extent as u32, ranks: world.size() };
     let needs = |rank| {

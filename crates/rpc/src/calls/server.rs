@@ -62,7 +62,7 @@ pub(super) struct Pending {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Handover {
     pub(super) successor: u32,
-    /// Receiver of the notice that the successor has all data, until it is sent.
+    /// Where the server reports that the successor has all data, until it has done so.
     pub(super) reply: Option<Reply<()>>,
 }
 
@@ -159,7 +159,7 @@ pub enum ServerMessage {
     Next,
     /// Report the outcome of the last order.
     Report,
-    /// Cancel a call; answered once the server no longer works for it.
+    /// Cancel a call; answered once the server no longer works on it.
     Cancel(Ticket, Reply<()>),
     /// Take no more calls, return the queued ones, and hand the data for groups to the successor,
     /// if any.
@@ -242,8 +242,9 @@ impl<C: Catalogue> Actor for Server<C> {
         Some(ServerMessage::HandOn)
     }
 
-    /// The job has gone on from a checkpoint: groups never move otherwise. No client waits for the
-    /// outcome of the orders of groups; main sends again those that it needs.
+    /// Called when the job has gone on from a checkpoint; otherwise, members of groups of actors
+    /// never move. No client waits for the orders of call groups any more; main repeats those that
+    /// it needs.
     fn arrived(&mut self, cx: &mut Context<'_, Self>) {
         self.restorations = self.restorations.wrapping_add(1);
         drop(self.store.take_orders());

@@ -1,4 +1,4 @@
-//! The verbs of a client that create handles and call functions whose types it knows.
+//! Methods of a client that create handles, and that call functions whose types the client knows.
 
 use super::catalogue::{CallForm, Catalogue};
 use super::client::GridRpc;
@@ -43,7 +43,7 @@ impl<C: Catalogue> GridRpc<C> {
     /// # Errors
     ///
     /// [`RpcError::ServerNotFound`] if no server of this name takes calls;
-    /// [`RpcError::FunctionNotFound`] if it does not offer a function of this name.
+    /// [`RpcError::FunctionNotFound`] if the server does not offer a function of this name.
     /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
     /// is ending.
     pub async fn handle_on<I, O>(

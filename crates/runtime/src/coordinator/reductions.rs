@@ -1,5 +1,5 @@
-//! The last step of reductions: contributions from the tree are combined, and the result goes to
-//! main, to a member, or to all members of a collection.
+//! The last step of reductions: the coordinator combines the contributions from the tree, and sends
+//! the result to main, to a member, or to all members of a collection.
 //!
 //! A combined contribution carries its number of contributors, and a reduction is complete when
 //! that number equals the number of members that take part. So the result does not depend on where

@@ -58,8 +58,8 @@ enum News {
 }
 
 impl Seen {
-    /// Notes the current handler, and returns the change to report, if any. `are_all_wanted`: also
-    /// a handler that has not lasted long.
+    /// Notes the current handler, and returns the change to report, if any. `are_all_wanted`:
+    /// whether to report short handlers, too.
     fn look(&mut self, number: Option<u64>, now: Time, are_all_wanted: bool) -> Option<News> {
         let mut was_noted = false;
         if self.number != number {

@@ -24,7 +24,7 @@ impl Job {
     pub fn fingerprint(&self) -> u64 {
         let names = self.registry.kinds().map(|kind| kind.name());
         let maps = self.maps.iter().map(|map| -> &str { map.name() });
-        // Maps may have the same names.
+        // A map may have the name of a reducer.
         let reducers = self.reducers.iter().flat_map(|(name, _)| ["reducer", name.as_str()]);
         let deterministic =
             self.registry.deterministic_names().flat_map(|name| ["deterministic", name]);
@@ -116,7 +116,7 @@ impl Job {
         (self.registry, self.maps, MainFunction(main))
     }
 
-    /// Returns the same job for another run, or `None` if its main can begin once only.
+    /// Returns the same job for another run, or `None` if its main can begin only once.
     pub fn again(&self) -> Option<Self> {
         let main = match &self.main {
             None => None,

@@ -111,10 +111,10 @@ impl Grid {
         self.main.ask_coordinator(MainRequest::Rebalance).await
     }
 
-    /// Resolves once no message was in transit, queued, or being handled anywhere, at one moment
-    /// since the call. If the job balances by itself, a rebalance may begin before main continues,
-    /// and members that it moves may send messages in [`Actor::arrived`](crate::Actor::arrived).
-    /// Fails only if the job is ending.
+    /// Resolves once there was a moment since the call at which no message was in transit, queued,
+    /// or being handled anywhere. If the job balances by itself, a rebalance may begin before main
+    /// continues, and members that it moves may send messages in
+    /// [`Actor::arrived`](crate::Actor::arrived). Fails only if the job is ending.
     pub async fn quiescence(&self) -> Result<(), GridError> {
         self.main.ask_coordinator(MainRequest::Quiescence).await
     }

@@ -118,9 +118,9 @@ impl Job {
     }
 
     /// Adds a value that actors read with [`Context::resource`](crate::Context::resource): one of
-    /// each type; a second one takes the place of the first. The program makes it on every node. It
-    /// is never sent, so it may hold what does not serialise, such as a closure. Actors that move
-    /// find the value of the node where they live, so it should be the same on every node.
+    /// each type; a second one replaces the first. The program makes it on every node. It is never
+    /// sent, so it may hold what does not serialise, such as a closure. Actors that move find the
+    /// value of the node where they live, so it should be the same on every node.
     ///
     /// ```
     /// use gridspan::prelude::*;
@@ -173,8 +173,8 @@ impl Job {
 
     /// Sets a main function that can begin again. Then the nodes that remain after a loss continue
     /// from the last checkpoint, if the job makes [checkpoints](Self::checkpoints) and its launcher
-    /// is to recover; if no checkpoint is complete yet, they begin the job again. Main begins on
-    /// the first remaining node, and finds what it has done in [`Grid::restored`];
+    /// recovers from losses; if no checkpoint is complete yet, they begin the job again. Main
+    /// begins on the first remaining node, and finds what it has done in [`Grid::restored`];
     /// [`Grid::progress`] has an example.
     pub fn restartable_main<F>(mut self, main: F) -> Self
     where
@@ -252,9 +252,9 @@ impl Job {
 
     /// Sets the node on which the coordinator runs, counted from 0. Default 0, beside main.
     /// Listeners such as [`on_links`](Self::on_links) are called in the process of that node. A
-    /// node that does not exist fails the job at its start. If it is not main's node, and main
-    /// inserts a member and then notifies an actor of that, a broadcast of that actor may precede
-    /// the insertion.
+    /// node that does not exist fails the job at its start. If the coordinator is not on main's
+    /// node, and main inserts a member and then notifies an actor of that, a broadcast of this
+    /// actor may precede the insertion.
     pub fn coordinator_on(mut self, node: u32) -> Self {
         self.coordinator = NodeId(node);
         self
@@ -272,28 +272,26 @@ impl Job {
     }
 
     /// Sets whether the job continues when a guest, a node that has joined the running job, is
-    /// lost. Tasks that the guest had are then run again elsewhere, so that they may run more than
-    /// once; their results count once. Default no: the job ends with an error that names the guest.
+    /// lost. Other nodes then run the tasks of the guest again. A task may run more than once; its
+    /// result counts once. Default no: the job ends with an error that names the guest.
     pub fn tolerate_lost_guests(mut self, yes: bool) -> Self {
         self.tolerates_lost_guests = yes;
         self
     }
 
     /// Sets whether the job goes on without a node that is lost while the job has nothing but pools
-    /// of tasks: the other nodes run the tasks again that the lost one had, and each output counts
-    /// once. Default no: the loss ends the job, or makes it go back to a
-    /// [checkpoint](Self::checkpoints).
+    /// of tasks: the other nodes run the tasks of the lost one again, and each output counts once.
+    /// Default no: the loss ends the job, or makes it go back to a [checkpoint](Self::checkpoints).
     ///
     /// The loss is tolerated if a pool is open, and main has created no other collection; if neither
-    /// main nor the coordinator runs on the node; if main waits for nothing but tasks that it has
-    /// handed in on other nodes; if no guest has joined; and if at least half of the nodes are
-    /// left. From then on main may open further pools, and checkpoints are postponed. If main does
-    /// anything else that needs all nodes, the job ends with the loss. The job keeps its layout,
-    /// with the PEs of the lost node.
+    /// main nor the coordinator runs on the node; if main waits only for tasks on other nodes; if
+    /// no guest has joined; and if at least half of the nodes are left. From then on main may open
+    /// further pools, and checkpoints are postponed. If main does anything else that needs all
+    /// nodes, the job ends with the loss. The job keeps its layout, with the PEs of the lost node.
     ///
-    /// A node keeps the tasks that it lends to others until their outputs are back, and lends them
-    /// only itself, so that a job with tasks of milliseconds shares them a little later. Under a
-    /// driver without a network, no node is lost.
+    /// A node keeps the tasks that it lends until their outputs are back. It passes borrowed tasks
+    /// on only once one of its PEs has taken them, so tasks of milliseconds reach all nodes a
+    /// little later. Under a driver without a network, no node is lost.
     ///
     /// ```
     /// use gridspan::{Job, ToleratedLoss};
@@ -323,10 +321,11 @@ impl Job {
     }
 
     /// Sets the silence after which a node is lost, in addition to four round trips to it. With a
-    /// longer one, the job waits for the end of longer outages; a node whose process is seen to end
-    /// is lost at once. Default 3 s, and more where many nodes share a core; at least 1 s, which is
-    /// five signs of life, and at most a day. A link of the grid may have another value. Nodes that
-    /// are not connected by a network are never silent; the simulator always uses the default.
+    /// longer one, the job waits for the end of longer outages; a node is lost at once if its
+    /// process is known to have ended. Default 3 s, and more where many nodes share a core; at
+    /// least 1 s, which is five signs of life, and at most a day. A link of the grid may have
+    /// another value. Nodes that are not connected by a network are never silent; the simulator
+    /// always uses the default.
     pub fn lost_after(mut self, silence: Duration) -> Self {
         self.watch.lost_after = Some(silence);
         self
@@ -348,8 +347,8 @@ impl Job {
 
     /// Sets the longest time for which the thread of a PE without work looks for messages before it
     /// sleeps, because waking it takes longer than a message. A thread looks that long only if its
-    /// last waits were no longer, and only if the job has no more PEs than this process may use
-    /// cores, and several of its PEs are in this process. The PE of a node that waits for the
+    /// last waits were no longer, and only if the job has no more PEs than there are cores for this
+    /// process, and several of these PEs are in this process. The PE of a node that waits for the
     /// network sleeps at once. Default 100 µs; with zero, threads sleep at once. The simulator
     /// ignores it.
     pub fn spin_limit(mut self, limit: Duration) -> Self {

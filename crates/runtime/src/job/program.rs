@@ -50,8 +50,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Those of [`new`](Self::new), and those variants of [`StartError`] that are about checkpoints
-    /// if the job differs too much from the one that made the image, or its layout does.
+    /// Those of [`new`](Self::new), and the variants of [`StartError`] about checkpoints if the job
+    /// or its layout differs too much from that of the image.
     pub fn restored(
         job: Job,
         layout: Layout,
@@ -207,7 +207,7 @@ impl Program {
     }
 
     /// The bytes of the parts from which PEs of these nodes continue, and the number of copies that
-    /// the job keeps of each part. `None` if the job begins anew.
+    /// the job keeps of each part. `None` if the job continues from no image.
     #[cfg(feature = "net")]
     pub(crate) fn restored_bytes(&self, nodes: &[NodeId]) -> Option<(u64, u32)> {
         let Restoring { image, plan, .. } = &**self.restoring.as_ref()?;

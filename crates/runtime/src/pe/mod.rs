@@ -358,10 +358,10 @@ impl Pe {
         self.core.statistics
     }
 
-    /// Whether the driver may deliver further messages. Above a limit of bytes, they wait until
-    /// handlers have consumed others. A failed PE drops them. A PE that has stopped for a
-    /// checkpoint takes them although its handlers consume nothing: it is drained only when no
-    /// message to it is under way. No others follow, since all PEs stop.
+    /// Whether the driver may deliver further messages. Above a limit of bytes, messages wait until
+    /// handlers have consumed others. A failed PE takes messages and drops them. A PE that has
+    /// stopped for a checkpoint takes them although its handlers consume nothing, since it is
+    /// drained only when no message to it is under way. No others follow, since all PEs stop.
     pub fn takes_messages(&self) -> bool {
         self.has_failed()
             || self.core.checkpointing.is_stopped

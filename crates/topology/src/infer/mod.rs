@@ -7,7 +7,7 @@
 //! 3. `smooth.rs`: replaces each pair by the median over the natural neighbours of its ends.
 //! 4. `dendrogram.rs`: average linkage on the logarithms.
 //! 5. `levels.rs`: levels end where the density of joining distances has a persistent valley.
-//! 6. `refine.rs`: moves single nodes that are closer to another group to it.
+//! 6. `refine.rs`: moves single nodes to another group if they are closer to it.
 
 mod dendrogram;
 mod full;

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 /// Maximum number of servers named in one error.
 const NAMED_MAX: usize = 8;
 
-/// The reason that a task failed.
+/// The reason why a task failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskFailure {
-    /// The function failed, as it would on another server. The message names both.
+    /// The function failed, as it would on another server. The message names the function and the
+    /// server.
     Failed(String),
     /// No server has executed it.
     NotExecuted {
@@ -67,7 +68,7 @@ impl Reasons {
         self.lost.insert(server, reason);
     }
 
-    /// Returns the reason that a task can no longer be executed. `can` returns whether a server
+    /// Returns the reason why a task can no longer be executed. `can` returns whether a server
     /// offers the task, and `name` the name of a server.
     pub(super) fn why(
         &self,

@@ -35,8 +35,8 @@ fn upward_ranks(graph: &TaskGraph, platform: &Platform) -> Vec<f64> {
     ranks
 }
 
-/// Returns the mean latency, and the mean time per byte, over all ordered pairs of servers. Pairs
-/// of one server count as zero. Uses a sample if there are many servers.
+/// Returns the mean latency, and the mean time per byte, over all ordered pairs of servers. The
+/// pair of a server with itself counts as zero. Uses a sample if there are many servers.
 fn mean_transfer(platform: &Platform) -> (f64, f64) {
     const SERVERS_MAX: usize = 64;
     let step = platform.servers().len().div_ceil(SERVERS_MAX).max(1);

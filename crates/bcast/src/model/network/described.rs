@@ -17,8 +17,8 @@ impl NetworkEstimate {
     /// A node sends and receives at the bandwidth inside its cluster. If a site has several
     /// clusters, each is connected by an access with the bandwidth of the site's LAN; the only
     /// cluster of a site has no such limit. `sharing` sets how transfers share the links between
-    /// sites, since descriptions do not. Latency includes mean jitter. Losses, future changes, and
-    /// hosts that run several nodes are left out.
+    /// sites, which a grid file does not describe. Latency includes mean jitter. Losses, future
+    /// changes, and hosts that run several nodes are left out.
     pub fn from_grid(grid: &GridSpec, initiation_s: f64, sharing: Sharing) -> Self {
         let layout = grid.layout();
         let mut numbers = BTreeMap::new();

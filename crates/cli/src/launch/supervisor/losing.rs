@@ -129,8 +129,8 @@ impl Supervisor {
         }
     }
 
-    /// Makes the nodes that are left stop, and say which parts of checkpoints they have. `is_new`:
-    /// whether no recovery is under way.
+    /// Stops the nodes that are left, which then report the parts of checkpoints that they have.
+    /// `is_new`: whether no recovery is under way.
     fn stop_left(&mut self, is_new: bool, now: Time) {
         self.changes.begin_again(now);
         self.loss_reports.clear();
@@ -145,7 +145,7 @@ impl Supervisor {
             }
         }
         self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
-        // These have ended, and do not stop.
+        // The processes of these nodes have ended, so no answer will come from them.
         for (node, (reason, _)) in std::mem::take(&mut self.doubts) {
             self.lose(node, &reason, now);
         }
@@ -252,7 +252,8 @@ impl Supervisor {
         nodes.into_iter().for_each(|node| self.lose_new(node, reason, now));
     }
 
-    /// Goes on without a node that did not act in time, or ends the job if a loss ends it.
+    /// Goes on without a node that did not act in time, or ends the job if it does not recover from
+    /// losses.
     pub(super) fn lose_in_recovery(&mut self, node: NodeId, reason: &str, now: Time) {
         let ends = self.recovery.as_ref().is_none_or(|it| !it.on_loss.recovers());
         if self.is_new(node) {

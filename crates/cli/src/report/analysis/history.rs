@@ -1,9 +1,9 @@
 //! The kept spans of all PEs, and the gaps between them.
 //!
-//! If spans were dropped, the analysis uses only windows that all PEs keep: the spans of the sender
-//! explain a wait. A gap is known if the numbers of the spans before and after it are consecutive,
-//! so that no span between them was dropped. Otherwise bins tell how long the PE was idle before
-//! the span.
+//! If spans were dropped, the analysis uses only windows that all PEs keep, since the spans of the
+//! sender explain a wait. A gap is known if the numbers of the spans before and after it are
+//! consecutive, so that no span between them was dropped. Otherwise bins tell how long the PE was
+//! idle before the span.
 //!
 //! In real time a span includes the time in which other threads had the processor. In virtual time
 //! that time follows the span; here it is added to the span, so that spans have one meaning.
@@ -39,7 +39,8 @@ pub(crate) struct Gap {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct KeptSpan<'a> {
     pub(crate) span: &'a Span,
-    /// End, with the time that it waited for the processor. Its messages have left by then.
+    /// Its end, including the time that it waited for the processor. Its messages have left by
+    /// then.
     pub(crate) end_ns: u64,
 }
 
@@ -57,7 +58,6 @@ pub(crate) struct PeHistory<'a> {
 /// The end of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpanEnd {
-    /// When.
     pub(crate) end_ns: u64,
     pub(crate) pe: u32,
     /// Position of the span on the PE.
@@ -125,7 +125,7 @@ impl<'a> History<'a> {
         (last.end_ns >= from_ns).then_some(last)
     }
 
-    /// Returns the span that ended last at a site until a time.
+    /// Returns the last span at a site that ended until a time.
     pub(crate) fn last_end_at(&self, site: usize, until_ns: u64) -> Option<&SpanEnd> {
         let ends = self.ends_at.get(&site)?;
         let after = ends.partition_point(|end| end.end_ns <= until_ns);
@@ -174,8 +174,8 @@ fn window(record: &PeRecord, span: &Span) -> u64 {
     span.begin_ns / record.window_ns.max(1)
 }
 
-/// Returns an `every`: all PEs keep the windows whose numbers are multiples of it, and these
-/// windows have at most [`SPANS_MAX`] spans.
+/// Returns the value of `History::every`: all PEs keep the windows whose numbers are multiples of
+/// it, and these windows have at most [`SPANS_MAX`] spans.
 fn every(recording: &Recording) -> u64 {
     let kept = recording.pes.iter().map(|record| u64::from(record.kept_every.max(1)));
     let mut every = kept.max().unwrap_or(1);

@@ -60,7 +60,7 @@ fn row<'a, 'b>(found: &'a mut BTreeMap<&'b str, KindRow>, name: &'b str) -> &'a 
     found.entry(name).or_insert_with(|| KindRow { name: name.to_owned(), ..KindRow::default() })
 }
 
-/// Compares the times of the handlers and tasks of a PE with those of all PEs.
+/// Compares the times of the handlers and tasks of a PE with those of other PEs.
 fn pace(record: &PeRecord, all: &BTreeMap<&str, KindRow>) -> Pace {
     let mut pace = Pace::default();
     for own in record.totals.iter().filter(|total| total.number != OTHER) {

@@ -19,8 +19,8 @@ struct LateMessages {
     expected: f64,
 }
 
-/// Returns the links that lose packets, by sending and receiving site, on which most delays have
-/// another cause.
+/// Returns, by sending and receiving site, the links that lose packets, but whose delays mostly
+/// have another cause.
 pub(crate) fn varying_links(history: &History<'_>, transit: Transit<'_>) -> Vec<(usize, usize)> {
     let (places, traffic) = (transit.places, transit.traffic);
     if traffic.links.values().all(|link| link.loss <= 0.0) {

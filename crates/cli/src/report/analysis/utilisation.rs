@@ -11,7 +11,7 @@ const SITES_MAX: usize = 2000;
 const SITES_SHOWN_MAX: usize = 24;
 /// Maximum number of columns.
 const COLUMNS_MAX: u64 = 256;
-/// Minimum share of the time of all PEs in handlers for which loads are compared: the busiest of
+/// Loads are compared if handlers take at least this share of the time of all PEs: the busiest of
 /// many PEs that hardly compute says nothing.
 const BUSY_MIN: f64 = 0.05;
 
@@ -22,7 +22,7 @@ pub(crate) struct SiteUse {
     pub(crate) site: usize,
     /// Its name.
     pub(crate) name: String,
-    /// Number of its PEs whose records are there.
+    /// Number of its PEs that have records.
     pub(crate) pes: usize,
     /// Their time between the first handler and the last one of the run.
     pub(crate) pe_time_ns: f64,
@@ -45,8 +45,8 @@ pub(crate) struct Utilisation {
     /// The time in handlers of the busiest PE over the mean of all PEs, by column; `None` where PEs
     /// computed for less than 5 % of the time.
     pub(crate) peak: Vec<Option<f64>>,
-    /// The same for the whole run: the mean over the columns, with their work as weights. 1 if PEs
-    /// are even at each time.
+    /// The same for the whole run: the mean over the columns, with their work as weights. 1 if the
+    /// loads of PEs are equal at each time.
     pub(crate) unevenness: f64,
 }
 
@@ -90,7 +90,7 @@ impl Utilisation {
     }
 }
 
-/// The time of a column: its begin, and its width within the run.
+/// The width of a column; the last one ends with the run.
 fn width_ns(column: usize, [column_ns, end_ns]: [u64; 2]) -> f64 {
     let begin_ns = (column as u64).saturating_mul(column_ns);
     column_ns.min(end_ns.saturating_sub(begin_ns)).max(1) as f64

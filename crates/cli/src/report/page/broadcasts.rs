@@ -1,4 +1,4 @@
-//! Large broadcasts: when they were, how long they took, and by which trees they went.
+//! Large broadcasts: their times, durations and trees.
 
 use super::html::{Cell, Panel, Table, escaped, time};
 use super::tree::tree;
@@ -19,8 +19,8 @@ pub(crate) fn panel(analysis: &Analysis) -> Option<Panel> {
         put(&mut body, format_args!("<p><small>Trees of {more} are not shown.</small></p>\n"));
     }
     if !broadcasts.plans.is_empty() {
-        body += "<p><small>A node is where it had all of the broadcast. Thick lines lead to other \
-                 sites; colours are those of sites.</small></p>\n";
+        body += "<p><small>A node is at the time at which it had the whole broadcast. Thick lines \
+                 lead to other sites; each site has a colour.</small></p>\n";
     }
     let listed = broadcasts.rows.len();
     if listed < broadcasts.count {

@@ -10,7 +10,7 @@ use std::f64::consts::{FRAC_PI_2, PI};
 
 /// Height of the picture.
 const HEIGHT: f64 = 396.0;
-/// Where the ring of discs has its middle, from above.
+/// Distance from the top to the middle of the ring of discs.
 const MIDDLE: f64 = 212.0;
 /// Maximum distance of a disc's edge from the middle.
 const REACH: f64 = 170.0;
@@ -59,7 +59,7 @@ struct Disc {
     radius: f64,
 }
 
-/// Returns equal discs on a ring: two side by side, more from the top on.
+/// Returns equal discs on a ring: two are side by side, more begin at the top.
 fn discs(count: usize, middle: [f64; 2]) -> Vec<Disc> {
     if count == 1 {
         return vec![Disc { at: middle, radius: REACH - 20.0 }];
@@ -80,7 +80,7 @@ fn discs(count: usize, middle: [f64; 2]) -> Vec<Disc> {
 
 /// Draws a line for each pair of places between which bytes went.
 fn lines(svg: &mut String, graph: &RebalanceGraph, discs: &[Disc], side: usize) {
-    // Sums of both directions, and each direction.
+    // The width of a line shows the sum of both directions; its title has each.
     let bytes_of = |from: usize, to: usize, side: usize| {
         let found = graph.links.iter().find(|link| link.from == from && link.to == to);
         found.map_or(0.0, |link| link.bytes[side])

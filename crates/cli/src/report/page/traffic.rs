@@ -56,7 +56,7 @@ fn greatest(matrix: &Matrix) -> String {
     let most = cells.max_by(|a, b| a.2.messages.total_cmp(&b.2.messages));
     match most.filter(|(_, _, cell)| cell.messages > 0.0) {
         Some((from, to, cell)) => format!(
-            "Most messages ({}) go from {} to {}.",
+            "The most messages ({}) go from {} to {}.",
             digits(cell.messages),
             matrix.names[from],
             matrix.names[to]
@@ -152,7 +152,7 @@ fn of_links(analysis: &Analysis) -> String {
     let part = share(sum as f64 / all.max(1) as f64);
     let fullest = fullest.map_or_else(String::new, |(link, used)| {
         format!(
-            " The fullest link is {}, which was used for {} on average.",
+            " The fullest link is {}: {} of its bandwidth was used on average.",
             link.name,
             share(used)
         )

@@ -1,4 +1,5 @@
-//! Draws a tree of a broadcast: a row for each node, at the time at which it had all of it.
+//! Draws a tree of a broadcast: a row for each node, at the time at which the node had the whole
+//! broadcast.
 
 use super::chart::{AXIS, COLOURS, WIDTH, begin, label, ticks, time_axis};
 use super::html::{escaped, time};

@@ -30,7 +30,7 @@ fn is_of_use(line: &Line) -> bool {
 }
 
 impl Peers {
-    /// Creates connections that are opened through an endpoint.
+    /// Creates an empty set of connections, which `endpoint` opens on demand.
     pub(super) fn new(endpoint: Endpoint, names: [String; 2]) -> Self {
         Self { endpoint, names, lines: Mutex::default() }
     }

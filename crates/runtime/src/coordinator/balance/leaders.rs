@@ -63,7 +63,8 @@ impl Coordinator {
     ) {
         let site = self.common.layout.site_of(from);
         let begin = self.stopwatch_ns();
-        // Only a faulty PE sends messages in the name of a leader.
+        // Messages about an earlier rebalance do not count. Only a faulty PE sends messages in the
+        // name of a leader.
         if from != self.leader_of(site) || self.balances.led != number || !note.is_for_top() {
             return;
         }

@@ -1,14 +1,15 @@
 //! Checkpoints in a folder or an object store.
 //!
 //! Each checkpoint has an object for the part of each PE and one for the manifest. An object begins
-//! with a mark and the version of its format, and ends with the SHA-256 digest of all that comes
-//! before. The manifest is stored last, and only if there is none of its number. So a checkpoint
-//! with a manifest is complete, whatever happens to the machine. The last two complete checkpoints
-//! are kept, and the one to which the job would go back.
+//! with a mark and the version of its format, and ends with the SHA-256 digest of all bytes before
+//! it. The manifest is stored last, and only if there is none of its number. So a checkpoint with a
+//! manifest is complete, whatever happens to the machine. The archive keeps the last two complete
+//! checkpoints, and the one to which the job would go back.
 //!
-//! That may be another one. The node that writes manifests may be lost after it has stored one of
-//! which no other node knows. The others go back to the checkpoint before, and the next one has a
-//! higher number than both. Until the others know of the next one, they would go back there again.
+//! The latter may be older. The node that writes manifests may be lost after it has stored one of
+//! which no other node knows. The others then go back to the checkpoint before, and the next
+//! checkpoint has a higher number than both. Until the others know of the next one, they would go
+//! back to the same checkpoint again.
 
 use super::folder::Folder;
 use super::storage::CheckpointStorage;
@@ -118,7 +119,7 @@ impl CheckpointArchive {
 
     /// Stores the part of a PE. With the part of PE 0, removes incomplete checkpoints, except the
     /// one just before, which may still get its manifest, and the one of number `back`, to which
-    /// the job would go back: its manifest may have failed to be stored.
+    /// the job would go back: storing its manifest may have failed.
     pub(super) fn write_part(
         &self,
         (run, checkpoint): (u64, u64),
@@ -143,7 +144,7 @@ impl CheckpointArchive {
 
     /// Stores the manifest of a checkpoint, and removes all checkpoints before the last two, except
     /// this one, and the one of number `back`, to which the job goes back if no other node learns
-    /// of this one. From now on, `back` is this one.
+    /// of this one. Sets `back` to this one.
     pub(super) fn write_manifest(
         &self,
         manifest: &Bytes,
@@ -158,8 +159,8 @@ impl CheckpointArchive {
         Ok(())
     }
 
-    /// Removes checkpoints, given their numbers and whether they are complete. A checkpoint that
-    /// cannot be removed only takes space.
+    /// Removes the checkpoints for which `is_old` returns true, given the number and whether the
+    /// checkpoint is complete. A checkpoint that cannot be removed only takes space.
     fn clean_up(&self, is_old: impl Fn(u64, bool) -> bool) {
         let all = self.all().unwrap_or_default();
         for (old, _) in all.into_iter().filter(|&(old, is_complete)| is_old(old, is_complete)) {
@@ -169,8 +170,8 @@ impl CheckpointArchive {
         }
     }
 
-    /// The numbers of all checkpoints, in order, and whether they are complete. Names with other
-    /// numbers are not of checkpoints.
+    /// The numbers of all checkpoints, in order, and whether they are complete. Names with higher
+    /// numbers than [`CHECKPOINT_MAX`] are not of checkpoints.
     fn all(&self) -> Result<Vec<(u64, bool)>, StartError> {
         let groups = self.0.groups().map_err(|error| self.unusable("", &error))?;
         let number = |name: &String| name.strip_prefix(PREFIX)?.parse::<u64>().ok();
@@ -438,13 +439,14 @@ mod tests {
         (1..=3).for_each(|number| write(number, &mut first));
         assert_eq!(archive.complete().unwrap(), [2, 3]);
 
-        // The node that has stored 3 is lost, and the others know only of 2. The next one writes
-        // its manifest again, and then checkpoint 4, and is lost before the others know of that.
+        // The node that has stored 3 is lost, and the others know only of 2. The next node that
+        // writes manifests writes that of 2 again, then checkpoint 4, and is lost before the others
+        // know of 4.
         let mut second = None;
         archive.write_manifest(&manifest(2), &mut second).unwrap();
         write(4, &mut second);
         assert!(archive.verify(2).is_ok(), "the others go back there again");
-        // The third one, likewise, and again.
+        // Two further nodes do the same.
         for number in 5..7 {
             let mut third = None;
             archive.write_manifest(&manifest(2), &mut third).unwrap();

@@ -8,7 +8,7 @@ use super::super::traffic::Traffic;
 use gridspan_record::{OTHER, TASK};
 use std::collections::BTreeMap;
 
-/// What is read to find the graph.
+/// The parts of the analysis from which the graph is made.
 #[derive(Clone, Copy)]
 pub(crate) struct GraphSource<'a> {
     pub(crate) history: &'a History<'a>,
@@ -72,7 +72,7 @@ pub(crate) fn actors(
     let mut sides: BTreeMap<ActorKey, [Side; 2]> = BTreeMap::new();
     for (number, times) in [before, after].into_iter().enumerate() {
         for (actor, pe, kept) in spans(source, times) {
-            // An actor without a place before has none that changes.
+            // An actor without a place before is left out.
             let known = match number {
                 0 => Some(sides.entry(actor).or_default()),
                 _ => sides.get_mut(&actor),

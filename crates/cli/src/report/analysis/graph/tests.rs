@@ -39,8 +39,8 @@ fn graph(recording: &Recording) -> Option<RebalanceGraph> {
     RebalanceGraph::of(source, &Events::of(recording, &places, &profile))
 }
 
-/// At 10 ms actor 7 moves from site `a` to site `b`; actors 8 and 9 stay there. Actor 10 is only
-/// seen before.
+/// At 10 ms actor 7 moves from site `a` to site `b`; actors 8 and 9 stay there. Actor 10 runs only
+/// before.
 fn one_move() -> Recording {
     let mut recording = recording(2, 1);
     add(&mut recording, 0, 7, [0, 5]);
@@ -62,7 +62,8 @@ fn actors_are_where_they_ran_before_and_after_the_rebalance_with_the_largest_gai
     recording.pes[0].bins[3].sent = sent(1, 500);
     recording.pes[0].bins[15].sent = sent(1, 80);
     recording.pes[1].bins[4].sent = sent(0, 30);
-    // Inside of a site; in the rebalance; and later than the time before it was long.
+    // These do not count: one inside of a site, one during the rebalance, and one after the window,
+    // which is as long as the time before the rebalance.
     recording.pes[1].bins[5].sent = sent(1, 7000);
     recording.pes[0].bins[11].sent = sent(1, 8000);
     recording.pes[0].bins[25].sent = sent(1, 9000);
@@ -184,7 +185,7 @@ fn many_sites_and_actors_have_a_bounded_graph() {
     let sites = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "s", "t"];
     assert_eq!((&names[..11], names[11]), (&sites[..], OTHERS));
     assert_eq!(graph.regions[11].actors, [900, 900]);
-    // Of four actors each: 25 dots for 100.
+    // A dot stands for four actors: 25 dots for 100.
     assert_eq!(graph.dots.len(), 9 * 25 + 2 * 25 + 225);
     assert_eq!(graph.dots.iter().map(|dot| dot.actors).sum::<usize>(), 2000);
     assert_eq!(graph.moves.iter().map(|group| group.actors).collect::<Vec<_>>(), [100, 100]);

@@ -171,8 +171,8 @@ fn slow_handlers_of_a_real_processor_are_told_from_too_many() {
     assert!(limit.clause.contains("take 2.0 times as long as"), "{}", limit.clause);
 }
 
-/// Two sites with a PE each. A PE works for 2 ms of each period, and waits for the other one. Of
-/// two windows of 20 ms one is kept.
+/// Two sites with a PE each. A PE works for 2 ms of each period, and waits for the other one. One
+/// of two windows of 20 ms is kept.
 fn sampled(begin_ms: u64, period_ms: u64) -> Recording {
     let way_ms = period_ms - 2;
     let mut recording = recording(2, 1);

@@ -31,8 +31,8 @@ pub(crate) struct JobArgs {
 /// Where the agent of a task finds the launcher.
 #[derive(Debug, Args)]
 pub(crate) struct TaskArgs {
-    /// The port at which tasks enrol.
+    /// The port of the launcher, at which tasks enrol.
     pub(crate) port: u16,
-    /// The host.
+    /// The host of the launcher.
     pub(crate) host: String,
 }

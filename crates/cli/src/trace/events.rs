@@ -10,7 +10,7 @@ use std::io::{self, Write};
 const CATEGORY: &str = "job";
 /// The member of a recorded event that says what it is.
 const KIND: &str = "what";
-/// The member of a broadcast that is left out: a tree of many nodes is no argument.
+/// The member of a broadcast that the trace omits: a tree of many nodes is too long to show.
 const HOPS: &str = "hops";
 
 /// Writes the events on a track.

@@ -15,7 +15,7 @@ pub(crate) fn panel(analysis: &Analysis) -> Option<Panel> {
     Some(Panel { id: "graph", title, conclusion, body: body(graph), tables })
 }
 
-/// What a region is.
+/// The word for the kind of the regions.
 fn region_word(graph: &RebalanceGraph) -> &'static str {
     match graph.region_kind {
         RegionKind::Site => "site",

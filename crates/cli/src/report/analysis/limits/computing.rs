@@ -31,7 +31,7 @@ const CHAIN_SHARE_MIN: f64 = 0.1;
 /// Maximum work of a PE without actors, as a part of the greatest work of a PE: creating actors and
 /// broadcasting are work, too.
 const NO_WORK_MAX: f64 = 0.02;
-/// Minimum ratio of the time of a PE to that of others, if totals explain why others wait for it.
+/// Minimum ratio of the occupied time of a PE to that of others, if it explains why they wait.
 const EXCESS_MIN: f64 = 1.05;
 /// Maximum speed of a slow PE, as a part of the usual speed. Measured speeds of equal processors
 /// differ by up to a tenth.
@@ -217,7 +217,7 @@ impl Excess {
     }
 }
 
-/// The speed that at least half of the PEs have.
+/// The median speed of the PEs.
 fn usual_speed(evidence: &Evidence<'_>) -> f64 {
     let pes = evidence.profile.recorded();
     let mut speeds: Vec<f64> = pes.map(|(pe, _)| evidence.places.speed(pe)).collect();

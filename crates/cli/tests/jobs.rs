@@ -265,7 +265,7 @@ fn a_job_of_one_node_is_listed_and_takes_requests_on_threads_of_gridctl() {
 
 #[test]
 fn a_job_of_one_node_is_listed_and_takes_requests_in_a_process_of_its_own() {
-    // A launcher has to keep the standard input from it.
+    // Without standard input, the node is a process of a launcher.
     let flags = ["run", "--stdin", "none"];
     assert_takes_requests(&flags, "all nodes of this job are one process", Some(143));
 }

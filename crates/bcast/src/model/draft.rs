@@ -20,7 +20,7 @@ pub struct Draft {
     pub stripes: Vec<DraftStripe>,
     /// The size of a segment; a message that is not larger travels whole.
     pub segment_bytes: u64,
-    /// The sends that a node may begin while a segment leaves it.
+    /// Whether a node may begin other sends while a segment leaves it.
     pub sending: Sending,
 }
 

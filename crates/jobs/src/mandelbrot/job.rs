@@ -8,7 +8,7 @@ use gridspan_kernels::mandelbrot;
 use gridspan_runtime::{Grid, Job, JobError};
 use std::path::PathBuf;
 
-const ABOUT: &str = "The Mandelbrot set by rows of very different work, as a picture";
+const ABOUT: &str = "The Mandelbrot set as a picture, by rows that differ much in work";
 
 /// Rows, maximum number of steps of a point, total number of steps, and number of points inside, as
 /// computed by another program.

@@ -15,7 +15,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// Bytes of a packet: two Ethernet packets, which halves the number of events.
 const PACKET: f64 = 3000.0;
-/// Maximum bytes in flight on an edge: twice those of 30 Mbit/s on a round trip of 66 ms.
+/// Maximum bytes in flight on an edge: twice those in a round trip of 66 ms at 30 Mbit/s.
 const WINDOW: f64 = 500_000.0;
 
 /// Simulates trees from one root that carry their parts of a message at the same time.

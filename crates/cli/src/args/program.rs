@@ -1,4 +1,5 @@
-//! A program and its arguments, and the hidden verbs by which gridctl starts itself.
+//! A program and its arguments, and the arguments of hidden commands with which gridctl starts
+//! itself.
 
 use clap::{Args, Subcommand};
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
 //! The first process of a lab. When it ends, the system kills all other processes of the lab,
-//! including those that they have started.
+//! whichever process started them.
 
 use crate::error::CliError;
 use rustix::process::{WaitOptions, wait};

@@ -67,7 +67,7 @@ fn verify(size: u32, steps: u16, total: u64, inside: usize, found: &[u16]) -> Re
     }
     let known = KNOWN.iter().find(|&&(rows, limit, ..)| (rows, limit) == (size, steps));
     let Some(&(.., known_total, known_inside)) = known else {
-        // Recomputes a few rows without tasks: at the edge, and where the set is.
+        // Recomputes a few rows without tasks, at the edges and inside the set.
         for y in [0, size / 3, size / 2, size - 1] {
             let again = Rows { size, steps, rows: y..y + 1 }.compute();
             if again != found[(y * size) as usize..((y + 1) * size) as usize] {

@@ -285,7 +285,7 @@ fn numbers_of_messages_and_accesses_are_unique_after_a_wrap() {
     let access = || one.with(|state| state.access(1, 5, lock(), AT).1);
     assert_eq!(access(), 1);
     let second = later(&send(&one, SendMode::Synchronous, 1));
-    // As after 2^32 - 4 more messages and accesses, which have ended.
+    // The state after 2^32 - 4 more messages and accesses, which have ended.
     one.with(|state| state.last_token = u32::MAX - 1);
 
     // 0 stands for no answer, and the first two numbers are in use.

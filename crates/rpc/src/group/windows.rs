@@ -354,7 +354,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         self.group.number
     }
 
-    /// The number of data in the group.
+    /// The number that identifies data in the group.
     pub fn version(&self, data: DataId) -> u32 {
         self.names[data.index()]
     }

@@ -1,4 +1,4 @@
-//! Reports of complete checkpoints, and warnings when there has been none for long.
+//! Reports of complete checkpoints, and warnings after a long time without one.
 
 use crate::{every, grid};
 use gridspan_runtime::{

@@ -1,4 +1,4 @@
-//! Checkpoints of programs with other versions of their actors.
+//! Restoration of checkpoints by programs with other versions of their actors.
 
 use super::{every, grid};
 use gridspan_runtime::{

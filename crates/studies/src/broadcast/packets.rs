@@ -4,7 +4,7 @@
 //! Each capacity is a link that sends one packet at a time, taking turns between the edges that
 //! have packets there (fair queueing, J. Nagle, 1987). A packet passes the links of its path one
 //! after the other, takes the latency after the last one, and is acknowledged; an edge has a window
-//! of bytes in flight. So queues share the bandwidth, not a formula. Nothing is lost. Nodes work as
+//! of bytes in flight. Queues, not a formula, share the bandwidth. Nothing is lost. Nodes work as
 //! in [`simulate`](gridspan_bcast::simulate): with [`Sending::Concurrent`] a segment follows the
 //! previous one on its edge when that has left the sender, as on a stream; with [`Sending::Serial`]
 //! a send is over when the last packet has passed the last link.

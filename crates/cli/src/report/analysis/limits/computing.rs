@@ -1,4 +1,4 @@
-//! Limits in the work of PEs: PEs for which others wait while they compute.
+//! Limits in the work of PEs: other PEs wait while these compute.
 //!
 //! The cause follows from how these PEs differ from the others. If hardly any two PEs compute at
 //! the same time, the cause is a chain. If some PEs have no actors, there are too few actors.
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 /// Minimum share of tasks in the time of handlers of a job of tasks.
 const TASKS_MIN: f64 = 0.5;
-/// Maximum number of PEs that compute at the same time in a chain. Two parallel chains have two.
+/// Maximum mean number of PEs that compute at a time in a chain. Two parallel chains have two.
 const CHAIN_MAX: f64 = 1.3;
 /// Maximum share of a PE in the work of a chain, which goes from PE to PE. A chain on one PE is an
 /// imbalance.

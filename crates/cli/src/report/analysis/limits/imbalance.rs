@@ -18,8 +18,8 @@ const HANDLERS_MIN: usize = 64;
 /// Minimum mean number of messages that a sending handler sends to the flooded PE. The slowest
 /// stage of a pipeline has a long queue, too, but gets one message from each handler.
 const BURST_MIN: f64 = 8.0;
-/// Minimum expected time of the handlers of a PE that has more of them than others, over the mean
-/// of the others.
+/// Minimum ratio of the expected time of the handlers of a PE to the mean of the other PEs, if the
+/// PE has more handlers than they.
 const EXCESS_MIN: f64 = 1.05;
 /// Minimum time of slow handlers, over the time of the same types on other PEs.
 const SLOW_FACTOR_MIN: f64 = 1.2;

@@ -3,8 +3,8 @@
 //! A comparison is made in rounds. Each program runs once per round, in an order that is reversed
 //! from round to round, and each round gives one ratio; `gridspan_jobs::paired` explains the
 //! interval. Rounds are added until the time is used up. The processor time of all threads and
-//! second processes is measured too. It is the work even where the machine is busy, but it also
-//! counts busy waiting, and the start and the warm-up of the programs.
+//! child processes is measured too. It shows the work even if the machine is busy, but it includes
+//! busy waiting, and the start and the warm-up of the programs.
 //!
 //! The table at the end has one form for all figures. The suite appends each figure to
 //! `target/comparisons/SUITE.jsonl` once it is measured, and the table gives the results of the

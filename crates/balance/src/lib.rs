@@ -2,7 +2,7 @@
 //!
 //! - [`Snapshot`]: the work of each actor and the messages between actors, in one measured window.
 //! - [`Plan`]: moves of actors to other PEs.
-//! - [`Strategy`]: makes a plan from a snapshot. A job is given a [`MakeStrategy`]: any strategy
+//! - [`Strategy`]: makes a plan from a snapshot. A job takes a [`MakeStrategy`]: any strategy
 //!   that can be cloned, or a [`StrategyName`]. [`by_name`] finds one outside of a job.
 //! - [`NoMoves`], [`Rotate`], [`Random`]: trivial strategies, for tests and as baselines.
 //! - [`Greedy`], [`Refine`]: strategies that consider loads only. [`GridCut`]: the graph cut of

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// Time that a launcher has to lock the folder of the job.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Number of launchers that are started before the job is given up.
+/// Maximum number of launchers to start for a job.
 const LAUNCHERS_MAX: u32 = 3;
 
 /// Ensures that a launcher attends to a job.
@@ -135,7 +135,7 @@ fn ensure_launcher(id: Option<&str>) -> Result<bool, CliError> {
     replace_launcher(&folder, &[]).map(|()| true)
 }
 
-/// Finds a job that a launcher begins to attend to.
+/// Finds a job whose launcher was just started: waits until the launcher can be reached.
 fn find_soon(id: Option<&str>) -> Result<Status, CliError> {
     let until = Instant::now() + PATIENCE;
     loop {

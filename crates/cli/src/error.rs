@@ -261,7 +261,7 @@ pub(crate) enum CliError {
     /// A plan names neither a recording nor a program.
     #[error("there is nothing to plan")]
     PlanOf,
-    /// A plan names both.
+    /// A plan names both a recording and a program.
     #[error("a plan is made from recordings or from a program, not from both")]
     PlanOfTwo,
     /// A plan for a size lacks the sizes of its recordings.
@@ -291,14 +291,14 @@ pub(crate) enum CliError {
     /// A running job cannot be reached.
     #[error("cannot reach the job {job}: {error}")]
     Unreachable { job: String, error: io::Error },
-    /// No node of the grid has that name.
+    /// No node or site of the grid has that name.
     #[error("the grid of the job has no node or site `{name}`")]
     UnknownNode {
         name: String,
         /// The nodes of the grid.
         nodes: Vec<String>,
     },
-    /// No node that could join has that name.
+    /// No node or site of the job has that name, so no node can join.
     #[error("the job has no node or site `{name}`")]
     NoNodeToAdd {
         name: String,

@@ -13,7 +13,7 @@ const OF_SIGNAL: u8 = 128;
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobState {
-    /// Its nodes have not met.
+    /// Its nodes are not connected yet.
     Starting,
     /// It runs.
     Running,

@@ -3,7 +3,6 @@
 use anstream::{AutoStream, ColorChoice};
 use std::io::{self, IsTerminal};
 
-/// Style of output.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Style {
     /// Whether lines may be drawn; otherwise only ASCII is safe.

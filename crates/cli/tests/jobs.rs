@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// A job that runs until it is ended.
+/// A job that runs until the test ends it.
 const ENDLESS: [&str; 3] = ["drill", "--wait", "600"];
 
 /// The folders of a user. If the test fails, the jobs of the user are killed.
@@ -265,13 +265,13 @@ fn a_job_of_one_node_is_listed_and_takes_requests_on_threads_of_gridctl() {
 
 #[test]
 fn a_job_of_one_node_is_listed_and_takes_requests_in_a_process_of_its_own() {
-    // A launcher has to keep the standard input from it.
+    // Without standard input, the node is a process of a launcher.
     let flags = ["run", "--stdin", "none"];
     assert_takes_requests(&flags, "all nodes of this job are one process", Some(143));
 }
 
-/// Starts a job of one node, asks it, and stops it. `refusal`: why its node cannot leave; `code`:
-/// the exit code of `gridctl run`.
+/// Starts a job of one node, sends it requests, and stops it. `refusal`: why its node cannot leave;
+/// `code`: the exit code of `gridctl run`.
 fn assert_takes_requests(run: &[&str], refusal: &str, code: Option<i32>) {
     let user = User::new();
     let mut running = user.start(&[run, &ENDLESS[..]].concat());

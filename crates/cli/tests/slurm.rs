@@ -1,6 +1,6 @@
-//! Nodes as tasks of a real Slurm: daemons of this test alone on one machine, whose four nodes are
-//! four `slurmd`. Where Slurm is not installed, or its daemons do not start, the test prints the
-//! reason and ends; with GRIDSPAN_NEED_SLURM it fails. `.ci/slurm` installs it.
+//! Nodes as tasks of a real Slurm. The test starts the daemons of Slurm on this machine, with a
+//! `slurmd` for each of four nodes. Where Slurm is not installed, or its daemons do not start, the
+//! test prints the reason and ends; with GRIDSPAN_NEED_SLURM it fails. `.ci/slurm` installs Slurm.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -31,8 +31,8 @@ const TIME_LIMIT_MAX: Duration = Duration::from_secs(240);
 /// Molecular dynamics whose result is compared bit by bit with a serial run.
 const JOB: [&str; 7] =
     ["leanmd", "--atoms", "4000", "--report-every", "5", "--check-serial", "--steps"];
-/// The nodes share few cores and are silent at times, but Slurm's variables give each a separate
-/// core.
+/// The nodes share few cores and are silent at times, although Slurm's variables give each a
+/// separate core.
 const LOST_AFTER: &str = "--lost-after=20s";
 
 /// The daemons.
@@ -183,7 +183,7 @@ impl Slurm {
         }
     }
 
-    /// Returns the last lines of what the daemons have printed.
+    /// Returns the last lines of the output of each daemon.
     fn outputs(&self) -> String {
         let mut all = String::new();
         for entry in fs::read_dir(self.folder.path()).unwrap() {
@@ -222,7 +222,7 @@ impl Slurm {
         output.stdout + &output.stderr
     }
 
-    /// Waits until the allocations before have ended.
+    /// Waits until earlier allocations have ended.
     fn await_idle(&mut self) {
         self.await_nodes().unwrap_or_else(|error| panic!("{error}"));
     }
@@ -302,7 +302,8 @@ fn a_job_goes_on_without_a_killed_task(slurm: &Slurm) {
     assert_eq!(running.wait(common::LIMIT).expect("the job ends").code(), Some(0));
 }
 
-/// Nodes of other allocations join: one inside which the command runs, and one by its number.
+/// Nodes of other allocations join: of the one inside which `gridctl add` runs, and of one that it
+/// names by number.
 fn tasks_of_other_allocations_join_a_job(slurm: &Slurm) {
     let flags = ["run", LOST_AFTER, "--on-loss", "replace", "--checkpoint-every", "10steps"];
     let arguments = [&flags[..], &JOB, &["300"]].concat();

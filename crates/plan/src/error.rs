@@ -9,7 +9,7 @@ pub enum ForecastError {
     /// The recording has neither handlers nor tasks.
     #[error("the recording has no handlers and no tasks; record the job itself, until it ends")]
     Empty,
-    /// Spans were dropped, or PEs are missing, so that the causes of others are not known.
+    /// Spans were dropped, or PEs are missing, so that the causes of other spans are not known.
     #[error(
         "{percent} % of the handlers are missing in the recording; record fewer steps, or with a larger --record-bytes"
     )]

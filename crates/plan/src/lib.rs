@@ -4,7 +4,7 @@
 //!   [`SizedRecording`] has the size of its problem.
 //! - [`JobForecast`]: what the model predicts for a grid: the time of the job and of a step,
 //!   [`PeForecast`]s, [`LinkForecast`]s and the [`Bottleneck`].
-//! - [`ActorPlacement`]: where actors are put. [`Variation`]: grids to compare with.
+//! - [`ActorPlacement`]: where actors live. [`Variation`]: grids to compare with.
 //! - [`ForecastError`]: why nothing can be predicted.
 //!
 //! # The model

@@ -1,5 +1,5 @@
 //! Branch and bound by tasks of Gridspan, by rayon and by a single thread: the same searches of the
-//! same instances with the same bounds, each of which shares the best known value.
+//! same instances with the same bounds. All branches of a search share the best known value.
 //!
 //! The three take turns, so that other load on the machine affects all equally, and each must find
 //! the optimum: a published one, or that of dynamic programming. The number of choices that a
@@ -25,7 +25,7 @@ struct Options {
     /// PEs of Gridspan, and threads of rayon.
     #[arg(long, default_value_t = 2)]
     workers: u32,
-    /// Measurements of each; the median of an odd number is a measured value.
+    /// Rounds of measurements; the median of an odd number of them is a measured value.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Items of the generated knapsack.

@@ -1,4 +1,4 @@
-//! `random`: moves every actor to any PE. It ignores loads and messages.
+//! `random`: moves every actor to a random PE. It ignores loads and messages.
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;

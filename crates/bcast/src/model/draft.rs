@@ -9,7 +9,7 @@ pub struct DraftStripe {
     /// `(parent, child)` edges in the order of sending, each after the edge that reaches its
     /// parent.
     pub edges: Vec<(u32, u32)>,
-    /// Its part of the message, `0.0..=1.0`; those of all stripes add up to 1.
+    /// Its part of the message, `0.0..=1.0`; the parts of all stripes add up to 1.
     pub share: f64,
 }
 
@@ -20,7 +20,7 @@ pub struct Draft {
     pub stripes: Vec<DraftStripe>,
     /// The size of a segment; a message that is not larger travels whole.
     pub segment_bytes: u64,
-    /// The sends that a node may begin while a segment leaves it.
+    /// Whether a node may begin other sends while a segment leaves it.
     pub sending: Sending,
 }
 

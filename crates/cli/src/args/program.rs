@@ -1,4 +1,5 @@
-//! A program and its arguments, and the hidden verbs by which gridctl starts itself.
+//! A program and its arguments, and the arguments of hidden commands with which gridctl starts
+//! itself.
 
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
@@ -31,8 +32,8 @@ pub(crate) struct JobArgs {
 /// Where the agent of a task finds the launcher.
 #[derive(Debug, Args)]
 pub(crate) struct TaskArgs {
-    /// The port at which tasks enrol.
+    /// The port of the launcher, at which tasks enrol.
     pub(crate) port: u16,
-    /// The host.
+    /// The host of the launcher.
     pub(crate) host: String,
 }

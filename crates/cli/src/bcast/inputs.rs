@@ -16,11 +16,9 @@ const CLUSTERS_MAX: usize = 128;
 
 /// A grid as the strategies see it. Nodes are numbered as in the grid.
 pub(super) struct Inputs {
-    /// The grid.
     pub(super) spec: GridSpec,
     /// Path or short form that describes the grid.
     pub(super) source: String,
-    /// Names of the grid's nodes.
     pub(super) names: Names,
     /// The network that the grid describes.
     pub(super) network: Network,
@@ -73,7 +71,6 @@ impl Inputs {
         self.network.len()
     }
 
-    /// Name of a node.
     pub(super) fn name(&self, node: u32) -> &str {
         self.names.node(NodeId(node))
     }
@@ -88,7 +85,6 @@ impl Inputs {
         }
     }
 
-    /// Name of a site.
     pub(super) fn site_name(&self, site: u32) -> &str {
         self.spec.layout().site_name(SiteId(site))
     }

@@ -25,7 +25,7 @@ pub(super) fn facts(program: &Path, ports: Vec<PortState>) -> Facts {
     }
 }
 
-/// Returns the mean load of a minute from the form of proc_loadavg(5).
+/// Returns the mean load of the last minute from a text in the format of proc_loadavg(5).
 fn load(text: &str) -> Option<f64> {
     text.split(' ').next()?.parse().ok().filter(|load: &f64| load.is_finite())
 }

@@ -1,4 +1,4 @@
-//! The hosts of a grid, as `gridctl check` looks at them: each once, with all of its nodes.
+//! The hosts that `gridctl check` examines: each host of a grid once, with all of its nodes.
 
 use super::protocol::PORTS_MAX;
 use crate::hosts::{Hosts, UnknownHost};
@@ -74,7 +74,7 @@ pub(super) fn subjects(
     subjects
 }
 
-/// Returns the host of a node, without nodes.
+/// Returns the host of a node, with no nodes counted yet.
 fn subject(spec: &GridSpec, hosts: &Hosts, unknown: &[UnknownHost], first: NodeId) -> Subject {
     let site = spec.layout().site_of_node(first);
     let name = spec.host(first);

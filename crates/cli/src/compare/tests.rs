@@ -1,4 +1,4 @@
-//! Tests of comparisons of recordings that are made by hand.
+//! Tests comparisons of recordings that are made by hand.
 
 use super::comparison::Comparison;
 use super::difference::{Both, Place};

@@ -1,5 +1,5 @@
-//! The first process of a lab. When it ends, the system kills all other processes of the lab, also
-//! those that others have started.
+//! The first process of a lab. When it ends, the system kills all other processes of the lab,
+//! whichever process started them.
 
 use crate::error::CliError;
 use rustix::process::{WaitOptions, wait};
@@ -9,7 +9,7 @@ use std::io;
 use std::process::ExitCode;
 use std::thread;
 
-/// Waits for the end of standard input: the forwarding process holds the other end until it ends.
+/// Waits for the end of standard input, whose other end the forwarding process holds while it runs.
 pub(super) fn run() -> Result<ExitCode, CliError> {
     let signals = Signals::new([SIGCHLD]).map_err(CliError::system("watch for signals"))?;
     let reap = move || reap_orphans(signals);

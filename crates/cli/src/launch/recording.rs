@@ -29,8 +29,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum number of bytes that a node sends above twice its budget. The budget bounds memory
-/// without the names of types and the minimum for each PE.
+/// Maximum number of bytes that a node may send above twice its budget, since the budget leaves
+/// out the names of types and the minimum for each PE.
 const SLACK_BYTES: u64 = 4 << 20;
 
 /// The numbers, in the whole grid, of the PEs and sites of a run of these members.
@@ -169,7 +169,7 @@ impl Recording {
             pause_ns: if is_pause { nanos(report.took) } else { 0 },
         };
         let mut state = self.lock();
-        // The report comes when the effect is known.
+        // The report comes later than the rebalance, when its effect is known.
         let at_ns = self.time_of(&state, report.at).unwrap_or_else(|| self.now_ns());
         state.write(|files| files.add(&RecordedEvent { at_ns, what }));
     }
@@ -202,7 +202,7 @@ impl Recording {
         state.write(|files| files.add(&RecordedEvent { at_ns, what }));
     }
 
-    /// Notes how the process of a node ended. In virtual time, the process is no node.
+    /// Notes how the process of a node ended. Omits the process of a simulation, which is no node.
     pub(super) fn note_exit(&self, node: NodeId, exit: Exit) {
         let (code, signal) = match exit {
             Exit::Code(code) => (Some(code), None),
@@ -222,7 +222,6 @@ impl Recording {
         self.lock().write(|files| files.add(&RecordedEvent { at_ns, what }));
     }
 
-    /// Notes a warning.
     pub(super) fn note_warning(&self, text: &str) {
         self.note(What::Warning { text: text.to_owned() });
     }
@@ -294,7 +293,7 @@ impl Recording {
         }
     }
 
-    /// Records the begin of a run: its members are connected.
+    /// Records the start of a run: its members are connected.
     pub(super) fn note_run(&self) {
         let now_ns = self.now_ns();
         let mut state = self.lock();
@@ -400,7 +399,6 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The header of a recording.
 fn header(launch: &Launch<'_>, plan: &RecordPlan) -> Header {
     let (spec, layout) = (launch.spec, launch.spec.layout());
     let here = rustix::system::uname().nodename().to_string_lossy().into_owned();

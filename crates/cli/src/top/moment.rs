@@ -6,7 +6,7 @@ use gridspan::links::LinkReport;
 use gridspan_runtime::message::telemetry::{OTHER_TYPES, SEVERAL_SITES, TelemetrySample};
 use gridspan_topology::{Bandwidth, GridSpec, NodeId, SiteId};
 
-/// A moment of a job.
+/// The state of a job at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     /// Name of the job.
@@ -19,7 +19,6 @@ pub(crate) struct Moment {
     pub(crate) grid: GridSpec,
     /// The links, once they are measured.
     pub(crate) links: Option<LinkReport>,
-    /// The counters.
     pub(crate) sample: TelemetrySample,
     /// Number of rebalances that have moved actors.
     pub(crate) rebalances: u64,
@@ -31,7 +30,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     /// Whether rates can be computed from the difference to an earlier moment: both are of one run
-    /// of the job, and of different samples.
+    /// of the job, and this sample is later.
     pub(crate) fn follows(&self, before: &Self) -> bool {
         self.sample.at_us > before.sample.at_us && self.grid == before.grid
     }
@@ -41,7 +40,6 @@ impl Moment {
         self.sample.node_count() >= self.grid.layout().node_count()
     }
 
-    /// The name of a site.
     pub(crate) fn site_name(&self, site: SiteId) -> String {
         let layout = self.grid.layout();
         match site {

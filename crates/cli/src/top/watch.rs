@@ -33,7 +33,6 @@ pub(super) enum News {
     Ended(Option<u8>),
 }
 
-/// Watches a job.
 pub(super) struct Watcher {
     job: String,
     period: Duration,

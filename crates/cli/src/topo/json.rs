@@ -17,7 +17,6 @@ use gridspan_topology::{Bandwidth, BandwidthRange, GroupId, NodeId, Pipes, RttRa
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The version of the object.
 const VERSION: u32 = 1;
 
 /// Renders the topology as one line of JSON.

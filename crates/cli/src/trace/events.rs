@@ -8,9 +8,9 @@ use std::io::{self, Write};
 
 /// Category of all events of the job.
 const CATEGORY: &str = "job";
-/// The member of a recorded event that says what it is.
+/// The member of a recorded event that names its kind.
 const KIND: &str = "what";
-/// The member of a broadcast that is left out: a tree of many nodes is no argument.
+/// The member of a broadcast that the trace omits: a tree of many nodes is too long to show.
 const HOPS: &str = "hops";
 
 /// Writes the events on a track.

@@ -85,7 +85,7 @@ fn write(recording: &Recording, to: impl Write) -> io::Result<Counts> {
         let node = header.pes.get(record.pe as usize).map_or(0, |pe| pe.node);
         let thread = ThreadDescriptor {
             pid: id(node as usize),
-            // No thread has the number of a process, which would make it a main thread.
+            // Perfetto takes a thread with the number of its process for the main thread.
             tid: id(header.nodes.len() + record.pe as usize).into(),
             thread_name: format!("pe{}", record.pe),
         };
@@ -97,7 +97,6 @@ fn write(recording: &Recording, to: impl Write) -> io::Result<Counts> {
     out.finish()
 }
 
-/// A track with a name.
 fn named(name: String) -> TrackDescriptor {
     TrackDescriptor { name: Some(name), ..TrackDescriptor::default() }
 }

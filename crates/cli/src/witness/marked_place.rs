@@ -1,5 +1,4 @@
-//! The rule of a witness at one place: the mark of a job, and the halves of its runs that are
-//! settled there.
+//! A witness at one place, which stores the mark of a job and the settled half of each of its runs.
 //!
 //! The first launcher of a job leaves the mark. A launcher that does not find the mark has opened
 //! another place, such as the mount point of a folder that is not mounted on its machine. That
@@ -30,7 +29,7 @@ impl MarkedPlace {
     ///
     /// # Errors
     ///
-    /// If the place cannot be used, or if it replaces a settled value.
+    /// If the place cannot be used, or if it lets a settled value be replaced.
     pub(crate) fn begin(&self) -> io::Result<()> {
         let (place, mark) = (Witness::create(&self.location)?, self.name(MARK));
         place.settle(&mark, self.job.as_bytes())?;
@@ -58,7 +57,7 @@ impl MarkedPlace {
         settled.map(|half| text(&half)).transpose()
     }
 
-    /// Opens the place. Fails if it has lost the mark, or replaces settled values now.
+    /// Opens the place. Fails if it lacks the mark, or now lets settled values be replaced.
     fn open(&self) -> io::Result<Witness> {
         let (place, mark) = (Witness::open(&self.location)?, self.name(MARK));
         match place.settled(&mark)? {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Returns the processors on which the threads of this name of a process may run.
+/// Returns the processors on which the thread of this name may run in a process.
 fn allowed(pid: u32, name: &str) -> BTreeSet<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| task.unwrap().path());
     let is_it = |path: &std::path::PathBuf| {

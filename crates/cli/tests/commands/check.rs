@@ -11,7 +11,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Fails as OpenSSH does for some hosts. The last of them has no gridctl.
+/// Fails as OpenSSH does for some hosts. The last of them runs commands, but has no gridctl.
 const SCRIPT: &str = r#"
 echo "$@" >> "$FOLDER/arguments"
 while [ "$1" != -- ]; do host=$1; shift; done
@@ -201,7 +201,7 @@ fn a_program_that_is_missing_is_an_error() {
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(output.stdout.contains("error: all hosts: /nowhere/job is not there"), "{output:?}");
 
-    // For the program, gridctl is not needed on a host.
+    // The check of a program needs no gridctl on the host.
     let grid = "[site.a]\nhosts = [\"127.0.0.29\"]\n";
     let output = fake.check(grid, &["/bin/sh"]);
     assert_eq!(output.code, Some(0), "{output:?}");

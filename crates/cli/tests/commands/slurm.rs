@@ -56,8 +56,8 @@ wait
 const JOB: [&str; 7] =
     ["leanmd", "--atoms", "4000", "--report-every", "5", "--check-serial", "--steps"];
 
-/// The nodes share few cores and are silent at times, but Slurm's variables give each a separate
-/// core.
+/// The nodes share few cores and are silent at times, although Slurm's variables give each a
+/// separate core.
 const LOST_AFTER: &str = "--lost-after=20s";
 
 /// An allocation of one CPU on each of four hosts.

@@ -19,9 +19,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names Perfetto's trace processor, which reads the traces, too.
+/// Variable with the path of Perfetto's trace processor. If it is set, that program reads a trace.
 const TRACE_PROCESSOR: &str = "GRIDSPAN_TRACE_PROCESSOR";
-/// Names the file of the published schema, a `FileDescriptorProto`; `.ci/perfetto` gets it.
+/// Variable with the path of the published schema, a `FileDescriptorProto`; `.ci/perfetto` gets it.
 const DESCRIPTOR: &str = "GRIDSPAN_PERFETTO_DESCRIPTOR";
 /// The file that `gridctl trace` writes into a recording.
 const FILE: &str = "trace.perfetto-trace";
@@ -44,7 +44,7 @@ fn trace(folder: &Path) -> (Trace, Output) {
     (Trace::read(&bytes, recording.end_ns()), output)
 }
 
-/// The messages between spans that were kept.
+/// Number of messages between spans that were kept.
 fn messages(recording: &Recording) -> usize {
     let spans = recording.pes.iter().flat_map(|record| &record.spans);
     let is_kept = |cause: &SpanCause| {
@@ -122,7 +122,8 @@ fn a_recording_above_its_budget_still_gives_a_consistent_trace() {
     assert!(output.stdout.contains(" % of the spans were dropped while recording\n"), "{output:?}");
 }
 
-/// Two PEs at two sites. The first handles two messages of main, and sends one to the other.
+/// Two PEs at two sites. The first handles messages of main, and sends messages to the other. One
+/// of its spans was dropped.
 fn by_hand() -> Recording {
     let node = |site: u32, name: &str| RecordedNode { site, host: "h".into(), name: name.into() };
     let header = Header {

@@ -8,7 +8,7 @@ use gridspan_kernels::mandelbrot;
 use gridspan_runtime::{Grid, Job, JobError};
 use std::path::PathBuf;
 
-const ABOUT: &str = "The Mandelbrot set by rows of very different work, as a picture";
+const ABOUT: &str = "The Mandelbrot set as a picture, by rows that differ much in work";
 
 /// Rows, maximum number of steps of a point, total number of steps, and number of points inside, as
 /// computed by another program.
@@ -67,7 +67,7 @@ fn verify(size: u32, steps: u16, total: u64, inside: usize, found: &[u16]) -> Re
     }
     let known = KNOWN.iter().find(|&&(rows, limit, ..)| (rows, limit) == (size, steps));
     let Some(&(.., known_total, known_inside)) = known else {
-        // Recomputes a few rows without tasks: at the edge, and where the set is.
+        // Recomputes a few rows without tasks, at the edges and inside the set.
         for y in [0, size / 3, size / 2, size - 1] {
             let again = Rows { size, steps, rows: y..y + 1 }.compute();
             if again != found[(y * size) as usize..((y + 1) * size) as usize] {

@@ -56,7 +56,7 @@ pub struct Gas {
     pub momentum: Vec<[f64; 3]>,
     /// Energy of motion and heat in a cell.
     pub energy: Vec<f64>,
-    /// Modified entropy in a cell: pressure over density to the power of 2/3.
+    /// Modified entropy in a cell: the pressure, divided by the density to the power of 2/3.
     pub entropy: Vec<f64>,
 }
 

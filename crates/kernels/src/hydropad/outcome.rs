@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct HydroOutcome {
     /// Number of steps and elapsed time of each window.
     pub windows: Vec<(u32, Duration)>,
-    /// Largest number of bytes that the client held for each window of a group.
+    /// For each window of a group, the largest number of bytes that the client held.
     pub held_bytes: Vec<u64>,
     /// Check of the conserved quantities.
     pub account: Account,

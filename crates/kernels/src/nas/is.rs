@@ -10,7 +10,7 @@ use std::ops::Range;
 
 const SEED: u64 = 314_159_265;
 
-/// Number of buckets by whose counts the ranges of values are chosen, as a power of two.
+/// Binary logarithm of the number of buckets, whose counts determine the ranges of values.
 const BUCKET_BITS: u32 = 10;
 
 /// The keys of one rank, and how they are divided.

@@ -1,4 +1,4 @@
-//! Two ranks' states, whose messages a test delivers by hand.
+//! Tests the states of two ranks, and delivers their messages by hand.
 
 use super::interrupts::Interrupts;
 use super::saved::SavedState;
@@ -102,7 +102,7 @@ fn data_on_its_way_to_a_dropped_receive_waits_for_the_next_one() {
     assert!(matches!(other.with(|state| state.receive(ALL, Peers::One(0), AT)), Begun::Now(_)));
 }
 
-/// Lets the offer of a long message be accepted by a receive, which is then dropped.
+/// Accepts the offer of a long message with a receive, and drops the receive.
 fn drop_accepted(one: &Local, other: &Local) {
     let first = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
     later(&send(one, SendMode::Standard, EAGER_BYTES + 1));
@@ -178,7 +178,7 @@ fn a_rank_waits_for_those_that_can_let_it_go_on() {
     assert_eq!(one.with(|state| state.waits_until()), None);
 }
 
-/// Three ranks.
+/// A scope of three ranks.
 fn scope() -> Arc<Scope> {
     let spec = GridSpec::from_emulate("1x3").unwrap();
     let places = Places::new(&[0, 1, 2], spec.layout(), SiteLinks::default());
@@ -285,7 +285,7 @@ fn numbers_of_messages_and_accesses_are_unique_after_a_wrap() {
     let access = || one.with(|state| state.access(1, 5, lock(), AT).1);
     assert_eq!(access(), 1);
     let second = later(&send(&one, SendMode::Synchronous, 1));
-    // As after 2^32 - 4 more messages and accesses, which have ended.
+    // The state after 2^32 - 4 more messages and accesses, which have ended.
     one.with(|state| state.last_token = u32::MAX - 1);
 
     // 0 stands for no answer, and the first two numbers are in use.

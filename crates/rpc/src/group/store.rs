@@ -79,8 +79,8 @@ impl Store {
         self.orders.has_ready()
     }
 
-    /// Takes the next order that can begin, with its arguments one after the other, or the reason
-    /// why one of them will never exist.
+    /// Takes the next order that can begin, with its concatenated arguments, or the reason why one
+    /// of them will never exist.
     pub(crate) fn next(&mut self) -> Option<(TaskOrder, Held)> {
         let order = self.orders.begin()?;
         let mut segments = Vec::new();
@@ -120,14 +120,14 @@ impl Store {
         }
     }
 
-    /// Returns the data of a group that goes on after a restoration. Forgets data that has not
-    /// arrived as a whole, or was not made.
+    /// Returns the data of a group that goes on after a restoration. Forgets data that is
+    /// incomplete or will never exist.
     pub(crate) fn resume(&mut self, group: u32) -> GroupData {
         let dropped = self.freed.get(&group).cloned().unwrap_or_default();
         GroupData { held: self.objects.resume(group), dropped }
     }
 
-    /// Accepts data again that was freed.
+    /// Accepts freed data again.
     pub(crate) fn take_back(&mut self, group: u32, data: &Ranges) {
         if let Some(freed) = self.freed.get_mut(&group) {
             data.ranges().flatten().for_each(|number| freed.remove(number));

@@ -121,8 +121,8 @@ impl<S: Execute> CallGroup<'_, S> {
         now
     }
 
-    /// Makes servers accept data again that they have dropped: results that are made again, and
-    /// values of the client for these. Data of servers that were lost is not expected back.
+    /// Makes servers accept dropped data again: results that are made again, and values of the
+    /// client for these. Asks no servers that were lost.
     async fn take_back(&self, data: &[u32]) -> Result<(), RpcError> {
         let services = &self.mapper.services;
         let (dropped, servers) = {
@@ -136,7 +136,7 @@ impl<S: Execute> CallGroup<'_, S> {
             return Ok(());
         }
         services.take_back(self.number, &Freed(dropped), &servers).await?;
-        // If this future was dropped before, the next window asks again.
+        // If this future is dropped before this point, the next window asks again.
         let mut draft = self.draft.borrow_mut();
         data.iter().for_each(|&number| draft.dropped.remove(number));
         Ok(())
@@ -354,7 +354,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         self.group.number
     }
 
-    /// The number of data in the group.
+    /// The number that identifies data in the group.
     pub fn version(&self, data: DataId) -> u32 {
         self.names[data.index()]
     }
@@ -450,7 +450,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
     }
 }
 
-/// The error of a call of a function that has failed, and of those that depend on it.
+/// The error of a failed call of a function, and of the calls that depend on it.
 pub fn error_of(function: &str, failure: &TaskFailure) -> RpcError {
     match failure {
         TaskFailure::NotExecuted { reason, is_refused } => {

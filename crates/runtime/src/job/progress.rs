@@ -14,23 +14,24 @@ use std::sync::atomic::Ordering;
 const PROGRESS_BYTES_MAX: usize = 4 << 20;
 
 impl Grid {
-    /// Marks a point at which the job can continue later from a checkpoint, if main gets back
-    /// `progress`. Makes a checkpoint if one is [due](crate::Job::checkpoints): a consistent image
+    /// Marks a point from which the job can continue later, in which case main gets `progress`
+    /// back. Makes a checkpoint if one is [due](crate::Job::checkpoints): a consistent image
     /// of all actors with the messages in their mailboxes, delayed messages, questions
     /// [with a tag](crate::Context::ask_tagged), published data, incomplete reductions and phases.
-    /// Resolves once the image is taken; nodes store it while the job continues. No PE handles
-    /// messages while it is taken, which takes six crossings of the widest link, more if messages
-    /// are in flight, and the encoding of the largest PE.
+    /// Resolves once the image is taken; nodes store it while the job continues. Until it is taken,
+    /// no PE handles messages: for six crossings of the link with the largest latency, more if
+    /// messages are in flight, and for the encoding of the largest PE.
     ///
     /// A job that continues from a checkpoint runs main from its beginning; main finds `progress`
     /// in [`restored`](Self::restored). Put into it what main needs: counters, and the
     /// [references](crate::Collection::reference) of collections, which
-    /// [`collection`](Self::collection) turns into collections again. What main has printed or sent
-    /// since the checkpoint happens again. Pools of tasks are left out: main opens them again.
-    /// While tasks are not done, main has not taken the outputs of a stream, or another question
-    /// has no answer, the checkpoint is postponed, except for questions that main
-    /// [asks again](crate::Member::ask_repeatable), and for
-    /// [repeatable](crate::TaskStream::repeatable) streams.
+    /// [`collection`](Self::collection) turns into collections again. Main repeats what it printed
+    /// and sent after the checkpoint. A checkpoint has no pools of tasks: main opens them again.
+    ///
+    /// The checkpoint is postponed while tasks are not done, while a stream has outputs that main
+    /// has not taken, and while a question without a tag has no answer. Questions that main
+    /// [asks again](crate::Member::ask_repeatable) and
+    /// [repeatable](crate::TaskStream::repeatable) streams do not postpone it.
     ///
     /// ```
     /// # use gridspan::{embed::Runner, prelude::*, CheckpointEvery, Checkpoints, CollectionRef};

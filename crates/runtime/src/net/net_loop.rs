@@ -133,7 +133,7 @@ impl NetLoop {
     ///
     /// # Errors
     ///
-    /// If the socket fails. Packets that the network refuses are lost, and no error.
+    /// If the socket fails. Packets that the network refuses are lost without an error.
     pub fn turn(
         &mut self,
         timeout: Option<Duration>,
@@ -262,7 +262,7 @@ impl NetLoop {
             return Ok(false);
         }
         let segments = self.port.segments_max();
-        // Alternately: many nodes that probe this one must not delay its signs of life.
+        // The sources alternate: many nodes that probe this one must not delay its signs of life.
         let mut first = Source::Connections;
         for _ in 0..SENDS_PER_TURN {
             self.buffer.clear();

@@ -21,10 +21,10 @@ pub(crate) type Outputs = Vec<(u64, Bytes)>;
 /// A message to a worker.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum WorkerMessage {
-    /// A root from main or from a task of another pool, encoded, and the receiver of its encoded
-    /// output, or of `None` if the pool is closed before. `repeats`: those of the calling task.
+    /// A root from main or from a task of another pool, encoded. `reply` gets its encoded output,
+    /// or `None` if the pool is closed before. `repeats`: those of the calling task.
     Begin { item: Bytes, repeats: Repeats, reply: Reply<Option<Bytes>> },
-    /// More tasks of a stream of main, encoded, the first of which has this number.
+    /// More tasks of a stream of main, encoded; `first` is the number of the first one.
     Feed { stream: u64, first: u64, items: Bytes },
     /// Main waits for outputs of a stream; it gets `None` if the pool is closed before.
     Collect { stream: u64, reply: Reply<Option<Outputs>> },
@@ -37,7 +37,7 @@ pub(crate) enum WorkerMessage {
     Called { call: u64, output: Option<Bytes> },
     /// Run tasks for a while; a worker sends this message to itself.
     Run,
-    /// There is something to take on this node.
+    /// This node has tasks to take.
     Wake,
     /// A PE has finished lent work.
     Done { lender: Lender, output: Bytes, by: PeId },
@@ -58,7 +58,7 @@ pub(crate) enum WorkerMessage {
     Report,
     /// No more work will come.
     Close,
-    /// Main hands in the further tasks of a stream again if it begins again.
+    /// If main begins again, it hands in the further tasks of this stream again.
     Repeatable { stream: u64 },
     /// Main asks for the node's statistics, since a broadcast would not reach all nodes.
     Statistics { reply: Reply<Vec<u64>> },

@@ -1,4 +1,4 @@
-//! Reports of complete checkpoints, and warnings when there has been none for long.
+//! Reports of complete checkpoints, and warnings after a long time without one.
 
 use crate::{every, grid};
 use gridspan_runtime::{
@@ -84,8 +84,8 @@ fn a_complete_checkpoint_is_reported_with_its_size_and_times() {
     assert!((4_000_000..4_010_000).contains(&report.bytes), "{report:?}");
     // Nothing is in flight: two rounds, and the encoding, of two crossings of 10 ms each.
     assert!((60..80).contains(&report.stopped.as_millis()), "{report:?}");
-    // The copy of 2 MB leaves 20 ms before the last part is known to be encoded. It takes 10 ms,
-    // and 16 ms at 1 Gbit/s, and its confirmation 10 ms.
+    // The copy of 2 MB starts 20 ms before the last part is known to be encoded. It takes 10 ms,
+    // and 16 ms at 1 Gbit/s, and its confirmation takes 10 ms.
     assert!((16..17).contains(&report.stored.as_millis()), "{report:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Checkpoints of programs with other versions of their actors.
+//! Restoration of checkpoints by programs with other versions of their actors.
 
 use super::{every, grid};
 use gridspan_runtime::{
@@ -285,7 +285,7 @@ fn types_reducers_and_maps_of_a_checkpoint_must_be_there() {
     assert_eq!(restore(more, &image), Ok(()));
 }
 
-/// Main that makes a group which checkpoints leave out, and one checkpoint.
+/// A job whose main creates a group that checkpoints leave out, and makes one checkpoint.
 fn serving<A: Version>() -> Job {
     Job::new("serving").transient::<A>().checkpoints(every(1)).main(async move |grid: Grid| {
         let is_restored = grid.restored::<()>().await?.is_some();

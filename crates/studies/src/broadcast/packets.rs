@@ -4,7 +4,7 @@
 //! Each capacity is a link that sends one packet at a time, taking turns between the edges that
 //! have packets there (fair queueing, J. Nagle, 1987). A packet passes the links of its path one
 //! after the other, takes the latency after the last one, and is acknowledged; an edge has a window
-//! of bytes in flight. So queues share the bandwidth, not a formula. Nothing is lost. Nodes work as
+//! of bytes in flight. Queues, not a formula, share the bandwidth. Nothing is lost. Nodes work as
 //! in [`simulate`](gridspan_bcast::simulate): with [`Sending::Concurrent`] a segment follows the
 //! previous one on its edge when that has left the sender, as on a stream; with [`Sending::Serial`]
 //! a send is over when the last packet has passed the last link.
@@ -15,7 +15,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// Bytes of a packet: two Ethernet packets, which halves the number of events.
 const PACKET: f64 = 3000.0;
-/// Maximum bytes in flight on an edge: twice those of 30 Mbit/s on a round trip of 66 ms.
+/// Maximum bytes in flight on an edge: twice those in a round trip of 66 ms at 30 Mbit/s.
 const WINDOW: f64 = 500_000.0;
 
 /// Simulates trees from one root that carry their parts of a message at the same time.

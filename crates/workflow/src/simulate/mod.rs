@@ -11,7 +11,7 @@
 //!   Concurrent transfers share capacities fairly. A server keeps the data that it has received or
 //!   made.
 //! - With relays, one server of a site receives data from outside, and forwards it to the others.
-//! - Data to or from a server that is not direct passes the client.
+//! - Data to or from a server that is not direct passes through the client.
 //! - Orders and answers take no time, and an attempt that is withdrawn ends at once.
 //!
 //! | part | holds |

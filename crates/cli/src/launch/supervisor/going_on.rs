@@ -77,7 +77,7 @@ impl Supervisor {
         now: Time,
     ) -> Result<(GoOn, Vec<NodeId>), String> {
         let Some(recovery) = &mut self.recovery else {
-            return Err("it is not to go on after a loss".to_owned());
+            return Err("it cannot go on after a loss".to_owned());
         };
         let stay = recovery.runs.roster().in_order(stay.into_iter().collect());
         if self.changes.stage == Stage::Paused {
@@ -95,7 +95,7 @@ impl Supervisor {
     /// Begins the next run.
     fn begin(&mut self, next: Next, now: Time) {
         let Next { before, members, lost, replacing, go_on } = next;
-        // They are about the run before.
+        // These reports are about the previous run.
         self.loss_reports.clear();
         if let Some(recovery) = &mut self.recovery {
             recovery.replacing = replacing.values().copied().collect();

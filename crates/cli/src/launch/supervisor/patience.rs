@@ -16,8 +16,8 @@ impl Supervisor {
         }
     }
 
-    /// Sets the time that processes have to start, as the user wants it, from `now` on: also if it
-    /// is shorter than the present one. It stays, whatever else would extend it.
+    /// Sets the time that processes have to start, from `now` on, as the user requests. It may be
+    /// shorter than the present one, and nothing extends it later.
     pub(in super::super) fn limit_start(&mut self, limit: Duration, now: Time) {
         self.patience.start_limit = Some(limit);
         if let Phase::Starting { until } = &mut self.phase {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Maximum number of columns of all links together: 64 MB with their sums.
 const CELLS_MAX: usize = 1 << 22;
 
-/// The properties of a link since a time.
+/// The properties of a link from a time on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LinkState {
     /// When they begin.
@@ -26,7 +26,7 @@ pub(crate) struct LinkTraffic {
     pub(crate) bytes: u64,
     /// Bytes by column.
     pub(crate) columns: Vec<u64>,
-    /// Bytes in all columns before each.
+    /// For each column, the bytes in all columns before it.
     before: Vec<u64>,
     /// Probability that a packet is lost, at the start.
     pub(crate) loss: f64,

@@ -15,7 +15,7 @@ pub(crate) fn panel(analysis: &Analysis) -> Option<Panel> {
     Some(Panel { id: "graph", title, conclusion, body: body(graph), tables })
 }
 
-/// What a region is.
+/// The word for the kind of the regions.
 fn region_word(graph: &RebalanceGraph) -> &'static str {
     match graph.region_kind {
         RegionKind::Site => "site",
@@ -68,7 +68,7 @@ fn conclusion(graph: &RebalanceGraph) -> String {
     text
 }
 
-/// The way of a move, such as `from a to b`.
+/// The direction of a move, such as `from a to b`.
 fn way(graph: &RebalanceGraph, from: usize, to: usize) -> String {
     let name = |region: usize| graph.regions.get(region).map_or("?", |it| it.name.as_str());
     match from == to {

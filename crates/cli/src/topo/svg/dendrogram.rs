@@ -42,7 +42,7 @@ pub(super) fn draw(topology: &Topology, items: &Items, layout: &Layout, svg: &mu
 }
 
 fn x(place: f64) -> f64 {
-    // Far is at the left, near at the right.
+    // Long round trips are at the left, short ones at the right.
     LEFT + (1.0 - place) * (DENDROGRAM_WIDTH - GAP)
 }
 

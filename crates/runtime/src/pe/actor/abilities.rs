@@ -357,7 +357,7 @@ impl<A: Actor> Context<'_, A> {
     /// member contribute. A sync point under way does not wait for the member, unless it is the
     /// first of the collection. Messages can be sent to the member at once; but if a member of this
     /// index was destroyed before, messages that arrive before the insertion are dropped. Ends the
-    /// job if messages [create](crate::Job::on_demand) the members.
+    /// job if the members of the collection are created [on demand](crate::Job::on_demand).
     pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {
         let pe = self.core.me;
         self.insert_on(at, init, pe);
@@ -411,8 +411,8 @@ impl<A: Actor> Context<'_, A> {
 
     /// Ends the turn of the PE after this handler, so that the messages that it has sent leave
     /// before the PE handles others. Otherwise they leave once the turn has lasted for 0.2 ms, once
-    /// a handler has taken long, or once no message waits. Use it before a message of the actor to
-    /// itself with which it goes on computing. In virtual time each message is a turn.
+    /// a handler has taken long, or once no message waits. Use it if the actor continues its work
+    /// with a message to itself. In virtual time each message is a turn.
     pub fn end_turn(&mut self) {
         self.core.turn_is_over = true;
     }

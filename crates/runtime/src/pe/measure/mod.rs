@@ -23,7 +23,7 @@ use gridspan_topology::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Maximum number of pairs that are kept for members that have left.
+/// Maximum number of edges that are kept of members that have left.
 const LEFT_MAX: usize = 1 << 18;
 
 impl Core {
@@ -69,8 +69,8 @@ impl Core {
         Some(now)
     }
 
-    /// Counts an actor's message. Out of line, to keep the path of a message short if it is not
-    /// measured.
+    /// Counts a message of an actor. Not inlined, so that the path of messages that are not
+    /// measured stays short.
     #[inline(never)]
     pub(in crate::pe) fn note_edge<A: Actor>(
         &mut self,
@@ -92,7 +92,7 @@ impl Core {
         }
     }
 
-    /// Makes room among the pairs.
+    /// Removes the edges with the fewest messages, to make room.
     #[cold]
     fn forget_edges(&mut self) {
         let Some(measures) = &mut self.measures else { return };
@@ -107,9 +107,9 @@ impl Core {
         }
     }
 
-    /// Takes the costs since the last call of the actors that live here, with their epochs, and the
-    /// use of the PE's time. The size of an actor is determined once, since that encodes its whole
-    /// state.
+    /// Takes the costs of the actors that live here, with their epochs, and the use of the PE's
+    /// time, both since the last call. The size of an actor is determined once, since that encodes
+    /// its whole state.
     pub(in crate::pe) fn take_loads(
         &mut self,
         stores: &[Box<dyn Store>],

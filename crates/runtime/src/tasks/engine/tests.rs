@@ -72,7 +72,7 @@ fn repeated_outputs_are_dropped() {
     assert_eq!((engine.finished.len(), engine.frames.len()), (1, 0));
 }
 
-/// A node of a tree that notes the bound that it sees, with as many levels below.
+/// A search node that notes the bound that it sees, with this number of levels below it.
 #[derive(Serialize, Deserialize)]
 struct Probe(u32);
 
@@ -129,8 +129,8 @@ fn long_tasks_are_offered_to_sleeping_pes() {
     engine.submit([(Parent(3), 0)], Repeats::default());
     engine.step();
     engine.share();
-    // One task runs here next, and one is for each of the other two PEs; the first of them is to
-    // wake the second.
+    // One task runs here next, and the other two PEs can take one each. This PE wakes PE 1, which
+    // wakes PE 2.
     assert_eq!((engine.kept.len(), node.offered(0), &engine.wakes[..]), (1, 2, &[1][..]));
 
     let mut second = Engine::<Searching<Parent>>::new(PeId(1), 1, node.clone(), false);

@@ -1,4 +1,4 @@
-//! Limits in the work of PEs: PEs for which others wait while they compute.
+//! Limits in the work of PEs: other PEs wait while these compute.
 //!
 //! The cause follows from how these PEs differ from the others. If hardly any two PEs compute at
 //! the same time, the cause is a chain. If some PEs have no actors, there are too few actors.
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 /// Minimum share of tasks in the time of handlers of a job of tasks.
 const TASKS_MIN: f64 = 0.5;
-/// Maximum number of PEs that compute at the same time in a chain. Two parallel chains have two.
+/// Maximum mean number of PEs that compute at a time in a chain. Two parallel chains have two.
 const CHAIN_MAX: f64 = 1.3;
 /// Maximum share of a PE in the work of a chain, which goes from PE to PE. A chain on one PE is an
 /// imbalance.
@@ -31,7 +31,7 @@ const CHAIN_SHARE_MIN: f64 = 0.1;
 /// Maximum work of a PE without actors, as a part of the greatest work of a PE: creating actors and
 /// broadcasting are work, too.
 const NO_WORK_MAX: f64 = 0.02;
-/// Minimum ratio of the time of a PE to that of others, if totals explain why others wait for it.
+/// Minimum ratio of the occupied time of a PE to that of others, if it explains why they wait.
 const EXCESS_MIN: f64 = 1.05;
 /// Maximum speed of a slow PE, as a part of the usual speed. Measured speeds of equal processors
 /// differ by up to a tenth.
@@ -217,7 +217,7 @@ impl Excess {
     }
 }
 
-/// The speed that at least half of the PEs have.
+/// The median speed of the PEs.
 fn usual_speed(evidence: &Evidence<'_>) -> f64 {
     let pes = evidence.profile.recorded();
     let mut speeds: Vec<f64> = pes.map(|(pe, _)| evidence.places.speed(pe)).collect();

@@ -6,7 +6,7 @@ use crate::quantity::percent;
 use crate::report::analysis::kinds::Pace;
 use std::collections::BTreeMap;
 
-/// Minimum length of a long queue, by its maximum: more messages than a PE handles in one turn.
+/// Minimum length that a long queue reaches: more messages than a PE handles in one turn.
 const QUEUE_MIN: u32 = 64;
 /// Minimum ratio of the queue to the median queue of all PEs. Below it all PEs have long queues,
 /// which is no flood of one PE.
@@ -18,8 +18,8 @@ const HANDLERS_MIN: usize = 64;
 /// Minimum mean number of messages that a sending handler sends to the flooded PE. The slowest
 /// stage of a pipeline has a long queue, too, but gets one message from each handler.
 const BURST_MIN: f64 = 8.0;
-/// Minimum expected time of the handlers of a PE that has more of them than others, over the mean
-/// of the others.
+/// Minimum ratio of the expected time of the handlers of a PE to the mean of the other PEs, if the
+/// PE has more handlers than they.
 const EXCESS_MIN: f64 = 1.05;
 /// Minimum time of slow handlers, over the time of the same types on other PEs.
 const SLOW_FACTOR_MIN: f64 = 1.2;
@@ -36,7 +36,7 @@ const PARTS: usize = 32;
 /// Minimum work of the busiest PE in such a part, over the mean, if the load moves.
 const MOVING_MIN: f64 = 1.5;
 
-/// Divides the shares of the waits for PEs with more work than others by cause.
+/// Divides by cause the shares of the waits for PEs that have more work than others.
 pub(crate) fn limits(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Vec<Limit> {
     let (mut floods, mut hot) = (Vec::new(), Vec::new());
     let (mut slow, mut uneven) = (BTreeMap::new(), BTreeMap::new());
@@ -59,7 +59,7 @@ pub(crate) fn limits(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> 
 }
 
 /// Whether the handlers of a PE take longer than those of the same types on other PEs, while their
-/// number is no larger. Never in virtual time, where speeds are known, so that work is the cause.
+/// number is no larger. `false` in virtual time: speeds are known there, so work is the cause.
 fn has_slow_handlers(evidence: &Evidence<'_>, pe: usize) -> bool {
     let usual = |pe: usize| evidence.kinds.pace(pe).map_or(0.0, |pace| pace.usual_ns);
     let is_more = usual(pe) >= EXCESS_MIN * evidence.mean_of_others(pe, usual);

@@ -162,7 +162,7 @@ fn far(readers: &[usize], bytes: u64) -> (TaskGraph, Mapping) {
     (graph.build().unwrap(), Mapping { servers, places, relays: false, predicted_s: 0.0 })
 }
 
-/// A size in bytes, of which two fit into the client's limit.
+/// Size of data, in bytes: the client's limit has room for two of them.
 const LARGE: u64 = 400 << 20;
 
 /// Makes the client request and receive data.

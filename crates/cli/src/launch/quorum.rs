@@ -27,9 +27,9 @@
 //! witness cannot be told, or has settled on others before, the user's word alone decides, as
 //! without a witness.
 //!
-//! Half of the members are enough, too, if they have most of those on which the witness has
-//! settled. So half of them can go on if the launcher of a majority ends before keepers know that
-//! its run has begun.
+//! Half of the members are enough, too, if they include most of those on which the witness has
+//! settled. So half of the members can go on if the launcher of a majority ends before keepers know
+//! that its run has begun.
 //!
 //! # Several launchers
 //!

@@ -3,8 +3,8 @@
 //! The process has its own group, so that Ctrl-C on the terminal reaches only the launcher, which
 //! then asks the processes to end. Threads write to its pipe and read its output, so that a process
 //! that neither reads nor prints stalls no other. A process of a detached job prints to files and
-//! reads from a named pipe; another launcher can adopt it. The process of a kept node does so on
-//! its host, and its files here are copies.
+//! reads from a named pipe; another launcher can adopt it. The process of a kept node uses files
+//! and a pipe on its host, and the files here are copies.
 
 use super::bridge::Bridge;
 use super::bridge_command::BridgeCommand;

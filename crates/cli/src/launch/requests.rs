@@ -1,4 +1,4 @@
-//! Takes the requests of other processes to the job; see `request`.
+//! Receives the requests that other processes send to the job; see `request`.
 //!
 //! The launcher carries out all requests but those for the end of the job, which are answered here.
 //! At the end, the socket is removed. All clients that have connected before and wait for the end

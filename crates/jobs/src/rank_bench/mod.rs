@@ -1,7 +1,7 @@
 //! The job: times of messages between two ranks, and of collective operations of all ranks.
 //!
-//! Three kinds of figures, as MPI's users know them from the OSU micro-benchmarks (Panda and
-//! others, Ohio State University):
+//! It prints three kinds of figures, as MPI's users know them from the OSU micro-benchmarks (Panda
+//! and others, Ohio State University):
 //!
 //! - one way: half of a round trip between the first and the last rank, each of which sends its own
 //!   buffer and receives into it, unless [`Handling`] says otherwise;

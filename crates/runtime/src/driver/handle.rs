@@ -54,9 +54,9 @@ impl NodeHandle {
 
     /// Makes the coordinator, if it runs on this node, find out within two seconds why the job is
     /// slow or does not go on, and report it to [listeners](crate::Job::on_diagnosis) with the
-    /// number of this request. Every node tells the coordinator which handlers its PEs are inside,
-    /// so call this in all processes of the job; it asks all nodes of this process. Returns the
-    /// other nodes that this one suspects because they are silent, each with the time since the
+    /// number of this request. Also makes all nodes of this process tell the coordinator which
+    /// handlers their PEs are inside, so call this in all processes of the job. Returns the other
+    /// nodes that this one suspects because they are silent, each with the time since the
     /// suspicion. Does not wait.
     pub fn diagnose(&self, request: u64) -> Vec<(NodeId, Duration)> {
         let Some(switch) = self.switch.upgrade() else { return Vec::new() };

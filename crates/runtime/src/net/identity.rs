@@ -10,8 +10,8 @@
 //! a guest takes them or the job ends. A node without a private launch channel makes its
 //! [`NodeKey`] itself, and the authority [certifies](Authority::certify) the public half (see
 //! `enrolment`). A certificate contains two names: `n3.<job>.gridspan.invalid`, which a node that
-//! dials node 3 requires, and `n3.i1.<job>.gridspan.invalid`, with the incarnation, which both sides
-//! require once the other has sent its hello.
+//! dials node 3 requires, and `n3.i1.<job>.gridspan.invalid`, with the incarnation, which both
+//! sides require once the other has sent its hello.
 //!
 //! # Steady state
 //!

@@ -29,7 +29,7 @@ struct MigratingActor {
     arrivals: u64,
     sent: BTreeMap<u32, u64>,
     received: BTreeMap<u32, u64>,
-    /// Number of messages that were not the next of their sender.
+    /// Number of messages that arrived out of their sender's order.
     wrong: u64,
 }
 

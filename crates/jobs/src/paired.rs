@@ -7,15 +7,16 @@
 //!
 //! Its interval is a percentile interval of the bootstrap (B. Efron and R. J. Tibshirani, "An
 //! Introduction to the Bootstrap", 1993, chapter 13): as many ratios as there are rounds are drawn
-//! from them with replacement, thousands of times, and the ends cut off equally many of the medians
-//! of these samples. The dice have a fixed seed, so that the same rounds give the same interval.
+//! from them with replacement, thousands of times, and the interval leaves out equally many of the
+//! medians of these samples at each end. The dice have a fixed seed, so that the same rounds give
+//! the same interval.
 //!
-//! If the ends cut off 2.5 % each, intervals of few rounds are too short: that of 7 rounds contains
-//! the true median in 87 % of all comparisons, and that of 13 in 91 %. So they cut off less, as T.
-//! C. Hesterberg proposes ("What Teachers Should Know About the Bootstrap", 2015, expanded
-//! percentile intervals): as much as makes the interval of a mean as long as that of the
-//! distribution of Student. With an odd number of rounds from 7 to 41, the confidence is then 93 to
-//! 98 % for any continuous distribution.
+//! If an interval left out 2.5 % at each end, those of few rounds would be too short: that of 7
+//! rounds contains the true median in 87 % of all comparisons, and that of 13 in 91 %. So it leaves
+//! out less, as T. C. Hesterberg proposes ("What Teachers Should Know About the Bootstrap", 2015,
+//! expanded percentile intervals): the share with which the interval of a mean is as long as the
+//! one from Student's t distribution. With an odd number of rounds from 7 to 41, the confidence is
+//! then 93 to 98 % for any continuous distribution.
 
 use gridspan_topology::dice::Dice;
 use std::fmt;
@@ -119,8 +120,8 @@ fn resampled_medians(sorted: &[f64]) -> Vec<f64> {
     medians
 }
 
-/// Returns the place of the value that has this rank, from 0, in a sample in which the sorted values
-/// occur so often.
+/// Returns the place of the value that has this rank, from 0, in a sample that contains the sorted
+/// value at each place `times_drawn` times.
 fn place_of(rank: usize, times_drawn: &[u32]) -> usize {
     let mut drawn = 0;
     let is_reached = |&times: &u32| {
@@ -130,18 +131,18 @@ fn place_of(rank: usize, times_drawn: &[u32]) -> usize {
     times_drawn.iter().position(is_reached).unwrap_or(times_drawn.len() - 1)
 }
 
-/// Returns the part of the medians that each end of the interval of `count` values cuts off, less
-/// than 0.025 (Hesterberg, 2015): the probability that a normal variable is below the 2.5 % point
-/// of the distribution of Student, which is multiplied by the ratio of the two estimates of a
-/// standard deviation, with and without correction of its bias.
+/// Returns the share of the medians that the interval of `count` values leaves out at each end,
+/// less than 0.025 (Hesterberg, 2015). It is the probability that a normal variable is below the
+/// 2.5 % point of Student's t distribution times the ratio of two estimates of a standard
+/// deviation, with and without correction of its bias.
 fn tail(count: usize) -> f64 {
     let count = count as f64;
     let freedom = count - 1.0;
     normal_tail((count / freedom).sqrt() * student_quantile(freedom))
 }
 
-/// Returns the 97.5 % point of the distribution of Student, to three digits for 5 or more degrees
-/// of freedom (M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964, formula
+/// Returns the 97.5 % point of Student's t distribution, to three digits for 5 or more degrees of
+/// freedom (M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964, formula
 /// 26.7.5).
 fn student_quantile(freedom: f64) -> f64 {
     let z = 1.959_964_f64;
@@ -173,7 +174,8 @@ mod tests {
     fn the_ends_of_the_interval_have_the_ranks_of_the_bootstrap_without_dice() {
         // For an odd number of values, the median of a sample is at most the k-th of n values with
         // the probability that at least (n + 1) / 2 of n draws, each with probability k / n, hit.
-        // The ranks are the least with which this exceeds the tail, where that is not close.
+        // The ranks are the smallest for which this exceeds the tail, of counts without a close
+        // case.
         for (count, rank) in [(7, 1), (9, 2), (15, 4), (17, 5), (23, 7), (25, 8), (35, 12)] {
             let values: Vec<f64> = (1..=count).rev().map(f64::from).collect();
             let (low, high) = (f64::from(rank), f64::from(count + 1 - rank));
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn load_that_comes_and_goes_cancels_in_the_ratio() {
-        // Both slow down by up to 3 in the same rounds; the ratio stays 1.1.
+        // Both slow down by a factor of up to 3 in the same rounds; the ratio stays 1.1.
         let load = [1.0, 3.0, 1.5, 1.0, 2.0, 1.0, 2.5, 1.2];
         let ours = load.map(|load| 1.1 * load);
         let ratio = MedianEstimate::of_paired_ratio(&ours, &load);

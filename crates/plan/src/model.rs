@@ -67,8 +67,8 @@ struct ActorModel {
 }
 
 impl JobModel {
-    /// Fits the model of a job to recordings of it. Of actors, the last one is replayed; the model
-    /// of tasks is fitted to all.
+    /// Fits the model of a job to recordings of it. The model of a job of actors replays the last
+    /// recording; that of a job of tasks is fitted to all.
     ///
     /// # Errors
     /// If a recording has nothing to replay, or misses a part.
@@ -91,8 +91,8 @@ impl JobModel {
         Ok(Self { shape: Shape::Actors(Box::new(model)), notes })
     }
 
-    /// Fits the model to two recordings of different sizes, for a problem of a third size. The
-    /// second one is replayed.
+    /// Fits the model to two recordings of different sizes, for a problem of a third size. It
+    /// replays the second recording.
     ///
     /// # Errors
     /// If sizes are equal or not above 0, if the recordings have different numbers of actors or

@@ -107,7 +107,7 @@ impl RankGroup {
         positions.iter().map(|at| others.get(rank(at)?).copied()).collect()
     }
 
-    /// Its ranks: to look for many of them in the list would take time in the square of its length.
+    /// The ranks as a set, because looking up many of them in the list takes quadratic time.
     fn set(&self) -> BTreeSet<u32> {
         self.ranks.iter().copied().collect()
     }

@@ -169,7 +169,7 @@ impl<M> Matcher<M> {
         }
     }
 
-    /// Returns the message that a receive with this pattern would get, and leaves it.
+    /// Returns the message that a receive with this pattern would get, without taking it.
     pub(crate) fn peek(&self, pattern: &Pattern) -> Option<&Arrived<M>> {
         let (key, at) = self.find(pattern)?;
         self.unexpected.get(&key)?.get(at)

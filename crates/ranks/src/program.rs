@@ -12,9 +12,9 @@ use std::sync::Arc;
 /// runs from one to the next.
 ///
 /// [`run`](Self::run) takes the struct, and returns it at a migration point. Nothing else of the
-/// method survives: the compiler makes sure of it, because the struct must be complete when the
-/// method returns. The next call goes on from what the struct says, perhaps on another PE. See
-/// [the crate](crate#migration) for why it is so.
+/// method survives; the compiler ensures this, because the struct must be complete when the method
+/// returns. The next call goes on from the state in the struct, perhaps on another PE. See
+/// [the crate](crate#migration) for the reason.
 ///
 /// ```
 /// use gridspan::prelude::*;
@@ -199,7 +199,7 @@ where
     type Value = T;
 
     fn run(self: Arc<Self>, world: Comm) -> FunctionRun<T> {
-        // A function that panics before it returns its future must not do so here.
+        // Calls the closure inside the future: a closure that panics must do so in the first poll.
         Box::pin(async move { Ok(RunEnd::Value((self.closure)(world).await?)) })
     }
 }

@@ -6,8 +6,8 @@ use thiserror::Error;
 
 /// Options without a value that have no effect between hosts of a lab.
 const WITHOUT_VALUE: &[u8] = b"46AaCgKkqsTtvXxYy";
-/// Options with a value that have no effect between hosts of a lab: these are reached directly, and
-/// as the same user.
+/// Options with a value that have no effect between hosts of a lab: commands reach these hosts
+/// directly, and as the same user.
 const WITH_VALUE: &[u8] = b"BbcEeFIiJlmopPS";
 
 /// A command for a host.

@@ -3,8 +3,8 @@
 //! The process has its own group, so that Ctrl-C on the terminal reaches only the launcher, which
 //! then asks the processes to end. Threads write to its pipe and read its output, so that a process
 //! that neither reads nor prints stalls no other. A process of a detached job prints to files and
-//! reads from a named pipe; another launcher can adopt it. The process of a kept node does so on
-//! its host, and its files here are copies.
+//! reads from a named pipe; another launcher can adopt it. The process of a kept node uses files
+//! and a pipe on its host, and the files here are copies.
 
 use super::bridge::Bridge;
 use super::bridge_command::BridgeCommand;
@@ -37,13 +37,13 @@ pub(super) struct Child {
     outlives: bool,
     /// Number of lines that have not been written to it.
     unwritten: Arc<AtomicUsize>,
-    /// Whether its end has been noticed.
+    /// Whether this launcher has noticed its end.
     is_over: Arc<AtomicBool>,
     /// Whether the node has said that its part of the job is done.
     is_done: Arc<AtomicBool>,
-    /// Whether its exit was taken.
+    /// Whether `take_exit` has returned its exit.
     is_taken: bool,
-    /// The threads that read output own it, too.
+    /// The threads that read its output share this until they end.
     is_read: Arc<()>,
     /// Lines for the process; `None` once the pipe to it is closed.
     lines: Option<Arc<LineQueue>>,
@@ -150,7 +150,7 @@ impl Child {
         }
     }
 
-    /// Attends to the task of a node, whose output is read from these pipes.
+    /// Attends to the task of a node, and reads its output from these pipes.
     pub(super) fn of_task(
         origin: Origin,
         task: Arc<Task>,
@@ -250,12 +250,12 @@ impl Child {
         self.process.pid()
     }
 
-    /// Returns what another launcher recognises the process by.
+    /// Returns the id by which another launcher recognises the process.
     pub(super) fn id(&self) -> Option<ProcessId> {
         self.process.id()
     }
 
-    /// Whether the process has not ended, as far as is known.
+    /// Whether the process runs, as far as this launcher knows.
     pub(super) fn is_running(&self) -> bool {
         !self.is_over()
     }
@@ -327,7 +327,7 @@ impl Child {
     }
 
     /// Sends a signal to the process group, unless `take_exit` has noticed the end of the process.
-    /// Until then the system does not use the process id again for a process that this one started.
+    /// Until then the system does not reuse the id of a process that this one started.
     fn signal(&self, signal: Signal) {
         if !self.is_over() {
             self.process.signal(signal);

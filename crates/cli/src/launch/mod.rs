@@ -13,9 +13,9 @@
 //! | `bridge`, `bridge_command`, `bridge_state`, `keeping`, `slots`, `mirror` | the bridge to a kept node |
 //! | `work`, `attending`, `agreement` | the loop; what another launcher needs, and the agreement of keepers |
 //! | `keepers`, `quorum`, `reaching` | decide, by the keepers of a job, whether it goes on, and with which nodes |
-//! | `witness` | the place that decides between two halves of them |
+//! | `witness` | the place that decides which of two halves of the nodes goes on |
 //! | `takeover`, `own_name` | how another launcher takes over a job whose nodes are kept |
-//! | `followed`, `reader` | read its output, from pipes or from files |
+//! | `followed`, `reader` | read the output of a process, from pipes or from files |
 //! | `input_flow` | forward the standard input to a node that cannot inherit it |
 //! | `lines`, `queue`, `printer`, `node_logs` | pass the output of processes to the user, and into files |
 //! | `recovery` | decides how the job goes on after a loss |
@@ -31,7 +31,7 @@
 //! The loop in `attending` feeds events to the supervisor and carries out its commands. Only this
 //! loop waits for the processes that it has started, so that a signal can never reach an unrelated
 //! process with the id of one that has ended. A detached job has a folder, from which another
-//! launcher goes on.
+//! launcher can take over the job.
 
 mod admissions;
 mod agreement;

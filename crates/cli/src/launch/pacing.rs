@@ -6,8 +6,7 @@
 //! where it listens, or ends. Because other users open connections too, a dropped connection is
 //! opened again after a pause, and each further pause is twice as long.
 //!
-//! The module performs no I/O: it takes events, returns nodes to start, and has time as an
-//! argument.
+//! The module performs no I/O: it takes events and the time, and returns nodes to start.
 
 use super::event::{Event, Exit};
 use crate::hosts::SSH_FAILED;

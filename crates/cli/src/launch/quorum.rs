@@ -15,21 +15,21 @@
 //!
 //! If members are enough only because others have ended, the witness is asked as well: it may have
 //! settled on a half that has gone on, and of which only some members have ended. So the members
-//! that agree must be that half, or have one of its members. If all members of that half have
+//! that agree must be that half, or include a member of it. If all members of that half have
 //! ended, nodes that it has added may still go on, so that only the user can let the witness settle
 //! again.
 //!
 //! A majority does not need the witness, and begins its run at once. Then it tells the witness,
 //! which settles on this majority if it has settled on nothing. So members that are enough only
-//! because others have ended must have a member of that majority, even if they are fewer than half
-//! of all. Every member of it has saved the run that has begun, so that a part with one of them
-//! knows that run and needs a quorum of it, too. A part with none of them does not go on. If the
-//! witness cannot be told, or has settled on others before, the user's word alone decides, as
-//! without a witness.
+//! because others have ended must include a member of that majority, even if they are fewer than
+//! half of all. Every member of the majority has saved the run that has begun, so that a part with
+//! such a member knows that run and needs a quorum of it, too. A part without one does not go on.
+//! If the majority cannot reach the witness, or the witness has settled on others before, the
+//! user's word alone decides, as without a witness.
 //!
-//! Half of the members are enough, too, if they have most of those on which the witness has
-//! settled. So half of them can go on if the launcher of a majority ends before keepers know that
-//! its run has begun.
+//! Half of the members are enough, too, if they include most of those on which the witness has
+//! settled. So half of the members can go on if the launcher of a majority ends before keepers know
+//! that its run has begun.
 //!
 //! # Several launchers
 //!

@@ -1,4 +1,4 @@
-//! Takes the requests of other processes to the job; see `request`.
+//! Receives the requests that other processes send to the job; see `request`.
 //!
 //! The launcher carries out all requests but those for the end of the job, which are answered here.
 //! At the end, the socket is removed. All clients that have connected before and wait for the end
@@ -41,11 +41,11 @@ pub(super) struct Requests {
 
 /// The listening socket, and the clients.
 struct Socket {
-    /// It does not block.
+    /// Calls of it do not block.
     listener: UnixListener,
     events: Sender<Event>,
     open: Mutex<Open>,
-    /// Tells that a request is read, or will not be.
+    /// Notified when a request is read, or refused.
     is_read: Condvar,
 }
 
@@ -107,14 +107,14 @@ impl Requests {
         self.socket.answer(id, answer);
     }
 
-    /// Ends the requests: the job has ended with this exit code, or will at once. All who wait for
-    /// the end get the code, also those whose connection or request is still on its way. A client
-    /// that does not write its request delays this by [`END_PATIENCE`].
+    /// Ends the requests: the job has ended with this exit code, or will at once. All clients that
+    /// wait for the end get the code, also those whose connection or request is still on its way. A
+    /// client that does not write its request delays this by [`END_PATIENCE`].
     pub(super) fn end(&self, code: u8) {
         self.end_within(code, END_PATIENCE);
     }
 
-    /// Ends the requests, and waits for this time at most for those that are not read yet.
+    /// Ends the requests, and waits at most this long for those that are not read yet.
     fn end_within(&self, code: u8, patience: Duration) {
         let waiting = {
             let mut open = self.socket.lock();
@@ -123,7 +123,7 @@ impl Requests {
             ids.map(|(id, _)| *id).collect::<Vec<u64>>()
         };
         waiting.into_iter().for_each(|id| self.answer(id, &Answer::Ended(code)));
-        // No client connects any more; another process may have removed it.
+        // From now on no client can connect. Another process may have removed the socket.
         let _ = std::fs::remove_file(&self.path);
         if let Err(error) = self.socket.accept_all() {
             tracing::info!(%error, "a request could not be accepted at the end of the job");
@@ -138,16 +138,16 @@ impl Drop for Requests {
     fn drop(&mut self) {
         let mut open = self.socket.lock();
         if open.ended.is_none() {
-            // Another process may have removed it.
+            // Another process may have removed the socket.
             let _ = std::fs::remove_file(&self.path);
         }
-        // Their connections end.
+        // This ends their connections.
         open.clients.clear();
     }
 }
 
 impl Socket {
-    /// Accepts all who have connected, and reads their requests on threads of their own.
+    /// Accepts all clients that have connected, and reads each request on a separate thread.
     fn accept_all(self: &Arc<Self>) -> io::Result<()> {
         while let Some((id, stream)) = self.accept()? {
             let socket = self.clone();
@@ -163,8 +163,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Accepts a connection, if there is one that is not refused. It is among the clients before
-    /// another thread learns that there are no more connections.
+    /// Accepts a connection, if there is one that is not refused. Its client is in [`Open`] before
+    /// another thread can find that there are no more connections.
     fn accept(&self) -> io::Result<Option<(u64, UnixStream)>> {
         let mut open = self.lock();
         loop {
@@ -173,7 +173,7 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
             };
-            // On some systems, it is like the listener.
+            // On some systems, the stream inherits the mode of the listener.
             let admitted = stream.set_nonblocking(false).map_err(|error| not_taken(&error));
             match admitted.and_then(|()| open.admit(|| stream.try_clone())) {
                 Ok(id) => return Ok(Some((id, stream))),
@@ -201,7 +201,7 @@ impl Socket {
         }
         match (ended, request) {
             (Some(code), Request::Wait) => self.answer(id, &Answer::Ended(code)),
-            // Its connection ends.
+            // This ends its connection.
             (Some(_), _) => drop(self.lock().clients.remove(&id)),
             (None, Request::Wait) => {}
             // The launcher may have ended already.
@@ -256,8 +256,8 @@ impl Open {
         self.has_place(WAITING_MAX, |stage| stage == Stage::Waits)
     }
 
-    /// Whether there are fewer than `most` clients in such a stage. If not, forgets those that have
-    /// gone first.
+    /// Whether there are fewer than `most` clients in such a stage. If there are not, first forgets
+    /// the clients that have gone.
     fn has_place(&mut self, most: usize, is_such: impl Fn(Stage) -> bool) -> bool {
         let count = |clients: &BTreeMap<u64, Client>| {
             clients.values().filter(|client| is_such(client.stage)).count()
@@ -285,7 +285,7 @@ fn read_request(stream: &UnixStream) -> io::Result<Request> {
     read(Timed { stream, until })?.ok_or_else(|| io::Error::other("there is no request"))
 }
 
-/// A connection that is read until a time.
+/// A connection that is read until a deadline.
 struct Timed<'a> {
     stream: &'a UnixStream,
     until: Instant,
@@ -435,14 +435,14 @@ mod tests {
                 let client = |_| {
                     scope.spawn(|| {
                         begin.wait();
-                        // Who comes too late cannot connect, and knows that the job has ended.
+                        // A client that comes too late cannot connect: the job has ended.
                         let client = connect(folder.path(), Request::Wait)?;
                         read(&client).map(|answer| answer.expect("the connection does not end"))
                     })
                 };
                 let clients: Vec<_> = (0..8).map(client).collect();
                 begin.wait();
-                // The end comes before, while and after they connect.
+                // Over the rounds, the end comes before, while and after the clients connect.
                 (0..round * 20).for_each(|_| thread::yield_now());
                 requests.end(3);
                 clients.into_iter().map(|client| client.join().unwrap().ok()).collect()
@@ -462,7 +462,7 @@ mod tests {
         let [late, other] = [(); 2].map(|()| UnixStream::connect(&path).unwrap());
         let ending = thread::spawn(move || {
             requests.end_within(5, LIMIT);
-            // Those who are not answered by now get no answer.
+            // Clients without an answer by now get none.
             let unanswered = requests.socket.lock().clients.len();
             drop(requests);
             unanswered
@@ -492,7 +492,7 @@ mod tests {
         (Requests::listen(folder, ID, events).unwrap(), incoming)
     }
 
-    /// A client that has written its request.
+    /// Connects a client, and writes its request.
     fn connect(folder: &Path, request: Request) -> io::Result<UnixStream> {
         let stream = UnixStream::connect(status::socket_path(folder, ID))?;
         write(&stream, request)?;

@@ -18,8 +18,8 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// Adds a request. Returns the order for the node of main, and the request that does not wait
-    /// any longer, if there are too many.
+    /// Adds a request. Returns the order for the node of main and, if too many requests wait, the
+    /// oldest, which no longer waits.
     pub(super) fn add(
         &mut self,
         request: u64,

@@ -1,7 +1,7 @@
 //! How another launcher takes over a job whose nodes are kept, in the two phases of `quorum`.
 //!
-//! Before the first phase it checks which keepers can be reached, and whether another launcher
-//! attends to the job. So an attempt that cannot succeed changes nothing.
+//! Before the first phase, the launcher checks which keepers it can reach, and whether another
+//! launcher attends to the job. So an attempt that cannot succeed changes nothing.
 
 use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::own_name;
@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of keepers that are asked at the same time.
 const ASKED_MAX: usize = 16;
-/// Silence after which a launcher counts as ended: five of its signs of life.
+/// Silence after which a launcher counts as ended: five intervals between its signs of life.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Time to wait for that silence, and the interval between checks.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(16);
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The answers of keepers, and the newest of their states of the job and that of this launcher.
+/// The answers of keepers, and the newest state of the job: a keeper's, or that of this launcher.
 struct Survey<'a, 'g> {
     launch: &'a mut Launch<'g>,
     found: BTreeMap<NodeId, KeptNode>,

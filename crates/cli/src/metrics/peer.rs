@@ -13,14 +13,15 @@ const TCP6: &str = "/proc/net/tcp6";
 /// States of a connection with an open socket: established, own end sent (two states), end of the
 /// other side received.
 const OWNED: [&str; 4] = ["01", "04", "05", "08"];
-/// The inode of a connection without a process. Its user is not that of its former process.
+/// The inode of a connection that no process holds. Such a line does not name the user of the
+/// process that held the connection.
 const NO_INODE: &str = "0";
 
 /// Opens the table of connections to an address.
 ///
 /// # Errors
 ///
-/// If the system has none: only Linux has it.
+/// If the system has no such table: only Linux has one.
 pub(super) fn open_table(own: SocketAddr) -> io::Result<File> {
     File::open(match own {
         SocketAddr::V4(_) => TCP,

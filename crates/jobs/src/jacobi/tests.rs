@@ -75,7 +75,7 @@ fn simulate(job: Job, emulate: &str) {
     simulation.run().outcome.unwrap();
 }
 
-/// One to twelve ranks, of which all or three form a tile.
+/// Compares runs of one to twelve ranks, in tiles of three ranks if possible and else of one.
 fn equals_the_serial_run(problem: Problem) {
     let expected = Arc::new(serial(problem, 9));
     for exchange in [Exchange::Blocking, Exchange::Overlap] {

@@ -27,7 +27,7 @@ pub(super) trait Kernel: Serialize + DeserializeOwned + Send + 'static {
         async { Ok(()) }
     }
 
-    /// Does an iteration; they are numbered from 0.
+    /// Does an iteration, which has a number from 0.
     fn iterate(
         &mut self,
         world: &Comm,
@@ -45,7 +45,7 @@ pub(super) trait Kernel: Serialize + DeserializeOwned + Send + 'static {
         world: &Comm,
     ) -> impl Future<Output = Result<Vec<Check>, RankError>> + Send;
 
-    /// Restores the state after [`prepare`](Self::prepare).
+    /// Restores the state that [`prepare`](Self::prepare) has made.
     fn reset(&mut self, world: &Comm);
 
     /// Drops values that the next iteration computes again, so that a move transfers less.
@@ -127,8 +127,8 @@ impl<K: Kernel> Rank for KernelRank<K> {
 }
 
 impl<K: Kernel> KernelRank<K> {
-    /// Does the iterations up to a migration point or the last. Returns whether it is a migration
-    /// point.
+    /// Does the iterations up to the next migration point or the last one. Returns whether it stops
+    /// at a migration point.
     async fn iterate(&mut self, world: &Comm, kernel: &mut K) -> Result<bool, RankError> {
         let iterations = K::iterations(self.plan.class);
         while self.iteration < iterations {

@@ -1,7 +1,7 @@
 //! The job: times of messages between two ranks, and of collective operations of all ranks.
 //!
-//! Three kinds of figures, as MPI's users know them from the OSU micro-benchmarks (Panda and
-//! others, Ohio State University):
+//! It prints three kinds of figures, as MPI's users know them from the OSU micro-benchmarks (Panda
+//! and others, Ohio State University):
 //!
 //! - one way: half of a round trip between the first and the last rank, each of which sends its own
 //!   buffer and receives into it, unless [`Handling`] says otherwise;
@@ -17,8 +17,8 @@
 //! A measurement begins after a barrier. The first rank times the messages. The time of a
 //! collective operation is the mean over the ranks, each by its own clock: ranks leave a barrier up
 //! to one crossing of the wide area apart, and a rank that begins earlier waits longer for the
-//! others. That of a gather is the longest one, since only the root waits: by the mean, the others
-//! would send it more than it has memory for.
+//! others. The time of a gather is the longest one, since only the root waits: by the mean, the
+//! repetitions would grow until the others send the root more than its memory holds.
 //!
 //! The number of repetitions is doubled until a measurement is long enough. The results of a round
 //! trip and of the collective operations are checked before they are measured.

@@ -102,8 +102,8 @@ impl Problem {
         }
     }
 
-    /// The sum of the squared errors of nodes, each with its mass: a part of the square of the
-    /// discrete L2 norm.
+    /// The sum of the squared errors of nodes, weighted by their masses: a part of the square of
+    /// the discrete L2 norm.
     pub fn squared_error(&self, nodes: &[Point], masses: &[f64], values: &[f64]) -> f64 {
         let found = values.chunks_exact(self.unknowns());
         let nodes = nodes.iter().zip(masses).zip(found);
@@ -117,9 +117,9 @@ impl Problem {
     /// Upper bound of the error in the discrete L2 norm, for a mesh whose longest edge is `edge`.
     ///
     /// The error is of second order in the edge (Brenner and Scott, chapter 5). Over meshes of 8^2
-    /// to 256^2 nodes, with twelve seeds up to 96^2, it was 0.08 to 0.164 times the square for
-    /// Poisson's equation, and 0.12 to 0.195 times for elasticity. The constants are twice the
-    /// largest.
+    /// to 256^2 nodes, with twelve seeds up to 96^2, it was 0.08 to 0.164 times the square of the
+    /// edge for Poisson's equation, and 0.12 to 0.195 times for elasticity. The constants are about
+    /// twice the largest.
     pub fn error_max(&self, edge: f64) -> f64 {
         let constant = match self.equation {
             Equation::Poisson => 0.33,

@@ -1,4 +1,4 @@
-//! How an actor sends what its rank has left in the outbox.
+//! Sends the messages that a rank has left in its outbox.
 
 use super::RankActor;
 use super::body::Body;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 impl<P: RankProgram> RankActor<P> {
     /// Sends the messages of the outbox, and delivers those to this rank itself, until there are
-    /// none. Gives futures that were polled the tasks that they have begun.
+    /// none. Adds to `polled` the tasks that its futures have begun.
     pub(super) fn flush(&mut self, mut polled: Option<&mut Body<P>>, cx: &mut Context<'_, Self>) {
         let ranks = cx.collection();
         loop {
@@ -22,8 +22,8 @@ impl<P: RankProgram> RankActor<P> {
                     true => std::mem::take(&mut state.tasks),
                     false => Vec::new(),
                 };
-                // Its memory is given back: the next rank of the PE to send takes it, while it is
-                // in the cache.
+                // Taken, not drained, so that its memory is freed: the next rank of the PE that
+                // sends gets this memory while it is in the cache.
                 let outbox = std::mem::take(&mut state.outbox);
                 let delays = std::mem::take(&mut state.delays);
                 let leaves = state.has_messages_that_leave();
@@ -41,8 +41,8 @@ impl<P: RankProgram> RankActor<P> {
             let mut has_delivered = false;
             for (to, message) in outbox {
                 match message {
-                    // It comes back once the PE has handled what waits now. What the rank has sent
-                    // to other PEs leaves before, also if nothing else waits.
+                    // It comes back once the PE has handled the messages that wait now. Messages of
+                    // the rank to other PEs leave before that, even if nothing else waits.
                     RankMessage::GoOn => {
                         cx.send(&cx.me(), RankMessage::GoOn);
                         if leaves {

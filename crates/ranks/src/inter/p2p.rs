@@ -9,7 +9,7 @@ use crate::selector::{Destination, SourceSelector, Status, TagSelector};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Defines methods that call those of the same name of the communicator of the remote group. A
+/// Defines methods that call the method of the same name of the remote group's communicator. A
 /// `send` also has a destination and a tag, and a `receive` a source and a tag; those that are
 /// `async` wait for the end, and those that `begin` return a request.
 macro_rules! of_remote {
@@ -86,8 +86,8 @@ macro_rules! of_remote {
 
 /// # Messages
 ///
-/// They are those of [`Comm`](crate::Comm), with the same rules and errors. Destinations and
-/// sources are ranks of the remote group.
+/// These methods have the names, rules and errors of those of [`Comm`](crate::Comm). Destinations
+/// and sources are ranks of the remote group.
 impl InterComm {
     of_remote! {
         /// Sends numbers; see [`Comm::send`](crate::Comm::send).

@@ -30,7 +30,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Waiting<'_> {
-    /// The outcome, once what the rank has sent before has left.
+    /// The outcome, once the messages that the rank has sent before have left.
     async fn outcome(&mut self) -> Outcome {
         let Self { local, ticket } = self;
         let mut way = GivenWay::default();

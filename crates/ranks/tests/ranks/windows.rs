@@ -1,4 +1,4 @@
-//! Windows.
+//! Windows: ranks access the elements of other ranks.
 
 use crate::common::{check, failure};
 use futures_util::future::{Either, select};

@@ -53,6 +53,7 @@ const NEWS: Duration = Duration::from_secs(2);
 const FIRST_NEWS: Duration = Duration::from_secs(30);
 /// Interval at which a group looks for a missing server.
 const PAUSE: Duration = Duration::from_millis(50);
+
 #[derive(Default)]
 struct KnownServers {
     server_list: ServerList,

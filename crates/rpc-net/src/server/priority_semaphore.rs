@@ -44,7 +44,7 @@ impl PrioritySemaphore {
         let waiting = {
             let mut state = self.state();
             if state.waiting.len() >= WAITING_MAX {
-                // Waits that were abandoned are removed.
+                // Removes the abandoned waits.
                 drop(state.waiting.take_all(oneshot::Sender::is_closed));
             }
             if state.waiting.len() >= WAITING_MAX {
@@ -62,7 +62,7 @@ impl PrioritySemaphore {
             Some(waiting) => waiting.await.ok(),
             None => None,
         };
-        // A sender is dropped only with its semaphore, which exists here.
+        // While this waits, its sender is dropped only with the semaphore, which exists here.
         Ok(permit.unwrap_or_else(|| Permit { semaphore: Some(self.clone()) }))
     }
 }

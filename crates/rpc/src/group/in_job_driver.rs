@@ -195,8 +195,8 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         routes.iter().map(|route| route.renamed(&number)).collect()
     }
 
-    /// Asks a server a question, and queues its answer for the driver, or an error when the server
-    /// is lost: it may be stuck.
+    /// Asks a server a question, and queues its answer for the driver, or an error as soon as the
+    /// server is lost: a lost server may be stuck and never answer.
     fn ask<T: serde::de::DeserializeOwned + Send + 'static>(
         &self,
         server: ServerId,
@@ -303,7 +303,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
     }
 }
 
-/// Notes in the span of an order that it was not carried out.
+/// Notes in the span of an order why the order was not carried out.
 fn note_outcome(span: &Span, done: &Result<Done, RpcError>) {
     match done {
         Ok(Done { outcome: Err(Fault::Failed(reason)), .. }) => {

@@ -14,7 +14,7 @@
 //! through its PE (`MainRequest`), and the answers return there like answers to an ask. The
 //! coordinator's state refers to PEs by their numbers alone.
 //!
-//! **Failure.** The first error ends the job: all nodes are ordered to stop, and
+//! **Failure.** The first error ends the job: the coordinator orders all nodes to stop, and
 //! [`Coordinator::outcome`] returns the outcome.
 //!
 //! - `collections`, `broadcasts`, `sequencer`, `reductions`, `quiescence`, `phases`,
@@ -22,7 +22,7 @@
 //! - `balance`: when to rebalance, and how. `survey`: places; `monitor`: links. `advice`: plans of
 //!   broadcasts; `broadcast_reports`: reports of large ones, for listeners.
 //! - `machine`: the whole state, in parts that are defined in `state`. `control`: dispatch of
-//!   events. A part that has work for a part that calls it leaves a follow-up.
+//!   events. If a part has work for one of its callers, it leaves a follow-up.
 //! - `checkpoint`: images of the job; `restoration`: what changes in them for groups of another
 //!   size. `membership`: nodes that join and leave. `losses`: whether the job goes on without a lost
 //!   founder. `stall`: a job that cannot continue. `diagnosis`: what a job waits for.

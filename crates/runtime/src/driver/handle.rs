@@ -54,9 +54,9 @@ impl NodeHandle {
 
     /// Makes the coordinator, if it runs on this node, find out within two seconds why the job is
     /// slow or does not go on, and report it to [listeners](crate::Job::on_diagnosis) with the
-    /// number of this request. Every node tells the coordinator which handlers its PEs are inside,
-    /// so call this in all processes of the job; it asks all nodes of this process. Returns the
-    /// other nodes that this one suspects because they are silent, each with the time since the
+    /// number of this request. Also makes all nodes of this process tell the coordinator which
+    /// handlers their PEs are inside, so call this in all processes of the job. Returns the other
+    /// nodes that this one suspects because they are silent, each with the time since the
     /// suspicion. Does not wait.
     pub fn diagnose(&self, request: u64) -> Vec<(NodeId, Duration)> {
         let Some(switch) = self.switch.upgrade() else { return Vec::new() };
@@ -69,8 +69,8 @@ impl NodeHandle {
     /// Makes all nodes of the job send samples of their counters to this one for some time, and
     /// returns the latest sample of the job; `None` while there is none. Call it once in each
     /// period while the job is watched. Returns `None` on nodes other than that of main. A job of
-    /// one node without a network takes its samples in these calls: after a `None`, or a sample
-    /// that is known, another call soon takes the one that is due. Does not wait.
+    /// one node without a network takes its samples in these calls: if a call returns `None` or the
+    /// sample of the call before, call again soon to take the sample that is due. Does not wait.
     pub fn sample(&self, lease: TelemetryLease) -> Option<TelemetrySample> {
         let switch = self.switch.upgrade()?;
         if switch.layout.node_of(MAIN_PE) != switch.node {
@@ -112,10 +112,10 @@ impl NodeHandle {
         }
     }
 
-    /// Reports that another node is lost, since its process was seen to end. A job that
-    /// [recovers tasks locally](crate::Job::recover_tasks_locally) then decides whether it goes on
-    /// without it; all other jobs wait until nodes notice the loss themselves, unless the
-    /// coordinator runs there. Does not wait.
+    /// Reports that another node is lost, because its process has ended. A job that
+    /// [recovers tasks locally](crate::Job::recover_tasks_locally) then decides whether to go on
+    /// without the node. Any other job ends if the lost node runs the coordinator, and otherwise
+    /// waits until its nodes notice the loss themselves. Does not wait.
     #[cfg(feature = "net")]
     pub fn report_lost(&self, node: NodeId, reason: String) {
         let Some(switch) = self.switch.upgrade() else { return };

@@ -24,17 +24,17 @@ const TURN_MESSAGES: u32 = 256;
 const TURN: Duration = Duration::from_micros(200);
 /// Largest number of messages handled before the clock is first read in a turn.
 const CHUNK_MESSAGES: u32 = 16;
-/// Time of a message after which a turn ends, so that what the message has sent leaves before the
-/// next one is handled: long beside the cost of a turn. Actors that compute and exchange, on two
-/// PEs, would otherwise compute one after the other.
+/// Handling time of a message after which the turn ends, so that what its handler sent leaves
+/// before the next one runs: long beside the cost of a turn. Actors on two PEs that compute and
+/// exchange would otherwise compute one after the other.
 const SLOW: Duration = Duration::from_micros(20);
-/// Time of a chunk for which its size is chosen.
+/// The time that a chunk should take, from which its size follows.
 const CHUNK: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / 8);
 /// Longest time that each message of a chunk but the slowest one is assumed to take: the largest
 /// first chunk then takes a turn.
 const USUAL: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / CHUNK_MESSAGES as u64);
-/// Number of turns in which the memory of a slow handler decreases to a third. The turns of one
-/// message that follow a slow handler take a small part of its time.
+/// Number of turns in which the remembered time of a slow handler decreases to a third. The turns
+/// of one message that follow the handler take a small part of that time.
 const SLOWEST_TURNS: u32 = 16;
 /// Largest number of actor types that the error about a full inbox names.
 const FULLEST: usize = 3;
@@ -110,7 +110,7 @@ pub(super) fn run(
         let trial = trial.map(|trial| trial.since(now));
         match &mut share {
             Some(share) if trial == Some(Duration::ZERO) => {
-                // The next look counts from here.
+                // The next look counts from here, without the spinning so far.
                 idle.take_spun();
                 let spent = share.try_out(inbox).unwrap_or_default();
                 pe.note_trial(Time(begin.elapsed().as_nanos() as u64), spent);
@@ -201,8 +201,8 @@ impl Turn {
         pe.finish_turn();
     }
 
-    /// Sends the packets and orders of a turn. Returns whether all were sent; otherwise the PE has
-    /// failed.
+    /// Sends the packets of a turn, and has the switch carry out its commands. Returns whether all
+    /// packets were sent; otherwise the PE has failed.
     fn send(&mut self, pe: &mut Pe, switch: &Arc<Switch>) -> bool {
         let me = pe.id();
         let TurnOutput { commands, packets, .. } = pe.take_output();
@@ -273,14 +273,14 @@ impl Pace {
         u32::try_from(messages).unwrap_or(u32::MAX).clamp(1, CHUNK_MESSAGES)
     }
 
-    /// Forgets a part of what the last turns have taken, once in a turn with messages.
+    /// Reduces the remembered times of earlier turns, once in each turn with messages.
     fn forget(&mut self) {
         self.slowest -= self.slowest / SLOWEST_TURNS;
         self.mean -= self.mean / SLOWEST_TURNS;
     }
 
-    /// Notes how long a chunk has taken, of at least one message. The mean hides a slow one among
-    /// quick ones; it makes the next chunks smaller, so that the slow one is noticed there.
+    /// Notes how long a chunk of at least one message has taken. A slow message among quick ones
+    /// may go unnoticed, but it raises the mean: the next chunks are smaller, and show it.
     fn note(&mut self, messages: u32, taken: Duration) {
         self.mean = self.mean.max(taken / messages.max(1));
         let slow = taken.saturating_sub(USUAL * messages.saturating_sub(1));
@@ -292,7 +292,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Turns with one quick message, as long as they last.
+    /// Turns with one quick message each, until slow ones are forgotten.
     fn quick_turns(pace: &mut Pace) {
         for _ in 0..8 * SLOWEST_TURNS {
             pace.forget();

@@ -5,13 +5,13 @@
 //!
 //! The launcher creates an [`Authority`] for the job, which issues an [`Identity`] to each node.
 //! The authority's key never leaves the launcher. A node receives its key over the launch channel,
-//! and no file contains the key. Only the identities of guests, which are issued as the job starts,
-//! are in files. Only the user can read these files, and they are removed when a guest takes them
-//! or the job ends. A node without a private launch channel makes its [`NodeKey`] itself, and the
-//! authority [certifies](Authority::certify) the public half (see `enrolment`). A certificate
-//! contains two names: `n3.<job>.gridspan.invalid`, which a node that dials node 3 requires, and
-//! `n3.i1.<job>.gridspan.invalid`, with the incarnation, which both sides require once the other
-//! has sent its hello.
+//! not in a file. The identities of guests are the exception: the launcher issues them as the job
+//! starts, and writes them to files. Only the user can read these files, and they are removed when
+//! a guest takes them or the job ends. A node without a private launch channel makes its
+//! [`NodeKey`] itself, and the authority [certifies](Authority::certify) the public half (see
+//! `enrolment`). A certificate contains two names: `n3.<job>.gridspan.invalid`, which a node that
+//! dials node 3 requires, and `n3.i1.<job>.gridspan.invalid`, with the incarnation, which both
+//! sides require once the other has sent its hello.
 //!
 //! # Steady state
 //!

@@ -185,8 +185,8 @@ impl Lane {
         Some((number, frame))
     }
 
-    /// Makes the first unacknowledged frame from `number` on the next to write. The caller checks
-    /// its distance from `first`, so the acknowledged frames must be skipped before.
+    /// Makes the first unacknowledged frame from `number` on the next to write. This skips
+    /// acknowledged frames at once, because [`Sender::has_next`] compares `written` with `first`.
     fn write_from(&mut self, number: u64) {
         self.written = number.max(self.first);
         while let Some(None) = self.frames.get((self.written - self.first) as usize) {

@@ -54,7 +54,7 @@ impl<W: Work> Worker<W> {
         self.engine.submit(items, Repeats::default());
     }
 
-    /// Notes that main hands in further tasks of a stream again if it begins again.
+    /// Notes that main, if it begins again, hands in further tasks of a stream again.
     pub(super) fn set_repeatable(&mut self, stream: u64) {
         self.roots.streams.entry(stream).or_default().is_repeatable = true;
     }
@@ -138,7 +138,8 @@ impl<W: Work> Worker<W> {
             core.send::<Self>(Sender::Pe, me, 0, WorkerMessage::Called { call: number, output });
         };
         let reply = cx.core.expect_reply_for_actor((me, to), Duration::MAX, resume);
-        // A repetition calls repetitions: what the first run called may have spread a value there.
+        // A repeated task calls a repetition, since its first call may have spread a value in that
+        // pool.
         let repeats = lineage.repeats();
         send(cx.core, to, WorkerMessage::Begin { item, repeats, reply });
     }

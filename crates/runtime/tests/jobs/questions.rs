@@ -13,7 +13,7 @@ use std::time::Duration;
 const ASKERS: u32 = 12;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The end of the first run, once the checkpoint is stored.
+/// The error that ends the first run, once the checkpoint is stored.
 const STORED: &str = "the checkpoint is stored";
 
 #[derive(Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl Actor for Asker {
     }
 }
 
-/// Keeps questions until it is to answer.
+/// Keeps questions until main asks it to answer all.
 #[derive(Serialize, Deserialize)]
 struct Oracle {
     questions: Vec<(u64, Reply<u64>)>,

@@ -17,7 +17,7 @@ const ROUNDS: u32 = 12;
 /// Height of the tree of tasks in each round.
 const HEIGHT: u32 = 6;
 
-/// The nodes of a binary tree of this height, of half a millisecond each.
+/// A binary tree of this height, whose nodes take half a millisecond each.
 #[derive(Serialize, Deserialize)]
 struct Tree(u32);
 
@@ -71,7 +71,7 @@ fn job(notes: &Arc<Mutex<Notes>>) -> Job {
     Job::new("trees").tasks::<Tree>().restartable_main(main).checkpoints(every(1))
 }
 
-/// The last checkpoint of the job after that time.
+/// Runs the job for that time, and returns its last checkpoint.
 fn checkpoint(notes: &Arc<Mutex<Notes>>, at: Duration) -> Image {
     let simulation = Simulation::new(job(notes), grid("2x2x1,wan=8ms"), SimOptions::with_seed(3));
     let halted = simulation.unwrap().run_until(Time(at.as_nanos() as u64));
@@ -108,7 +108,7 @@ const TREES: u32 = 100;
 /// What the mains of a job with independent trees have done.
 #[derive(Default)]
 struct TreeNotes {
-    /// Number of outputs that each main has found in the checkpoint, and that it has taken.
+    /// For each main, the number of outputs in the checkpoint and of those that it has taken since.
     outputs: Vec<(usize, usize)>,
     postponed: Vec<String>,
     is_complete: bool,
@@ -169,7 +169,7 @@ fn only_tasks_whose_outputs_are_not_in_the_checkpoint_are_repeated() {
     }
 }
 
-/// Makes a checkpoint, and returns the reason why it was postponed.
+/// Requests a checkpoint, and returns the reason if it is postponed.
 async fn reason(grid: &Grid) -> Result<Option<String>, GridError> {
     // The job tries a postponed checkpoint again after some time.
     grid.sleep(Duration::from_secs(1)).await?;

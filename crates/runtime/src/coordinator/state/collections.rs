@@ -59,10 +59,10 @@ impl Attendance {
         self.next
     }
 
-    /// Adds a member where members do not wait for each other and may be some operations ahead:
-    /// from the operation after the next, so that the new member is neither far behind nor far
-    /// ahead. Before the first operation is complete no member is ahead, and the new member starts
-    /// with that operation. Returns the number of the operation.
+    /// Adds a member to operations in which members do not wait for each other and may be some
+    /// operations ahead. The new member starts with the operation after the next, and so is neither
+    /// far behind nor far ahead; before the first operation is complete no member is ahead, and it
+    /// starts with that one. Returns the number of the operation.
     pub(crate) fn join_on_the_way(&mut self) -> u64 {
         let first = if self.next == 0 { 0 } else { self.next.saturating_add(1) };
         *self.joining.entry(first).or_default() += 1;
@@ -89,7 +89,7 @@ impl Attendance {
     /// Completes the next operation.
     pub(crate) fn complete(&mut self) {
         self.members = self.expected(self.next);
-        // Numbers of a faulty node may be the largest.
+        // A faulty node may send the largest number.
         self.next = self.next.saturating_add(1);
         self.joining = self.joining.split_off(&self.next);
         self.leaving = self.leaving.split_off(&self.next);

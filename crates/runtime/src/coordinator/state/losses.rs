@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The founders that are lost.
 #[derive(Default)]
 pub(crate) struct Losses {
-    /// Those of which it is not decided whether the job goes on without them.
+    /// Those for which the coordinator has not decided whether the job goes on without them.
     pub(crate) suspended: BTreeMap<NodeId, Suspended>,
     /// Those without which the job goes on, with the errors for the case that it needs them.
     pub(crate) tolerated: BTreeMap<NodeId, JobError>,
 }
 
-/// A founder that is lost, while other nodes are asked whether they know of a need for it.
+/// A lost founder. The coordinator asks all other founders whether the job needs it.
 pub(crate) struct Suspended {
     /// The error for the case that the job needs it.
     pub(crate) error: JobError,
@@ -33,7 +33,7 @@ impl Losses {
         !self.suspended.is_empty() || !self.tolerated.is_empty()
     }
 
-    /// Whether a founder is lost.
+    /// Whether `node` is a lost founder.
     pub(crate) fn contains(&self, node: NodeId) -> bool {
         self.error(node).is_some()
     }

@@ -8,7 +8,7 @@ use crate::coordinator::machine::Coordinator;
 use crate::message::{Control, MainRequest};
 use gridspan_topology::{NodeId, PeId, Time};
 
-/// Two PEs that count what quiescence counts.
+/// Two PEs that count the controls that quiescence counts.
 #[derive(Default)]
 struct CountingPes {
     created: u64,
@@ -51,7 +51,7 @@ fn a_bound_collection_in_creation_is_not_quiescent() {
     let ask = Control::MainRequest { slot: 3, request: MainRequest::Quiescence };
     pes.tell(&mut coordinator, MAIN_PE, ask);
 
-    // Broadcasts may wait for its members, and nothing else counts these.
+    // Broadcasts may wait for its members, and no other count contains them.
     assert!(pes.answer(&mut coordinator, 1).is_empty(), "no round follows at once");
     assert_eq!(sent(coordinator.wake(Time(1_000_000))).len(), 2, "the second round");
     assert!(pes.answer(&mut coordinator, 2).is_empty(), "although all counts are the same");
@@ -107,7 +107,7 @@ fn counts_of_faulty_pes_are_added_without_overflow() {
         let counts =
             Control::QuiescenceReply { round: 1, created: most, processed: most, stranded: most };
         tell(&mut coordinator, pe, counts);
-        // Not the next reduction, so that two contributions are combined.
+        // Not the next reduction, so that the coordinator combines both contributions.
         let contribution = contribution(collection, 1, most);
         tell(&mut coordinator, pe, Control::Contribution(contribution));
     }

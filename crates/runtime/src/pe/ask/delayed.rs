@@ -9,7 +9,7 @@ use crate::pe::recording::state::TimerSetter;
 use crate::pe::timers::Delayed;
 use bytes::Bytes;
 
-/// A message of an actor of this PE.
+/// A delayed message that an actor of this PE sends.
 pub(super) struct DelayedMessage<A: Actor> {
     pub(super) to: ActorId,
     pub(super) kind: KindId,
@@ -38,9 +38,9 @@ impl<A: Actor> Delayed<Core> for DelayedMessage<A> {
     }
 }
 
-/// A message of an image.
+/// A delayed message from an image.
 pub(super) struct RestoredMessage {
-    /// The timer that its sender got, if it has one.
+    /// The timer that the sender holds, if it has one.
     pub(super) timer: Option<Timer>,
     pub(super) to: ActorId,
     pub(super) kind: KindId,

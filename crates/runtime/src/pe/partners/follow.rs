@@ -27,7 +27,8 @@ use crate::pe::delivery::{Place, Reason, Until, Verdict};
 use crate::pe::insertion::{create_inserted, create_members};
 use crate::pe::members::member::NewMembers;
 
-/// Creates the first members of a bound collection whose home this is, where their partners live.
+/// Creates the first members of a bound collection that have their home here, on the PEs of their
+/// partners.
 pub(crate) fn create_first(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],

@@ -63,7 +63,8 @@ impl Core {
         }
     }
 
-    /// Counts a message for a second replica: the primary handles it too, and it counts there.
+    /// Counts a message that a second replica handles: it counts at the primary, which handles it
+    /// too.
     pub(crate) fn note_handled_twice(&mut self, to: ActorId) {
         self.replicas.doubled += u64::from(self.replicas.is_secondary(to));
     }

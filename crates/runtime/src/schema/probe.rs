@@ -15,9 +15,21 @@ pub(crate) const HANDLE: &str = "gridspan handle";
 const HANDLE_PARTS: [&str; 2] = ["handle", "value"];
 
 impl<'t> Probe<'t> {
-    /// Enters the node of a type that makes a request.
+    /// Enters the node of a type that makes a request, with a visitor of type `V`.
     fn enter<V>(
         self,
+        kind: Kind,
+        name: &'static str,
+        slots: usize,
+        names: &'static [&'static str],
+    ) -> Result<Making<'t>, Halt> {
+        self.enter_with(type_name::<V>(), kind, name, slots, names)
+    }
+
+    /// Like [`enter`](Self::enter), compiled once for all types of visitors.
+    fn enter_with(
+        self,
+        visitor: &'static str,
         kind: Kind,
         name: &'static str,
         slots: usize,
@@ -30,7 +42,7 @@ impl<'t> Probe<'t> {
         // Types that validate a number share a visitor with the number.
         let is_shared = matches!(kind, Kind::Scalar(_) | Kind::Block | Kind::Opaque);
         let context = if is_shared { self.context } else { "" };
-        let key = Key { kind, visitor: type_name::<V>(), context, name };
+        let key = Key { kind, visitor, context, name };
         if self.depth > DEPTH_MAX {
             return Err(self.trace.give_up());
         }

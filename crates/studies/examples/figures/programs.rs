@@ -18,17 +18,21 @@ pub(crate) struct Programs(BTreeMap<String, PathBuf>);
 impl Programs {
     /// Builds the programs that these parts need. Fails if cargo fails.
     pub(crate) fn build(root: &Path, parts: &[&Part]) -> Result<Self, Box<dyn Error>> {
-        let mut programs = BTreeMap::new();
+        let mut words = Vec::new();
         let benches = parts.iter().filter(|part| matches!(part.work, Work::Bench(_)));
         let benches: Vec<&str> = benches.flat_map(|part| ["--bench", part.name]).collect();
         if !benches.is_empty() {
-            let words = ["bench", "--no-run", "-p", "gridspan"].into_iter().chain(benches);
-            programs.extend(built(root, words)?);
+            words.extend(["-p", "gridspan"].into_iter().chain(benches));
         }
         if parts.iter().any(|part| part.work == Work::Broadcasts) {
-            programs.extend(built(root, ["build", "--release", "--bin", "gridctl"].into_iter())?);
+            words.extend(["-p", "gridctl", "--bin", "gridctl"]);
         }
-        Ok(Self(programs))
+        if words.is_empty() {
+            return Ok(Self(BTreeMap::new()));
+        }
+        // One command for all: for other packages, cargo would select other features, and compile
+        // the workspace again.
+        Ok(Self(built(root, &words)?.into_iter().collect()))
     }
 
     fn command(&self, name: &str, arguments: &[&str], root: &Path) -> Result<Command, String> {
@@ -90,12 +94,10 @@ fn finished(child: &mut Child, limit: Duration) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Runs cargo, and returns the programs that it has built or found built.
-fn built<'a>(
-    root: &Path,
-    words: impl Iterator<Item = &'a str>,
-) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
+/// Builds optimised programs with cargo, and returns those that it has built or found built.
+fn built(root: &Path, words: &[&str]) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
     let output = gridspan_studies::cargo()
+        .args(["build", "--release"])
         .args(words)
         .arg("--message-format=json-render-diagnostics")
         .current_dir(root)

@@ -86,9 +86,7 @@ impl DetectorSettings {
             lost_after: lost_after * factor,
         }
     }
-}
 
-impl DetectorSettings {
     /// Returns the settings with another silence after which a node is lost, of at least five
     /// beats and at most a day.
     #[must_use]

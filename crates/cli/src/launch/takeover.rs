@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of keepers that are asked at the same time.
 const ASKED_MAX: usize = 16;
-/// Silence after which a launcher counts as ended: five of its signs of life.
+/// Silence after which a launcher counts as ended: five of its heartbeats.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Time to wait for that silence, and the interval between checks.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(16);

@@ -257,8 +257,7 @@ fn listen(
     Ok(ended)
 }
 
-/// Starts a thread for signs of life, since other threads may block while the launcher reads
-/// slowly.
+/// Starts a thread for heartbeats, since other threads may block while the launcher reads slowly.
 fn beat(stream: &Arc<SecureStream>) -> Result<(), CliError> {
     let stream = stream.clone();
     spawn("beats", move || {

@@ -325,7 +325,7 @@ impl Job {
     /// Sets the silence after which a node is lost, in addition to four round trips to it. With a
     /// longer one, the job waits for the end of longer outages; a node whose process is seen to end
     /// is lost at once. Default 3 s, and more where many nodes share a core; at least 1 s, which is
-    /// five signs of life, and at most a day. A link of the grid may have another value. Nodes that
+    /// five heartbeats, and at most a day. A link of the grid may have another value. Nodes that
     /// are not connected by a network are never silent; the simulator always uses the default.
     pub fn lost_after(mut self, silence: Duration) -> Self {
         self.watch.lost_after = Some(silence);

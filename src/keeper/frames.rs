@@ -173,7 +173,7 @@ pub struct Attendance {
 pub struct KeptNode {
     /// The launcher that the keeper has accepted.
     pub launcher: LauncherId,
-    /// The time in milliseconds since the launcher gave a sign of life; `None` if no bridge runs.
+    /// The time in milliseconds since the last heartbeat of the launcher; `None` if no bridge runs.
     pub attended_ms: Option<u64>,
     /// Whether the process of the node runs.
     pub runs: bool,

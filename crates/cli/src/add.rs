@@ -3,7 +3,7 @@
 
 use crate::args::AddArgs;
 use crate::batch::Batch;
-use crate::error::CliError;
+use crate::error::{AddCommandError, CliError};
 use crate::hosts::locate;
 use crate::nodes::{accepted, answered_soon, change, find, unexpected};
 use crate::request::{Answer, NewNodes, NodeState, Pending, Request, send};
@@ -45,9 +45,9 @@ fn hold(job: &Status, end: &Pending) -> Result<ExitCode, CliError> {
 
 /// Finds the nodes of the job that these names select.
 fn known(roster: &Roster, names: &[String]) -> Result<BTreeSet<NodeId>, CliError> {
-    roster
-        .named(names)
-        .map_err(|name| CliError::NoNodeToAdd { name: name.to_owned(), nodes: roster.names() })
+    roster.named(names).map_err(|name| {
+        CliError::Add(AddCommandError::NoNodeToAdd { name: name.to_owned(), nodes: roster.names() })
+    })
 }
 
 fn new_nodes(job: &Status, args: &AddArgs) -> Result<NewNodes, CliError> {
@@ -89,7 +89,7 @@ fn site(roster: &Roster, wanted: Option<&str>) -> Result<String, CliError> {
         (None, 1) => Ok(layout.site_name(SiteId(0)).to_owned()),
         (None, _) => {
             let sites = layout.sites().map(|site| layout.site_name(site).to_owned()).collect();
-            Err(CliError::WhichSite { sites })
+            Err(AddCommandError::WhichSite { sites }.into())
         }
     }
 }
@@ -139,7 +139,7 @@ fn expanded(patterns: &[String]) -> Result<Vec<String>, CliError> {
     let mut hosts = Vec::new();
     for pattern in patterns {
         let more = expand_hosts(pattern, HOSTS_MAX - hosts.len())
-            .map_err(|error| CliError::HostPattern { pattern: pattern.clone(), error })?;
+            .map_err(|error| AddCommandError::HostPattern { pattern: pattern.clone(), error })?;
         hosts.extend(more);
     }
     Ok(hosts)
@@ -161,7 +161,7 @@ fn of_environment() -> Result<Allocation, CliError> {
     let id = std::env::var("SLURM_JOB_ID").unwrap_or_default();
     match Batch::of_environment()? {
         Some(Batch::Slurm(allocation)) => Ok(allocation.of_job(id)),
-        _ => Err(CliError::NotInAllocation),
+        _ => Err(AddCommandError::NotInAllocation.into()),
     }
 }
 
@@ -172,11 +172,15 @@ fn described(job: &str) -> Result<Allocation, CliError> {
     let said = said.map_err(|error| CliError::Start { path: SCONTROL.into(), error })?;
     if !said.status.success() {
         let reason = String::from_utf8_lossy(&said.stderr).trim().to_owned();
-        return Err(CliError::NoAllocation { job: job.to_owned(), reason });
+        return Err(AddCommandError::NoAllocation { job: job.to_owned(), reason }.into());
     }
     let text = String::from_utf8_lossy(&said.stdout);
-    allocation_of(job, &text)
-        .map_err(|error| CliError::NoAllocation { job: job.to_owned(), reason: error.to_string() })
+    allocation_of(job, &text).map_err(|error| {
+        CliError::Add(AddCommandError::NoAllocation {
+            job: job.to_owned(),
+            reason: error.to_string(),
+        })
+    })
 }
 
 #[cfg(test)]
@@ -214,7 +218,7 @@ mod tests {
     #[test]
     fn the_site_is_named_unless_there_is_one_only() {
         assert!(
-            matches!(site(&roster(), None), Err(CliError::WhichSite { sites }) if sites == ["a", "b"])
+            matches!(site(&roster(), None), Err(CliError::Add(AddCommandError::WhichSite { sites })) if sites == ["a", "b"])
         );
         assert_eq!(site(&roster(), Some("c")).unwrap(), "c");
         assert_eq!(site(&GridSpec::single(2).into(), None).unwrap(), "local");
@@ -226,6 +230,9 @@ mod tests {
             expanded(&patterns.iter().map(|&pattern| pattern.to_owned()).collect::<Vec<_>>())
         };
         assert_eq!(expanded(&["b[7-8]", "c"]).unwrap(), ["b7", "b8", "c"]);
-        assert!(matches!(expanded(&["b[1-1000]", "c[1-25]"]), Err(CliError::HostPattern { .. })));
+        assert!(matches!(
+            expanded(&["b[1-1000]", "c[1-25]"]),
+            Err(CliError::Add(AddCommandError::HostPattern { .. }))
+        ));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::args::{AttachArgs, StopArgs};
 use crate::detach::spawn;
-use crate::error::CliError;
+use crate::error::{CliError, DetachedJobError};
 use crate::fetch;
 use crate::job_folder::{JobFolder, machine};
 use crate::log_file::LogReader;
@@ -76,14 +76,14 @@ impl<'a> Attention<'a> {
         if folder.is_attended().map_err(&failed)? {
             self.attended = Instant::now();
         } else if let Some(refusal) = folder.refusal().filter(|_| self.launchers > 0) {
-            return Err(CliError::RefusedLauncher(refusal));
+            return Err(DetachedJobError::RefusedLauncher(refusal).into());
         } else if has_begun && self.launchers < LAUNCHERS_MAX {
             self.launchers += 1;
             replace_launcher(folder, self.ended)?;
             self.attended = Instant::now();
         } else if has_begun || self.attended.elapsed() > PATIENCE {
             let (job, path) = (folder.id.clone(), folder.path().to_owned());
-            return Err(CliError::Unattended { job, path });
+            return Err(DetachedJobError::Unattended { job, path }.into());
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ fn replace_launcher(folder: &JobFolder, ended: &[String]) -> Result<(), CliError
     let start = folder.start().map_err(&failed)?;
     if start.machine != machine() {
         let (job, machine) = (folder.id.clone(), start.machine);
-        return Err(CliError::ElsewhereDetached { job, machine });
+        return Err(DetachedJobError::ElsewhereDetached { job, machine }.into());
     }
     if !ended.is_empty() {
         // Reports a wrong name here, and not in the output of the launcher.
@@ -152,5 +152,7 @@ fn find_soon(id: Option<&str>) -> Result<Status, CliError> {
 pub(crate) fn find(id: Option<&str>) -> Result<JobFolder, CliError> {
     let all = JobFolder::all().map_err(CliError::system("look for detached jobs"))?;
     let found = nodes::of_id_or_last(all, id, |folder| &folder.id);
-    found.map_err(|known| CliError::NoDetachedJob { id: id.map(str::to_owned), known })
+    found.map_err(|known| {
+        CliError::Detached(DetachedJobError::NoDetachedJob { id: id.map(str::to_owned), known })
+    })
 }

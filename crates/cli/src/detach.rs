@@ -6,7 +6,7 @@
 //! runs on several hosts, keepers keep its nodes there (see `gridspan::keeper`), so that another
 //! launcher can run on another machine.
 
-use crate::error::CliError;
+use crate::error::{CliError, RunFlagError};
 use crate::grid::Place;
 use crate::hosts::{all_here, is_loopback};
 use crate::job_folder::{JobFolder, Refusal, Saved, Stage, Start, boot, machine};
@@ -42,7 +42,7 @@ pub(crate) fn start(
     let name = job_name(program);
     let is_kept = !place.is_emulated && !all_here(&place.grid.spec);
     if has_witness && !is_kept {
-        return Err(CliError::WitnessOfOneHost);
+        return Err(RunFlagError::WitnessOfOneHost.into());
     }
     let start = Start {
         arguments: std::env::args_os().skip(1).collect(),

@@ -3,7 +3,7 @@
 //! The host needs neither gridctl nor the program for that: a shell prints the files that the
 //! launcher of the job has sent to the keeper of a node there (see `gridspan::keeper`).
 
-use crate::error::CliError;
+use crate::error::{CliError, DetachedJobError};
 use crate::hosts::{quoted, ssh_command};
 use crate::job_folder::{JobFolder, Saved, Start, boot, machine};
 use std::ffi::OsStr;
@@ -26,10 +26,12 @@ pub(crate) fn receive(
     id: Option<&str>,
     ssh: Option<&str>,
 ) -> Result<JobFolder, CliError> {
-    let nothing = |reason: String| CliError::NothingKept {
-        host: host.to_owned(),
-        id: id.map(str::to_owned),
-        reason,
+    let nothing = |reason: String| {
+        CliError::Detached(DetachedJobError::NothingKept {
+            host: host.to_owned(),
+            id: id.map(str::to_owned),
+            reason,
+        })
     };
     let output = ask(host, id, ssh)?;
     if !output.status.success() {
@@ -39,7 +41,7 @@ pub(crate) fn receive(
     let (name, start, state) = parse(&output.stdout).map_err(|error| nothing(error.to_string()))?;
     let start = Start { machine: machine(), boot: boot(), ..start };
     if !start.folder.is_dir() {
-        return Err(CliError::NoStartFolder { path: start.folder });
+        return Err(DetachedJobError::NoStartFolder { path: start.folder }.into());
     }
     let received = JobFolder::receive(job_of(&name), &start, &state);
     received.map_err(CliError::system("take over the folder of the job"))

@@ -2,7 +2,7 @@
 
 use crate::args::JoinArgs;
 use crate::channel;
-use crate::error::CliError;
+use crate::error::{CliError, JoinCommandError};
 use crate::invitation::Invitation;
 use crate::signals;
 use crate::status::{self, Status};
@@ -41,7 +41,8 @@ pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
     let signals = Signals::new(signals::not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD]));
     let mut signals = signals.map_err(CliError::system("watch for signals"))?;
     if let Some(path) = &args.invitation {
-        let unusable = |error| CliError::Invitation { path: path.clone(), error };
+        let unusable =
+            |error| CliError::Join(JoinCommandError::Invitation { path: path.clone(), error });
         let mut invitation = Invitation::read_file(path).map_err(unusable)?;
         if let Some(program) = &args.program {
             invitation = invitation.with_program(program.clone());
@@ -71,7 +72,7 @@ fn check_program(invitation: &Invitation) -> Result<(), CliError> {
     let path = invitation.program().to_owned();
     match invitation.fits() {
         Ok(true) => Ok(()),
-        Ok(false) => Err(CliError::OtherProgram { path }),
+        Ok(false) => Err(JoinCommandError::OtherProgram { path }.into()),
         Err(error) => Err(CliError::Start { path, error }),
     }
 }
@@ -148,7 +149,9 @@ fn accept(args: &JoinArgs) -> Result<(String, Invitation), CliError> {
     };
     match invitation_to(job, args, |_| true)? {
         Some(invitation) => Ok((job.id.clone(), invitation)),
-        None => Err(CliError::NotInvited { id: job.id.clone(), site: args.site.clone() }),
+        None => {
+            Err(JoinCommandError::NotInvited { id: job.id.clone(), site: args.site.clone() }.into())
+        }
     }
 }
 

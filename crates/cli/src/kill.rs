@@ -8,7 +8,7 @@
 
 use crate::args::KillArgs;
 use crate::attach;
-use crate::error::CliError;
+use crate::error::{CliError, JobEndError};
 use crate::job_folder::{JobFolder, machine};
 use crate::job_state::JobState;
 use crate::nodes;
@@ -72,7 +72,7 @@ fn kill_running(job: &Status, folder: Option<&JobFolder>) -> Result<(), CliError
     if matches!(answer, Ok(Some(Answer::Done(_)) | None)) && has_ended_soon(job, folder) {
         return Ok(());
     }
-    let not_killed = || CliError::NotKilled { job: job.id.clone() };
+    let not_killed = || CliError::JobEnd(JobEndError::NotKilled { job: job.id.clone() });
     let launcher = job.launcher.ok_or_else(not_killed)?;
     let children = launcher.children();
     // First the launcher, since it could start processes again.
@@ -98,14 +98,14 @@ fn kill_rest(folder: &JobFolder) -> Result<(), CliError> {
         match folder.lock().map_err(&failed)? {
             Some(lock) => break lock,
             None if Instant::now() < until => thread::sleep(LOOK),
-            None => return Err(CliError::NotKilled { job: folder.id.clone() }),
+            None => return Err(JobEndError::NotKilled { job: folder.id.clone() }.into()),
         }
     };
     if folder.exit_code().is_some() {
         return Ok(());
     }
     if folder.start().map_err(&failed)?.kept.is_some() {
-        return Err(CliError::OnlyKept { job: folder.id.clone() });
+        return Err(JobEndError::OnlyKept { job: folder.id.clone() }.into());
     }
     let saved = folder.saved().map_err(&failed)?.unwrap_or_default();
     for process in saved.processes.values() {
@@ -124,7 +124,7 @@ fn check_machine(folder: &JobFolder) -> Result<(), CliError> {
     if start.machine == machine() {
         return Ok(());
     }
-    Err(CliError::OtherMachine { job: folder.id.clone(), machine: start.machine })
+    Err(JobEndError::OtherMachine { job: folder.id.clone(), machine: start.machine }.into())
 }
 
 /// Waits until a job has ended. Returns whether it has.

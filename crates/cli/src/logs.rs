@@ -2,7 +2,7 @@
 
 use crate::args::LogsArgs;
 use crate::attach;
-use crate::error::CliError;
+use crate::error::{CliError, DetachedJobError};
 use crate::job_folder::JobFolder;
 use crate::launch::LineSplitter;
 use crate::log_file::LogReader;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &LogsArgs) -> Result<ExitCode, CliError> {
         } else if attended.elapsed() > PATIENCE {
             logs.finish().map_err(&failed)?;
             let (job, path) = (folder.id.clone(), folder.path().to_owned());
-            return Err(CliError::Unattended { job, path });
+            return Err(DetachedJobError::Unattended { job, path }.into());
         }
         thread::sleep(LOOK);
     }

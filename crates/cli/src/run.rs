@@ -3,7 +3,7 @@
 use crate::args::{
     BalanceFlags, CheckpointFlags, DriverName, OnLossFlag, OnStall, RunArgs, StdinFlag, Switch,
 };
-use crate::error::CliError;
+use crate::error::{CliError, RunFlagError};
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here, is_loopback, ssh_command};
 use crate::launch::{self, Launch, Membership, OnLoss, Processes, RecordPlan};
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
     let spares = spares(&args.checkpoints.spare, &place)?;
     if args.guests > 0 && !args.tolerate_lost_guests && !spares.is_empty() {
-        return Err(CliError::SparesWithGuests);
+        return Err(RunFlagError::SparesWithGuests.into());
     }
     let drain_deadline = args.checkpoints.drain_deadline;
     let membership = Membership { on_loss, spares, drain_deadline };
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return program.run_or_become(run, &variables, &surroundings);
     }
     if args.detach && place.tasks.is_some() {
-        return Err(CliError::DetachedTasks);
+        return Err(RunFlagError::DetachedTasks.into());
     }
     if args.detach && args.background.is_none() {
         args.process.metrics.iter().try_for_each(metrics::check)?;
@@ -161,7 +161,7 @@ fn recording(
     if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given)
         && args.recording.record.is_some()
     {
-        return Err(CliError::RecordedWith { flag });
+        return Err(RunFlagError::RecordedWith { flag }.into());
     }
     RecordPlan::new(&args.recording, spec, seed)
 }
@@ -198,9 +198,9 @@ fn spares(names: &[String], place: &Place) -> Result<Vec<NodeId>, CliError> {
         return Ok(Vec::new());
     }
     match place.driver {
-        DriverName::Embedded => Err(CliError::SparesOfThreads),
+        DriverName::Embedded => Err(RunFlagError::SparesOfThreads.into()),
         DriverName::Cluster if spares.len() == spec.layout().node_count() as usize => {
-            Err(CliError::AllSpare)
+            Err(RunFlagError::AllSpare.into())
         }
         DriverName::Cluster => Ok(spares.into_iter().collect()),
     }

@@ -9,7 +9,7 @@
 //! - The input of a detached job, because the job outlives it.
 
 use crate::args::StdinFlag;
-use crate::error::CliError;
+use crate::error::{CliError, RunFlagError};
 use crate::launch::{InputWay, Processes};
 use gridspan_topology::NodeId;
 
@@ -47,10 +47,11 @@ pub(crate) fn input_way(
 ) -> Result<InputWay, CliError> {
     let nodes = if flag == Some(StdinFlag::All) { "all" } else { "0" };
     let way = match first {
-        FirstProcess::Detached => {
-            Err(CliError::NoInput { nodes, reason: "a detached job outlives the standard input" })
-        }
-        _ if is_terminal => Err(CliError::TerminalInput { nodes }),
+        FirstProcess::Detached => Err(CliError::RunFlags(RunFlagError::NoInput {
+            nodes,
+            reason: "a detached job outlives the standard input",
+        })),
+        _ if is_terminal => Err(CliError::RunFlags(RunFlagError::TerminalInput { nodes })),
         FirstProcess::Here => Ok(InputWay::Inherited),
         FirstProcess::Elsewhere => Ok(InputWay::Forwarded),
     };

@@ -1,6 +1,6 @@
 //! Surroundings of node processes: variables, and the folder in which they run.
 
-use crate::error::CliError;
+use crate::error::{CliError, RunFlagError};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,7 +27,7 @@ impl Surroundings {
             };
             let is_name = !name.is_empty() && !name.contains('\0');
             let value = value.filter(|_| is_name);
-            let unset = || CliError::Unset { name: name.to_owned() };
+            let unset = || CliError::RunFlags(RunFlagError::Unset { name: name.to_owned() });
             value.map(|value| (name.to_owned(), value)).ok_or_else(unset)
         };
         let variables = variables.iter().map(variable).collect::<Result<_, _>>()?;

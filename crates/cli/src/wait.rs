@@ -2,7 +2,7 @@
 
 use crate::args::WaitArgs;
 use crate::attach::{self, Attention};
-use crate::error::CliError;
+use crate::error::{CliError, JobEndError};
 use crate::job_folder::JobFolder;
 use crate::nodes;
 use crate::progress::Progress;
@@ -65,7 +65,7 @@ fn end_of_detached(folder: &JobFolder, until: Option<Instant>) -> Result<u8, Cli
             return Ok(code);
         }
         if has_passed(until) {
-            return Err(CliError::StillRuns { job: folder.id.clone() });
+            return Err(JobEndError::StillRuns { job: folder.id.clone() }.into());
         }
         attention.ensure(folder)?;
         thread::sleep(LOOK);
@@ -82,18 +82,18 @@ fn end_of_attached(
         Ok(Some(Answer::Ended(code))) => return Ok(code),
         Ok(Some(Answer::Refused(reason))) => return Err(CliError::Refused { job: id(), reason }),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            return Err(CliError::StillRuns { job: id() });
+            return Err(JobEndError::StillRuns { job: id() }.into());
         }
         // Its launcher takes no requests, or was killed.
         Ok(_) | Err(_) => {}
     }
     while job.is_running() {
         if has_passed(until) {
-            return Err(CliError::StillRuns { job: id() });
+            return Err(JobEndError::StillRuns { job: id() }.into());
         }
         thread::sleep(LOOK);
     }
-    Err(CliError::UnknownExit { job: id() })
+    Err(JobEndError::UnknownExit { job: id() }.into())
 }
 
 fn has_passed(until: Option<Instant>) -> bool {

@@ -60,12 +60,12 @@ pub use message::{
     RestorePlan, RestoreTarget, Wait, WaitKind, Waits,
 };
 pub use pe::actor::Actor;
-pub use pe::actor::abilities::To;
 pub use pe::actor::answer::TaggedAnswer;
 pub use pe::actor::context::Context;
 pub use pe::actor::options::{BroadcastOptions, InStep, Priority, SendOptions, Unordered};
 pub use pe::actor::published::Published;
 pub use pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
+pub use pe::actor::to::To;
 pub use pe::actor::upgrade::{OldState, UpgradeError};
 pub use pe::links::{Links, Locality};
 pub use pe::{

@@ -1,11 +1,15 @@
 //! Tests of the balancer.
 
+use super::disturbance::DISTURBED_MAX;
+use super::undo::work_of_message;
 use super::*;
+use crate::cost::figures::Figures;
 use crate::fixtures::{actor, snapshot};
 use crate::gate::Refusal;
-use crate::plan::Move;
+use crate::plan::{Move, Plan};
 use crate::strategies::random::Random;
 use crate::strategies::refine::Refine;
+use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Duration of the moves; messages handled during that time do not count as steps.

@@ -20,8 +20,9 @@ pub(crate) struct ProcessFlags {
     #[arg(long, value_enum, value_name = "NODE", hide_possible_values = true)]
     pub(crate) stdin: Option<StdinFlag>,
     /// Give each node this time, from 1s to a day, to start and to say where it listens, counted
-    /// from the start of the last one [default: 30s, longer on crowded machines and for tasks of
-    /// Slurm].
+    /// from the start of the last one. The time also holds whenever the job goes on after a loss or
+    /// with other nodes; a node that takes longer is lost then [default: 30s, longer on crowded
+    /// machines and for tasks of Slurm].
     #[arg(long, value_name = "TIME", value_parser = silence)]
     pub(crate) connect_timeout: Option<Duration>,
     /// Bind each PE to a core, or to the NUMA domain of a core: none, core or numa. The nodes on a

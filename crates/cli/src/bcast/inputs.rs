@@ -1,7 +1,7 @@
 //! Inputs of a plan: the network that a grid describes, its names, and the root.
 
 use crate::args::{BcastArgs, SharingName};
-use crate::error::CliError;
+use crate::error::{BcastCommandError, CliError};
 use crate::grid::described;
 use crate::names::Names;
 use gridspan_bcast::{Network, NetworkEstimate, Sharing, bound_s};
@@ -36,7 +36,7 @@ impl Inputs {
     /// Reads the grid and the root that the flags name.
     pub(super) fn new(args: &BcastArgs) -> Result<Self, CliError> {
         let (file, short) = (args.grid.as_deref(), args.emulate.as_deref());
-        let described = described(file, short)?.ok_or(CliError::NoGrid)?;
+        let described = described(file, short)?.ok_or(BcastCommandError::NoGrid)?;
         let spec = described.spec;
         let names = Names::of_grid(&Hierarchy::from_grid(&spec), &spec);
         let root = root(args.root.as_deref(), &spec, &names)?;
@@ -47,12 +47,12 @@ impl Inputs {
         };
         let nodes = spec.layout().node_count() as usize;
         if nodes < 2 {
-            return Err(CliError::Alone);
+            return Err(BcastCommandError::Alone.into());
         }
         let clusters = cluster_count(&spec);
         if nodes > NODES_MAX || clusters > CLUSTERS_MAX {
             let limits = [NODES_MAX, CLUSTERS_MAX];
-            return Err(CliError::TooLarge { nodes, clusters, limits });
+            return Err(BcastCommandError::TooLarge { nodes, clusters, limits }.into());
         }
         let estimate = NetworkEstimate::from_grid(&spec, args.initiation.as_secs_f64(), sharing);
         Ok(Self {
@@ -119,5 +119,10 @@ fn root(wanted: Option<&str>, spec: &GridSpec, names: &Names) -> Result<NodeId, 
         // The name of a host that runs several nodes is ambiguous.
         (Some(_), Some(_)) => None,
     };
-    found.ok_or_else(|| CliError::NoRoot { name: wanted.to_owned(), nodes: names.list(&nodes) })
+    found.ok_or_else(|| {
+        CliError::Bcast(BcastCommandError::NoRoot {
+            name: wanted.to_owned(),
+            nodes: names.list(&nodes),
+        })
+    })
 }

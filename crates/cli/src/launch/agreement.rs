@@ -7,7 +7,7 @@ use super::keepers::{Decision, Keepers, Loss};
 use super::report::Report;
 use super::work::{Work, processes};
 use super::{own_name, reaching};
-use crate::error::CliError;
+use crate::error::{CliError, DetachedJobError};
 use crate::job_folder::{Saved, Stage};
 use crate::small_thread::spawn;
 use gridspan::EXIT_FAILED;
@@ -167,7 +167,8 @@ impl Work<'_> {
         let hint = "`gridctl attach` tries again; `--ended NODE` if you know that a node, host or \
                     site has ended for good";
         let message = format!("this launcher may not let the job go on: {reason}");
-        self.abandoned = Some(CliError::NoQuorum { job: self.id.clone(), reason });
+        self.abandoned =
+            Some(CliError::Detached(DetachedJobError::NoQuorum { job: self.id.clone(), reason }));
         self.failed(message, hint)
     }
 
@@ -206,7 +207,8 @@ impl Work<'_> {
         reaching::end_others(&self.children);
         let by = own_name::place(&other.name).to_owned();
         let message = format!("another launcher attends to this job, on {by}");
-        self.abandoned = Some(CliError::Attended { job: self.id.clone(), by });
+        self.abandoned =
+            Some(CliError::Detached(DetachedJobError::Attended { job: self.id.clone(), by }));
         self.failed(message, "`gridctl attach` there shows the job")
     }
 }

@@ -1,7 +1,7 @@
 //! Keeps the bridge to a kept node open: one thread starts `ssh` and reads the frames of the
 //! bridge; if `ssh` ends while the node runs, it starts `ssh` again, with longer and longer pauses.
 //! Another thread writes frames, so that a connection that is stuck stalls nothing else. A third
-//! one gives signs of life, and ends a connection that gives none.
+//! one sends heartbeats, and ends a connection without answers to them.
 
 use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::bridge_state::{END_PATIENCE, Frame, Shared, Status};
@@ -31,7 +31,7 @@ const PAUSES: [Duration; 5] = [
 ];
 /// Time after which a connection counts as steady, so that the next pause is short again.
 const STEADY: Duration = Duration::from_secs(10);
-/// Interval between signs of life.
+/// Interval between heartbeats.
 const BEAT: Duration = Duration::from_secs(2);
 /// Number of intervals without an answer after which a connection is given up: a lost packet or a
 /// busy host costs a few seconds.
@@ -214,7 +214,7 @@ impl Keeping {
     }
 }
 
-/// The signs of life of a connection.
+/// The heartbeats of a connection.
 #[derive(Default)]
 struct Pulse {
     /// Whether something was heard since the last beat.

@@ -7,7 +7,7 @@ use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::own_name;
 use super::plan::Launch;
 use super::quorum::{Halves, Rule, open_half, shortage};
-use crate::error::CliError;
+use crate::error::{CliError, DetachedJobError};
 use crate::hosts::Shared;
 use crate::job_folder::{Saved, Stage};
 use gridspan::keeper::{
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of keepers that are asked at the same time.
 const ASKED_MAX: usize = 16;
-/// Silence after which a launcher counts as ended: five intervals between its signs of life.
+/// Silence after which a launcher counts as ended: five intervals between its heartbeats.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Time to wait for that silence, and the interval between checks.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(16);
@@ -141,7 +141,11 @@ impl Survey<'_, '_> {
                     }
                 }
                 Ok(Err(BridgeRefusal::Other(other))) => {
-                    return Err(CliError::Attended { job: self.launch.id.clone(), by: other.name });
+                    return Err(DetachedJobError::Attended {
+                        job: self.launch.id.clone(),
+                        by: other.name,
+                    }
+                    .into());
                 }
                 Ok(Err(refusal)) => tracing::info!(%node, ?refusal, "this keeper refuses"),
                 Err(error) => tracing::info!(%node, %error, "this keeper cannot be reached"),
@@ -161,7 +165,7 @@ impl Survey<'_, '_> {
             let Some(attended) = self.found.values().find(is_attended) else { return Ok(()) };
             if Instant::now() > until {
                 let by = attended.launcher.name.clone();
-                return Err(CliError::Attended { job: self.launch.id.clone(), by });
+                return Err(DetachedJobError::Attended { job: self.launch.id.clone(), by }.into());
             }
             thread::sleep(LOOK);
             self.found.clear();
@@ -200,7 +204,7 @@ impl Survey<'_, '_> {
             Some(_) if may_end => Ok(false),
             Some(mut reason) => {
                 reason.extend(problem.map(|problem| format!("; the witness: {problem}")));
-                Err(CliError::NoQuorum { job: self.launch.id.clone(), reason })
+                Err(DetachedJobError::NoQuorum { job: self.launch.id.clone(), reason }.into())
             }
         }
     }

@@ -181,7 +181,7 @@ impl Task {
     }
 }
 
-/// Starts a thread that writes to an agent, and gives signs of life at this interval.
+/// Starts a thread that writes to an agent, and sends heartbeats at this interval.
 fn write(stream: &Arc<SecureStream>, orders: Receiver<Frame>, beat: Duration) -> io::Result<()> {
     let stream = stream.clone();
     let write = move || {

@@ -11,7 +11,7 @@ mod record;
 mod text;
 
 use crate::args::PlanArgs;
-use crate::error::CliError;
+use crate::error::{CliError, PlanCommandError};
 use crate::grid;
 use crate::output;
 use crate::progress::Progress;
@@ -51,7 +51,7 @@ fn place(args: &PlanArgs) -> Result<GridSpec, CliError> {
         return Ok(GridSpec::single(pes.get()));
     }
     let described = grid::described(args.grid.as_deref(), args.emulate.as_deref())?;
-    described.map(|described| described.spec).ok_or(CliError::PlanFor)
+    described.map(|described| described.spec).ok_or(CliError::Plan(PlanCommandError::NoGrid))
 }
 
 fn compared(args: &PlanArgs, grid: &GridSpec) -> Result<Comparison, CliError> {
@@ -72,8 +72,8 @@ fn compared(args: &PlanArgs, grid: &GridSpec) -> Result<Comparison, CliError> {
 /// Returns the recordings that the arguments name, or else a simulated one.
 fn recordings(args: &PlanArgs, grid: &GridSpec) -> Result<Vec<Recording>, CliError> {
     match (&args.program, args.recordings.is_empty()) {
-        (Some(_), false) => Err(CliError::PlanOfTwo),
-        (None, true) => Err(CliError::PlanOf),
+        (Some(_), false) => Err(PlanCommandError::TwoSources.into()),
+        (None, true) => Err(PlanCommandError::NothingToPlan.into()),
         (None, false) => {
             let read = args.recordings.iter().map(|source| recorded::read(&source.folder));
             Ok(read.collect::<Result<Vec<_>, _>>()?)
@@ -131,7 +131,7 @@ fn model(args: &PlanArgs, recordings: &[Recording]) -> Result<JobModel, CliError
     if let Some(size) = args.size {
         let sizes: Option<Vec<f64>> = args.recordings.iter().map(|source| source.size).collect();
         let (Some(sizes), [first, second]) = (sizes, recordings) else {
-            return Err(CliError::PlanSizes);
+            return Err(PlanCommandError::NoSizes.into());
         };
         let sized = [
             SizedRecording { recording: first, size: sizes[0] },

@@ -1,7 +1,7 @@
 //! A short simulated run that is recorded: `gridctl` starts itself, as the user could.
 
 use crate::args::Command;
-use crate::error::CliError;
+use crate::error::{CliError, PlanCommandError};
 use crate::recorded;
 use gridspan_record::Recording;
 use std::io;
@@ -25,7 +25,7 @@ pub(super) fn simulated(spec: &str, seed: u64, program: &Command) -> Result<Reco
     let ended = command.output().map_err(failed)?;
     if !ended.status.success() {
         let reason = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
-        return Err(CliError::NotRecorded { reason });
+        return Err(PlanCommandError::NotRecorded { reason }.into());
     }
     Ok(recorded::read(&folder)?)
 }

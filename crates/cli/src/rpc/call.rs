@@ -2,7 +2,7 @@
 
 use super::serve::daemon_of;
 use crate::args::{RpcCallArgs, RpcListArgs};
-use crate::error::CliError;
+use crate::error::{CliError, RpcCommandError};
 use crate::output::print;
 use crate::quantity::{UNKNOWN, bandwidth, milliseconds};
 use crate::status::folder;
@@ -101,7 +101,8 @@ fn content(path: &Path, bytes_max: u64) -> Result<String, CliError> {
     let file = fs::File::open(path);
     let read = file.and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
     read.map_err(|error| CliError::Read { path: path.to_owned(), error })?;
-    let refused = |reason| CliError::CallArguments { path: path.to_owned(), reason };
+    let refused =
+        |reason| CliError::Rpc(RpcCommandError::CallArguments { path: path.to_owned(), reason });
     if bytes.len() as u64 > bytes_max {
         return Err(refused(format!("they have more than {bytes_max} bytes")));
     }
@@ -159,7 +160,7 @@ fn latest() -> Result<PathBuf, CliError> {
         Ok(found.map(|(_, path)| path))
     };
     let found = find().map_err(CliError::system("look for this user's daemons"))?;
-    found.ok_or(CliError::NoRegistry)
+    found.ok_or(CliError::Rpc(RpcCommandError::NoRegistry))
 }
 
 /// Whether a daemon runs. Where the system does not say when processes began, any process with its

@@ -1,7 +1,7 @@
 //! Inputs of a mapping: a workflow, and the servers of a grid.
 
 use crate::args::RpcRunArgs;
-use crate::error::CliError;
+use crate::error::{CliError, RpcCommandError};
 use crate::grid::described;
 use crate::output::warn;
 use gridspan_workflow::simulate::Perturbations;
@@ -35,10 +35,10 @@ impl Inputs {
     pub(super) fn new(args: &RpcRunArgs) -> Result<Self, CliError> {
         let Workflow { name, graph, recorded_s, .. } = workflow(args)?;
         let (file, short) = (args.grid.as_deref(), args.emulate.as_deref());
-        let described = described(file, short)?.ok_or(CliError::NoServers)?;
+        let described = described(file, short)?.ok_or(RpcCommandError::NoServers)?;
         let servers = described.spec.layout().node_count() as usize;
         if servers > SERVERS_MAX {
-            return Err(CliError::TooManyServers { servers, limit: SERVERS_MAX });
+            return Err(RpcCommandError::TooManyServers { servers, limit: SERVERS_MAX }.into());
         }
         let mut platform = gridspan_workflow::described(&described.spec, args.client);
         if args.star {
@@ -53,7 +53,8 @@ impl Inputs {
 /// Reads the workflow that the flags name; a workflow without a name takes that of its file.
 pub(super) fn workflow(args: &RpcRunArgs) -> Result<Workflow, CliError> {
     let path = args.file.clone();
-    let wrong = |reason: String| CliError::Workflow { path: path.clone(), reason };
+    let wrong =
+        |reason: String| CliError::Rpc(RpcCommandError::Workflow { path: path.clone(), reason });
     let text = fs::read_to_string(&path);
     let text = text.map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let mut workflow = load(&text).map_err(|error| wrong(error.to_string()))?;
@@ -73,7 +74,7 @@ fn perturbations(args: &RpcRunArgs, platform: &Platform) -> Result<Perturbations
     let mut servers = vec![1.0; platform.servers().len()];
     for slow in &args.slow {
         let place = platform.servers().iter().position(|server| server.name == slow.host);
-        let place = place.ok_or_else(|| CliError::NoHost { name: slow.host.clone() })?;
+        let place = place.ok_or_else(|| RpcCommandError::NoHost { name: slow.host.clone() })?;
         servers[place] = slow.times;
     }
     Ok(Perturbations::default().with_servers(servers))

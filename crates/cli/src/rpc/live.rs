@@ -8,7 +8,7 @@
 use super::inputs::{Inputs, workflow};
 use super::trial::{Trial, rescue};
 use crate::args::RpcRunArgs;
-use crate::error::CliError;
+use crate::error::{CliError, RpcCommandError};
 use gridspan_rpc_net::{Client, EmulatedRun};
 use gridspan_workflow::heuristics::by_name;
 use gridspan_workflow::simulate::Perturbations;
@@ -30,7 +30,7 @@ pub(super) async fn run(
         external.map(|(data, number)| (number, data.bytes)).collect();
     let run = EmulatedRun::gather(client, external).await?;
     if run.servers().is_empty() {
-        return Err(CliError::NoServer);
+        return Err(RpcCommandError::NoServer.into());
     }
     let mut inputs = Inputs {
         name,
@@ -44,7 +44,7 @@ pub(super) async fn run(
     let mut trials = Vec::new();
     let names = args.heuristic.iter().map(String::as_str);
     for name in names.chain(args.heuristic.is_empty().then_some(DEFAULT)) {
-        let heuristic = by_name(name, args.seed).map_err(|_| CliError::Individual)?;
+        let heuristic = by_name(name, args.seed).map_err(|_| RpcCommandError::Individual)?;
         // The platform leaves out links that have failed, because trying one costs seconds.
         inputs.platform = run.platform();
         let begin = Instant::now();

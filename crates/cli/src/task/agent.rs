@@ -7,7 +7,7 @@ use super::output::Output;
 use super::watched::{BEAT, Watched};
 use crate::args::TaskArgs;
 use crate::channel;
-use crate::error::CliError;
+use crate::error::{CliError, TaskError};
 use crate::node_program::NodeProgram;
 use crate::signals::exit_code;
 use gridspan_runtime::net::{EnrolmentToken, NodeKey, SecureStream};
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &TaskArgs) -> Result<ExitCode, CliError> {
     let mut signals = signals.map_err(CliError::system("watch for signals"))?;
     let (token, key) = (token()?, NodeKey::new()?);
     let stream = Arc::new(connect(args, &token)?);
-    let hello = hello(&token, &key).ok_or(CliError::NoTask)?;
+    let hello = hello(&token, &key).ok_or(TaskError::NoTask)?;
     let program = enrol(&stream, &hello)?;
     let own = stream.local_address().map_err(CliError::system("find the own address"))?.ip();
     let node = Arc::new(Node::default());
@@ -95,7 +95,7 @@ fn token() -> Result<EnrolmentToken, CliError> {
     let mut line = String::new();
     let mut stdin = io::stdin().lock().take(TOKEN_BYTES_MAX);
     stdin.read_line(&mut line).map_err(CliError::system("read from srun"))?;
-    EnrolmentToken::from_line(&line).ok_or(CliError::NoTask)
+    EnrolmentToken::from_line(&line).ok_or(CliError::Task(TaskError::NoTask))
 }
 
 /// Describes this task by the variables that Slurm sets for each task.
@@ -118,7 +118,7 @@ fn connect(args: &TaskArgs, token: &EnrolmentToken) -> Result<SecureStream, CliE
         }
         if Instant::now() + CONNECT_PAUSE >= until {
             let launcher = format!("{}, port {}", args.host, args.port);
-            return Err(CliError::NoLauncher { launcher, error: last });
+            return Err(TaskError::NoLauncher { launcher, error: last }.into());
         }
         thread::sleep(CONNECT_PAUSE);
     }
@@ -142,7 +142,7 @@ fn enrol(stream: &SecureStream, hello: &Hello) -> Result<NodeProgram, CliError> 
         Some(Frame::Welcome(json)) => {
             serde_json::from_slice(&json).map_err(|error| failed(error.into()))
         }
-        Some(Frame::Refused(reason)) => Err(CliError::NotEnrolled { reason }),
+        Some(Frame::Refused(reason)) => Err(TaskError::NotEnrolled { reason }.into()),
         _ => Err(failed(io::ErrorKind::UnexpectedEof.into())),
     }
 }
@@ -257,8 +257,7 @@ fn listen(
     Ok(ended)
 }
 
-/// Starts a thread for signs of life, since other threads may block while the launcher reads
-/// slowly.
+/// Starts a thread for heartbeats, since other threads may block while the launcher reads slowly.
 fn beat(stream: &Arc<SecureStream>) -> Result<(), CliError> {
     let stream = stream.clone();
     spawn("beats", move || {

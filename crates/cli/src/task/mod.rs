@@ -24,7 +24,7 @@
 //! # Failure
 //!
 //! The end of the connection counts as the end of the other side. An agent kills its node then; the
-//! launcher considers the node lost. Both send signs of life, and end a connection that is
+//! launcher considers the node lost. Both send heartbeats, and end a connection that is
 //! [silent](Watched) for two minutes: TCP itself may take a quarter of an hour to notice that a
 //! host has gone, if data was on its way there.
 

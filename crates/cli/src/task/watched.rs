@@ -5,7 +5,7 @@ use gridspan_runtime::net::SecureStream;
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-/// Interval at which both sides give signs of life.
+/// Interval at which both sides send heartbeats.
 pub(crate) const BEAT: Duration = Duration::from_secs(5);
 /// Number of intervals without a byte after which the connection counts as ended. That is two
 /// minutes: a user may stop a launcher with Ctrl-Z, and Slurm may suspend tasks, for a shorter

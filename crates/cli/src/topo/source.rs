@@ -2,7 +2,7 @@
 
 use super::topology::{Source, Topology};
 use crate::args::{PlaceArgs, RttUnitName, TopoArgs};
-use crate::error::CliError;
+use crate::error::{CliError, TopoCommandError};
 use crate::grid::Place;
 use crate::launch::{self, Launch};
 use crate::nodes;
@@ -38,7 +38,7 @@ pub(crate) fn topology(args: &TopoArgs, verbose: u8) -> Result<Topology, CliErro
             Ok(Topology::described(path.display().to_string(), load_grid(path)?))
         }
         _ if place.is_given() => measured(place, verbose),
-        _ if args.probe => Err(CliError::NoPlace),
+        _ if args.probe => Err(TopoCommandError::NoPlace.into()),
         _ => live(args.job.as_deref()),
     }
 }
@@ -61,7 +61,7 @@ fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
             let source = Source::Measured(args.to_string());
             Ok(Topology::measured(source, place.grid.spec, links, Duration::ZERO))
         }
-        _ => Err(CliError::NotMeasured { code: ended.code }),
+        _ => Err(TopoCommandError::NotMeasured { code: ended.code }.into()),
     }
 }
 
@@ -75,10 +75,10 @@ fn live(id: Option<&str>) -> Result<Topology, CliError> {
             return Ok(Topology::measured(Source::Job(job.id), job.grid, links, waited));
         }
         if job.grid.layout().node_count() == 1 {
-            return Err(CliError::NoLinks { id: job.id });
+            return Err(TopoCommandError::NoLinks { id: job.id }.into());
         }
         if begin.elapsed() > LIVE_PATIENCE {
-            return Err(CliError::NotMeasuredYet { id: job.id });
+            return Err(TopoCommandError::NotMeasuredYet { id: job.id }.into());
         }
         thread::sleep(LIVE_LOOK);
     }
@@ -91,7 +91,9 @@ fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
         return Ok(Topology::described(name, load_grid(path)?));
     }
     let text = read(path).map_err(|error| match error.kind() {
-        ErrorKind::InvalidData => CliError::BinaryMatrix { path: path.to_owned() },
+        ErrorKind::InvalidData => {
+            CliError::Topo(TopoCommandError::BinaryMatrix { path: path.to_owned() })
+        }
         _ => CliError::Read { path: path.to_owned(), error },
     })?;
     let unit = match unit {
@@ -104,10 +106,11 @@ fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
     let is_csv = names.is_some() || has_ending(path, &["csv"]);
     let matrix =
         if is_csv { RttMatrix::from_csv(&text, unit) } else { RttMatrix::from_rows(&text, unit) };
-    let matrix = matrix.map_err(|error| CliError::Matrix { path: path.to_owned(), error })?;
+    let matrix =
+        matrix.map_err(|error| TopoCommandError::Matrix { path: path.to_owned(), error })?;
     let nodes = || (0..matrix.nodes()).map(NodeId::from);
     if !nodes().any(|from| nodes().any(|to| matrix.rtt(from, to).is_some())) {
-        return Err(CliError::EmptyMatrix { path: path.to_owned() });
+        return Err(TopoCommandError::EmptyMatrix { path: path.to_owned() }.into());
     }
     let names = names.or_else(|| {
         let names = if is_csv { None } else { RttMatrix::names_of_rows(&text) };

@@ -323,7 +323,7 @@ impl Job {
     /// Sets the silence after which a node is lost, in addition to four round trips to it. With a
     /// longer one, the job waits for the end of longer outages; a node is lost at once if its
     /// process is known to have ended. Default 3 s, and more where many nodes share a core; at
-    /// least 1 s, which is five signs of life, and at most a day. A link of the grid may have
+    /// least 1 s, which is five heartbeats, and at most a day. A link of the grid may have
     /// another value. Nodes that are not connected by a network are never silent; the simulator
     /// always uses the default.
     pub fn lost_after(mut self, silence: Duration) -> Self {

@@ -25,7 +25,7 @@ pub enum TransportEvent {
     Connected(NodeId),
     /// A node is silent for longer than usual. Callers must do nothing irreversible.
     Suspected(NodeId),
-    /// A suspected node has sent a sign of life again.
+    /// A suspected node has sent a heartbeat again.
     Recovered(NodeId),
     /// A node is declared lost: frames to it are dropped, and none of its frames will arrive.
     /// Reported once per incarnation of the node.

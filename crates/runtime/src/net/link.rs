@@ -8,7 +8,7 @@
 //!
 //! # Steady state
 //!
-//! Frames travel on one-way streams ([`Outgoing`], [`Incoming`]), signs of life in datagrams.
+//! Frames travel on one-way streams ([`Outgoing`], [`Incoming`]), heartbeats in datagrams.
 //! Streams that the other side opens before its hello was accepted are not read.
 //!
 //! # Failure
@@ -47,7 +47,7 @@ pub(super) enum LinkEvent {
     HelloDue,
     /// The other side sent its hello, or other bytes in its place.
     Hello(Result<Hello, HelloRefusal>),
-    /// The other side sent a sign of life, and has received these frames.
+    /// The other side sent a heartbeat, and has received these frames.
     Beat(Received),
     /// The other side sent bytes that a correct node does not send.
     Misbehaved(WireError),
@@ -149,10 +149,10 @@ impl Link {
         let _ = stream.finish();
     }
 
-    /// Sends a sign of life. If the buffer is full, it replaces an older one or is dropped.
+    /// Sends a heartbeat. If the buffer is full, it replaces an older one or is dropped.
     pub(super) fn send_beat(&mut self, beat: Bytes) {
         if let Err(error) = self.connection.datagrams().send(beat, true) {
-            tracing::debug!(%error, "a sign of life was not sent");
+            tracing::debug!(%error, "a heartbeat was not sent");
         }
     }
 
@@ -164,7 +164,7 @@ impl Link {
         std::mem::replace(&mut self.frames_seen, seen) != seen
     }
 
-    /// Whether a sign of life waits because the window is full.
+    /// Whether a heartbeat waits because the window is full.
     pub(super) fn is_stuck(&mut self) -> bool {
         self.connection.datagrams().send_buffer_space() < DATAGRAM_BYTES
     }

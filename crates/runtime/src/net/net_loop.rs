@@ -262,7 +262,7 @@ impl NetLoop {
             return Ok(false);
         }
         let segments = self.port.segments_max();
-        // The sources alternate: many nodes that probe this one must not delay its signs of life.
+        // The sources alternate: many nodes that probe this one must not delay its heartbeats.
         let mut first = Source::Connections;
         for _ in 0..SENDS_PER_TURN {
             self.buffer.clear();

@@ -77,7 +77,7 @@ pub(super) struct Peer {
     pub(super) trying_since: Option<Time>,
     /// Whether a refusal was reported since the last success.
     pub(super) is_refusal_reported: bool,
-    /// Time at which a sign of life, with an acknowledgement, is due.
+    /// Time at which a heartbeat, with an acknowledgement, is due.
     pub(super) beat_due: Time,
     /// Time from which its port may be checked again.
     pub(super) check_due: Time,

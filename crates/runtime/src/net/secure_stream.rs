@@ -3,8 +3,7 @@
 //! The socket never blocks. A thread that has nothing to read, or no room to write, waits for the
 //! socket without the lock of the TLS state, so that it stops no other thread. TCP's keepalive
 //! probes detect within 30 s that the other host is gone, unless data is on its way to it: then TCP
-//! retransmits for about a quarter of an hour. Both sides send signs of life where that is too
-//! long.
+//! retransmits for about a quarter of an hour. Both sides send heartbeats where that is too long.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;

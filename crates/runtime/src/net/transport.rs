@@ -22,7 +22,7 @@
 //! A broken connection is re-established and the session resumed, invisibly to the layers above. A
 //! node that stays silent is suspected and then lost, once. A caller that cannot accept more frames
 //! pauses reading ([`pause_reading`](Transport::pause_reading)); QUIC's windows then stall the
-//! senders, while signs of life continue.
+//! senders, while heartbeats continue.
 
 mod greeting;
 mod inbound;

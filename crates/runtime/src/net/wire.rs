@@ -1,4 +1,4 @@
-//! The encoding of a connection's data: stream kinds, frame headers and signs of life.
+//! The encoding of a connection's data: stream kinds, frame headers and heartbeats.
 //!
 //! The first byte of a unidirectional stream gives its kind.
 //!
@@ -7,8 +7,8 @@
 //! | [`STREAM_SMALL`] | frames one after another: number, length, bytes |
 //! | [`STREAM_BULK`] | one frame: number, length, bytes, end of stream |
 //!
-//! Numbers and lengths are LEB128. A QUIC datagram carries one [`Received`], which is both the sign
-//! of life and the acknowledgement. Datagrams are read even while streams are not, so that a node
+//! Numbers and lengths are LEB128. A QUIC datagram carries one [`Received`], which is both the
+//! heartbeat and the acknowledgement. Datagrams are read even while streams are not, so that a node
 //! that accepts no more frames still counts as alive and still lets the other side drop
 //! acknowledged frames.
 
@@ -20,7 +20,7 @@ use thiserror::Error;
 pub(super) const STREAM_SMALL: u8 = 1;
 /// The first byte of a stream of one bulk frame.
 pub(super) const STREAM_BULK: u8 = 2;
-/// The first byte of a datagram with a sign of life.
+/// The first byte of a datagram with a heartbeat.
 const DATAGRAM_BEAT: u8 = 1;
 
 /// Largest number of bytes of a number: ten bytes hold 64 bits in groups of seven.
@@ -48,8 +48,8 @@ pub(super) enum WireError {
     /// A stream begins with an unknown byte.
     #[error("a stream of the unknown kind {0}")]
     StreamKind(u8),
-    /// A datagram is not a sign of life.
-    #[error("a datagram that is not a sign of life")]
+    /// A datagram is not a heartbeat.
+    #[error("a datagram that is not a heartbeat")]
     Datagram,
     /// A stream ended or was reset in the middle of a frame.
     #[error("a stream ended in the middle of a frame")]
@@ -89,8 +89,8 @@ impl Header {
     }
 }
 
-/// Encodes a sign of life. Ranges beyond [`RANGES_MAX`] are omitted, which is safe: a later sign of
-/// life acknowledges them.
+/// Encodes a heartbeat. Ranges beyond [`RANGES_MAX`] are omitted, which is safe: a later heartbeat
+/// acknowledges them.
 pub(super) fn write_beat(to: &mut BytesMut, received: &Received) {
     to.put_u8(DATAGRAM_BEAT);
     write_number(to, received.small);
@@ -104,7 +104,7 @@ pub(super) fn write_beat(to: &mut BytesMut, received: &Received) {
     }
 }
 
-/// Decodes a sign of life.
+/// Decodes a heartbeat.
 pub(super) fn read_beat(from: &[u8]) -> Result<Received, WireError> {
     let mut rest = from.strip_prefix(&[DATAGRAM_BEAT]).ok_or(WireError::Datagram)?;
     let mut next = || -> Result<u64, WireError> {

@@ -6,7 +6,7 @@ use super::core::Core;
 use crate::address::id::COORDINATOR;
 use crate::message::Control;
 use crate::message::probe::{ProbeOrder, ProbeReport};
-use crate::pe::membership::state::PoolEvent;
+use crate::pe::membership::pool_hooks::PoolEvent;
 use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId};
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //!
 //! # Start
 //!
-//! The detector begins with the first contact. Each node sends a sign of life every
+//! The detector begins with the first contact. Each node sends a heartbeat every
 //! [`DetectorSettings::beat`]; the detector records the intervals at which they arrive.
 //!
 //! # Steady state
@@ -32,7 +32,7 @@ use std::time::Duration;
 /// Times and thresholds of suspicion and loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DetectorSettings {
-    /// The time between two signs of life.
+    /// The time between two heartbeats.
     pub beat: Duration,
     /// Phi above which a node is suspected.
     pub phi: f64,
@@ -66,12 +66,12 @@ impl Default for DetectorSettings {
 
 /// Least number of beats that a node may be silent before it is lost, whatever the settings say.
 const LOST_BEATS_MIN: u32 = 5;
-/// Number of nodes that can share a core without delaying each other's signs of life by much.
+/// Number of nodes that can share a core without delaying each other's heartbeats by much.
 const NODES_PER_CORE: u32 = 8;
 
 impl DetectorSettings {
     /// Returns the settings for a job with this many nodes per core: all times grow once there are
-    /// more than `NODES_PER_CORE`, since the signs of life of all nodes to all others also wait for
+    /// more than `NODES_PER_CORE`, since the heartbeats of all nodes to all others also wait for
     /// the core.
     pub fn crowded(nodes_per_core: u32) -> Self {
         let factor = crowding_factor(nodes_per_core);
@@ -86,9 +86,7 @@ impl DetectorSettings {
             lost_after: lost_after * factor,
         }
     }
-}
 
-impl DetectorSettings {
     /// Returns the settings with another silence after which a node is lost, of at least five
     /// beats and at most a day.
     #[must_use]

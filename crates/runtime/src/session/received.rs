@@ -1,4 +1,4 @@
-//! The frames that one side has received, in a form short enough for every sign of life.
+//! The frames that one side has received, in a form short enough for every heartbeat.
 
 use serde::{Deserialize, Serialize};
 

@@ -216,13 +216,18 @@ impl Heard {
     }
 
     /// Adds the messages that another member of the group has received, after the group has become
-    /// smaller.
+    /// smaller. Both have handled the same broadcasts; other orders are noted as a problem, since
+    /// the other member no longer reports its hash.
     pub(crate) fn add(&mut self, other: Self) {
-        for (channel, count) in other.counts {
+        let Self { counts, broadcasts, problem } = other;
+        for (channel, count) in counts {
             let known = self.counts.entry(channel).or_default();
             *known = count.max(*known);
         }
-        self.problem = self.problem.take().or(other.problem);
+        self.problem = self.problem.take().or(problem);
+        if self.broadcasts != broadcasts && self.problem.is_none() {
+            self.problem = Some("merged members handled broadcasts in different orders".to_owned());
+        }
     }
 
     /// Describes the first message that was out of order, if there was one.

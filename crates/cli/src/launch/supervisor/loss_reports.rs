@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Time in which other nodes can disagree: nodes that lose each other notice that within a few
-/// signs of life.
+/// heartbeats.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The reports in the present run that are not believed yet.

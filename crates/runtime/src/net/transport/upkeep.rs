@@ -1,4 +1,4 @@
-//! The periodic work of a transport: signs of life, redials, and the detection of lost nodes.
+//! The periodic work of a transport: heartbeats, redials, and the detection of lost nodes.
 
 use super::super::hello::HelloRefusal;
 use super::super::link::Link;
@@ -142,8 +142,8 @@ impl Transport {
         others.filter(|&other| !is_given_up(other) && is_silent(other)).collect()
     }
 
-    /// Dials a silent node again if not even signs of life leave the connection: its window is full
-    /// of packets that the network lost, and QUIC retries only after pauses that grow with the
+    /// Dials a silent node again if not even heartbeats leave the connection: its window is full of
+    /// packets that the network lost, and QUIC retries only after pauses that grow with the
     /// silence.
     fn free_if_stuck(&mut self, node: NodeId) {
         let Some(handle) = self.peers[node].open_link() else { return };
@@ -202,7 +202,7 @@ impl Transport {
         }
     }
 
-    /// Sends a sign of life to `node`, with the frames received from it.
+    /// Sends a heartbeat to `node`, with the frames received from it.
     pub(super) fn send_beat(&mut self, node: NodeId) {
         let due = self.time() + self.config.detector.beat;
         let peer = &mut self.peers[node];

@@ -8,6 +8,7 @@ pub(crate) mod published;
 pub(crate) mod reference;
 pub(crate) mod registry;
 pub(crate) mod resources;
+pub(crate) mod to;
 pub(crate) mod upgrade;
 
 use crate::Context;

@@ -1,53 +1,10 @@
-//! The nodes that have joined a running job, as one PE knows them, and the hooks that are notified.
+//! The nodes that have joined a running job, as one PE knows them.
 
 use crate::address::id::CollectionId;
-use crate::message::envelope::AnyEnvelope;
-use crate::message::{MembershipEvent, Stage};
+use crate::message::Stage;
+use crate::pe::membership::pool_hooks::PoolHooks;
 use gridspan_topology::{Layout, NodeId};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// An event for the workers of pools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum PoolEvent {
-    /// Another node joins or is gone; or this node, which has joined, becomes active or drains.
-    Membership(MembershipEvent),
-    /// The places have been measured.
-    Measured,
-}
-
-/// Notifies the member of a collection on a PE.
-pub(crate) type Tell<C> = fn(&mut C, CollectionId, PoolEvent);
-
-/// Whether a worker message may come from another node.
-pub(crate) type IsAllowed = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
-
-/// The open tasks of a pool on a PE.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OpenTasks {
-    /// Number of tasks that were handed in here and are not done.
-    pub(crate) roots: u64,
-    /// Number of frames that wait for outputs.
-    pub(crate) frames: u64,
-    /// Number of tasks that are ready to run.
-    pub(crate) ready: u64,
-}
-
-/// The hooks of a collection whose member on this PE works with other nodes.
-pub(crate) struct PoolHooks<C> {
-    pub(crate) tell: Tell<C>,
-    pub(crate) is_allowed: IsAllowed,
-    /// The open tasks that the member has reported last.
-    pub(crate) open: OpenTasks,
-}
-
-// Not derived, since the derive would require `C: Clone`.
-impl<C> Clone for PoolHooks<C> {
-    fn clone(&self) -> Self {
-        let Self { tell, is_allowed, open } = *self;
-        Self { tell, is_allowed, open }
-    }
-}
 
 /// A PE's knowledge of nodes that join. Only the first PE of a node knows which are present.
 pub(crate) struct Membership<C> {

@@ -4,6 +4,8 @@
 //! future of the method if the message has woken it. The actor carries out the method's sends after
 //! the poll, since the context of a handler cannot be kept across an `await`.
 
+mod unread;
+
 use crate::executor::Wakeup;
 use gridspan_runtime::{
     Actor, ActorIndex, ActorRef, CollectionRef, Context, Op, Reducible, Reduction, Time, To,
@@ -15,8 +17,9 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
+use unread::Unread;
 
 /// An actor that is one async method: it awaits messages in the order of its steps, whatever order
 /// they arrive in. [`Sequential<Self>`](Sequential) is the actor type that a job registers.
@@ -169,7 +172,7 @@ impl<A: SequentialActor> Actor for Sequential<A> {
     }
 
     fn handle(&mut self, message: A::Message, cx: &mut Context<'_, Self>) {
-        self.shared().arrive(message);
+        self.shared().unread.arrive(message);
         if self.run.is_some() || self.pause == Pause::Message {
             self.advance(cx);
         }
@@ -195,8 +198,9 @@ impl<A: SequentialActor> Actor for Sequential<A> {
 
 impl<A: SequentialActor> Sequential<A> {
     fn new(state: Option<A>, pause: Pause, messages: VecDeque<A::Message>) -> Self {
-        let shared = Arc::new(Mutex::new(Shared::new(messages)));
-        Self { state, pause, shared, run: None }
+        let unread = Unread::new(messages);
+        let shared = Shared { unread, actions: Vec::new(), now: Time::ZERO };
+        Self { state, pause, shared: Arc::new(Mutex::new(shared)), run: None }
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared<A>> {
@@ -211,7 +215,7 @@ impl<A: SequentialActor> Sequential<A> {
                 (Some(run), _) => run,
                 (run @ None, Some(state)) => {
                     let inbox = Inbox::new(self.shared.clone(), cx);
-                    self.shared.lock().unwrap_or_else(PoisonError::into_inner).begin();
+                    self.shared.lock().unwrap_or_else(PoisonError::into_inner).unread.begin_run();
                     run.insert((Box::pin(state.run(inbox)), Wakeup::new()))
                 }
                 (None, None) => return cx.fail("an actor was moved while its method ran"),
@@ -240,7 +244,7 @@ impl<A: SequentialActor> Sequential<A> {
         match next {
             Resume::OnMessage(state) => {
                 self.state = Some(state);
-                self.shared().has_more()
+                self.shared().unread.has_more()
             }
             Resume::AtSync(state) => {
                 (self.state, self.pause) = (Some(state), Pause::Sync);
@@ -266,7 +270,7 @@ struct Image<S, M> {
 impl<A: SequentialActor> Serialize for Sequential<A> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shared = self.shared();
-        Image { state: &self.state, pause: self.pause, messages: shared.messages() }
+        Image { state: &self.state, pause: self.pause, messages: shared.unread.messages() }
             .serialize(serializer)
     }
 }
@@ -284,52 +288,9 @@ type Action<A> = Box<dyn FnOnce(&mut Context<'_, Sequential<A>>) + Send>;
 
 /// What the actor and its method share.
 struct Shared<A: SequentialActor> {
-    messages: VecDeque<A::Message>,
-    /// Whether this run has taken a message.
-    has_taken: bool,
-    wakers: Vec<Waker>,
+    unread: Unread<A::Message>,
     actions: Vec<Action<A>>,
     now: Time,
-}
-
-impl<A: SequentialActor> Shared<A> {
-    fn new(messages: VecDeque<A::Message>) -> Self {
-        let (wakers, actions) = (Vec::new(), Vec::new());
-        Self { messages, has_taken: false, wakers, actions, now: Time::ZERO }
-    }
-
-    fn messages(&self) -> &VecDeque<A::Message> {
-        &self.messages
-    }
-
-    fn arrive(&mut self, message: A::Message) {
-        self.messages.push_back(message);
-        self.wakers.drain(..).for_each(Waker::wake);
-    }
-
-    fn begin(&mut self) {
-        self.has_taken = false;
-    }
-
-    /// Whether messages are left, and the last run has taken one.
-    fn has_more(&self) -> bool {
-        self.has_taken && !self.messages.is_empty()
-    }
-
-    /// Takes the first message from which `take` makes a value.
-    fn take<T>(&mut self, mut take: impl FnMut(A::Message) -> Result<T, A::Message>) -> Option<T> {
-        for at in 0..self.messages.len() {
-            let message = self.messages.remove(at)?;
-            match take(message) {
-                Ok(value) => {
-                    self.has_taken = true;
-                    return Some(value);
-                }
-                Err(message) => self.messages.insert(at, message),
-            }
-        }
-        None
-    }
 }
 
 /// The messages of a [`SequentialActor`], and its means to act. A dropped future of the inbox takes
@@ -382,7 +343,7 @@ pub struct Inbox<A: SequentialActor> {
 
 impl<A: SequentialActor> fmt::Debug for Inbox<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let messages = self.with(|shared| shared.messages.len());
+        let messages = self.with(|shared| shared.unread.messages().len());
         write!(f, "Inbox {{ messages: {messages} }}")
     }
 }
@@ -430,10 +391,10 @@ impl<A: SequentialActor> Inbox<A> {
     /// they stay, in their order.
     pub async fn next_as<T>(&self, mut take: impl FnMut(A::Message) -> Result<T, A::Message>) -> T {
         poll_fn(|cx| {
-            self.with(|shared| match shared.take(&mut take) {
+            self.with(|shared| match shared.unread.take(&mut take) {
                 Some(value) => Poll::Ready(value),
                 None => {
-                    shared.wakers.push(cx.waker().clone());
+                    shared.unread.wake_on_arrival(cx.waker());
                     Poll::Pending
                 }
             })

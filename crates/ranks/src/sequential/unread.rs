@@ -1,0 +1,59 @@
+//! The messages that a sequential actor has received and its method has not taken.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// The messages that the method has not taken, in the order of their arrival.
+pub(super) struct Unread<M> {
+    messages: VecDeque<M>,
+    /// Whether this run has taken a message.
+    has_taken: bool,
+    /// The futures that wait for a message.
+    wakers: Vec<Waker>,
+}
+
+impl<M> Unread<M> {
+    pub(super) fn new(messages: VecDeque<M>) -> Self {
+        Self { messages, has_taken: false, wakers: Vec::new() }
+    }
+
+    pub(super) fn messages(&self) -> &VecDeque<M> {
+        &self.messages
+    }
+
+    /// Adds a message, and wakes the futures that wait for one.
+    pub(super) fn arrive(&mut self, message: M) {
+        self.messages.push_back(message);
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+
+    /// Wakes a future when the next message arrives.
+    pub(super) fn wake_on_arrival(&mut self, waker: &Waker) {
+        self.wakers.push(waker.clone());
+    }
+
+    /// Notes that the method begins a run.
+    pub(super) fn begin_run(&mut self) {
+        self.has_taken = false;
+    }
+
+    /// Whether messages are left, and the last run has taken one.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_taken && !self.messages.is_empty()
+    }
+
+    /// Takes the first message from which `take` makes a value.
+    pub(super) fn take<T>(&mut self, mut take: impl FnMut(M) -> Result<T, M>) -> Option<T> {
+        for at in 0..self.messages.len() {
+            let message = self.messages.remove(at)?;
+            match take(message) {
+                Ok(value) => {
+                    self.has_taken = true;
+                    return Some(value);
+                }
+                Err(message) => self.messages.insert(at, message),
+            }
+        }
+        None
+    }
+}

@@ -249,7 +249,7 @@ pub(crate) enum CliError {
     /// The folder of a job cannot be removed.
     #[error("cannot remove {}: {error}", .path.display())]
     Remove { path: PathBuf, error: io::Error },
-    /// A recording cannot be written or read.
+    /// A recording cannot be read, or its folder cannot be used.
     #[error(transparent)]
     Recording(#[from] RecordError),
     /// Nothing can be predicted.
@@ -291,9 +291,11 @@ pub(crate) enum CliError {
     /// A running job cannot be reached.
     #[error("cannot reach the job {job}: {error}")]
     Unreachable { job: String, error: io::Error },
-    /// No node of the grid has that name.
-    #[error("the grid of the job has no node or site `{name}`")]
+    /// The grid has nothing of that name that the command takes.
+    #[error("the grid of the job has no {what} `{name}`")]
     UnknownNode {
+        /// What the command takes: `node`, or `node or site`.
+        what: &'static str,
         name: String,
         /// The nodes of the grid.
         nodes: Vec<String>,
@@ -327,13 +329,6 @@ pub(crate) enum CliError {
         /// Its number.
         job: String,
         reason: String,
-    },
-    /// No node of the grid has that name.
-    #[error("the grid of the job has no node `{name}`")]
-    NoNode {
-        name: String,
-        /// The nodes of the grid.
-        nodes: Vec<String>,
     },
     /// A file cannot be used as an invitation.
     #[error("cannot use the invitation {}: {error}", .path.display())]

@@ -242,7 +242,7 @@ impl CliError {
                  scontrol"
                     .into()
             }
-            Self::UnknownNode { nodes, .. } | Self::NoNode { nodes, .. } => {
+            Self::UnknownNode { nodes, .. } => {
                 format!("its nodes: {}", crate::names::abbreviated(nodes.iter().map(String::as_str)))
             }
             Self::Unreachable { .. } => {

@@ -150,7 +150,7 @@ pub(crate) enum CliError {
     /// The folder of a job cannot be removed.
     #[error("cannot remove {}: {error}", .path.display())]
     Remove { path: PathBuf, error: io::Error },
-    /// A recording cannot be written or read.
+    /// A recording cannot be read, or its folder cannot be used.
     #[error(transparent)]
     Recording(#[from] RecordError),
     /// Nothing can be predicted.
@@ -162,16 +162,11 @@ pub(crate) enum CliError {
     /// A running job cannot be reached.
     #[error("cannot reach the job {job}: {error}")]
     Unreachable { job: String, error: io::Error },
-    /// No node or site of the grid has that name.
-    #[error("the grid of the job has no node or site `{name}`")]
+    /// The grid has nothing of that name that the command takes.
+    #[error("the grid of the job has no {what} `{name}`")]
     UnknownNode {
-        name: String,
-        /// The nodes of the grid.
-        nodes: Vec<String>,
-    },
-    /// No node of the grid has that name.
-    #[error("the grid of the job has no node `{name}`")]
-    NoNode {
+        /// What the command takes: `node`, or `node or site`.
+        what: &'static str,
         name: String,
         /// The nodes of the grid.
         nodes: Vec<String>,

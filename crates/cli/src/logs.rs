@@ -63,7 +63,7 @@ impl Logs {
     fn of_node(folder: &JobFolder, wanted: &str) -> Result<Self, CliError> {
         let nodes = folder.roster().map_err(CliError::system("look for the job"))?.names();
         if !nodes.iter().any(|node| node == wanted) {
-            return Err(CliError::NoNode { name: wanted.to_owned(), nodes });
+            return Err(CliError::UnknownNode { what: "node", name: wanted.to_owned(), nodes });
         }
         let [out, err] =
             folder.streams(wanted).map(|stream| LogReader::new(stream.path().to_owned()));

@@ -146,7 +146,9 @@ pub(crate) fn name(grid: &GridSpec, node: NodeId) -> String {
 
 /// Finds nodes by their names, by their hosts, or by their sites.
 pub(crate) fn named(roster: &Roster, names: &[String]) -> Result<BTreeSet<NodeId>, CliError> {
-    roster
-        .named(names)
-        .map_err(|name| CliError::UnknownNode { name: name.to_owned(), nodes: roster.names() })
+    roster.named(names).map_err(|name| CliError::UnknownNode {
+        what: "node or site",
+        name: name.to_owned(),
+        nodes: roster.names(),
+    })
 }

@@ -1,4 +1,4 @@
-//! Formats quantities with about three significant digits.
+//! Formats quantities with three significant digits, or two if they are small.
 
 use gridspan_topology::{Bandwidth, BandwidthRange, RttRange};
 use std::time::Duration;
@@ -13,11 +13,13 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Formats a number with about three significant digits, such as `0.104`, `10.4` or `1040`.
+/// Formats a number with three significant digits, such as `0.104`, `10.4` or `1040`, or below 0.1
+/// with two, such as `0.010` or `0.0010`: columns have room for six characters.
 pub(crate) fn digits(number: f64) -> String {
     match number.abs() {
         0.0 => "0".to_owned(),
-        size if size < 0.000_95 => format!("{number:.1e}"),
+        size if size < 0.000_995 => format!("{number:.1e}"),
+        size if size < 0.009_95 => format!("{number:.4}"),
         size if size < 0.9995 => format!("{number:.3}"),
         size if size < 9.995 => format!("{number:.2}"),
         size if size < 99.95 => format!("{number:.1}"),
@@ -153,6 +155,14 @@ mod tests {
         assert_eq!(
             [0, 59, 60, 7199, 86_400 * 8].map(|seconds| ago(Duration::from_secs(seconds))),
             ["0 s ago", "59 s ago", "1 min ago", "1 h ago", "8 d ago"]
+        );
+    }
+
+    #[test]
+    fn small_numbers_have_two_digits_and_at_most_six_characters() {
+        assert_eq!(
+            [0.104, 0.0123, 0.009_96, 0.009_94, 0.001_23, 0.001, 0.000_99, 2.5e-7].map(digits),
+            ["0.104", "0.012", "0.010", "0.0099", "0.0012", "0.0010", "9.9e-4", "2.5e-7"]
         );
     }
 

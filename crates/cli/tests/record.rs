@@ -197,6 +197,11 @@ fn what_cannot_be_recorded_is_refused_before_the_job_starts() {
         assert!(output.stderr.contains("is not empty"), "{output:?}");
         assert!(output.stdout.is_empty(), "{output:?}");
     }
+    // Linux creates no folder there, for any user.
+    let output = run(&arguments(&["run", "-n", "2"], Path::new("/proc/no-such-folder")));
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("cannot write /proc/no-such-folder: "), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
     let folder = parent.path().join("rec");
     for flag in ["--detach", "--guests=2"] {
         let output = run(&arguments(&["run", "-n", "2", flag], &folder));

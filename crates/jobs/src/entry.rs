@@ -4,6 +4,9 @@ use clap::Parser;
 use gridspan_runtime::Job;
 use gridspan_topology::ByteCount;
 
+/// Largest minimum time of a measurement in seconds: six times that of published results.
+const MEASUREMENT_S_MAX: f64 = 60.0;
+
 /// A job that can be started by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -27,5 +30,27 @@ pub(crate) fn message_size(text: &str, max: u64) -> Result<usize, String> {
     match usize::try_from(bytes) {
         Ok(size) if (1..=max).contains(&bytes) => Ok(size),
         _ => Err(format!("a message has at least one byte and at most {}MiB", max >> 20)),
+    }
+}
+
+/// Parses the minimum time of a measurement in seconds, of 0 to [`MEASUREMENT_S_MAX`].
+pub(crate) fn measurement_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=MEASUREMENT_S_MAX).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("write a number of seconds from 0 to {MEASUREMENT_S_MAX}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_takes_from_no_time_to_a_minute() {
+        assert_eq!(["0", "0.05", "60"].map(measurement_seconds), [Ok(0.0), Ok(0.05), Ok(60.0)]);
+        for text in ["-1", "60.1", "NaN", "inf", "1s", ""] {
+            let error = measurement_seconds(text).unwrap_err();
+            assert_eq!(error, "write a number of seconds from 0 to 60", "{text}");
+        }
     }
 }

@@ -112,7 +112,7 @@ fn exchange_once(state: &mut State<'_>, members: &mut Members, part: u32) -> boo
         let room = state.room(other);
         for (at, &(load, vertex)) in members[part as usize].iter().enumerate().step_by(stride) {
             // The lightest partner that the other part's room allows removes most load.
-            let least = load - room.min(excess.saturating_add(room));
+            let least = load - room;
             let theirs = members[other as usize].partition_point(|member| member.0 < least);
             let Some(&(their_load, their)) = members[other as usize].get(theirs) else { continue };
             if their_load >= load {

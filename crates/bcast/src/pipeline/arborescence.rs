@@ -17,25 +17,22 @@ pub(super) fn cheapest(
         for to in (0..count).filter(|&to| to != from && to != root) {
             let cost = cost(from, to);
             if cost.is_finite() {
-                edges.push(Edge { from, to, cost, original: (from, to) });
+                edges.push(Edge { from, to, cost });
             }
         }
     }
     let chosen = solve(count, root, &edges)?;
     let mut parents: Vec<usize> = (0..count).collect();
     for place in chosen {
-        let (from, to) = edges[place].original;
-        parents[to] = from;
+        parents[edges[place].to] = edges[place].from;
     }
     Some(parents)
 }
 
-#[derive(Clone, Copy)]
 struct Edge {
     from: usize,
     to: usize,
     cost: f64,
-    original: (usize, usize),
 }
 
 /// The indices of the chosen edges.
@@ -68,7 +65,7 @@ fn solve(count: usize, root: usize, edges: &[Edge]) -> Option<Vec<usize>> {
                 Some(other) if to == next => edges[other].cost,
                 _ => 0.0,
             };
-            inner.push(Edge { from, to, cost: edge.cost - replaced, ..*edge });
+            inner.push(Edge { from, to, cost: edge.cost - replaced });
             origin.push(place);
         }
     }

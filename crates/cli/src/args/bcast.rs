@@ -103,15 +103,20 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 fn initiation(text: &str) -> Result<Duration, String> {
-    at_most(text, Duration::ZERO, INITIATION_MAX, "write a time up to 1s, such as 20us")
+    time_within(text, Duration::ZERO, INITIATION_MAX, "write a time up to 1s, such as 20us")
 }
 
 fn effort(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(1);
-    at_most(text, least, EFFORT_MAX, "write a time of 1ms to 1min, such as 100ms")
+    time_within(text, least, EFFORT_MAX, "write a time of 1ms to 1min, such as 100ms")
 }
 
-fn at_most(text: &str, least: Duration, most: Duration, advice: &str) -> Result<Duration, String> {
+fn time_within(
+    text: &str,
+    least: Duration,
+    most: Duration,
+    advice: &str,
+) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     let is_sensible = (least..=most).contains(&time);
     is_sensible.then_some(time).ok_or_else(|| advice.to_owned())

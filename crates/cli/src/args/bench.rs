@@ -45,7 +45,7 @@ pub(crate) struct BenchRanksArgs {
     /// Number of ranks, at least 2. By default one for each PE.
     #[arg(long, value_name = "N")]
     pub(crate) ranks: Option<String>,
-    /// Minimum seconds of each measurement.
+    /// Minimum seconds of each measurement; at most 60.
     #[arg(long, value_name = "S", default_value = "0.05")]
     pub(crate) seconds: String,
     /// Only messages between two ranks, without collective operations.

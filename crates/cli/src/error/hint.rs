@@ -96,7 +96,7 @@ impl CliError {
             }
             Self::Remove { .. } => "check who owns the files in it".into(),
             Self::Refused { .. } => return None,
-            Self::UnknownNode { nodes, .. } | Self::NoNode { nodes, .. } => {
+            Self::UnknownNode { nodes, .. } => {
                 format!("its nodes: {}", crate::names::abbreviated(nodes.iter().map(String::as_str)))
             }
             Self::Unreachable { .. } => {

@@ -46,7 +46,7 @@ pub(super) fn check() -> Result<(), LabError> {
 /// one packet to the system; neither waits.
 pub(super) fn create(name: &str) -> io::Result<File> {
     let mut request = InterfaceRequest {
-        name: [0; 16],
+        name: [0; NAME_BYTES],
         flags: IFF_TUN | IFF_NO_PI | IFF_TUN_EXCL,
         unused: [0; 22],
     };

@@ -89,7 +89,7 @@ impl Recording {
         let layout = launch.spec.layout();
         let nodes = layout.nodes().map(|node| NodeParts::new(layout.place(node).pes.clone()));
         let state = State {
-            files: Some(RecordingFolder::create(&plan.folder, &header)?),
+            files: Some(RecordingFolder::create(&plan.folder, &header).map_err(not_created)?),
             error: None,
             nodes: nodes.collect(),
             header,
@@ -392,6 +392,15 @@ impl State {
             tracing::warn!(%error, "the recording ends here");
             (self.files, self.error) = (None, Some(error));
         }
+    }
+}
+
+/// The error of a recording that cannot be created. One of the system, such as a full disk, is no
+/// mistake in the arguments.
+fn not_created(error: RecordError) -> CliError {
+    match error {
+        RecordError::Io { path, error } => CliError::Write { path, error },
+        error => error.into(),
     }
 }
 

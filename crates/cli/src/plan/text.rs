@@ -11,9 +11,9 @@ const LINKS_MAX: usize = 12;
 
 /// Where the model was verified.
 const VERIFIED: &str = "
-Tests keep some predictions of leanmd, stencil and uts within 5 % of the simulator, but for a round
-trip between sites. Other jobs and other changes may be further away: see the chapter \"Planning a
-run\" of the book.
+Tests compare some predictions of leanmd, stencil and uts with the simulator: steps differ by at
+most 5 %, and jobs by at most 5 % and a round trip between sites. Other jobs and other changes may
+differ more: see the chapter \"Planning a run\" of the book.
 ";
 
 /// Renders a plan.

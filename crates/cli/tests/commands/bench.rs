@@ -49,7 +49,11 @@ fn messages_and_collective_operations_of_ranks_are_measured() {
     let names: Vec<_> = results.iter().map(|result| &result["operation"]).collect();
     assert_eq!(names, ["round trip", "window"], "{output:?}");
     assert!(results[1]["bytes_per_s"].as_f64().unwrap() > 0.0, "{output:?}");
-    for (flags, text) in [(["--bytes", "5MB"], "at most 4MiB"), (["--ranks", "1"], "1 is not in")] {
+    for (flags, text) in [
+        (["--bytes", "5MB"], "at most 4MiB"),
+        (["--ranks", "1"], "1 is not in"),
+        (["--seconds", "61"], "a number of seconds from 0 to 60"),
+    ] {
         let output = run(&[&["bench", "ranks"], &flags[..]].concat());
         assert_eq!(output.code, Some(2), "{output:?}");
         assert!(output.stderr.contains(text), "{output:?}");

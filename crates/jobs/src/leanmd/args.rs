@@ -58,7 +58,7 @@ pub struct Options {
     #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = at_least_one)]
     pub contrast: f64,
     /// Start from this file instead: XYZ, extended XYZ, LAMMPS data or PDB.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "atoms", "size"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "atoms", "size", "contrast"])]
     pub input: Option<PathBuf>,
     /// Lengths of the box, if the file does not contain them.
     #[arg(long = "box", value_name = "X,Y,Z", value_parser = triple::<f64>, requires = "input")]
@@ -95,7 +95,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub trajectory: Option<PathBuf>,
     /// Steps between frames of the trajectory.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "trajectory",
+          value_parser = clap::value_parser!(u64).range(1..))]
     pub every: u64,
     /// Steps between sync points, at which actors may be balanced; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -165,6 +166,15 @@ impl Options {
     pub fn prepare(&self) -> Result<(System, Schedule), String> {
         if self.check_serial && self.work != WorkMode::Compute {
             return Err("--check-serial compares what was computed; leave out --work".to_owned());
+        }
+        if self.system != Built::Uniform {
+            if self.size.is_some() {
+                let advice = "add --system uniform, or give --atoms";
+                return Err(format!("--size is for the uniform system; {advice}"));
+            }
+            if self.contrast > 1.0 {
+                return Err("--contrast is for the uniform system; add --system uniform".to_owned());
+            }
         }
         let system = self.build()?;
         let is_droplet = self.input.is_none() && self.system == Built::Droplet;
@@ -302,6 +312,8 @@ mod tests {
             (&["--atoms", "2000", "--cells", "9"][..], "use fewer cells or a larger box"),
             (&["--input", "no-such-file.xyz"][..], "no-such-file.xyz: "),
             (&["--cutoff", "30", "--atoms", "2000"][..], "less than the cutoff 30"),
+            (&["--size", "5"][..], "--size is for the uniform system; add --system uniform"),
+            (&["--contrast", "2"][..], "--contrast is for the uniform system; add --system"),
         ] {
             let error = prepare(words).unwrap_err();
             assert!(error.contains(expected), "{error}");
@@ -310,6 +322,9 @@ mod tests {
         assert!(parse(&["--dt", "0"]).is_err());
         assert!(parse(&["--cutoff", "NaN"]).is_err());
         assert!(parse(&["--input", "a.xyz", "--atoms", "5"]).is_err());
+        assert!(parse(&["--input", "a.xyz", "--contrast", "2"]).is_err());
+        assert!(parse(&["--every", "2"]).is_err());
+        assert!(parse(&["--every", "2", "--trajectory", "a.xyz"]).is_ok());
     }
 
     fn parse(words: &[&str]) -> Result<Options, clap::Error> {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::ladder::{
     bytes_per_second, is_whole, next_repetitions, one_way_ns, payload, sizes_bytes,
 };
-use crate::entry::{Entry, parse};
+use crate::entry::{Entry, measurement_seconds, parse};
 
 const ABOUT: &str = "Round trips of messages of 25 sizes between the first and the last PE";
 
@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 #[derive(Clone, Copy, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Minimum seconds of each measurement; use 10 for published results.
-    #[arg(long, default_value_t = 0.05)]
+    /// Minimum seconds of each measurement, at most 60; use 10 for published results.
+    #[arg(long, default_value_t = 0.05, value_parser = measurement_seconds)]
     seconds: f64,
     /// Skip messages larger than this.
     #[arg(long, value_name = "BYTES", default_value_t = usize::MAX, hide_default_value = true)]

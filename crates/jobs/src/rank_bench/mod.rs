@@ -25,7 +25,7 @@
 
 mod operation;
 
-use crate::entry::{Entry, message_size, parse};
+use crate::entry::{Entry, measurement_seconds, message_size, parse};
 use crate::pingpong::ladder::next_repetitions;
 use crate::rank_clock::{clock, now};
 use clap::Parser;
@@ -59,7 +59,7 @@ struct Options {
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=1 << 20))]
     ranks: Option<u32>,
     /// Minimum seconds of each measurement; at most 60.
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, value_parser = measurement_seconds)]
     seconds: f64,
     /// How ranks handle the messages of a round trip.
     #[arg(long, default_value = "keep")]
@@ -162,7 +162,7 @@ async fn measure(world: Comm, plan: Plan) -> Result<Vec<Figure>, RankError> {
 fn job(options: Options) -> Job {
     let plan = Plan {
         sizes: options.bytes.clone(),
-        enough_ns: (options.seconds.clamp(0.0, 60.0) * 1e9) as u64,
+        enough_ns: (options.seconds * 1e9) as u64,
         handling: options.handling,
         is_collective: !options.no_collectives,
     };

@@ -11,6 +11,9 @@ use spade::{DelaunayTriangulation, Point2, Triangulation};
 /// The largest distance of a point from its place in the lattice, in widths of a cell.
 const JITTER: f64 = 0.35;
 
+/// Minimum number of nodes along an axis, of which one is inside.
+const SIZE_MIN: u32 = 3;
+
 /// A mesh of the unit square.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mesh {
@@ -25,8 +28,13 @@ impl Mesh {
     /// that a node is inside.
     ///
     /// # Errors
-    /// If the points have no triangulation.
+    /// If the size is less, or the points have no triangulation.
     pub fn new(size: u32, seed: u64) -> Result<Self, String> {
+        if size < SIZE_MIN {
+            return Err(format!(
+                "a mesh has at least {SIZE_MIN} by {SIZE_MIN} nodes, not {size} by {size}"
+            ));
+        }
         let mut dice = Dice::new(seed);
         let last = size - 1;
         let mut coordinate = |index: u32| {

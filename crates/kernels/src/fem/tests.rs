@@ -39,6 +39,16 @@ fn a_mesh_fills_the_square_with_triangles_of_any_degree() {
 }
 
 #[test]
+fn a_mesh_without_a_node_inside_is_refused() {
+    for size in [0, 1, 2] {
+        let error = Mesh::new(size, SEED).unwrap_err();
+        assert_eq!(error, format!("a mesh has at least 3 by 3 nodes, not {size} by {size}"));
+    }
+    let nodes = Mesh::new(3, SEED).unwrap().nodes;
+    assert_eq!(nodes.iter().filter(|&&node| !is_on_boundary(node)).count(), 1);
+}
+
+#[test]
 fn the_element_matrix_of_poisson_is_that_of_textbooks() {
     let problem = Problem { equation: Equation::Poisson, solution: Solution::Smooth };
     // The triangle (0, 0), (1, 0), (0, 1), whose area is a half.

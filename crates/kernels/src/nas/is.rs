@@ -36,7 +36,12 @@ pub struct Ranked {
 impl Keys {
     /// Draws the keys of `rank`, one of `ranks`: of `2^key_bits` keys in all, with values below
     /// `2^value_bits`.
+    ///
+    /// # Panics
+    /// If `key_bits` is above 31, or `value_bits` is not from 2 to 31.
     pub fn new([key_bits, value_bits]: [u32; 2], ranks: u32, rank: u32) -> Self {
+        assert!(key_bits < u32::BITS, "2^{key_bits} keys");
+        assert!((2..u32::BITS).contains(&value_bits), "values below 2^{value_bits}");
         let range = BlockPartition::new(1 << key_bits, ranks).range(rank);
         let mut random = NasRandom::new(SEED);
         random.skip(4 * u64::from(range.start));
@@ -186,6 +191,18 @@ mod tests {
         assert_eq!(cuts(&[4, 4, 4, 4], 2), [0, 2, 4]);
         assert_eq!(cuts(&[9, 1, 1, 1], 3), [0, 1, 1, 4]);
         assert_eq!(cuts(&[0, 0, 5], 4), [0, 3, 3, 3, 3]);
+    }
+
+    #[test]
+    #[should_panic(expected = "2^32 keys")]
+    fn more_keys_than_indices_are_refused() {
+        let _ = Keys::new([32, 11], 2, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "values below 2^1")]
+    fn values_that_have_no_quarter_are_refused() {
+        let _ = Keys::new([4, 1], 2, 0);
     }
 
     #[test]

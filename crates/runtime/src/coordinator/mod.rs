@@ -20,12 +20,15 @@
 //! - `collections`, `broadcasts`, `sequencer`, `reductions`, `quiescence`, `phases`,
 //!   `publications`: collective operations.
 //! - `balance`: when to rebalance, and how. `survey`: places; `monitor`: links. `advice`: plans of
-//!   broadcasts; `broadcast_reports`: reports of large ones, for listeners.
-//! - `machine`: the whole state, in parts that are defined in `state`. `control`: dispatch of
-//!   events. If a part has work for one of its callers, it leaves a follow-up.
+//!   broadcasts; `broadcast_reports`: reports of large ones, for listeners. `measurements`: passes
+//!   what nodes have measured to `survey`, `monitor` and `advice`.
+//! - `machine`: the whole state, in parts that are defined in `state`. `control`: dispatch of the
+//!   events that `event` defines. If a part has work for one of
+//!   its callers, it leaves a follow-up. `outgoing`: packets to PEs.
 //! - `checkpoint`: images of the job; `restoration`: what changes in them for groups of another
 //!   size. `membership`: nodes that join and leave. `losses`: whether the job goes on without a lost
-//!   founder. `stall`: a job that cannot continue. `diagnosis`: what a job waits for.
+//!   founder. `stall`: a job that cannot continue. `diagnosis`: what a job waits for;
+//!   `pending_work`: what the coordinator has not finished. `ending`: the end of the job.
 //! - `host`: a node's host of the coordinator, which runs it or forwards packets to it. `transfer`:
 //!   the coordinator's move to another node.
 

@@ -35,7 +35,9 @@ where
     let list = Vec::deserialize(deserializer)?;
     match list.len() <= ELEMENTS_MAX {
         true => Ok(list),
-        false => Err(D::Error::custom("a tuple of a reduction has more than 16 elements")),
+        false => Err(D::Error::custom(format_args!(
+            "a tuple of a reduction has more than {ELEMENTS_MAX} elements"
+        ))),
     }
 }
 
@@ -57,5 +59,13 @@ mod tests {
         assert_eq!(decode::<Value>("a value", &encode(&flat)), Ok(flat), "a flat one is accepted");
         let nested = Op::Tuple(vec![Op::Tuple(vec![Op::Sum])]);
         assert!(decode::<Op>("an operation", &encode(&nested)).is_err());
+    }
+
+    #[test]
+    fn tuples_from_the_network_have_at_most_sixteen_elements() {
+        let of = |elements| encode(&Value::Tuple(vec![Value::Unit; elements]));
+
+        assert!(decode::<Value>("a value", &of(16)).is_ok());
+        assert!(decode::<Value>("a value", &of(17)).is_err());
     }
 }

@@ -30,10 +30,16 @@ pub enum EmulateError {
     /// There are too many sites, hosts or PEs, or a site has another error.
     #[error(transparent)]
     Site(#[from] SiteError),
-    /// An option has no value or an unknown name.
+    /// An option has an unknown name.
     #[error("there is no option `{}`; write one of {OPTIONS}, such as `wan=32ms`", shorten(.option))]
     UnknownOption {
         /// The text of the option.
+        option: String,
+    },
+    /// An option has no value.
+    #[error("option `{option}` has no value; write one, as in `wan=32ms`")]
+    NoValue {
+        /// The name of the option.
         option: String,
     },
     /// An option is given twice.
@@ -103,10 +109,11 @@ impl GridSpec {
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             let option = option.trim();
             let unknown = || EmulateError::UnknownOption { option: option.to_owned() };
-            let (name, value) = option.split_once('=').ok_or_else(unknown)?;
-            let known = settings
-                .set(name, value)
-                .map_err(|error| EmulateError::Quantity { option: name.to_owned(), error })?;
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            let known = settings.set(name, value).map_err(|error| match value {
+                "" => EmulateError::NoValue { option: name.to_owned() },
+                _ => EmulateError::Quantity { option: name.to_owned(), error },
+            })?;
             if !known {
                 return Err(unknown());
             }
@@ -287,6 +294,9 @@ mod tests {
             "option `wan`: `32` has no known unit; write one of ns, us, µs, ms, s, min, h, such as \
              `32ms`"
         );
+        for text in ["2x2,loss", "2x2,loss="] {
+            assert_eq!(message(text), "option `loss` has no value; write one, as in `wan=32ms`");
+        }
         assert_eq!(message("2x2,wan=1ms,wan=2ms"), "`wan` is given twice; remove one");
         assert_eq!(
             message("2x2,wan=1h,jitter=1h"),

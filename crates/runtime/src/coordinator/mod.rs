@@ -23,8 +23,8 @@
 //!   broadcasts; `broadcast_reports`: reports of large ones, for listeners. `measurements`: passes
 //!   what nodes have measured to `survey`, `monitor` and `advice`.
 //! - `machine`: the whole state, in parts that are defined in `state`. `control`: dispatch of the
-//!   events that `event` defines. If a part has work for one of
-//!   its callers, it leaves a follow-up. `outgoing`: packets to PEs.
+//!   events that `event` defines. If a part has work for one of its callers, it leaves a
+//!   follow-up. `outgoing`: packets to PEs.
 //! - `checkpoint`: images of the job; `restoration`: what changes in them for groups of another
 //!   size. `membership`: nodes that join and leave. `losses`: whether the job goes on without a lost
 //!   founder. `stall`: a job that cannot continue. `diagnosis`: what a job waits for;

@@ -1,4 +1,4 @@
-//! Serves metrics by HTTP, within limits.
+//! Serves metrics over HTTP, with limits on connections, requests and time.
 
 use super::exposition::CONTENT_TYPE as TEXT_FORMAT;
 use super::listener::{Connection, Listener};
@@ -65,7 +65,7 @@ pub(super) async fn serve(listener: Listener, scraper: Arc<Scraper>) {
     }
 }
 
-/// Answers the request of a client. The slot is kept until the scrape has ended, even if the client
+/// Answers the request of a client. Keeps the slot until the scrape has ended, even if the client
 /// does not wait.
 async fn attend(
     connection: Box<dyn Connection>,
@@ -128,7 +128,7 @@ fn is_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Scrapes the job. `scrape` waits for it.
+/// Scrapes the job on a blocking thread, because `scrape` waits for the job's counters.
 async fn answer(
     scrape: impl FnOnce() -> Result<String, String> + Send + 'static,
 ) -> Response<Full<Bytes>> {

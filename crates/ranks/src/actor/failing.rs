@@ -14,7 +14,7 @@ use gridspan_runtime::{Context, Ix1};
 const REASON_CHARS_MAX: usize = 500;
 
 impl<P: RankProgram> RankActor<P> {
-    /// The program of this rank has failed.
+    /// Notes that the program of this rank has failed, and reports it to rank 0.
     pub(super) fn begin_failure(&mut self, reason: &str, cx: &mut Context<'_, Self>) {
         let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
         self.life = Life::Failed(reason.clone());
@@ -33,8 +33,8 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// At rank 0: a rank has failed that knows of this number of ranks. Rank 0 may know of fewer,
-    /// if it has not begun.
+    /// At rank 0: handles the failure of a rank that knows of `known` ranks. Rank 0 may know of
+    /// fewer, if it has not begun.
     pub(super) fn note_failure(
         &mut self,
         (rank, known): (u32, u32),

@@ -1,6 +1,6 @@
 //! Finds the period of a series that repeats itself.
 
-/// Longest period that is looked for, in values.
+/// Maximum period, in values.
 const PERIOD_MAX: usize = 32;
 /// Relative difference up to which values count as equal.
 const TOLERANCE: f64 = 0.05;

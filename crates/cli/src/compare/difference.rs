@@ -31,7 +31,6 @@ impl Both {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimeDifference {
     pub(super) kind: TimeKind,
-    /// The times.
     pub(super) ns: Both,
 }
 
@@ -57,11 +56,8 @@ pub(super) struct CountDifference {
 pub(super) enum Place {
     /// At no place in particular.
     Everywhere,
-    /// At a site.
     Site(String),
-    /// On a node.
     Node(String),
-    /// On a PE.
     Pe(u32),
 }
 

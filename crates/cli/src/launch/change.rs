@@ -88,7 +88,7 @@ impl Changes {
         (self.since, self.stage) = (None, Stage::Requested);
     }
 
-    /// Drops the changes under way of nodes that are no members any more. Returns a node of each
+    /// Drops the changes under way of nodes that are not members any more. Returns a node of each
     /// dropped change, with the number of its request.
     pub(super) fn drop_obsolete(&mut self, members: &[NodeId]) -> Vec<(Option<u64>, NodeId)> {
         let mut dropped = Vec::new();

@@ -53,7 +53,6 @@ impl Runs {
         Self { roster: roster.into(), runs: saved.runs.clone(), again: saved.again }
     }
 
-    /// Saves the runs.
     pub(super) fn save(&self, saved: &mut Saved) {
         (saved.runs, saved.again) = (self.runs.clone(), self.again);
     }

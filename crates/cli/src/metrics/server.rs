@@ -25,7 +25,7 @@ const PATH: &str = "/metrics";
 const CONNECTIONS_MAX: usize = 8;
 /// Maximum size of a request in bytes: the minimum of hyper, and far more than a request needs.
 const REQUEST_BYTES_MAX: usize = 8192;
-/// Largest number of header fields of a request.
+/// Maximum number of header fields of a request.
 const FIELDS_MAX: usize = 64;
 /// Time for a client to send its request.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);

@@ -61,7 +61,7 @@ struct Watched {
     received: (u32, u64),
     /// The counts of the PEs in the last sample.
     before: TelemetryCounts,
-    /// Nanoseconds that this lease has taken here, apart from the PEs.
+    /// Nanoseconds that this lease has taken here, without the PEs.
     spent_ns: u64,
     /// Nanoseconds that telemetry had taken here at the last sample, with the PEs.
     spent_before_ns: Option<u64>,

@@ -49,12 +49,12 @@ const SITE_DIVISOR: u64 = 50;
 /// Number of cases, and of those that `--quick` runs.
 const CASES: usize = 132;
 const QUICK_CASES: usize = 11;
-/// Largest number of messages of a measurement, of a sweep and of a quick one.
+/// Maximum number of messages of a measurement, in a sweep and in a quick one.
 const MESSAGES_MAX: u64 = 60_000;
 const QUICK_MESSAGES_MAX: u64 = 10_000;
-/// Largest size in bytes of what all ranks hold for an operation.
+/// Maximum number of bytes that all ranks hold for an operation.
 const HELD_MAX: u64 = 768 << 20;
-/// Largest number of bytes that all ranks send in a measurement.
+/// Maximum number of bytes that all ranks send in a measurement.
 const SENT_MAX: u64 = 4 << 30;
 /// Number of cells that are named at the end, of each kind.
 const WORST: usize = 10;

@@ -39,7 +39,6 @@ impl Times {
         }
     }
 
-    /// Adds another time.
     pub(crate) fn add(&mut self, other: Self) {
         self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
         self.runtime_ns = self.runtime_ns.saturating_add(other.runtime_ns);
@@ -125,7 +124,7 @@ impl Profile {
         times.sum::<f64>().max(1.0)
     }
 
-    /// The sum over all PEs.
+    /// The sum over all recorded PEs.
     pub(crate) fn total(&self) -> Times {
         let mut total = Times::default();
         self.recorded().for_each(|(_, pe)| total.add(pe.total));

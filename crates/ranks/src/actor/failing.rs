@@ -2,8 +2,9 @@
 //!
 //! The actor of the failed rank stays, so that others still get what the rank had sent. It reports
 //! to rank 0, which completes the agreements that wait for the rank, and returns the number of
-//! ranks of the job. Then it tells each rank, after its earlier messages to that rank, and arrives
-//! at the migration point. Ranks that are spawned later learn of the failure with their group.
+//! ranks of the job. Then the actor tells each rank of the failure, after its earlier messages to
+//! that rank, and arrives at the migration point. Ranks that are spawned later learn of the failure
+//! with their group.
 
 use super::{Life, RankActor, arrive};
 use crate::packet::RankMessage;
@@ -71,7 +72,7 @@ impl<P: RankProgram> RankActor<P> {
         arrive(false, cx);
     }
 
-    /// Whether a failed rank drops a message: no receive will ask for it, and it has no windows.
+    /// Whether a failed rank drops a message: no receive asks for it, and the rank has no windows.
     pub(super) fn drops(&self, message: &RankMessage) -> bool {
         matches!(self.life, Life::Failed(_))
             && matches!(message, RankMessage::Message(..) | RankMessage::Access { .. })

@@ -71,7 +71,7 @@ pub struct Directory {
     told: u64,
     /// Whether the keeper assumes this node to sleep.
     is_asleep: bool,
-    /// Whether the node has reported, since it asked, that it could not serve others: the keeper
+    /// Whether the node has reported, since its request, that it could not serve others: the keeper
     /// then does not count on tasks that may be on their way to this node.
     is_disowned: bool,
     task_time: TaskTime,

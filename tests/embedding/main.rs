@@ -237,7 +237,7 @@ fn a_dropped_job_is_cancelled_and_a_detached_one_continues() {
                     let _ = self.0.send(self.1);
                 }
             }
-            // The test waits for it.
+            // The test waits for this text.
             let _ = ended.send("begun");
             let _guard = OnDrop(ended, text);
             for_ever(grid).await

@@ -24,7 +24,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Interval between looks at the files of a job.
+/// Interval between checks of the files of a job.
 const LOOK: Duration = Duration::from_millis(20);
 /// Prefixes of the variables that each later launcher needs, too.
 const OWN_VARIABLES: [&str; 2] = ["GRIDSPAN_", "GRIDCTL_"];
@@ -153,9 +153,9 @@ pub(crate) fn spawn(
         .map_err(failed)
 }
 
-/// Attends to a detached job as its launcher, until it ends. The nodes, hosts or sites of `ended`
-/// have ended for good, as the user says; `witness` is the place that decides between two halves of
-/// the other nodes, and the command that reaches it if it is on another host.
+/// Attends to a detached job as its launcher, until the job ends. The nodes, hosts or sites of
+/// `ended` have ended for good, as the user says; `witness` is the place that decides between two
+/// halves of the other nodes, and the command that reaches the place if it is on another host.
 pub(crate) fn attend(
     id: &str,
     ended: &[String],
@@ -172,7 +172,7 @@ pub(crate) fn attend(
         return Ok(ExitCode::from(code));
     }
     folder.set_refusal(None).map_err(&failed)?;
-    // It fails only if this process leads a group already.
+    // This fails only if the process leads a group already.
     let _ = rustix::process::setsid();
     let saved: Option<Saved> = folder.saved().map_err(&failed)?;
     let nodes = launch.spec.layout().node_count();
@@ -218,7 +218,7 @@ pub(crate) fn attend(
     Ok(ExitCode::from(code))
 }
 
-/// Why a launcher cannot attend to a job, for `gridctl attach`, which reports it.
+/// The reason why a launcher cannot attend to a job, which `gridctl attach` reports.
 fn refusal(error: &CliError) -> Refusal {
     Refusal { reason: error.to_string(), hint: error.hint() }
 }

@@ -1,5 +1,5 @@
-//! Nodes that run different builds of one program: the structure of their messages is compared
-//! before anything is computed.
+//! Nodes that run different builds of one program: they compare the structure of their messages
+//! before they compute anything.
 //!
 //! This test is itself the program, of which each host has a copy in a separate folder. The name of
 //! the folder selects the version of the program, so that several versions come from one
@@ -187,7 +187,7 @@ fn a_different_message_type_is_an_error() {
     assert_refused(&output, difference);
 }
 
-/// The type of an answer is in no message, except for the handle that states where it goes.
+/// Messages contain the type of an answer only in the handle that states where the answer goes.
 fn a_different_answer_type_is_an_error() {
     let output = run("answers");
     let difference = "value: u64 } }` here, `Order { Add: u64, Ask: Handle { handle: (u32, u64), value: i64 } }` there";

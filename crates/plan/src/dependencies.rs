@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Number of firings that are searched for the one that needs a message of a later step. If it
 /// is not among them, the last firing of the actor needs the message.
 const AHEAD_MAX: usize = 1024;
-/// Number of firings that the third rule looks at for each message, in the mean over an actor.
+/// Number of firings that the third rule looks at for each message, on average over an actor.
 /// Neighbours that are ahead take one or two. Without a bound, the time would grow with the square
 /// of the length of some recordings.
 const LOOKS_MAX: usize = 32;

@@ -10,12 +10,13 @@ pub(crate) struct RecordedGrid {
     /// The node and the site of each PE.
     places: Vec<(u32, u32)>,
     /// By sending and receiving site: latency in nanoseconds, and bytes per nanosecond if limited.
-    /// Only the links of the header: all pairs of its sites may not fit into memory.
+    /// Holds only the links of the header, since one for each pair of sites may not fit into
+    /// memory.
     links: BTreeMap<(u32, u32), (f64, Option<f64>)>,
 }
 
 impl RecordedGrid {
-    /// Reads a header. A link that it does not have takes no time. No latency is longer than
+    /// Reads a header. A link that the header lacks takes no time. No latency is longer than
     /// [`Link::MAX_DELAY`].
     pub(crate) fn of(header: &Header) -> Self {
         let sites = header.sites.len();
@@ -43,7 +44,7 @@ impl RecordedGrid {
         self.places.get(pe as usize).map_or(0, |(_, site)| *site)
     }
 
-    /// Whether two PEs are of one node.
+    /// Whether two PEs are on one node.
     pub(crate) fn is_one_node(&self, from: u32, to: u32) -> bool {
         let node = |pe: u32| self.places.get(pe as usize).map(|(node, _)| *node);
         node(from) == node(to)
@@ -58,7 +59,7 @@ impl RecordedGrid {
         }
     }
 
-    /// Time from one PE to another of a message without a queue, in nanoseconds.
+    /// Time that a message takes from one PE to another if it does not queue, in nanoseconds.
     pub(crate) fn transfer_ns(&self, from: u32, to: u32, bytes: u32) -> f64 {
         let latency = self.latency_ns(from, to);
         if self.is_one_node(from, to) {

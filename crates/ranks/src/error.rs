@@ -3,8 +3,9 @@
 use crate::element::name_of;
 use std::fmt;
 
-/// The first of the numbers of communicators that the name server gives: two for each group that
-/// ranks make by spawning, by connecting or by a name. Those that ranks agree on are lower.
+/// The first number that the name server gives to a communicator. It gives two numbers to each
+/// group that ranks make by spawning, by connecting or by a name. Communicators that ranks agree on
+/// have lower numbers.
 pub(crate) const SERVED_FROM: u32 = 1 << 30;
 
 /// The operation that failed: its name, its communicator and its peer.
@@ -25,12 +26,12 @@ pub(crate) const SERVED_FROM: u32 = 1 << 30;
 pub struct CallSite {
     /// The name of the operation.
     pub call: &'static str,
-    /// The rank with which it communicates, unless that is any.
+    /// The rank with which it communicates, if there is a certain one.
     pub peer: Option<u32>,
-    /// The tag, unless that is any.
+    /// The tag, if there is a certain one.
     pub tag: Option<u32>,
-    /// The number of the communicator; the world is number 0. Those of groups that were spawned,
-    /// connected or joined begin with 2^30.
+    /// The number of the communicator; the world is number 0. The numbers of groups that were
+    /// spawned, connected or joined start at 2^30.
     pub communicator: u32,
 }
 
@@ -147,7 +148,8 @@ pub enum RankError {
         pending: Vec<CallSite>,
     },
     /// A rank with which the operation communicates has failed, in a job with
-    /// [`ErrorsReturn`](crate::ErrorsReturn). What it had sent before can still be received.
+    /// [`ErrorsReturn`](crate::ErrorsReturn). Messages that it had sent before can still be
+    /// received.
     #[error("{at}: rank {rank} of the job has failed: {reason}")]
     PeerFailed {
         /// The operation.
@@ -190,7 +192,7 @@ pub enum RankError {
     NoSuchGrid {
         /// Number of ranks.
         ranks: u32,
-        /// The extents, of which those that are 0 were free.
+        /// The extents; those that were given as 0 were free.
         dims: Vec<u32>,
     },
     /// The arguments make no sense.

@@ -2,9 +2,8 @@
 //! cut and few vertices move.
 //!
 //! Weights have 64 bits, shares are any non-negative numbers, vertices can be tied to homes, and
-//! dice are seeded. The imbalance is within the tolerance unless no such cut is found
-//! ([`Cut::obstacle`]). [`Cutter`] holds the parameters; [`Cutter::cut`] and [`Cutter::recut`] cut
-//! a graph.
+//! dice are seeded. If the imbalance exceeds the tolerance, [`Cut::obstacle`] gives the reason.
+//! [`Cutter`] holds the parameters; [`Cutter::cut`] and [`Cutter::recut`] cut a graph.
 //!
 //! - `graph.rs`, `tie.rs`: the input. `targets.rs`: targets and limits of the parts' loads.
 //! - `cluster.rs`, `coarsen.rs`: smaller graphs. `bisect.rs`, `side.rs`, `recursive.rs`: the first
@@ -249,7 +248,7 @@ impl<'a> Cutter<'a> {
         if !self.ties.is_empty() {
             graph::checked_sum(edges.chain(pulls), "the weights of edges and ties")?;
         }
-        // Divided by the greatest first, so that no sum is infinite.
+        // Dividing by the greatest first keeps the sum finite.
         let sum: f64 = self.shares.iter().map(|share| share / most).sum();
         Ok(self.shares.iter().map(|share| share / most / sum).collect())
     }

@@ -60,7 +60,7 @@ pub enum Note {
     Part(Part),
     /// From the top to all leaders: the targets of clusters.
     Targets(Targets),
-    /// From each leader to each other: the actors that should come to its site.
+    /// From each leader to each other: the actors that should move to the receiver's site.
     Newcomers(Vec<Newcomer>),
     /// From a leader to the top: the work and traffic of its site.
     Outlook(Box<Outlook>),
@@ -192,7 +192,7 @@ pub struct Targets {
     pub(crate) is_last: bool,
 }
 
-/// An actor that should come to another site.
+/// An actor that should move to another site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Newcomer {
     pub(crate) member: LeaderActor,

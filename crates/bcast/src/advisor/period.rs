@@ -1,11 +1,11 @@
 //! Finds the period of a series that repeats itself.
 
-/// Longest period that is looked for, in values.
+/// Maximum period, in values.
 const PERIOD_MAX: usize = 32;
 /// Relative difference up to which values count as equal.
 const TOLERANCE: f64 = 0.05;
 
-/// Returns the shortest period of the last values that they have gone through at least twice.
+/// Returns the shortest period of which the last values contain at least two.
 pub(super) fn period(values: &[f64]) -> Option<usize> {
     let is_same =
         |one: f64, other: f64| (one - other).abs() <= TOLERANCE * one.abs().max(other.abs());

@@ -1,4 +1,5 @@
-//! The agent of `gridctl check` on a host: answers requests on its standard input until that ends.
+//! The agent of `gridctl check` on a host: answers requests on its standard input until the input
+//! ends.
 
 use super::machine::facts;
 use super::protocol::{MARK, Order, Reply, Request, VERSION, read_line};
@@ -8,7 +9,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Longest life of an agent. It ends earlier if its input does, but a broken network may hide that.
+/// Maximum lifetime of an agent. It ends earlier with its input, but a broken network may hide the
+/// end of the input.
 const LIFE_MAX: Duration = Duration::from_secs(600);
 
 /// Answers requests about this host and a program on it.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Minimum share of a difference that a place must have to be named.
 const SHARE_OF_PLACE: f64 = 2.0 / 3.0;
 
-/// A number of both recordings.
+/// A number in both recordings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Both {
     /// In the first one.
@@ -31,7 +31,6 @@ impl Both {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimeDifference {
     pub(super) kind: TimeKind,
-    /// The times.
     pub(super) ns: Both,
 }
 
@@ -44,7 +43,7 @@ pub(super) struct TrafficDifference {
     pub(super) bytes: Both,
 }
 
-/// Something that the runtime did.
+/// A count of what the runtime did, in both recordings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CountDifference {
     pub(super) name: &'static str,
@@ -57,11 +56,8 @@ pub(super) struct CountDifference {
 pub(super) enum Place {
     /// At no place in particular.
     Everywhere,
-    /// At a site.
     Site(String),
-    /// On a node.
     Node(String),
-    /// On a PE.
     Pe(u32),
 }
 
@@ -128,7 +124,7 @@ pub(super) fn place(kind: &TimeKind, a: &Profile, b: &Profile) -> Place {
         |pe| Place::Node(pe.node.clone()),
         |pe| Place::Pe(pe.pe),
     ];
-    // What each PE adds to the difference of the means.
+    // Each PE's part of the difference of the means.
     let mut parts: Vec<(&PePlace, f64)> = vec![];
     for (profile, sign) in [(a, -1.0), (b, 1.0)] {
         let pes = profile.pes.len().max(1) as f64;

@@ -24,7 +24,6 @@ pub(super) struct LabHost {
     pub(super) address: Ipv4Addr,
     /// Number of PEs of its nodes.
     pub(super) slots: u32,
-    /// Its site.
     pub(super) site: SiteId,
     /// The first of its nodes. The links of that node are those of the host.
     pub(super) node: NodeId,

@@ -24,7 +24,7 @@ pub(super) struct Change {
     pub(super) what: What,
     /// Number of the request that gets an answer; `None` for a signal.
     pub(super) request: Option<u64>,
-    /// When a node that must leave is given up.
+    /// When a node that must leave counts as lost.
     pub(super) until: Option<Time>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Change {
 pub(super) enum What {
     /// These members leave.
     Leave(BTreeSet<NodeId>),
-    /// These nodes, which are no members, join.
+    /// These nodes, which are not members, join.
     Join(BTreeSet<NodeId>),
     /// The job stops, and can be started again from its folder.
     Stop,
@@ -76,7 +76,7 @@ impl Changes {
         since.map(|since| since + GATHER)
     }
 
-    /// Returns the next time at which a node that must leave is given up, unless the job has
+    /// Returns the next time at which a node that must leave counts as lost, unless the job has
     /// stopped.
     pub(super) fn expires(&self) -> Option<Time> {
         self.open().filter_map(|change| change.until).min()
@@ -88,7 +88,7 @@ impl Changes {
         (self.since, self.stage) = (None, Stage::Requested);
     }
 
-    /// Drops the changes under way of nodes that are no members any more. Returns a node of each
+    /// Drops the changes under way of nodes that are not members any more. Returns a node of each
     /// dropped change, with the number of its request.
     pub(super) fn drop_obsolete(&mut self, members: &[NodeId]) -> Vec<(Option<u64>, NodeId)> {
         let mut dropped = Vec::new();

@@ -2,7 +2,8 @@
 //!
 //! The processes of a detached job write to files, so that their output is kept while no launcher
 //! reads it. A launcher notes how much of a file it has read, and the next one reads from there.
-//! What was read is moved out of a file that has reached its limit (see `log_file`).
+//! When the bytes read reach the limit of the file, the launcher moves them out of it (see
+//! `log_file`).
 
 use crate::job_folder::StreamFile;
 use crate::log_file::LogLimit;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Shortest and longest interval between looks at a file that has not grown.
+/// Shortest and longest interval between reads of a file that has not grown.
 const LOOK: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
 
 /// Where the output of a process is read.
@@ -29,7 +30,7 @@ pub(super) trait Source: Read {
     /// bytes.
     fn note(&mut self, _pending: usize) {}
 
-    /// Whether what was read last is old: an earlier launcher was to act on it.
+    /// Whether the bytes that were read last are old: an earlier launcher was to act on them.
     fn is_old(&self) -> bool {
         false
     }

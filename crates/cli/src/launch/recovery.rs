@@ -2,7 +2,7 @@
 //! that take over the members of lost ones.
 //!
 //! Only the launcher decides which nodes go on, so that two parts of a job cannot both go on. Nodes
-//! that can reach each other but not the launcher end with it.
+//! that can reach each other but not the launcher end, as if it had ended.
 //!
 //! A *run* of the job is the time between two recoveries or changes of its nodes. In each run the
 //! members have consecutive node numbers, site by site; the launcher numbers them as the roster
@@ -16,8 +16,8 @@ use gridspan_runtime::{EncodedManifest, Image, PeId, RestorePlan};
 use gridspan_topology::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of times that the job goes back to one checkpoint. A program that ends its node each time
-/// would do so for ever.
+/// Maximum number of times that the job goes back to one checkpoint. A program that ends its node
+/// each time would do so for ever.
 const AGAIN_MAX: u32 = 5;
 
 /// The runs of a job so far.
@@ -53,7 +53,6 @@ impl Runs {
         Self { roster: roster.into(), runs: saved.runs.clone(), again: saved.again }
     }
 
-    /// Saves the runs.
     pub(super) fn save(&self, saved: &mut Saved) {
         (saved.runs, saved.again) = (self.runs.clone(), self.again);
     }
@@ -63,7 +62,7 @@ impl Runs {
         &self.roster
     }
 
-    /// Notes that the job has more nodes, which are no members yet.
+    /// Notes that the job has more nodes, which are not members yet.
     pub(super) fn set_roster(&mut self, roster: Roster) {
         self.roster = roster;
     }
@@ -78,8 +77,8 @@ impl Runs {
         self.runs.last().map_or(0, |(began, _)| *began)
     }
 
-    /// Begins another run with these members, in the order of the roster. `holdings`: the parts of
-    /// checkpoints that each has.
+    /// Begins another run with these members, in the order of the roster. `holdings` are the parts
+    /// of checkpoints that each node has.
     ///
     /// # Errors
     ///
@@ -157,7 +156,7 @@ impl Runs {
         let mut all = holdings.values().flat_map(|it| &it.checkpoints);
         let mut read = Vec::new();
         if all.any(|it| it.number == number && it.is_stored) {
-            // Any node can read any part, and the missing parts are shared out.
+            // Any node can read any part, so the missing parts are divided among the members.
             let readers = members.len() as u32;
             for (old, holder) in before.nodes().zip(&mut holders) {
                 if holder.is_none() {

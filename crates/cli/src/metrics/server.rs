@@ -1,4 +1,4 @@
-//! Serves metrics by HTTP, within limits.
+//! Serves metrics over HTTP, with limits on connections, requests and time.
 
 use super::exposition::CONTENT_TYPE as TEXT_FORMAT;
 use super::listener::{Connection, Listener};
@@ -25,7 +25,7 @@ const PATH: &str = "/metrics";
 const CONNECTIONS_MAX: usize = 8;
 /// Maximum size of a request in bytes: the minimum of hyper, and far more than a request needs.
 const REQUEST_BYTES_MAX: usize = 8192;
-/// Largest number of header fields of a request.
+/// Maximum number of header fields of a request.
 const FIELDS_MAX: usize = 64;
 /// Time for a client to send its request.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
@@ -65,7 +65,7 @@ pub(super) async fn serve(listener: Listener, scraper: Arc<Scraper>) {
     }
 }
 
-/// Answers the request of a client. The slot is kept until the scrape has ended, even if the client
+/// Answers the request of a client. Keeps the slot until the scrape has ended, even if the client
 /// does not wait.
 async fn attend(
     connection: Box<dyn Connection>,
@@ -128,7 +128,7 @@ fn is_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Scrapes the job. `scrape` waits for it.
+/// Scrapes the job on a blocking thread, because `scrape` waits for the job's counters.
 async fn answer(
     scrape: impl FnOnce() -> Result<String, String> + Send + 'static,
 ) -> Response<Full<Bytes>> {

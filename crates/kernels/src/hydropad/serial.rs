@@ -19,7 +19,7 @@ pub fn run(plan: &HydroRun) -> Result<HydroOutcome, StepError> {
     Ok(outcome)
 }
 
-/// Runs all steps, and leaves the survey of the outcome to the caller.
+/// Runs all steps; the caller surveys the outcome.
 pub(super) fn advance(plan: &HydroRun) -> Result<(State, HydroOutcome), StepError> {
     let State { mut matter, dark: mut density, mut gas } = plan.problem.begin()?;
     let mut speed = plan.problem.first_speed()?;

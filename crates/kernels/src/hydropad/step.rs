@@ -71,7 +71,7 @@ pub fn dark(
     let (momentum, energy) = (matter.momentum(mass), matter.kinetic_energy(mass));
     matter.kick(cells, &pull, step.time / 2.0);
     matter.drift(cells, step.time);
-    // A value that became NaN is found here, not in the next step.
+    // This finds a NaN in this step, not in the next one.
     matter.check(cells)?;
     let speed = matter.speed_max();
     let mass_of_all = mass * matter.positions.len() as f64;

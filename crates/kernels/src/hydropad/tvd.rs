@@ -6,7 +6,7 @@
 //! through a face is the inflow of its neighbour, so mass, momentum and energy are conserved to
 //! rounding.
 //!
-//! In a gas that is much faster than its sound, heat is in the last digits of the energy. Therefore
+//! Where gas moves much faster than sound, heat is only in the last digits of the energy. Therefore
 //! a line also carries the *modified entropy* `p / ρ^(2/3)`, a density that is conserved where no
 //! shock passes (section 2.4 there).
 

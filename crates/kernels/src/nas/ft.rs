@@ -1,8 +1,8 @@
 //! FT: Fourier transforms of a field that is divided among ranks (RNR-94-007, section 2.2.4).
 //!
 //! In space a rank has planes of equal `z`. In Fourier space it has planes of equal `x`, so that
-//! the transforms along `z` are local, too. Between them, each rank has a block of numbers for each
-//! rank, as pairs of real and imaginary parts.
+//! the transforms along `z` are local, too. Between the two, each rank makes a block of numbers for
+//! each rank, as pairs of real and imaginary parts.
 
 use super::share::Shares;
 use crate::random::NasRandom;
@@ -22,7 +22,7 @@ pub type ComplexNumber = Complex<f64>;
 /// Numbers for one rank, as pairs of real and imaginary parts.
 pub type NumberPairs = Vec<[f64; 2]>;
 
-/// The transforms of a rank, and which planes ranks have.
+/// The transforms of a rank, and the planes of each rank.
 pub struct RankTransforms {
     rank: u32,
     extents: [usize; 3],

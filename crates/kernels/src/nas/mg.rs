@@ -1,6 +1,6 @@
 //! MG: the steps of V-cycles on a periodic cube (RNR-94-007, section 2.2.2).
 //!
-//! Each step takes planes with copies of all others that it reads.
+//! Each step takes the planes of a rank, with copies of all other planes that it reads.
 
 use super::planes::{Around, Planes};
 use crate::random::NasRandom;
@@ -63,8 +63,8 @@ pub fn smooth(solution: &mut Planes, residual: &Planes, smoother: &[f64; 4]) {
     }
 }
 
-/// Projects a level to the next coarser one: point `j` lies at point `2 j + 1`. For coarse planes
-/// `p`, the finer level needs the planes `2 p` to `2 p + 2`.
+/// Projects a level to the next coarser one: coarse point `j` lies at fine point `2 j + 1`. For
+/// coarse planes `p`, the finer level needs the planes `2 p` to `2 p + 2`.
 pub fn project(coarse: &mut Planes, fine: &Planes) {
     let (extent, mut sums) = (coarse.extent, Around::new(fine.extent));
     for (at, row) in coarse.values.chunks_exact_mut(extent).enumerate() {
@@ -76,7 +76,7 @@ pub fn project(coarse: &mut Planes, fine: &Planes) {
     }
 }
 
-/// Adds a level to the next finer one, interpolated by means between its points. For fine planes
+/// Adds a level to the next finer one; between its points, the values are means. For fine planes
 /// `p`, the coarser level needs the planes around them.
 pub fn interpolate(fine: &mut Planes, coarse: &Planes) {
     let (extent, narrow) = (fine.extent, coarse.extent);

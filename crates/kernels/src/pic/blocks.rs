@@ -10,11 +10,11 @@ use crate::block_partition::BlockPartition;
 /// A block: column and row.
 pub type BlockPosition = (u32, u32);
 
-/// Does one step of particles, and divides them among the blocks that contain them afterwards,
-/// which must be among `targets`. Each target has a list, perhaps an empty one.
+/// Advances particles by one step, and divides them among the blocks that then contain them, which
+/// must be among `targets`. Each target gets a list, perhaps an empty one.
 ///
 /// # Errors
-/// If a particle comes to another block; returns that particle.
+/// If a particle moves to another block; returns that particle.
 pub fn advance(
     particles: Vec<Particle>,
     targets: &[BlockPosition],
@@ -92,7 +92,7 @@ mod tests {
             (0..3).flat_map(|column| (0..3).map(move |row| (column, row))).collect();
         let sorted = advance(particles.clone(), &all, &field, &partition).unwrap();
 
-        // Column 0 moves by three columns, which are in the first block.
+        // Particles of column 0 move to column 3, which is in the first block, too.
         assert_eq!(sorted.len(), 9);
         let moved: Vec<Particle> = sorted
             .iter()

@@ -74,13 +74,13 @@ fn answers(recording: &Recording, places: &BTreeMap<(u32, u64), u32>) -> Vec<Ans
     answered.collect()
 }
 
-/// When main asked.
+/// The times at which main asked.
 struct Asked {
     /// The times of questions to actors, in order.
     questions: Vec<u64>,
-    /// From when to when main waited for each PE, in the order of the first times.
+    /// The begin and the end of each wait of main for all PEs, by begin.
     creations: Vec<(u64, u64)>,
-    /// Time in which questions leave.
+    /// Maximum time from the note of a question until it leaves.
     tolerance_ns: u64,
 }
 

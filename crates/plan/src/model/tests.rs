@@ -114,7 +114,7 @@ fn a_cut_link_is_named() {
     assert!(matches!(cut, Err(ForecastError::CutLink { .. })), "{cut:?}");
 }
 
-/// A token goes to and fro between two sites, so that only one of the two PEs works at a time.
+/// A token goes back and forth between two sites, so that only one of the two PEs works at a time.
 fn token(latency_ns: u64) -> Recording {
     let mut recording = Exchange { latency_ns, ..exchange(0, 1) }.recording();
     recording.pes.iter_mut().for_each(|record| record.spans.clear());

@@ -2,8 +2,9 @@
 //!
 //! The actor of the failed rank stays, so that others still get what the rank had sent. It reports
 //! to rank 0, which completes the agreements that wait for the rank, and returns the number of
-//! ranks of the job. Then it tells each rank, after its earlier messages to that rank, and arrives
-//! at the migration point. Ranks that are spawned later learn of the failure with their group.
+//! ranks of the job. Then the actor tells each rank of the failure, after its earlier messages to
+//! that rank, and arrives at the migration point. Ranks that are spawned later learn of the failure
+//! with their group.
 
 use super::{Life, RankActor, arrive};
 use crate::packet::RankMessage;
@@ -14,7 +15,7 @@ use gridspan_runtime::{Context, Ix1};
 const REASON_CHARS_MAX: usize = 500;
 
 impl<P: RankProgram> RankActor<P> {
-    /// The program of this rank has failed.
+    /// Notes that the program of this rank has failed, and reports it to rank 0.
     pub(super) fn begin_failure(&mut self, reason: &str, cx: &mut Context<'_, Self>) {
         let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
         self.life = Life::Failed(reason.clone());
@@ -33,8 +34,8 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// At rank 0: a rank has failed that knows of this number of ranks. Rank 0 may know of fewer,
-    /// if it has not begun.
+    /// At rank 0: handles the failure of a rank that knows of `known` ranks. Rank 0 may know of
+    /// fewer, if it has not begun.
     pub(super) fn note_failure(
         &mut self,
         (rank, known): (u32, u32),
@@ -71,7 +72,7 @@ impl<P: RankProgram> RankActor<P> {
         arrive(false, cx);
     }
 
-    /// Whether a failed rank drops a message: no receive will ask for it, and it has no windows.
+    /// Whether a failed rank drops a message: no receive asks for it, and the rank has no windows.
     pub(super) fn drops(&self, message: &RankMessage) -> bool {
         matches!(self.life, Life::Failed(_))
             && matches!(message, RankMessage::Message(..) | RankMessage::Access { .. })

@@ -8,8 +8,8 @@
 //! otherwise a strategy would plan useless moves, and take the small reference to the futures for
 //! the size of the rank. In a job on one node a balancer may move it at any time. Then it leaves
 //! its futures in the [`Parking`] of the node, carries their number, and takes them up again on the
-//! other PE. If a node has joined the job since and the actor was moved there, it keeps its
-//! messages and asks to go back.
+//! other PE. If the actor moves to a node that has joined the job since, it holds its messages and
+//! asks to go back.
 
 mod body;
 mod ending;
@@ -78,7 +78,7 @@ pub(crate) struct RankActor<P: RankProgram> {
     place: Option<(NodeId, PeId, Arc<Parking<P>>)>,
     /// Where the body is, if it is not here.
     parked: Cell<Option<Parked>>,
-    /// Messages that came while the body is elsewhere.
+    /// Messages that come while the body is elsewhere.
     held: Vec<RankMessage>,
     /// Whether it will ask again to go back to its body.
     is_returning: bool,
@@ -94,13 +94,13 @@ pub(crate) struct RankActor<P: RankProgram> {
     /// Where the ranks live, as of the last run; empty after a move.
     places: Arc<Places>,
     joiner: Joiner,
-    /// At rank 0: what ranks wait for, if nothing happens any more.
+    /// At rank 0: what each rank waits for, once nothing happens any more.
     stuck: BTreeMap<u32, Option<String>>,
     /// At rank 0, from the first request on.
     server: Option<Box<NameServer>>,
     /// The waits for the end of this rank.
     wait_for_end: Vec<Asker>,
-    /// From the first look for deadlocks on. In large jobs ranks do not look.
+    /// Present from the first look for deadlocks on. In large jobs ranks do not look.
     watch: Option<Box<WaitWatch>>,
     /// At rank 0, from the first look on.
     detector: Option<Box<Detector>>,
@@ -209,7 +209,7 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// Handles what came while the body was elsewhere.
+    /// Handles the messages that came while the body was elsewhere.
     fn take_held(&mut self, cx: &mut Context<'_, Self>) {
         for message in std::mem::take(&mut self.held) {
             self.take(message, cx);
@@ -240,8 +240,9 @@ impl<P: RankProgram> RankActor<P> {
         self.local.with(|state| state.begin_turn(cx.now()));
     }
 
-    /// Takes a message. Returns whether the turn of the rank's state has begun: messages of other
-    /// ranks begin it and are delivered under one lock. It begins before the rank answers others.
+    /// Takes a message. Returns whether it has begun the turn of the rank's state: a message of
+    /// another rank begins the turn and is delivered under one lock, and a request begins it before
+    /// the rank answers.
     fn take_whole(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) -> bool {
         if self.drops(&message) {
             return false;
@@ -328,7 +329,7 @@ impl<P: RankProgram> RankActor<P> {
         let (limit, fails_alone) = (cx.resource::<EagerLimit>(), self.fails_alone);
         self.local.with(|state| {
             state.now = cx.now();
-            // What it reported in an earlier run no longer holds.
+            // The wait that the rank reported in an earlier run has ended.
             state.changes += 1;
             state.interrupts = Interrupts::new(fails_alone);
             state.eager_bytes = limit.map_or(state.eager_bytes, |limit| limit.bytes);

@@ -10,10 +10,10 @@ use gridspan_workflow::{ClientSpec, Platform, ServerSpec, Site};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Largest number of servers for which sites are inferred; for more, the matrix of round trips
+/// Maximum number of servers for which sites are inferred; for more, the matrix of round trips
 /// would be too large.
 const SERVERS_MAX: usize = 1024;
-/// Largest latency of a link, which replaces larger ones that servers report.
+/// Maximum latency of a link, which replaces larger ones that servers report.
 const LATENCY_MAX: Duration = Duration::from_secs(3600);
 
 /// Returns the platform of these servers, by their positions, and of a client that has measured its

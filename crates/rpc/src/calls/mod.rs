@@ -22,18 +22,18 @@
 //! **Failure.** If a server refuses a call, has left, or does not answer in time, the session
 //! manager asks the registry again and tries another server, unless the handle is bound. So a
 //! function may be executed more than once, and only the first answer counts. A call that a late
-//! server holds counts as that server's load, and other servers are preferred to it, until it
-//! reports that it no longer holds the call. An error or a panic of the function is an answer: the
-//! call is not retried.
+//! server still holds counts as load of that server, and the registry prefers other servers until
+//! the late one reports that it no longer holds the call. An error or a panic of the function is an
+//! answer: the call is not retried.
 //!
-//! **Size.** Arguments and results larger than 32 MiB go in segments. The call brings the last
-//! segment of the arguments, after all others. The answer brings the first segment of the results,
+//! **Size.** Arguments and results larger than 32 MiB go in segments. The call carries the last
+//! segment of the arguments, after all others. The answer carries the first segment of the results,
 //! and the session manager requests the others.
 //!
 //! **Checkpoints.** All of these actors, their questions and the calls in their queues are part of
 //! a checkpoint. Main has no actor, so it remembers references of its services, its clients and its
-//! sessions. Servers keep their numbers on another number of PEs, and tell the registry their site.
-//! Clients and groups that main does not remember end.
+//! sessions. If a job continues on another number of PEs, servers keep their numbers and tell the
+//! registry their sites. Clients and groups that main does not remember end.
 //!
 //! **End.** A client that is finalised or dropped cancels its calls. A server that leaves returns
 //! the calls in its queue, and hands its data for groups to another server.

@@ -1,9 +1,10 @@
-//! Which calls of a group that goes on after a restoration have to be executed.
+//! Decides which calls of a group are executed after a restoration.
 //!
-//! Main gathers all calls of the group again, from its beginning. Servers have the results of some
-//! of them. Those of others were dropped before the checkpoint, since nothing needed them any more;
-//! their calls are executed again only if something does need them, such as a call whose own
-//! results were lost. That is not known when they are gathered, so they are set aside until then.
+//! Main gathers all calls of the group again, from its beginning. Servers still have the results of
+//! some of them. They dropped the results of others before the checkpoint, since nothing needed
+//! them any more. Such a call is executed again only if something needs its results after all, such
+//! as a call whose own results were lost. That is not known when the calls are gathered, so such a
+//! call is set aside until then.
 
 use super::discovery::Gathered;
 use std::collections::BTreeSet;
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn all_calls_of_a_new_group_are_executed() {
         assert_eq!(divided(0, &[], &[5], None), [vec![1, 2, 3, 4, 5], vec![]]);
-        // Also if the program needs no result.
+        // The same holds if the program needs no result.
         assert_eq!(divided(0, &[], &[], None), [vec![1, 2, 3, 4, 5], vec![]]);
     }
 

@@ -234,7 +234,7 @@ pub(crate) struct Common {
     /// Whether the job continues when a guest is lost.
     pub(crate) tolerates_lost_guests: bool,
     pub(crate) on_guests: Vec<OnGuests>,
-    /// Whether the job goes on without a founder that is lost while it has only pools of tasks.
+    /// Whether the job goes on if it loses a founder while it has only pools of tasks.
     pub(crate) recovers_tasks: bool,
     pub(crate) on_tolerated_loss: Vec<OnToleratedLoss>,
     pub(crate) on_failure: Vec<OnFailure>,
@@ -309,7 +309,7 @@ pub struct Core {
     pub(super) lanes: Lanes,
     pub(super) queues: Vec<Box<dyn Queue>>,
     pub(super) ready_bytes: usize,
-    /// Bytes that wait outside of the PE.
+    /// Bytes that wait outside of the PE, in its driver.
     pub(super) waiting_bytes: usize,
     // Members and their places.
     pub(super) members: Vec<Vec<Option<Member>>>,
@@ -373,8 +373,8 @@ pub struct Core {
     pub(super) stopwatch: Option<Stopwatch>,
     /// Measures time within a handler. Not set in virtual time, which does not advance there.
     pub(super) clock: Option<Stopwatch>,
-    /// Set by a handler that did one part of long work, or requests it: outgoing and newly arrived
-    /// messages go first.
+    /// Set by a handler to end the PE's turn, such as after one part of long work, so that outgoing
+    /// and newly arrived messages go first.
     pub(crate) turn_is_over: bool,
     /// Measurements for balancing besides those of members, if actors are balanced.
     pub(super) measures: Option<Box<Measures>>,

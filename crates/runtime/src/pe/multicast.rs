@@ -1,8 +1,8 @@
 //! Multicasts: one message for many members. The part for other nodes goes to the relay of this
-//! node. If the message is large and its list of members is short, it travels in segments on a
-//! sub-plan; otherwise it leaves whole, and relays on its way split it up. From the coordinator's
-//! node, a large multicast takes the plan for its size, unless going by sites is predicted to be
-//! faster. Members of different collections get separate multicasts.
+//! node. A large message with a short list of members travels in segments on a sub-plan; any other
+//! leaves whole, and relays on its way split it up. From the coordinator's node, a large multicast
+//! takes the plan for its size, unless the path by sites is predicted to be faster. Members of
+//! different collections get separate multicasts.
 
 use super::core::Core;
 use crate::Actor;
@@ -100,7 +100,7 @@ impl Core {
         });
     }
 
-    /// Notes a multicast to PEs, while the job is recorded. Returns its message with the trace.
+    /// Adds a trace to the message of a multicast and counts the multicast, if the job is recorded.
     fn traced_multicast(
         &mut self,
         kind: KindId,
@@ -133,7 +133,7 @@ impl Core {
         if !elsewhere.is_empty() {
             // Each target PE gets one packet.
             self.created += elsewhere.len() as u64;
-            // Encoded here, where only this PE has to wait for it.
+            // Encoded here, so that only this PE waits for the encoding.
             let message = multicast.message.to_bytes();
             let is_large = message.len() as u64 >= REPORTED_BYTES_MIN;
             let message = Payload::Bytes(message);
@@ -157,7 +157,7 @@ impl Core {
         self.outbox.packet(self.me, Packet::spread(spread));
     }
 
-    /// Takes a multicast that has arrived on this PE, for the members here.
+    /// Delivers a multicast that has arrived to the members on this PE.
     pub(super) fn handle_multicast(&mut self, mut multicast: Multicast) {
         let Some(kind) = self.common.kind(multicast.kind) else {
             return self.fail(JobError::Protocol("a multicast for an unknown type".to_owned()));

@@ -39,7 +39,7 @@ pub(super) struct Telemetry {
     readings: Option<Arc<dyn NodeReadings>>,
     /// Names of the actor types, by number.
     type_names: Vec<&'static str>,
-    /// The founders without which the job goes on, or may do so.
+    /// The lost founders, without which the job goes on, or may do so.
     lost: BTreeSet<NodeId>,
     /// `None` if there is no lease.
     watched: Option<Watched>,
@@ -61,7 +61,7 @@ struct Watched {
     received: (u32, u64),
     /// The counts of the PEs in the last sample.
     before: TelemetryCounts,
-    /// Nanoseconds that this lease has taken here, apart from the PEs.
+    /// Nanoseconds that this lease has taken here, without the PEs.
     spent_ns: u64,
     /// Nanoseconds that telemetry had taken here at the last sample, with the PEs.
     spent_before_ns: Option<u64>,
@@ -71,7 +71,7 @@ struct Watched {
 }
 
 impl Telemetry {
-    /// Sets where the counters of this node are read.
+    /// Sets the source of the counters of this node.
     pub(super) fn set_readings(&mut self, readings: Arc<dyn NodeReadings>) {
         self.readings = Some(readings);
     }
@@ -110,7 +110,7 @@ impl Telemetry {
     }
 
     /// Handles a message of another node. Drops it if that node is no neighbour in the tree: one of
-    /// both may not know of a loss yet.
+    /// the two may not know of a loss yet.
     ///
     /// # Errors
     ///

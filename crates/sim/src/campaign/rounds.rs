@@ -65,7 +65,7 @@ struct Round {
     kind: Kind,
 }
 
-/// Largest number of sync points that a member may be ahead of others.
+/// Maximum number of sync points that a member may be ahead of others.
 const SYNCS_AHEAD: u64 = 3;
 
 /// The members of a collection on their way to and from a sync point.

@@ -1,5 +1,5 @@
-//! Random jobs lose random nodes at random moments, again and again, and go on from their
-//! checkpoints, and nodes leave and join: every message is handled once, and in order.
+//! Random jobs lose nodes at random moments, again and again, and continue from their checkpoints,
+//! while other nodes leave and join: every message is handled once, and in order.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod actors;
@@ -23,13 +23,13 @@ use story::{Story, story};
 /// Seeds of a test without `LOSSES_SEEDS`; `.ci/extended` has more.
 const SEEDS: Range<u64> = 0..150;
 
-/// Number of seeds in which losses must have hit each phase and made the job repeat work.
+/// Minimum number of seeds in which losses hit each phase and make the job repeat work.
 const SEEDS_PER_PHASE: u64 = 20;
 
-/// Number of seeds in which lost nodes must have come back and been refused.
+/// Minimum number of seeds in which lost nodes come back and are refused.
 const SEEDS_WITH_RETURNS: u64 = 20;
 
-/// Smallest number of seeds for which the test checks the counts. A run of fewer repeats a failure.
+/// Minimum number of seeds for a check of the counts. A run with fewer serves to repeat a failure.
 const SEEDS_JUDGED: u64 = 150;
 
 /// The seeds of a test: as many as `LOSSES_SEEDS` says, or those of a range such as `1000..2000`.

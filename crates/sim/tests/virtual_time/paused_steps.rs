@@ -1,5 +1,5 @@
-//! The gate compares the lengths of steps before and after a plan without main's pauses between
-//! them, in virtual time.
+//! The gate compares the lengths of steps before and after a plan, in virtual time, and leaves out
+//! main's pauses between steps.
 
 use gridspan_balance::{BalanceReport, Cause, StrategyName};
 use gridspan_runtime::{

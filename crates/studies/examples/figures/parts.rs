@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// A part, measured as a whole.
 pub(crate) struct Part {
     pub(crate) name: &'static str,
-    /// Longest time.
+    /// Maximum time of the measurement.
     pub(crate) limit: Duration,
     pub(crate) work: Work,
 }
@@ -31,7 +31,7 @@ const fn part(name: &'static str, limit_s: u64, work: Work) -> Part {
     Part { name, limit: Duration::from_secs(limit_s), work }
 }
 
-/// All parts, in order. Their limits are those of a run of 30 minutes.
+/// All parts, in order. Their limits add up to at most 30 minutes.
 pub(crate) const PARTS: &[Part] = &[
     part("local", 110, Work::Bench(None)),
     part("network", 140, Work::Bench(None)),

@@ -42,7 +42,7 @@ impl Outcome {
     }
 }
 
-/// Runs a job on a grid, and returns what was recorded, up to the end of the job.
+/// Runs a job on a grid, and returns its recording, up to the end of the job.
 pub(crate) fn record(job: &str, place: &str, arguments: &str) -> Result<Recording, Box<dyn Error>> {
     let entry = gridspan_jobs::find(job).ok_or("there is no such job")?;
     let words: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();

@@ -1,15 +1,15 @@
 //! A sweep over grids, ranks for each PE and lengths, in virtual time.
 //!
 //! **Cases.** A case has a value of each of five lists. The lengths of the lists have no common
-//! divisor, so that each pair of values of two lists comes together as often as any other, sooner
-//! or later, and nothing is random. In a grid of one site the latency and the rate are those of the
-//! links between its nodes, with a fiftieth of the latency.
+//! divisor, so that in a long sweep all pairs of values of two lists occur equally often, without
+//! randomness. In a grid of one site the latency and the rate are those of the links between its
+//! nodes, with a fiftieth of the latency.
 //!
-//! **Cells.** In a case each operation is measured by ours twice: in the first run, in which links
-//! that were not measured count as ordinary ones, and after a migration point, at which the ranks
-//! have learned what the runtime has measured. Beside it are flat algorithms. An algorithm is left
-//! out where it takes too many messages or too much memory for a sweep; the operation is, where
-//! that holds for ours.
+//! **Cells.** A cell is an operation in a case. The sweep measures it with the algorithm of the
+//! library, *ours*, twice: in the first run, in which links that were not measured count as
+//! ordinary ones, and after a migration point, at which the ranks have learned what the runtime has
+//! measured. For comparison, it also measures flat algorithms. It leaves out an algorithm that
+//! takes too many messages or too much memory, and the whole cell if that algorithm is ours.
 
 use crate::measurement::{Algorithm, Measurement};
 use Algorithm::{
@@ -43,24 +43,24 @@ const LATENCIES_US: [u64; 7] = [50, 20_000, 1_000, 100_000, 200, 50_000, 5_000];
 const MBITS_PER_S: [u64; 4] = [1_000, 10, 10_000, 100];
 const RANKS_OF_PE: [u32; 3] = [1, 4, 16];
 const BYTES: [usize; 5] = [8, 16 << 10, 4 << 20, 512, 256 << 10];
-/// In a site, latencies are shorter.
+/// Divisor of the latency for links inside a site.
 const SITE_DIVISOR: u64 = 50;
 
 /// Number of cases, and of those that `--quick` runs.
 const CASES: usize = 132;
 const QUICK_CASES: usize = 11;
-/// Largest number of messages of a measurement, of a sweep and of a quick one.
+/// Maximum number of messages of a measurement, in a sweep and in a quick one.
 const MESSAGES_MAX: u64 = 60_000;
 const QUICK_MESSAGES_MAX: u64 = 10_000;
-/// Largest size in bytes of what all ranks hold for an operation.
+/// Maximum number of bytes that all ranks hold for an operation.
 const HELD_MAX: u64 = 768 << 20;
-/// Largest number of bytes that all ranks send in a measurement.
+/// Maximum number of bytes that all ranks send in a measurement.
 const SENT_MAX: u64 = 4 << 30;
 /// Number of cells that are named at the end, of each kind.
 const WORST: usize = 10;
 
-/// An operation: what it is called, how often it is carried out in a row, and its algorithms, of
-/// which ours is the first.
+/// An operation: its name, its number of repetitions in a row, and its algorithms, of which ours is
+/// the first.
 struct Operation {
     name: &'static str,
     repetitions: u32,
@@ -102,14 +102,14 @@ struct Case {
     bytes: usize,
 }
 
-/// What an operation has taken in a case.
+/// The times of an operation in a case.
 struct Cell {
     text: String,
     /// The time of ours over that of the best of the others: in the first run, and later.
     over_best: Option<[f64; 2]>,
 }
 
-/// What an algorithm needs for one operation.
+/// The messages and bytes that an algorithm needs for one operation.
 struct Needs {
     messages: u64,
     held_bytes: u64,
@@ -289,8 +289,8 @@ impl Case {
     }
 }
 
-/// What an algorithm needs for one operation of these ranks; `None` if it is for other numbers of
-/// ranks. Ours combine on the PE, and by site.
+/// Returns what an algorithm needs for one operation of these ranks; `None` if the algorithm does
+/// not support their number. Ours combine on each PE, and then by site.
 fn needs(algorithm: Algorithm, ranks: u32, bytes: usize) -> Option<Needs> {
     let (n, bytes) = (u64::from(ranks), bytes as u64);
     let (steps, all) = (u64::from(ranks.ilog2()) + 1, n * n);

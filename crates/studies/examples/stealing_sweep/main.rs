@@ -54,10 +54,10 @@ struct Options {
     /// Runs per policy and cell, of which the median counts.
     #[arg(long, default_value_t = 5)]
     seeds: u64,
-    /// Only the cell of this number, counted from 0 in the order of the table.
+    /// Run only the cell of this number, counted from 0 in the order of the table.
     #[arg(long)]
     cell: Option<usize>,
-    /// Only this number of first sites of each grid: 1 shows how work spreads inside a site.
+    /// Use only this number of first sites of each grid: 1 shows how work spreads inside a site.
     #[arg(long)]
     sites: Option<usize>,
     /// Threads that run simulations.

@@ -36,7 +36,7 @@ pub struct PageRun {
     pub records: Vec<FigureRecord>,
 }
 
-/// Error of [`update_page`]. The page is as it was.
+/// Error of [`update_page`]. The page does not change.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     /// A generated part has no markers.
@@ -89,8 +89,8 @@ pub fn update_page(page: &str, runs: &[PageRun]) -> Result<String, PageError> {
     replace(&page, "missed", |_| Ok(missed.join("\n")))
 }
 
-/// Returns the README with the rows of the page: those of its table of figures that have the same
-/// first cell. A row that the page does not have stays as it is.
+/// Returns the README with an updated table of figures: a row of the page replaces the row with the
+/// same first cell. A row that the page does not have stays as it is.
 pub fn update_readme(readme: &str, page: &str) -> String {
     let mut is_figures = false;
     let mut lines = Vec::new();
@@ -119,8 +119,8 @@ fn first_cell(line: &str) -> &str {
     line.split('|').nth(1).unwrap_or_default().trim()
 }
 
-/// Returns the rows of an existing table by their first cell, each with the lines below it that
-/// have none.
+/// Returns the rows of an existing table by their first cell, each with the lines below it whose
+/// first cell is empty.
 fn existing(table: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut rows: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut of = "";

@@ -209,8 +209,8 @@ fn a_withdrawn_attempt_counts_if_it_had_begun_before() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);
     run.commands();
-    // The first task should have ended long ago: it is tried a second time on an idle server with
-    // the client's data, and the task that waits on its server goes elsewhere.
+    // The first task should have ended long ago: an idle server tries it a second time with the
+    // client's data, and the task that waits on the first server goes elsewhere.
     run.0.handle(100.0, DispatchEvent::Look);
     let rescued = run.commands();
     let moved = [DispatchCommand::Withdraw(2), order(4, (2, OTHER), &[])];

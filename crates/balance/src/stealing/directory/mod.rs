@@ -8,19 +8,19 @@
 //!   ([`StealingLayout`](super::StealingLayout)). A directory is empty until nodes send it
 //!   messages.
 //! - *Steady state*: a node that has tasks to spare sends an advert to its directory
-//!   (`part_directory.rs`), again when that number has doubled, and when it has none left. An idle
-//!   node asks once and sleeps. The directory makes the holder that has work for longest
-//!   (`holders.rs`) send it half; the tasks go straight from holder to thief. When an advert has
-//!   more tasks than the waiting nodes have workers, the directory gathers adverts for a moment,
-//!   and then makes each holder serve many nodes at once, so that all have the same number per
-//!   worker. Directories report to the head of their site the tasks they lack or can spare
-//!   (`site_directory.rs`), and the head levels work between them and with other sites.
+//!   (`part_directory.rs`), again when the number of tasks has doubled, and when none are left. An
+//!   idle node asks once and sleeps. The directory orders the holder whose tasks last longest
+//!   (`holders.rs`) to send half of them; the tasks go straight from holder to thief. When an
+//!   advert has more tasks than the waiting nodes have workers, the directory gathers adverts for a
+//!   moment, and then makes each holder serve many nodes at once, so that all have the same number
+//!   per worker. Directories report to the head of their site the tasks they lack or can spare
+//!   (`site_directory.rs`), and the head levels work between its directories and with other sites.
 //! - *Keeping*: if a node's last work took less time than a steal, the node keeps its next tasks
 //!   for as long as a steal takes (`holdback.rs`).
 //! - *Crossing*: a task leaves its site only if its result is expected back before the site would
 //!   have started it. Nodes observe the time of a task (`task_time.rs`). Tasks that spawn others
-//!   are expected to last as long again as they have lasted, and leave after one and a half round
-//!   trips. A latency that is not known is measured first (`latencies.rs`).
+//!   are expected to last as long again as they have lasted so far, and leave once that is one and
+//!   a half round trips. A latency that is not known is measured first (`latencies.rs`).
 //! - *Grants* (`grant_size.rs`): where tasks spawn others, a thief gets one task for each worker,
 //!   and more while thieves return soon.
 //! - *Failure*: when any node is lost, every sleeper asks again, since the lost node may have been
@@ -71,12 +71,12 @@ pub struct Directory {
     told: u64,
     /// Whether the keeper assumes this node to sleep.
     is_asleep: bool,
-    /// Whether the node has reported, since it asked, that it could not serve others: the keeper
-    /// then does not count on tasks that may be on their way to it.
+    /// Whether the node has reported, since its request, that it could not serve others: the keeper
+    /// then does not count on tasks that may be on their way to this node.
     is_disowned: bool,
     task_time: TaskTime,
     brief: Holdback,
-    /// Time at which tasks kept so far should be offered.
+    /// Time at which the node should offer the tasks that it has kept so far.
     offering: Option<Time>,
     keeper: PartDirectory,
     head: SiteDirectory,

@@ -1,4 +1,4 @@
-//! Tests of the decisions about what was found.
+//! Tests of the findings that `gridctl check` draws from the answers of hosts.
 
 use super::super::clock::ClockOffset;
 use super::super::failure::Failure;

@@ -39,7 +39,6 @@ impl Times {
         }
     }
 
-    /// Adds another time.
     pub(crate) fn add(&mut self, other: Self) {
         self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
         self.runtime_ns = self.runtime_ns.saturating_add(other.runtime_ns);
@@ -62,7 +61,7 @@ impl Times {
 /// The time of one PE.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PeProfile {
-    /// Whether its node's file is there.
+    /// Whether the recording has the file of its node.
     pub(crate) is_recorded: bool,
     /// Over the whole run.
     pub(crate) total: Times,
@@ -125,7 +124,7 @@ impl Profile {
         times.sum::<f64>().max(1.0)
     }
 
-    /// The sum over all PEs.
+    /// The sum over all recorded PEs.
     pub(crate) fn total(&self) -> Times {
         let mut total = Times::default();
         self.recorded().for_each(|(_, pe)| total.add(pe.total));
@@ -233,8 +232,8 @@ fn active(recording: &Recording, end_ns: u64) -> [u64; 2] {
     }
 }
 
-/// Returns the time of a bin within the run, outside of which PEs count as idle. The last bin is
-/// filled from its begin, but not up to its end.
+/// Returns the time of a bin, without idle time outside of the active part of the run. PEs may not
+/// have filled the last bin up to its end.
 fn cut(bin: &Bin, [begin_ns, end_ns]: [u64; 2], active: [u64; 2]) -> Times {
     if end_ns <= active[0] || begin_ns >= active[1] {
         return Times::default();

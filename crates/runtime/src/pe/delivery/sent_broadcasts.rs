@@ -1,4 +1,5 @@
-//! A sender's broadcasts, to keep its messages to single members in order with them.
+//! The record of a sender's broadcasts, which keeps its messages to single members in order with
+//! them.
 //!
 //! The state is kept by collection and channel, and only for collections that the sender has
 //! broadcast to. It contains the receivers of messages since the last broadcast. Earlier receivers
@@ -28,7 +29,7 @@ struct ToCollection {
 type Record = (CollectionId, i32, u64, Vec<Key>);
 
 impl SentBroadcasts {
-    /// Number of broadcasts to the collection that a message comes after.
+    /// Number of broadcasts to the collection that precede the next message.
     #[inline]
     pub(super) fn after(&self, collection: CollectionId, channel: i32) -> u64 {
         if self.0.is_empty() {

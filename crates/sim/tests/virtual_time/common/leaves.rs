@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Leaves {
     seed: u64,
-    /// A bit for each step from the root, below a one.
+    /// One bit for each step from the root, below a leading one.
     path: u64,
     /// Number of levels below.
     height: u32,
@@ -39,7 +39,7 @@ impl Leaves {
         dice.below(self.values) as i64
     }
 
-    /// Returns the best value of all leaves below, which it looks at one after the other.
+    /// Returns the best value of all leaves below, by visiting each.
     fn best(self) -> i64 {
         match self.height {
             0 => self.value_at(self.path),

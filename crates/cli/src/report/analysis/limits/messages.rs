@@ -7,8 +7,8 @@ use crate::report::analysis::awaited::Awaited;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Minimum share of the cost of messages, besides their handlers, in the work of PEs. Then at most
-/// a fifth of the run could be saved.
+/// Minimum share of the cost of messages, besides their handlers, in the work of PEs. With this
+/// share, the run could save at most a fifth of the work.
 const OVERHEAD_MIN: f64 = 0.2;
 /// Minimum mean size of large messages in bytes: copying and encrypting takes longer than the rest
 /// of handling a message.
@@ -17,7 +17,7 @@ const BYTES_MIN: f64 = 16e3;
 /// cost has other causes.
 const COST_MAX_NS: f64 = 100e3;
 
-/// Returns the limits.
+/// Returns the limits in links and in the cost of messages.
 pub(crate) fn limits(evidence: &Evidence<'_>) -> Vec<Limit> {
     let all = [
         latency(evidence),

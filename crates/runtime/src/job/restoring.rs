@@ -88,7 +88,7 @@ fn check_names(what: &str, then: &[String], now: &[String]) -> Result<(), StartE
 
 /// The actor types of a checkpoint, compared with those of the job.
 struct Types {
-    /// The number that each has in the job, if the job has it.
+    /// The number of each type in the job, if the job has the type.
     kinds: Vec<Option<KindId>>,
     /// The types whose states have an earlier version in the checkpoint.
     earlier: BTreeMap<KindId, ActorType>,

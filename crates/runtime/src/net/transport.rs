@@ -83,9 +83,9 @@ pub struct Transport {
     nodes_by_address: BTreeMap<SocketAddr, NodeId>,
     events: VecDeque<TransportEvent>,
     inbox: VecDeque<(ConnectionHandle, LinkEvent)>,
-    /// Peers to which a connection is to be opened.
+    /// Peers that this node will dial.
     wanted: Vec<NodeId>,
-    /// Guests whose ports are to be checked.
+    /// Guests whose ports this node will check.
     ports_to_check: BTreeSet<NodeId>,
     assembly: Assembly,
     is_paused: bool,

@@ -225,8 +225,8 @@ impl PartDirectory {
         }
     }
 
-    /// Adapts to changed places: forgets nodes of other directories, and what was reported, since
-    /// the head may be another.
+    /// Adapts to changed places: forgets nodes of other directories, and the last report, since the
+    /// head may have changed.
     pub(super) fn moved(&mut self, post: &Outgoing<'_>) {
         let is_own = |node: NodeId| post.own_nodes().binary_search(&node).is_ok();
         self.holders.retain(is_own);

@@ -125,7 +125,7 @@ impl SampleOrder {
     }
 }
 
-/// The news that the process of a node was seen to end, to another node.
+/// The notice to a node that the process of another node has ended.
 ///
 /// ```
 /// use gridspan_runtime::net::bootstrap::LossNotice;

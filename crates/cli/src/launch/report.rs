@@ -143,7 +143,6 @@ impl AddedNode {
     }
 }
 
-/// The first failure.
 #[derive(Debug, Serialize)]
 pub(super) struct FirstFailure {
     /// The node to blame.

@@ -125,7 +125,7 @@ impl Data {
     }
 }
 
-/// The bytes of a rank.
+/// Returns the bytes that a rank sends.
 fn pattern(rank: u32, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at as u32).wrapping_mul(7).wrapping_add(rank) as u8).collect()
 }

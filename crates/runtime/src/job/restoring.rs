@@ -1,9 +1,9 @@
 //! Whether a job can continue from a checkpoint, and what differs between the two.
 //!
 //! A job continues if it has all actor types of the checkpoint's collections, by name, in the same
-//! version and structure or in a later version, and begins with the placement maps and reducers
-//! that the checkpoint has. Its types may come in another order, and it may have more of them.
-//! Types that checkpoints leave out may have changed.
+//! version and structure or in a later version, and if its lists of placement maps and reducers
+//! begin with those of the checkpoint. Its types may come in another order, and it may have more of
+//! them. Types that checkpoints leave out may have changed.
 
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::KindId;

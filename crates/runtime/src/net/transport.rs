@@ -12,10 +12,10 @@
 //! share an ordered stream, each bulk frame has its own stream, and a datagram per beat reports
 //! that the node lives and which frames it has received. The caller moves packets: it calls
 //! [`handle_datagram`](Transport::handle_datagram) for each that arrives,
-//! [`poll_transmit`](Transport::poll_transmit) until there is none,
+//! [`poll_transmit`](Transport::poll_transmit) until it returns none,
 //! [`handle_timeout`](Transport::handle_timeout) at the time that
 //! [`poll_timeout`](Transport::poll_timeout) returns, and
-//! [`poll_event`](Transport::poll_event) until there is none.
+//! [`poll_event`](Transport::poll_event) until it returns none.
 //!
 //! # Failure
 //!

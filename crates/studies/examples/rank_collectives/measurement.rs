@@ -53,7 +53,6 @@ pub(crate) struct Measurement {
     pub(crate) knows_links: bool,
 }
 
-/// A rank that measures.
 #[derive(Serialize, Deserialize)]
 struct Measurer {
     measurement: Measurement,

@@ -12,7 +12,7 @@
 //! | `history` | the kept spans, and the gaps between them |
 //! | `idle` | since when a PE was idle, where its spans were dropped |
 //! | `transit` | what the travel time of a message consists of |
-//! | `losses` | links with more delays than losses explain |
+//! | `losses` | links with more late messages than lost packets explain |
 //! | `awaited`, `waits` | what PEs waited for, traced back to the cause |
 //! | `loads` | the actors and senders behind the work of each PE |
 //! | `path` | the critical path |
@@ -302,7 +302,7 @@ impl Analysis {
         }
     }
 
-    /// Share of the time of all recorded PEs, without launch and teardown.
+    /// Returns the share of this time in that of all recorded PEs, without launch and teardown.
     pub(crate) fn share_of(&self, ns: u64) -> f64 {
         ns as f64 / self.pe_time_ns
     }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 pub const LEAVE: &str = "leave\n";
 
 /// The byte that cancels itself and all bytes before it in the line, because a launcher that was
-/// killed may have left the beginning of a line. No other line contains this byte.
+/// killed may have left the beginning of a line. No line of a launcher contains this byte.
 pub const CANCEL: u8 = 0x18;
 
 /// The line that makes a node stop, report which parts of checkpoints it has, and wait for another

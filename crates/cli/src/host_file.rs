@@ -120,7 +120,7 @@ impl Merged {
             *slots = slots.saturating_add(host.slots);
             return Ok(());
         }
-        // The numbers of all lines together are checked with the grid.
+        // The caller's grid checks the numbers of all lines together.
         grid("hosts", vec![HostSlots { slots: 1, ..host.clone() }])?;
         self.places.insert(host.name.clone(), self.hosts.len());
         self.hosts.push(host);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_form_of_open_mpi_is_read() {
-        // From the manual of mpirun(1), and with what its users write.
+        // From the manual of mpirun(1), with additions that users write.
         let text = "# Two hosts\naa slots=2\n\nbb slots=2 max_slots=20  # fat\ncc\n\
                     dd max-slots=3 slots=3\r\naa slots=1\n";
         assert_eq!(hosts(parse(text)), "aa=3 bb=2 cc=1 dd=3");

@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of times that an actor keeps besides that of the start. They take 8 KB.
 const TIMES_MAX: u64 = 1000;
 
-/// The times at which an actor completed every `stride`-th step. Contributed with
-/// [`Op::Max`](gridspan_runtime::Op), they give the times at which all actors had completed these
-/// steps.
+/// The times at which an actor completed every `stride`-th step. Their reduction with
+/// [`Op::Max`](gridspan_runtime::Op) gives the times at which all actors had completed these steps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepTimer {
     stride: u64,

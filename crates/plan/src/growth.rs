@@ -1,10 +1,10 @@
 //! How handlers and messages grow with the size of the problem.
 //!
-//! Two recordings of different sizes give two mean times of the handlers of each type, and two mean
-//! sizes of its messages. Both are assumed to be powers of the size, as most costs of algorithms
-//! are. Calotoiu, Hoefler, Poke and Wolf ("Using Automated Performance Modeling to Find Scalability
-//! Bugs in Complex Codes", SC 2013) fit products of powers and logarithms. The number of actors is
-//! the same in both.
+//! Two recordings of different sizes, with the same number of actors, give two mean times of the
+//! handlers of each type, and two mean sizes of its messages. This module assumes that times and
+//! sizes are powers of the problem's size, as most costs of algorithms are. Calotoiu, Hoefler, Poke
+//! and Wolf ("Using Automated Performance Modeling to Find Scalability Bugs in Complex Codes", SC
+//! 2013) fit products of powers and logarithms.
 
 use crate::error::ForecastError;
 use crate::trace::JobTrace;

@@ -2,7 +2,7 @@
 //!
 //! **A recording**
 //! - [`Recording`]: all of it, read from a folder or written to one.
-//! - [`Header`]: what is known before the job runs; [`RecordedNode`], [`RecordedPe`],
+//! - [`Header`]: facts that are known before the job runs; [`RecordedNode`], [`RecordedPe`],
 //!   [`RecordedHost`], [`RecordedLink`], [`DriverKind`].
 //! - [`RecordedEvent`], [`What`], [`RebalanceTrigger`], [`RecordedHop`]: events of the whole job.
 //!   [`JobEnding`]: how it ended.
@@ -26,9 +26,8 @@
 //! | `node-N.rec` | the [`PeRecord`]s of node N, as [`encode_records`] writes them |
 //! | `ending.json` | the [`JobEnding`], as JSON; written last |
 //!
-//! A recording without `ending.json` is that of a job that was cut off; one without the file of a
-//! node is that of a job that lost the node. [`Recording::read`] accepts both, and reports the
-//! missing nodes.
+//! If `ending.json` is missing, the job was cut off; if the file of a node is missing, the job lost
+//! the node. [`Recording::read`] accepts both, and reports the missing nodes.
 //!
 //! # Versions
 //!
@@ -50,7 +49,7 @@
 //! others, these are among the windows of the others. So within the windows that all PEs keep,
 //! causes lead to spans.
 //!
-//! Events have a bound of their own: [`RecordingFolder::add`]. [`Recording::dropped_share`] and
+//! Events have a separate bound: [`RecordingFolder::add`]. [`Recording::dropped_share`] and
 //! [`Recording::dropped_events`] say what was dropped.
 
 mod answer;

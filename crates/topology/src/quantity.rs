@@ -113,8 +113,8 @@ pub enum QuantityError {
     },
 }
 
-/// Reads a duration in whole nanoseconds, such as `1.5s` (units: ns, us, ms, s, min, h). Fails for
-/// a text that is no number with such a unit, or too large.
+/// Reads a duration in whole nanoseconds, such as `1.5s` (units: ns, us, ms, s, min, h). Fails if
+/// the text is not a number with such a unit, or the value is too large or too fine.
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     parse_scaled(text, DURATIONS, "32ms").map(Duration::from_nanos)
 }

@@ -1,4 +1,4 @@
-//! Sends texts as elements, and names an operator, and must not compile.
+//! Must not compile: sends texts as elements, and names an operation by a text.
 
 use gridspan::prelude::*;
 use gridspan::ranks::{self, Comm};

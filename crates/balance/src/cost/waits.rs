@@ -33,9 +33,9 @@ enum Order {
 }
 
 impl<'a> Waits<'a> {
-    /// Waits for order of arrival, where a message waits for a part `border_wait` of the work of
-    /// border actors. `works` has the seconds of each actor per step on its PE in `mapping`;
-    /// `pairs` are the pairs of actors that send across sites.
+    /// Returns the waits where PEs handle messages in order of arrival: a message waits for a part
+    /// `border_wait` of the work of border actors. `works` has the seconds of each actor per step
+    /// on its PE in `mapping`; `pairs` are the pairs of actors that send across sites.
     pub(super) fn by_arrival(
         (works, mapping): (&'a [f64], &'a [PeId]),
         pes: usize,
@@ -50,8 +50,8 @@ impl<'a> Waits<'a> {
         Self { works, mapping, order: Order::Arrival(border) }
     }
 
-    /// Waits where messages to actors for which another site waits are handled first; the arguments
-    /// are those of [`Waits::by_arrival`].
+    /// Returns the waits where PEs first handle messages to actors for which another site waits;
+    /// the arguments are those of [`Waits::by_arrival`].
     pub(super) fn by_step(
         (works, mapping): (&'a [f64], &'a [PeId]),
         pes: usize,

@@ -57,7 +57,7 @@ pub(super) fn from_partition(
     if after.rank() <= before { after.part } else { part }
 }
 
-/// Brings all parts under their limits if a way is found.
+/// Brings all parts under their limits, if it can.
 fn repair(state: &mut State<'_>) {
     for cure in [rebalance::shed, rebalance::exchange, rebalance::repack] {
         if state.excess() == 0 {
@@ -114,8 +114,8 @@ fn effort(problem: &Problem) -> Effort {
 /// name. With more parts, only the bisections match names to homes.
 const RENAMED_MAX: usize = 2048;
 
-/// Renames parts so that as much weight of pulls as possible is satisfied. A part may get another
-/// name only if the targets of the two are close.
+/// Renames parts to satisfy as much weight of pulls as possible. A part may get another name only
+/// if the targets of the two are close.
 fn rename(problem: &Problem, bounds: &Bounds, part: Vec<u32>) -> Vec<u32> {
     let parts = bounds.limits.len();
     if problem.ties.iter().all(|tie| tie.pull == 0) || !(2..=RENAMED_MAX).contains(&parts) {

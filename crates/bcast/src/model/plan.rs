@@ -101,7 +101,7 @@ impl BroadcastPlan {
     pub const MAX_STRIPES: usize = 64;
     /// Upper limit of the size of a segment, regardless of the plan, since it has to fit a frame.
     pub const SEGMENT_BYTES_MAX: u64 = 32 << 20;
-    /// Number of parts that shares are divided into to become weights.
+    /// The weight of a stripe that carries the whole message.
     const PARTS: f64 = 65_536.0;
 
     /// Makes a plan from a draft; `members[n]` is its node `n`. Panics if there are fewer members

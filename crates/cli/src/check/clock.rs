@@ -7,11 +7,11 @@
 /// One question and its answer. All times are in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClockSample {
-    /// When it was asked, by the own clock.
+    /// When it was asked, by the clock of this host.
     pub(super) asked: u64,
     /// The answer: the time of the other clock.
     pub(super) answer: u64,
-    /// When the answer came, by the own clock.
+    /// When the answer came, by the clock of this host.
     pub(super) came: u64,
 }
 

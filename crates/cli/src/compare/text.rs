@@ -52,7 +52,7 @@ fn described(comparison: &Comparison<'_>, at: usize) -> String {
     line
 }
 
-/// What was different before the jobs ran.
+/// The differences between the commands, drivers and seeds of the jobs.
 fn differences(comparison: &Comparison<'_>) -> Vec<String> {
     let headers = comparison.recordings.map(|recording| &recording.header);
     type Value = fn(&Header) -> String;

@@ -118,7 +118,7 @@ impl Bridge {
         self.shared.give_up(exit);
     }
 
-    /// How the node ended, once it has, and all that it printed is copied.
+    /// How the node ended; `None` until it has ended and all its output is copied.
     pub(super) fn exit(&self) -> Option<Exit> {
         self.shared.lock().exit
     }

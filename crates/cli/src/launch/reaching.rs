@@ -44,7 +44,8 @@ pub(super) fn unreached(children: &[Option<Child>]) -> BTreeSet<NodeId> {
     all.filter(|(_, child)| is_unreached(child)).map(|(node, _)| NodeId::from(node)).collect()
 }
 
-/// Returns the time until a node may be overdue, if there is one that cannot be reached.
+/// Returns the time until a node may be overdue; `None` if all can be reached and none is taken
+/// over.
 pub(super) fn time_until_overdue(children: &[Option<Child>]) -> Option<Duration> {
     let due = |bridge: &Bridge| match (bridge.unreachable_since(), bridge.taken_over()) {
         (Some(since), _) => Some(since + UNREACHABLE_PATIENCE),

@@ -11,9 +11,9 @@
 //! | `balanced` | actors have been moved: how many, the traffic between sites, the predicted and the actual gain |
 //! | `guest` | the number of a node that is no founder, and `what` it did: `joined`, is `leaving`, has `left` or was `lost` |
 //! | `warning` | an irregularity of the grid or the job, such as a stall |
-//! | `metrics` | the `address` at which the metrics of the job are |
+//! | `metrics` | the `address` that serves the metrics of the job |
 //! | `loss` | which nodes were lost; `finished` follows |
-//! | `recovery` | nodes were lost, leave or join: what the job goes back to or stops for, and that it goes on |
+//! | `recovery` | nodes were lost, leave or join: the point to which the job goes back, or why it stops, and later that it goes on |
 //! | `stopping` | the user has requested the end, and the nodes were asked to end |
 //! | `simulated` | the summary of a simulation |
 //! | `recorded` | the folder of the recording, and the nodes whose recording is `missing` or, since they were started again, `partial`; the number of `events`, and of `dropped_events` that had no room |
@@ -38,10 +38,9 @@ pub(crate) const VERSION: u32 = 1;
 /// Latencies that differ by at most this number of milliseconds count as equal, because a busy
 /// machine causes such differences.
 const LATENCY_NOISE_MS: f64 = 1.0;
-/// Shares of lost packets that differ by at most this share count as equal.
+/// Shares of lost packets that differ by at most this much count as equal.
 const LOSS_NOISE: f64 = 0.02;
 
-/// A report.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum Report {
@@ -72,7 +71,8 @@ pub(super) enum Report {
     Metrics { address: String },
     /// Nodes were lost, and the job ends.
     Loss { text: String },
-    /// Nodes were lost, leave or join: what the job goes back to or stops for, and that it goes on.
+    /// Nodes were lost, leave or join: the point to which the job goes back, or why it stops, and
+    /// later that it goes on.
     Recovery { text: String },
     /// The nodes were asked to end.
     Stopping,
@@ -143,7 +143,6 @@ impl AddedNode {
     }
 }
 
-/// The first failure.
 #[derive(Debug, Serialize)]
 pub(super) struct FirstFailure {
     /// The node to blame.
@@ -160,9 +159,7 @@ pub(super) struct FirstFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Stream {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
 }
 

@@ -1,4 +1,4 @@
-//! A short simulated run that is recorded: `gridctl` starts itself, as the user could.
+//! Records a short simulated run: `gridctl` starts itself, as the user could.
 
 use crate::args::Command;
 use crate::error::{CliError, PlanCommandError};
@@ -12,7 +12,7 @@ const RECORD: &str = "record a simulated run";
 /// Limit of the recording, which needs all spans: as much as can be read.
 const BYTES: &str = "1GB";
 
-/// Simulates a program on a grid given in short, and returns what was recorded.
+/// Simulates a program on a grid given in short, and returns the recording.
 pub(super) fn simulated(spec: &str, seed: u64, program: &Command) -> Result<Recording, CliError> {
     let failed = |error: io::Error| CliError::System { what: RECORD, error };
     let parent = tempfile::tempdir().map_err(failed)?;

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns why there can be no lab here.
+/// Checks that labs work here. Fails with the reason if not.
 fn available() -> Result<(), String> {
     let output = lab(&["-e", "1x1"], &["true"]);
     match output.code {

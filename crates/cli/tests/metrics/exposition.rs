@@ -1,5 +1,5 @@
-//! A reader of Prometheus' text format, version 0.0.4. It refuses what the format forbids, and what
-//! is against the conventions for names.
+//! A reader of Prometheus' text format, version 0.0.4. It refuses text that breaks the format or
+//! the conventions for names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ impl Family {
     }
 }
 
-/// Reads a text, by name of the family. Panics where it is wrong.
+/// Returns the families of a text by name. Panics if the text is wrong.
 pub(crate) fn read(text: &str) -> BTreeMap<String, Family> {
     assert!(text.ends_with('\n'), "the last line has an end");
     let mut families: BTreeMap<String, Family> = BTreeMap::new();

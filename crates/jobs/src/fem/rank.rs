@@ -44,11 +44,10 @@ pub(super) struct Summary {
     pub(super) time: Duration,
     /// Norm of the residual of the last solution, divided by that of the right side.
     pub(super) residual: f64,
-    /// Its difference from the analytic solution, in the discrete L2 norm.
+    /// Difference of the last solution from the analytic one, in the discrete L2 norm.
     pub(super) error: f64,
 }
 
-/// A rank.
 #[derive(Serialize, Deserialize)]
 pub(super) struct FemRank {
     plan: Plan,
@@ -92,7 +91,7 @@ impl Work {
         }
     }
 
-    /// The summary, which the first rank gets.
+    /// Returns the summary at the first rank, and `None` at the others.
     async fn summary(
         &self,
         coupling: &Coupling<'_>,

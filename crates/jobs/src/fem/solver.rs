@@ -48,7 +48,7 @@ impl Solver {
     }
 
     /// Whether the norm of the residual is more than `tolerance` times that of the right side, and
-    /// less than `steps_max` steps have been done.
+    /// fewer than `steps_max` steps have been done.
     pub(super) fn goes_on(&self, tolerance: f64, steps_max: u32) -> bool {
         self.rest > tolerance * tolerance * self.norm && self.steps < steps_max
     }

@@ -125,7 +125,7 @@ impl Data {
     }
 }
 
-/// The bytes of a rank.
+/// Returns the bytes that a rank sends.
 fn pattern(rank: u32, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at as u32).wrapping_mul(7).wrapping_add(rank) as u8).collect()
 }
@@ -254,7 +254,7 @@ async fn are_sums_right(world: &Comm, data: &Data) -> Result<bool, RankError> {
         && exact.iter().all(|sum| *sum == total as f64 / 2.0))
 }
 
-/// Whether the ranks get the blocks of the ranks that give them.
+/// Whether the ranks get the blocks that other ranks give.
 async fn are_blocks_right(world: &Comm, data: &Data) -> Result<bool, RankError> {
     let (bytes, ranks) = (data.bytes.len(), world.size());
     let mut buffer = data.bytes.clone();

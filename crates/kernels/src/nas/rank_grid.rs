@@ -102,8 +102,8 @@ impl RankGrid {
         others.map(|column| (column, self.rank(self.row, column))).collect()
     }
 
-    /// Returns the products of the elements that the rank of this row in a column has. `products`
-    /// has one number for each row of the matrix.
+    /// Returns the products for the elements of the rank in this row and the given column.
+    /// `products` has one number for each row of the matrix.
     pub fn part(&self, products: &[f64], column: u32) -> Vec<f64> {
         let first = self.matrix_rows().start;
         let elements = self.elements_at(self.row, column);

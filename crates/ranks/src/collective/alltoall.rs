@@ -13,8 +13,8 @@
 //! exchange. So a rank that waits for a long exchange sends at once to 5/8 of the ranks of each
 //! other site. It sends to the rest when all ranks of its own site have begun, as it notices by
 //! their blocks. Then the first receivers begin the next exchange while the links carry the blocks
-//! of the rest. If a rank begins so late that the links have nothing to carry meanwhile, the
-//! exchange ends later than without, at most by the time that they take for the rest.
+//! of the rest. If a rank begins so late that the links become idle, the exchange ends later than
+//! if all blocks were sent at once, by at most the time that the links take for the rest.
 //!
 //! A rank that computes meanwhile, after the begin of an immediate operation, could not notice that
 //! others have begun. It sends everything at once.
@@ -32,8 +32,8 @@ use std::collections::BTreeMap;
 /// The part of the ranks of another site that get their blocks at once, as a fraction. With a half
 /// the links would be idle before the last ranks begin, and with all of them after that.
 const AT_ONCE: (usize, usize) = (5, 8);
-/// Blocks are held back if they keep a link busy for longer than so many latencies inside a site:
-/// the ranks of the site hear from each other within few of them.
+/// Number of latencies inside a site. Blocks that keep a link busy for longer are held back: the
+/// ranks of the site hear from each other within a few latencies.
 const HELD_LATENCIES: f64 = 10.0;
 
 /// The order in which a rank sends blocks to all others.
@@ -131,7 +131,7 @@ impl Operation {
         self.exchange_all(contents, is_awaited, open).await
     }
 
-    /// Sends a content to each rank, and opens those that it receives, by rank.
+    /// Sends a content to each rank. Returns the received ones, opened, in the order of the ranks.
     async fn exchange_all<R>(
         &self,
         contents: Vec<Content>,
@@ -159,8 +159,8 @@ impl Operation {
             }
             for receivers in &order.held {
                 self.post_blocks(&mut contents, receivers);
-                // So that the ranks of the site, which come here at about the same time, send to
-                // the same receivers in turn.
+                // The ranks of the site come here at about the same time. Yielding makes them send
+                // to the same receivers in turn.
                 go_on(&self.comm.local).await;
             }
             // A block that this rank cannot read is no reason for others to wait for ever.
@@ -177,7 +177,7 @@ impl Operation {
         Ok(opened.into_iter().flatten().collect())
     }
 
-    /// Sends to these ranks what there is for them.
+    /// Sends the contents for these ranks.
     fn post_blocks(&self, contents: &mut [Option<Content>], receivers: &[u32]) {
         for to in receivers {
             let content = contents.get_mut(*to as usize).and_then(Option::take);

@@ -48,15 +48,15 @@ impl Operation {
     /// Gathers at all ranks, in one crossing of the wide area. Returns the numbers of all ranks, in
     /// their order, and how many each has given.
     ///
-    /// The leaders join what they have got, so that it goes down as two blocks, which the ranks of
-    /// a process share. In one site all heads do: each block goes to each of them once.
+    /// The leaders join the contents into two blocks before they pass them down, and the ranks of a
+    /// process share the blocks. In one site all heads join: each block goes to each head once.
     pub(super) async fn allgather<T: Element>(
         &self,
         values: Vec<T>,
     ) -> Result<(Vec<T>, Vec<u64>), RankError> {
         let mut parts = self.mine(values);
         let sharing = self.comm.scope.sharing();
-        // A head sends the same bytes in any rounds.
+        // A head sends the same bytes in every exchange, so they do not affect the choice.
         let in_rounds =
             sharing.as_ref().and_then(|all| Some((all.heads(), all.exchange(|_| 0.0)?)));
         let parts = if let Some((heads, exchange)) = in_rounds {
@@ -115,7 +115,7 @@ impl Operation {
         let mut rest = &numbers[..];
         let mut blocks = Vec::with_capacity(lengths.len());
         for length in lengths {
-            // The leader has counted the same numbers that it has joined.
+            // The lengths add up to the number of elements: the leader counted what it joined.
             let (block, after) = rest.split_at((length as usize).min(rest.len()));
             blocks.push(block.to_vec());
             rest = after;

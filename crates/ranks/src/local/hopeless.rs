@@ -12,8 +12,8 @@ const UNASKED: CallSite = CallSite { call: "send", peer: None, tag: None, commun
 
 impl LocalState {
     /// Ends all operations that cannot complete any more, and lets collective operations and probes
-    /// look again. Returns the number of bytes that messages in the attached buffer took which no
-    /// rank will receive.
+    /// look again. Returns the number of bytes of the attached buffer that become free, because no
+    /// rank will receive the messages in them.
     pub(super) fn end_hopeless(&mut self) -> usize {
         self.changes += 1;
         for (receive, error) in self.hopeless_receives() {
@@ -29,7 +29,7 @@ impl LocalState {
         self.end_hopeless_sends()
     }
 
-    /// Collective operations are not listed: they look for themselves.
+    /// Returns the receives that cannot complete. Collective operations check for themselves.
     fn hopeless_receives(&self) -> Vec<(Ticket, RankError)> {
         let failures = &self.failures;
         let error = |(ticket, at, wait): (Ticket, CallSite, &Wait)| {
@@ -37,7 +37,8 @@ impl LocalState {
                 Wait::Receive(pattern, peers) if pattern.context.is_multiple_of(2) => {
                     failures.of_receive(pattern, peers, at)?
                 }
-                // The sender of a revoked message no longer has its data. A failed one sends them.
+                // The sender of a revoked message no longer has its data. A failed sender still
+                // sends them.
                 Wait::Data(arrived) => failures.revocation(arrived.label.context / 2, at)?,
                 _ => return None,
             };
@@ -60,7 +61,8 @@ impl LocalState {
         }
     }
 
-    /// Messages that wait for their receivers.
+    /// Ends the sends of messages that wait for their receivers. Returns the freed bytes of the
+    /// attached buffer.
     fn end_hopeless_sends(&mut self) -> usize {
         let (failures, slots) = (&self.failures, &mut self.slots);
         let mut freed = 0;

@@ -34,7 +34,7 @@ fn each_rank_gets_the_blocks_of_its_sources() {
             let mut found = Vec::new();
             for _ in 0..3 {
                 let all = graph.ineighbour_allgatherv(vec![me; me as usize]);
-                // The block says which of the edges between two ranks it came by.
+                // The last number of a block tells apart the edges between two ranks.
                 let blocks = |first| {
                     let edges = destinations(me).into_iter().enumerate();
                     edges.map(|(at, to)| vec![first, me, to, at as u32]).collect::<Vec<_>>()

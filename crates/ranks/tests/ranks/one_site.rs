@@ -1,4 +1,4 @@
-//! Collective operations among the ranks of one site, which exchange what they have in rounds.
+//! Collective operations among the ranks of one site, which exchange their data in rounds.
 
 use crate::collective::{sum_by_tree, term};
 use crate::common::simulate;
@@ -46,7 +46,7 @@ fn all_ranks_of_a_site_of_any_size_get_the_results_in_the_order_of_the_ranks() {
         for ranks in [nodes, 2 * nodes + 1] {
             let function = async |world: Comm| {
                 let in_order = results_for_all(world.clone()).await?;
-                // Neighbours on other nodes than before.
+                // The key gives ranks neighbours on other nodes than before.
                 let key = i64::from(5 * world.rank() % 7);
                 let part = world.split(Some(0), key).await?.ok_or("no part")?;
                 Ok([in_order, results_for_all(part).await?])
@@ -103,7 +103,7 @@ fn no_rank_of_a_site_leaves_a_barrier_before_the_last_one_comes() {
                     world.sleep(LATE).await;
                 }
                 world.barrier().await?;
-                // The time is that of the beginning of a turn.
+                // `now` is the time at which the current turn began.
                 world.yield_now().await;
                 Ok(world.now().as_nanos())
             };

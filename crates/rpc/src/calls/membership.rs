@@ -240,7 +240,8 @@ impl Membership {
         self.open_clients.entry(client).and_modify(|is_remembered| *is_remembered = true);
     }
 
-    /// Whether this client is from before the restoration, and main goes on with it now.
+    /// Claims a client for main, which goes on with it. Returns whether it is from before the
+    /// restoration, and was not claimed yet.
     pub(super) fn claim_client(&mut self, client: u32) -> bool {
         self.unclaimed[0].remove(&client)
     }
@@ -262,7 +263,8 @@ impl Membership {
         self.going_on.entry(group).and_modify(|is_remembered| *is_remembered = true);
     }
 
-    /// Whether this group is from before the restoration, and main goes on with it now.
+    /// Claims a group for main, which goes on with it. Returns whether it is from before the
+    /// restoration, and was not claimed yet.
     pub(super) fn claim_group(&mut self, group: u32) -> bool {
         self.unclaimed[1].remove(&group)
     }

@@ -14,8 +14,8 @@
 //! plan and the size of the broadcast. The advisor plans for that node in the same way, and sends
 //! the plans to the PEs there (`own_plans`).
 //!
-//! **Failure.** A lost node ends the job. If a report is missing, the advisor keeps its earlier
-//! estimates.
+//! **Failure.** A lost node ends the job, unless the job has only pools of tasks (`losses`). If a
+//! report is missing, the advisor keeps its earlier estimates.
 //!
 //! Source: the broadcast advisor of Gupta and Vadhiyar, "Application-Oriented Adaptive MPI_Bcast
 //! for Grids" (2006), section 4. Unlike there, plans are distributed in advance and not with the

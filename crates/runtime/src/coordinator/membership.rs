@@ -1,4 +1,4 @@
-//! Guests, the nodes that join a running job for its tasks: their stages of membership.
+//! The membership of guests: nodes that join a running job for its tasks.
 //!
 //! `pe/membership` describes how they work and leave.
 

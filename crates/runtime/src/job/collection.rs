@@ -222,8 +222,8 @@ impl<A: Actor> Member<A> {
         self.ask_for_main(timeout, false, question).await
     }
 
-    /// Asks a question as [`ask`](Self::ask) does, but one that postpones no checkpoint: a main
-    /// that begins again from there asks it again if it still needs the answer. The actor may then
+    /// Asks a question as [`ask`](Self::ask) does, but does not postpone checkpoints: a main that
+    /// begins again from a checkpoint asks again if it still needs the answer. The actor may then
     /// get the question twice, and only the second answer arrives.
     ///
     /// # Errors

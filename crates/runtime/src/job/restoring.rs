@@ -1,9 +1,9 @@
 //! Whether a job can continue from a checkpoint, and what differs between the two.
 //!
 //! A job continues if it has all actor types of the checkpoint's collections, by name, in the same
-//! version and structure or in a later version, and begins with the placement maps and reducers
-//! that the checkpoint has. Its types may come in another order, and it may have more of them.
-//! Types that checkpoints leave out may have changed.
+//! version and structure or in a later version, and if its lists of placement maps and reducers
+//! begin with those of the checkpoint. Its types may come in another order, and it may have more of
+//! them. Types that checkpoints leave out may have changed.
 
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::KindId;
@@ -88,7 +88,7 @@ fn check_names(what: &str, then: &[String], now: &[String]) -> Result<(), StartE
 
 /// The actor types of a checkpoint, compared with those of the job.
 struct Types {
-    /// The number that each has in the job, if the job has it.
+    /// The number of each type in the job, if the job has the type.
     kinds: Vec<Option<KindId>>,
     /// The types whose states have an earlier version in the checkpoint.
     earlier: BTreeMap<KindId, ActorType>,

@@ -198,8 +198,8 @@ pub(crate) enum MainRequest {
     Completion { phase: Phase },
     /// Make a checkpoint with what main wants to remember, after this number of phases. The answer
     /// is its number and the mean time for which PEs computed on after the order to stop, or the
-    /// reason why it is postponed. With `pause`, the nodes that will leave, the job stays stopped
-    /// afterwards, and no answer comes unless the checkpoint is postponed.
+    /// reason why it is postponed. `pause`: the nodes that will leave; the job then stays stopped,
+    /// and an answer comes only if the checkpoint is postponed.
     Checkpoint { progress: Bytes, phases: u32, pause: Option<Vec<NodeId>> },
 }
 

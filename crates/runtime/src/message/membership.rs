@@ -18,8 +18,7 @@ pub(crate) enum Stage {
     /// The member does not answer: the tasks that it held are run again. Its number is not used
     /// again.
     Lost,
-    /// A founder does not answer, and it is not decided whether the job goes on without it: nodes
-    /// drop what it sends.
+    /// A founder does not answer, and the job may yet go on without it: nodes drop what it sends.
     Suspended,
 }
 

@@ -53,8 +53,8 @@ pub(crate) struct AgentMessageHead {
     pub(crate) number: u64,
 }
 
-/// Report that a node has all of a tree broadcast or multicast, with its observations. It goes to
-/// the relay where the transfer began.
+/// A node's report that it has all of a tree broadcast or multicast, with its observations. It goes
+/// to the relay where the transfer began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CarriedHead {
     pub(crate) flow: FlowId,

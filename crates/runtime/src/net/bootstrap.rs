@@ -5,7 +5,8 @@
 //!
 //! 1. The launcher writes one line to a pipe that the process reads: its [`NodeBundle`] in JSON.
 //! 2. The process opens its socket and prints one line: [`LISTENING`] and the address.
-//! 3. When all processes have, the launcher writes one more line: the [`Addresses`] of all nodes.
+//! 3. When all processes have printed it, the launcher writes one more line: the [`Addresses`] of
+//!    all nodes.
 //!
 //! Keys travel over that pipe only: other users can read the arguments and the environment of a
 //! process, and a program that is not a job may print its standard input. A node that has no such

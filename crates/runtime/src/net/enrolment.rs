@@ -146,7 +146,7 @@ impl EnrolmentListener {
     ///
     /// # Errors
     ///
-    /// [`EnrolmentError`] if the certificate cannot be made, or no port be opened.
+    /// [`EnrolmentError`] if the certificate cannot be made, or no port can be opened.
     pub fn bind(authority: &Authority) -> Result<Self, EnrolmentError> {
         let (certificate, key) = authority.issue_server(LAUNCHER_NAME)?;
         let chain = vec![certificate, authority.certificate()];
@@ -359,7 +359,7 @@ mod tests {
         let authority = Authority::new("heat").unwrap();
         let listener = EnrolmentListener::bind(&authority).unwrap();
         let (token, to) = (token(&authority), address(&listener));
-        // More than what sockets and TLS buffer.
+        // More than sockets and TLS buffer.
         let much = vec![7; 20 << 20];
 
         thread::scope(|scope| {

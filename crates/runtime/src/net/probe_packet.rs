@@ -86,7 +86,7 @@ impl ProbePacket {
         if signed.len() < HEADER_BYTES || data.len() > TRAIN_BYTES || !is_probe(data) {
             return None;
         }
-        // In constant time, or an attacker could find the hash byte by byte.
+        // The comparison takes constant time, or an attacker could find the hash byte by byte.
         let expected = hmac::sign(key, signed);
         let differs = expected.as_ref().iter().zip(tag).fold(0, |or, (a, b)| or | (a ^ b));
         if differs != 0 {

@@ -12,10 +12,10 @@
 //! share an ordered stream, each bulk frame has its own stream, and a datagram per beat reports
 //! that the node lives and which frames it has received. The caller moves packets: it calls
 //! [`handle_datagram`](Transport::handle_datagram) for each that arrives,
-//! [`poll_transmit`](Transport::poll_transmit) until there is none,
+//! [`poll_transmit`](Transport::poll_transmit) until it returns none,
 //! [`handle_timeout`](Transport::handle_timeout) at the time that
 //! [`poll_timeout`](Transport::poll_timeout) returns, and
-//! [`poll_event`](Transport::poll_event) until there is none.
+//! [`poll_event`](Transport::poll_event) until it returns none.
 //!
 //! # Failure
 //!
@@ -83,9 +83,9 @@ pub struct Transport {
     nodes_by_address: BTreeMap<SocketAddr, NodeId>,
     events: VecDeque<TransportEvent>,
     inbox: VecDeque<(ConnectionHandle, LinkEvent)>,
-    /// Peers to which a connection is to be opened.
+    /// Peers that this node will dial.
     wanted: Vec<NodeId>,
-    /// Guests whose ports are to be checked.
+    /// Guests whose ports this node will check.
     ports_to_check: BTreeSet<NodeId>,
     assembly: Assembly,
     is_paused: bool,

@@ -120,7 +120,7 @@ impl Node {
         self.enough()
     }
 
-    /// Returns a number of elements that was not refused yet, if there is one.
+    /// Returns the next number of elements to try after the refusals so far.
     fn enough(&self) -> usize {
         [0, 1, 2, 16, 0][usize::from(self.refusals.min(REFUSALS_MAX))]
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Time for which ranks wait before the migration point after which they know the links.
+/// Time that ranks wait before the migration point at which they learn the links.
 const WARM_UP: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,11 +41,11 @@ use Algorithm::{
     PairwiseSums, RecursiveDoubling, ReduceScatter, Ring, RingOfBlocks,
 };
 
-/// What is measured.
+/// An operation, and how to measure it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Measurement {
     pub(crate) algorithm: Algorithm,
-    /// Of a vector, or of a block.
+    /// Length of a vector, or of a block.
     pub(crate) bytes: usize,
     /// Number of operations in a row.
     pub(crate) repetitions: u32,
@@ -53,7 +53,6 @@ pub(crate) struct Measurement {
     pub(crate) knows_links: bool,
 }
 
-/// A rank that measures.
 #[derive(Serialize, Deserialize)]
 struct Measurer {
     measurement: Measurement,
@@ -79,7 +78,7 @@ impl Rank for Measurer {
 }
 
 impl Measurement {
-    /// The time of one operation of this number of ranks in ms, as the mean over all of them: in
+    /// Returns the time of one operation by this number of ranks in ms, the mean over the ranks: in
     /// real time over emulated links, or in virtual time.
     pub(crate) fn mean_ms(self, spec: &GridSpec, ranks: u32, is_real: bool) -> Result<f64, String> {
         let (tell, told) = mpsc::channel();
@@ -115,7 +114,7 @@ async fn time_of_one(world: &Comm, measurement: &Measurement) -> Result<f64, Ran
     Ok((now_ms(world).await - begin) / f64::from(measurement.repetitions))
 }
 
-/// The time; `Comm::now` is that of the beginning of a turn of the PE.
+/// Returns the time, from a new turn of the PE: `Comm::now` is the time at which a turn began.
 async fn now_ms(world: &Comm) -> f64 {
     world.sleep(Duration::from_nanos(1)).await;
     world.now().as_secs_f64() * 1e3
@@ -135,7 +134,7 @@ async fn once(world: &Comm, measurement: &Measurement) -> Result<(), RankError> 
         Allgather | DoublingBlocks | RingOfBlocks | BlocksOfEveryone => {
             gathered(world, algorithm, bytes).await?
         }
-        // That no rank leaves before the last one comes is tested elsewhere.
+        // Other tests check that no rank leaves before the last one comes.
         Barrier => world.barrier().await.is_ok(),
         Dissemination => flat::dissemination(world).await.is_ok(),
     };

@@ -22,7 +22,7 @@ const RECEIVERS: usize = 8;
 pub(super) struct PartDirectory {
     holders: Holders,
     grant: GrantSize,
-    /// Idle nodes that sleep here, and their numbers of workers.
+    /// Idle nodes that wait for tasks, and their numbers of workers.
     waiting: BTreeMap<NodeId, u32>,
     /// For each node that has sent no message since a holder was ordered to serve it: that holder,
     /// and the node's number of workers, or 0 if the node did not wait here.
@@ -73,7 +73,7 @@ impl PartDirectory {
     }
 
     /// Handles the request of an idle node: it gets at most an even share of the tasks of the
-    /// richest holder, or sleeps.
+    /// richest holder, or waits.
     pub(super) fn ask(&mut self, from: NodeId, workers: u32, post: &mut Outgoing<'_>) {
         self.holders.remove(from);
         self.served.remove(&from);
@@ -225,8 +225,8 @@ impl PartDirectory {
         }
     }
 
-    /// Adapts to changed places: forgets nodes of other directories, and what was reported, since
-    /// the head may be another.
+    /// Adapts to changed places: forgets nodes of other directories, and the last report, since the
+    /// head may have changed.
     pub(super) fn moved(&mut self, post: &Outgoing<'_>) {
         let is_own = |node: NodeId| post.own_nodes().binary_search(&node).is_ok();
         self.holders.retain(is_own);

@@ -116,7 +116,7 @@ impl SiteDirectory {
         let others = answered.iter().filter_map(|&head| post.places.site_of(head));
         for site in others {
             // A request that the other site sent after its tasks had arrived stays. While latencies
-            // are not known, none does, so that work stays here.
+            // are unknown, no request stays, so that work stays here.
             let way = |from, to| post.places.known_latency(from, to);
             let ways = (way(answering, site), way(site, own), way(answering, own));
             let is_old = |at: Time| match ways {
@@ -346,7 +346,7 @@ impl SiteDirectory {
         if self.outlook.parts.is_empty() {
             return;
         }
-        // The latency must be known as soon as there are tasks.
+        // This site needs the latency as soon as it has tasks.
         self.ways.ask(post);
         let nodes = post.places.nodes_in(own).len();
         let work: f64 =
@@ -356,7 +356,7 @@ impl SiteDirectory {
         let is_starving = self.outlook.parts.values().all(|part| part.demand.queued == 0)
             && self.outlook.parts.values().any(|part| part.demand.idle > 0);
         for site in (0..post.places.site_count()).filter(|&site| site != own) {
-            // While it is not known, this site asks once it has no work.
+            // While the latency is unknown, this site asks once it has no work.
             let round_trip = self.ways.latency(site, post).map(|way| way * 2);
             let is_low = self.outlook.task_ns > 0
                 && round_trip.is_some_and(|round_trip| backlog <= round_trip);

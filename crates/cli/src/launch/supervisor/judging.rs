@@ -1,4 +1,4 @@
-//! Which failure a job is blamed on: reports of failures, and the ends of processes.
+//! Finds the failure that ended a job, from reports of failures and the ends of processes.
 
 use super::super::event::{Blame, Command, Exit};
 use super::{Node, Phase, SETTLE, Step, Supervisor};
@@ -8,7 +8,7 @@ use gridspan::control::Failure;
 use gridspan_topology::{NodeId, Time};
 
 impl Supervisor {
-    /// Fails the job, which has not begun in time, for the nodes that do not listen.
+    /// Fails the job, which has not begun in time because some nodes do not listen.
     pub(super) fn fail_silent(&mut self, now: Time) {
         let is_silent = |(_, node): &(usize, &Node)| node.address.is_none() && !node.is_left;
         let silent: Vec<(usize, &Node)> = self.nodes.iter().enumerate().filter(is_silent).collect();
@@ -29,7 +29,7 @@ impl Supervisor {
         self.fail(NodeId::from(first), 1, message, hint, now);
     }
 
-    /// Translates the node numbers of the present run.
+    /// Translates node numbers of the present run into those of the supervisor.
     fn translated(&self, mut failure: Failure) -> Failure {
         let members = self.members();
         let process = |node: NodeId| members.get(node.index()).copied();

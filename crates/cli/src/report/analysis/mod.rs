@@ -12,7 +12,7 @@
 //! | `history` | the kept spans, and the gaps between them |
 //! | `idle` | since when a PE was idle, where its spans were dropped |
 //! | `transit` | what the travel time of a message consists of |
-//! | `losses` | links with more delays than losses explain |
+//! | `losses` | links with more late messages than lost packets explain |
 //! | `awaited`, `waits` | what PEs waited for, traced back to the cause |
 //! | `loads` | the actors and senders behind the work of each PE |
 //! | `path` | the critical path |
@@ -93,7 +93,7 @@ pub(crate) struct OutcomeRow {
     pub(crate) teardown_ns: u64,
 }
 
-/// What was recorded and used.
+/// How much of the run was recorded, and how much of the recording was used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Coverage {
     /// Spans that the analysis used.
@@ -108,9 +108,9 @@ pub(crate) struct Coverage {
     pub(crate) missing_nodes: Vec<String>,
     /// Number of events of the job that had no room in the recording.
     pub(crate) dropped_events: u64,
-    /// Numbers of them with their kinds, such as `3 checkpoints`, if the kinds are known.
+    /// Numbers of dropped events by kind, such as `3 checkpoints`, if the kinds are known.
     pub(crate) dropped_kinds: Vec<String>,
-    /// Their share of all events.
+    /// Share of the dropped events in all events.
     pub(crate) dropped_event_share: f64,
 }
 
@@ -130,7 +130,6 @@ pub(crate) struct HostRow {
 /// A row of the table of waits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct WaitRow {
-    /// What was awaited.
     pub(crate) awaited: String,
     /// Share of the time of all PEs.
     pub(crate) share: f64,
@@ -146,7 +145,6 @@ pub(crate) struct PeRow {
     /// The number of its site.
     pub(crate) site_number: usize,
     pub(crate) speed: f64,
-    /// Its time.
     #[serde(flatten)]
     pub(crate) times: Times,
     /// The largest number of ready messages.
@@ -187,7 +185,6 @@ pub(crate) struct LinkRow {
 pub(crate) struct Analysis {
     /// Version of the object that `--json` prints.
     pub(crate) version: u32,
-    /// Name of the job.
     pub(crate) job: String,
     /// The arguments after `gridctl`; those beyond [`COMMAND_MAX`] bytes are left out.
     pub(crate) command: Vec<String>,
@@ -196,20 +193,18 @@ pub(crate) struct Analysis {
     pub(crate) seed: u64,
     /// When it started, in milliseconds since 1970; `None` if simulated.
     pub(crate) started_unix_ms: Option<u64>,
-    /// Names of the sites.
     pub(crate) sites: Vec<String>,
     pub(crate) node_count: usize,
     pub(crate) pe_count: usize,
-    /// Number of PEs whose records are there.
+    /// Number of PEs with records.
     pub(crate) pes_recorded: usize,
-    /// Their time, without launch and teardown; at least 1.
+    /// The time of these PEs, without launch and teardown; at least 1.
     pub(crate) pe_time_ns: f64,
     /// The hosts, those with most PEs first; none if simulated.
     pub(crate) hosts: Vec<HostRow>,
     pub(crate) outcome: OutcomeRow,
     /// What limited the run.
     pub(crate) diagnosis: Diagnosis,
-    /// What was recorded.
     pub(crate) coverage: Coverage,
     /// The time of all PEs.
     pub(crate) times: Times,
@@ -284,7 +279,7 @@ impl Analysis {
             pes_recorded: profile.recorded().count(),
             pe_time_ns: profile.pe_time_ns(),
             hosts: match header.driver {
-                // That of the simulator says nothing of the run.
+                // The host of the simulator says nothing about the run.
                 DriverKind::Simulated => Vec::new(),
                 DriverKind::Threads | DriverKind::Processes => host_rows(recording),
             },
@@ -307,7 +302,7 @@ impl Analysis {
         }
     }
 
-    /// Share of the time of all recorded PEs, without launch and teardown.
+    /// Returns the share of this time in that of all recorded PEs, without launch and teardown.
     pub(crate) fn share_of(&self, ns: u64) -> f64 {
         ns as f64 / self.pe_time_ns
     }
@@ -391,7 +386,7 @@ fn dropped_kinds(recording: &Recording) -> Vec<String> {
         match EVENT_KINDS.iter().find(|(name, ..)| name == kind) {
             Some((_, one, _)) if number == 1 => all.push(format!("1 {one}")),
             Some((_, _, several)) => all.push(format!("{number} {several}")),
-            // Of a later version; the text is not safe to print.
+            // A later version wrote this kind; its text is not safe to print.
             None => others = others.saturating_add(number),
         }
     }

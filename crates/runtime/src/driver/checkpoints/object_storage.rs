@@ -1,7 +1,7 @@
 //! Objects in an object store, such as S3.
 //!
-//! The operations of the crate `object_store` need a runtime of tokio. Each call runs its operation
-//! on a thread of this call alone, so that callers may be within another runtime.
+//! The operations of the crate `object_store` need a runtime of tokio. Each call starts a thread
+//! for its operation, so that callers may be within another runtime.
 
 use super::storage::CheckpointStorage;
 use bytes::Bytes;
@@ -91,7 +91,7 @@ impl ObjectStorage {
     }
 }
 
-/// An error of a store as one of the system, with its kind where callers need it.
+/// Converts an error of a store to one of the system, with the kinds that callers distinguish.
 fn of_system(error: object_store::Error) -> io::Error {
     match error {
         object_store::Error::AlreadyExists { .. } => {

@@ -15,9 +15,9 @@ pub(crate) struct Findings {
     pub(crate) processed: u64,
     /// Number of messages that are ready to be handled.
     pub(crate) ready: u64,
-    /// Number of PEs with such messages.
+    /// Number of PEs with ready messages.
     pub(crate) busy: u64,
-    /// The largest number of them on a PE, and that PE.
+    /// The largest number of ready messages on a PE, and that PE.
     pub(crate) fullest: Option<(u64, PeId)>,
     /// Status of main, from main's PE.
     pub(crate) main: Option<MainStatus>,

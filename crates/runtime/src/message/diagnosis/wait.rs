@@ -31,8 +31,8 @@ pub enum WaitKind {
     Reduction,
     /// Tasks that were handed in to a pool are not done.
     Task,
-    /// Messages are for members that do not exist. That is usual where members end while messages
-    /// are on their way, so it comes after what is certainly missing.
+    /// Messages are for members that do not exist. This is usual where members end while messages
+    /// are on their way, so this kind comes after those where something is certainly missing.
     AbsentMember,
     /// A checkpoint is being made, for which all PEs stand still.
     Checkpoint,
@@ -68,7 +68,7 @@ pub struct Wait {
     pub seconds: u64,
     /// At most three of those that wait, or that are missing.
     pub examples: Vec<String>,
-    /// Whether nothing about it has changed between two looks.
+    /// Whether nothing about it has changed between two rounds of the diagnosis.
     pub is_lasting: bool,
 }
 
@@ -110,7 +110,7 @@ impl Wait {
         self.examples.truncate(NAMED_MAX);
     }
 
-    /// Cuts the texts, and leaves out examples beyond the first.
+    /// Cuts the texts, and keeps the first few examples.
     fn bounded(mut self) -> Self {
         let examples = std::mem::take(&mut self.examples);
         self.add_examples(examples);
@@ -207,8 +207,8 @@ impl Wait {
         }
     }
 
-    /// Describes a collective operation that some members are missing from; `one` and `several` say
-    /// what the others have done.
+    /// Describes a collective operation that waits for some members; `one` and `several` say what
+    /// the others have done.
     fn missing(&self, pronoun: &str, [one, several]: [&str; 2]) -> String {
         let Self { count, of, ref subject, .. } = *self;
         let [one, several] = [one, several].map(|done| format!("of {of} {done}"));
@@ -262,7 +262,7 @@ impl Waits {
         }
     }
 
-    /// Adds a wait if there is anything that waits.
+    /// Adds a wait, unless it has no count and no examples.
     pub(crate) fn add_if_any(&mut self, wait: Wait) {
         if wait.count > 0 || !wait.examples.is_empty() {
             self.add(wait);

@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 /// The line that makes a guest leave, and ends a founder that has stopped.
 pub const LEAVE: &str = "leave\n";
 
-/// The byte that cancels the beginning of a line, up to and including itself. A launcher that was
-/// killed may have left one. No line contains this byte.
+/// The byte that cancels itself and all bytes before it in the line, because a launcher that was
+/// killed may have left the beginning of a line. No line of a launcher contains this byte.
 pub const CANCEL: u8 = 0x18;
 
 /// The line that makes a node stop, report which parts of checkpoints it has, and wait for another
@@ -125,7 +125,7 @@ impl SampleOrder {
     }
 }
 
-/// The news that the process of a node was seen to end, to another node.
+/// The notice to a node that the process of another node has ended.
 ///
 /// ```
 /// use gridspan_runtime::net::bootstrap::LossNotice;

@@ -25,14 +25,14 @@ pub(crate) struct Evidence<'a> {
     pub(crate) events: &'a Events,
     /// Whether the job ran in virtual time.
     pub(crate) is_simulated: bool,
-    /// Share of the time of the run whose spans are known.
+    /// Share of the run's time in which the spans are known.
     pub(crate) kept_part: f64,
     /// Mean number of PEs that computed at the same time.
     pub(crate) parallelism: f64,
 }
 
 impl Evidence<'_> {
-    /// Share of the time of all PEs.
+    /// Returns the share of this time in the time of all PEs.
     pub(crate) fn share_of(&self, ns: f64) -> f64 {
         ns / self.profile.pe_time_ns()
     }
@@ -42,15 +42,15 @@ impl Evidence<'_> {
         self.share_of(self.profile.total().idle_ns as f64)
     }
 
-    /// Returns the time that all known waits stand for, in nanoseconds. Known waits are a sample:
-    /// in the windows with known spans, PEs waited for about as long as in others, also in waits
-    /// without an explanation.
+    /// Returns the time that PEs waited in the windows with known spans, in nanoseconds, including
+    /// waits without an explanation. It assumes that PEs waited for as long in these windows as in
+    /// others.
     fn waits_ns(&self) -> f64 {
         self.waits.total_ns().max(self.profile.total().idle_ns as f64 * self.kept_part)
     }
 
-    /// Returns the share of this part of the known waits in the time of all PEs. Known waits stand
-    /// for all waits, whose total time is known exactly.
+    /// Returns the share of this part of the known waits in the time of all PEs. Known waits are a
+    /// sample of all waits, whose total time is exact.
     pub(crate) fn share_of_waits(&self, ns: f64) -> f64 {
         let all = self.waits_ns();
         if all > 0.0 { ns / all * self.idle_share() } else { 0.0 }

@@ -40,7 +40,7 @@ impl Registry {
         }
     }
 
-    /// Adds a type whose actors may live on two PEs.
+    /// Adds a type of deterministic actors, which may have replicas.
     pub(crate) fn add_deterministic<A: Actor>(&mut self) {
         self.add::<A>();
         self.deterministic.extend(self.find::<A>());

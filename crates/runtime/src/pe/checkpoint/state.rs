@@ -16,9 +16,9 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) began: Time,
     /// Whether the PE handles no messages, because it is drained, encoded or restored.
     pub(crate) is_stopped: bool,
-    /// The checkpoint for which it stopped last, or will stop.
+    /// Number of the checkpoint for which the PE stopped last, or will stop.
     pub(crate) stop: u64,
-    /// The round of draining that it answers when it stops, once no actor here has a replica.
+    /// The round of draining that the PE answers when it stops, once no actor here has a replica.
     pub(crate) first_round: Option<u64>,
     /// Whether the checkpoint was given up before the PE stopped: the PE then continues as soon as
     /// it has stopped.
@@ -64,8 +64,8 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_requested: bool,
     /// When a checkpoint may be tried again, after one was postponed.
     pub(crate) retry_at: Time,
-    /// Time that main waited for the last checkpoint, without the mean time for which PEs computed
-    /// on meanwhile.
+    /// Time that main waited for the last checkpoint, less the mean time that PEs computed
+    /// meanwhile.
     pub(crate) cost: Duration,
     /// The nodes that will leave, if the job is to stop after a checkpoint.
     pub(crate) pause: Option<Vec<NodeId>>,

@@ -6,8 +6,8 @@ use crate::recorded_grid::RecordedGrid;
 use gridspan_record::Recording;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Largest time of a PE for a packet: if the recording has a longer one, its PEs drove the network
-/// for other reasons, such as waiting.
+/// Largest time of a PE for a packet. A longer time in the recording has other causes, such as
+/// waiting.
 const PACKET_NS_MAX: f64 = 100_000.0;
 /// Number of pairs of types whose messages may be sent once for many receivers: those with the most
 /// messages.

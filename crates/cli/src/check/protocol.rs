@@ -14,7 +14,7 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const MARK: &str = "gridctl-check ";
 /// Longest line in bytes: a report of what 64 peers sent to eight ports needs less than half of it.
 const LINE_BYTES_MAX: u64 = 256 << 10;
-/// Largest number of bytes that shells may print besides.
+/// Largest number of bytes that a shell may print besides the lines of an agent.
 const NOISE_BYTES_MAX: usize = 1 << 20;
 /// Largest number of characters of a text from a host.
 const TEXT_CHARS_MAX: usize = 200;

@@ -127,7 +127,6 @@ pub(crate) struct LocalState {
     pub(crate) slots: Slots,
     /// Messages to send, with the ranks of their receivers in the job.
     pub(crate) outbox: Vec<(u32, RankMessage)>,
-    /// What the rank has sent in this turn of the PE.
     turn: Turn,
     /// Futures to run.
     pub(crate) tasks: Vec<Task>,

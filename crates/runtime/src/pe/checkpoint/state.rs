@@ -49,11 +49,13 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) last: Option<Time>,
     /// Number of main's progress points since then, or since this run began.
     pub(crate) points: u64,
-    /// Time of main's last progress point, and whether a warning has said that it is long ago.
+    /// Time of main's last progress point.
     pub(crate) last_point: Time,
+    /// Whether a warning has said that the last progress point is long ago.
     pub(crate) is_quiet_told: bool,
-    /// Since when checkpoints have been postponed, and whether a warning has said so.
+    /// Since when checkpoints have been postponed.
     pub(crate) postponed_since: Option<Time>,
+    /// Whether a warning has said that checkpoints are postponed.
     pub(crate) is_postponed_told: bool,
     /// Number of tasks from outside their pools that are under way here.
     pub(crate) tasks: u64,

@@ -66,10 +66,10 @@ impl Request<'_> {
 
 /// A way to make drafts. Equal requests and budgets in evaluations give equal drafts.
 pub trait BroadcastStrategy {
-    /// Its name.
+    /// The name of the strategy.
     fn name(&self) -> &'static str;
 
-    /// A draft over all nodes of the network.
+    /// Makes a draft over all nodes of the network.
     fn draft(&self, request: &Request<'_>, budget: &SearchBudget<'_>) -> Draft;
 }
 

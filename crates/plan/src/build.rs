@@ -150,8 +150,8 @@ impl<'a> Spans<'a> {
         Ok(())
     }
 
-    /// Finds the spans that set timers. Those of timers to other actors count as sent by the
-    /// runtime: on another grid, a timer and its receiver may be on different PEs.
+    /// Finds the spans that set timers. The message of a timer to another actor counts as sent by
+    /// the runtime: on another grid, the timer and its receiver may be on different PEs.
     fn find_timers(&mut self, recording: &Recording, places: &BTreeMap<(u32, u64), u32>) {
         for record in &recording.pes {
             for timed in &record.timed {
@@ -289,7 +289,7 @@ impl<'a> Spans<'a> {
                 .filter(|_| seen.delay_ns.is_none())
                 .map(|sender| self.seen[sender as usize].actor),
             step: seen.span.step,
-            // The last one stands for what an actor does at its end, such as to report.
+            // The last span counts, too, for what an actor does at its end, such as to report.
             has_fired: seen.sends > 0 || order.last() == Some(&at),
         }
     }

@@ -6,11 +6,11 @@ use crate::recorded_grid::RecordedGrid;
 use gridspan_record::Recording;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Largest time of a PE for a packet: if the recording has a longer one, its PEs drove the network
-/// for other reasons, such as waiting.
+/// Largest time of a PE for a packet. A longer time in the recording has other causes, such as
+/// waiting.
 const PACKET_NS_MAX: f64 = 100_000.0;
-/// Number of pairs of types, those with the most messages, for which it is considered that messages
-/// are sent once for many receivers.
+/// Number of pairs of types whose messages may be sent once for many receivers: those with the most
+/// messages.
 const PAIRS_MAX: usize = 8;
 
 /// The types of the sender and the receiver of messages.
@@ -40,7 +40,7 @@ pub(crate) struct Costs {
     pub(crate) packet_ns: f64,
     /// Time from node to node beyond that of the link.
     pub(crate) delay_ns: f64,
-    /// Messages that cross the link to a site once, for all receivers there.
+    /// Types of messages that cross the link to a site once, for all receivers there.
     pub(crate) casts: BTreeSet<KindPair>,
     /// Median bytes, by types.
     pub(crate) bytes: BTreeMap<KindPair, u64>,
@@ -66,8 +66,8 @@ impl Costs {
     }
 }
 
-/// Returns the time for a packet. All messages of a handler to one PE are a packet, which is sent
-/// and accepted.
+/// Returns the time for a packet. All messages of a handler to one PE are a packet, which takes
+/// this time to send and again to accept.
 fn packet_ns(recording: &Recording, messages: &[Message]) -> f64 {
     let leaving = messages.iter().filter(|message| message.pes.0 != message.pes.1);
     let packets: BTreeSet<_> = leaving.map(|message| (message.sender, message.pes.1)).collect();

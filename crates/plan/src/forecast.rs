@@ -9,13 +9,13 @@ use serde::Serialize;
 
 /// A PE limits a job if it computes for at least this share of the time.
 const BUSY_MIN: f64 = 0.75;
-/// PEs have uneven work if the mean one has less than this share of the busiest one's.
+/// PEs have uneven work if the mean work is less than this share of that of the busiest PE.
 const EVEN_MIN: f64 = 0.85;
 /// A link limits a job if it is used for at least this share of the time.
 const USED_MIN: f64 = 0.75;
-/// Latency limits a job if it would take less than this share of its time without it.
+/// Latency limits a job if the job would take less than this share of its time without latency.
 const LATE_MAX: f64 = 0.9;
-/// The first rounds do not count, since they follow the start: all rounds divided by this number.
+/// Of this number of equal parts of the rounds, the first does not count: it follows the start.
 const WARM_UP_PART: usize = 4;
 
 /// What limits a job on a grid.
@@ -84,12 +84,12 @@ pub struct LinkForecast {
 pub struct JobForecast {
     /// Time of the job, in nanoseconds.
     pub total_ns: u64,
-    /// Time of a step, if the job has steps, or its actors send in rounds.
+    /// Time of a step, in nanoseconds, if the job has steps, or its actors send in rounds.
     pub step_ns: Option<f64>,
     /// Number of steps in the recording; 0 if it has none. The first round is not one of them: it
     /// belongs to the start.
     pub steps: u32,
-    /// Time of the part that was recorded, on this grid.
+    /// Time of the part that was recorded, on this grid, in nanoseconds.
     pub recorded_part_ns: u64,
     /// The PEs.
     pub pes: Vec<PeForecast>,

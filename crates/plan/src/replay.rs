@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 /// The PE of main.
 const MAIN: usize = 0;
 
-/// A job to replay, and where.
+/// A job to replay, with its grid and the places of its actors.
 pub(crate) struct Setting<'a> {
     /// The graph of the job.
     pub(crate) trace: &'a JobTrace,
@@ -27,7 +27,6 @@ pub(crate) struct Setting<'a> {
     pub(crate) costs: &'a Costs,
     /// Factors of the compute time of handlers and of the bytes of messages.
     pub(crate) growth: &'a Growth,
-    /// The grid.
     pub(crate) grid: &'a GridSpec,
     /// The PE of each actor.
     pub(crate) places: &'a [u32],
@@ -107,13 +106,15 @@ struct Replay<'a> {
     needs: Vec<u32>,
     /// The next firing of each actor.
     next_firing: Vec<u32>,
-    /// For each barrier, the number of handlings for which it still waits, and the latest time at
-    /// which main knows of one of them that has ended; 0 before the first.
+    /// For each barrier, the number of handlings for which it still waits.
     waits: Vec<u32>,
+    /// For each barrier, when main knows of all its handlings that have ended; 0 before the first.
     known_ns: Vec<u64>,
-    /// The next barrier, and the times at which the last one and each one was passed.
+    /// The next barrier.
     barrier: usize,
+    /// When the last barrier was passed.
     passed_ns: u64,
+    /// When each barrier was passed.
     passed: Vec<u64>,
     longest_round_trip_ns: f64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -289,7 +290,7 @@ impl<'a> Replay<'a> {
         packets
     }
 
-    /// Messages of a PE to itself are ready when it is free, and those of timers after their time.
+    /// Makes messages of a PE to itself ready at once, and those of timers after their delay.
     fn arrive_here(&mut self, now: u64, pe: usize, messages: Vec<u32>) {
         for handling in messages {
             match self.setting.trace.handlings[handling as usize].delay_ns {
@@ -389,7 +390,7 @@ impl<'a> Replay<'a> {
         (f64::from(count) * self.longest_round_trip_ns) as u64
     }
 
-    /// Sends the messages of main after a barrier, which takes no time of its PE.
+    /// Sends the messages of main after a barrier. This takes no time of main's PE.
     fn send_from_main(&mut self, now: u64, number: u32) -> Result<(), ForecastError> {
         let trace = self.setting.trace;
         for (to, messages) in self.packets(&trace.barriers[number as usize].sends) {

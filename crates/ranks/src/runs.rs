@@ -1,4 +1,4 @@
-//! Sets of ranks as runs of consecutive numbers, since most groups are one run.
+//! Lists of ranks as runs of consecutive numbers, since most groups are one run.
 
 /// Ranks with consecutive numbers in the job: the first, and how many.
 pub(crate) type Run = (u32, u32);

@@ -5,7 +5,7 @@ use crate::event::{JobEnding, RecordedEvent, RecordedHop, What};
 use crate::header::Header;
 use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK, TimedSpan};
 
-/// The latest time, 146 years: sums and differences of times fit 64 bits.
+/// The latest time, 146 years, so that sums and differences of times fit in 64 bits.
 const TIME_MAX_NS: u64 = 1 << 62;
 
 /// Returns the first problem of a header, if there is one.
@@ -45,7 +45,7 @@ pub(crate) fn problem_of_events(
 fn problem_of_event(header: &Header, event: &RecordedEvent) -> Option<&'static str> {
     let is_node = |node: u32| (node as usize) < header.nodes.len();
     let is_site = |site: u32| (site as usize) < header.sites.len();
-    // Its duration, and whether the nodes and sites that it names exist.
+    // The event's duration, and whether the nodes and sites that it names exist.
     let (took_ns, has_nodes, has_sites) = match &event.what {
         What::Balanced { pause_ns, .. } => (*pause_ns, true, true),
         What::Checkpoint { duration_ns, .. } | What::Recovered { duration_ns, .. } => {

@@ -38,8 +38,8 @@
 //! | `lock` | mutexes that stay usable after a panic |
 //!
 //! **Start.** A daemon creates a certificate authority, which it discards at once, and certificates
-//! for itself and for its callers. It writes the latter with its address as a *token*, a file that
-//! only its user can read. Anyone with the token may call, and join as a server.
+//! for itself and for its callers. It writes those for callers, with its address, as a *token*: a
+//! file that only its user can read. Anyone with the token may call, and join as a server.
 //!
 //! **Steady state.** Functions and arguments are named in text (JSON), so that a caller needs no
 //! separate program. The daemon sends a call to the server that would end it first, as the registry
@@ -57,7 +57,7 @@
 //! certificates beside the token if the token's path was set. Groups continue meanwhile, and a
 //! client that waits for a call looks for the registry and sends the call again. Calls to a
 //! registry that is back, and clients of groups that know no server yet, wait for its servers to
-//! come back. The registry withdraws a call that is late, or has lost its caller, from the server,
+//! come back. If a call is late or its caller is lost, the registry withdraws it from the server,
 //! which completes a function in execution and starts nothing else.
 //!
 //! **End.** A daemon that is stopped accepts no more calls, answers the open ones, and closes its

@@ -80,7 +80,7 @@ impl GroupTree {
         &self.pes
     }
 
-    /// Returns its parts: groups, or single PEs.
+    /// Returns the parts of the group: smaller groups, or single PEs.
     pub(crate) fn parts(&self) -> Vec<Self> {
         if self.children.is_empty() {
             self.pes.iter().map(|&pe| Self::of_pes(vec![pe])).collect()

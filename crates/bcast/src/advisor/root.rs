@@ -17,7 +17,7 @@ pub(super) struct Root {
     sizes: Predictor,
     gaps: Predictor,
     last: Option<Time>,
-    /// The version of its latest plan.
+    /// The version of the root's latest plan.
     pub(super) version: u64,
     /// The plan that all nodes know from the beginning.
     pub(super) default_plan: Option<BroadcastPlan>,
@@ -35,13 +35,13 @@ impl Root {
         self.last = Some(began);
     }
 
-    /// Whether it has sent at most one message.
+    /// Whether the root has sent at most one message.
     pub(super) fn is_new(&self) -> bool {
         self.gaps.is_empty()
     }
 
-    /// Returns whether its next message is late, and when it is predicted to begin. A late root may
-    /// have finished, so it sorts behind the others.
+    /// Returns whether the next message is late, and when it is predicted to begin. A root whose
+    /// message is late may have finished, so it sorts behind the others.
     pub(super) fn due(&self, now: Time) -> (bool, Option<Time>) {
         let gap_s = self.gaps.forecast().map_or(0.0, |gap| gap.value.min(GAP_MAX_S));
         let next = self.last.map(|last| last + Duration::from_secs_f64(gap_s));
@@ -68,8 +68,8 @@ impl Root {
         open.filter_map(|contest| contest.decide(gain_min)).collect()
     }
 
-    /// Adds the contest for a size. If this makes more than `sizes_max`, the least recently used
-    /// size is dropped, and its plans are returned.
+    /// Adds the contest for a size. If this makes more than `sizes_max`, drops the least recently
+    /// used size and returns its plans.
     pub(super) fn keep(&mut self, bucket: u32, contest: Contest, sizes_max: usize) -> Vec<PlanId> {
         self.contests.insert(bucket, contest);
         if self.contests.len() <= sizes_max {

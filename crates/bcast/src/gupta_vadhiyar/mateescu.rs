@@ -17,8 +17,8 @@ pub fn mateescu(model: &TreeCostModel, root: u32) -> Vec<u32> {
     let mut parents = vec![NONE; count];
     let mut is_reached = vec![false; count];
     let mut free_s = vec![0.0; count];
-    // The best offer of each sender; it is looked up again if another sender reached the node
-    // first.
+    // The best offer of each sender. If another sender reaches the node first, the sender makes a
+    // new one.
     let mut offers: BinaryHeap<(Reverse<Ordered>, u32, u32)> = BinaryHeap::new();
     is_reached[root as usize] = true;
     let offer = |from: u32, free_s: f64, is_reached: &[bool]| {

@@ -63,7 +63,7 @@ fn read_line(from: &mut impl BufRead, bytes_max: u64) -> io::Result<Option<Vec<u
     }
 }
 
-/// The error for a dump that cannot be read, or is none because of its content.
+/// The error for a file that cannot be read, or whose content is not a dump.
 fn unreadable(path: &Path, error: io::Error) -> CliError {
     match error.kind() {
         ErrorKind::InvalidData => refuse(path, error.to_string()),

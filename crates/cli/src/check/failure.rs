@@ -92,7 +92,7 @@ impl Failure {
         };
         let mut meanings: Vec<Self> = lines.clone().filter_map(meaning).collect();
         if stderr.contains(GATEWAY_FAILED) {
-            // That the connection ends says less than what the gateway reports.
+            // What the gateway reports says more than the end of the connection.
             meanings.retain(|meaning| *meaning != Self::Dropped);
         }
         match meanings.into_iter().next().filter(|_| code == Some(SSH_FAILED)) {

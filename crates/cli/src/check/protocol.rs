@@ -12,13 +12,13 @@ use std::net::{IpAddr, SocketAddr};
 pub(super) const VERSION: u32 = 1;
 /// Beginning of each line of an agent.
 pub(super) const MARK: &str = "gridctl-check ";
-/// Longest line: a report of what 64 peers sent to eight ports needs less than half of it.
+/// Longest line in bytes: a report of what 64 peers sent to eight ports needs less than half of it.
 const LINE_BYTES_MAX: u64 = 256 << 10;
-/// Largest number of bytes that shells may print besides.
+/// Largest number of bytes that a shell may print besides the lines of an agent.
 const NOISE_BYTES_MAX: usize = 1 << 20;
-/// Largest number of characters of a text of a host.
+/// Largest number of characters of a text from a host.
 const TEXT_CHARS_MAX: usize = 200;
-/// A larger load of a host is cut to this one, so that it takes a few characters in a table.
+/// Largest load of a host. A larger one is cut to it, so that it takes few characters in a table.
 const LOAD_MAX: f64 = 1e6;
 /// Largest number of ports of a host that are checked.
 pub(super) const PORTS_MAX: usize = 8;
@@ -26,7 +26,7 @@ pub(super) const PORTS_MAX: usize = 8;
 /// (RFC 9000, section 14), and the largest that nodes use on a routed path.
 pub(super) const SIZES: [u16; 3] = [100, 1200, 1452];
 
-/// What an agent is to do.
+/// A request to an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase")]
 pub(super) enum Request {
@@ -62,11 +62,11 @@ pub(super) struct Peer {
     pub(super) addresses: Vec<SocketAddr>,
 }
 
-/// What an agent says.
+/// An answer of an agent.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "lowercase")]
 pub(super) enum Reply {
-    /// There is no gridctl on the host. Said by the shell.
+    /// There is no gridctl on the host. The shell sends this answer.
     Missing {
         /// Whether the program is there.
         has_program: bool,
@@ -78,7 +78,7 @@ pub(super) enum Reply {
         #[serde(default)]
         is_other_version: bool,
     },
-    /// About the host.
+    /// The state of the host.
     Facts(Box<Facts>),
     /// The time since 1970.
     Clock { number: u32, time_ns: u64 },
@@ -113,7 +113,7 @@ pub(super) enum ProgramState {
     Executable { digest: String },
     /// There is no such file.
     Missing,
-    /// It is no file that this user may execute.
+    /// It is not a file, or this user may not execute it.
     NotExecutable,
     /// It cannot be read.
     Unreadable { reason: String },

@@ -57,7 +57,7 @@ pub(super) fn run_ssh(args: &LabSshArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Returns the shell for the command, in the home of the user as with `ssh`. It keeps the
-/// variables.
+/// environment variables.
 fn shell(line: &SshLine) -> Command {
     let set = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
     let mut command = match &line.command {

@@ -1,5 +1,5 @@
-//! Forwards the standard input of the launcher to processes that cannot inherit it: to that of node
-//! 0, or to those of all nodes.
+//! Forwards the standard input of the launcher to processes that cannot inherit it: the process of
+//! node 0, or those of all nodes.
 //!
 //! A thread reads the standard input and sends it in lines ([`gridspan::input`]), once the
 //! processes have said that they take input. All get the same bytes, and the slowest one sets the
@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// Time between two reads of a non-blocking input.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Number of bytes on their way to all processes together, each of which may take at least one
-/// part.
+/// Largest number of bytes on their way to all processes together, unless one part for each process
+/// is more.
 const ALL_BYTES_MAX: u64 = 64 << 20;
 
 /// The flow of standard input to the present processes of nodes.
@@ -44,7 +44,7 @@ struct State {
 struct Flow {
     /// Number of the process of its node, from 1; 0 before the first one starts.
     number: u64,
-    /// Lines for the process. Weak, because the pipe to it must close when others drop them.
+    /// Lines for the process. Weak, so that the pipe to it closes when the owner drops the queue.
     lines: Weak<LineQueue>,
     /// Number of bytes sent to it.
     sent: u64,
@@ -57,12 +57,12 @@ struct Flow {
 }
 
 impl State {
-    /// The flows to processes that may take more, also if they have not started yet.
+    /// The flows to processes that may take more, including those that have not started yet.
     fn open(&mut self) -> impl Iterator<Item = &mut Flow> {
         self.flows.values_mut().filter(|flow| !flow.is_closed)
     }
 
-    /// Whether all processes take this number of bytes now, and there is any.
+    /// Whether there is an open process, and all open ones take this number of bytes now.
     fn has_room(&self, bytes: u64) -> bool {
         let mut open = self.flows.values().filter(|flow| !flow.is_closed).peekable();
         open.peek().is_some() && open.all(|flow| flow.has_room(bytes, self.window_bytes))
@@ -111,8 +111,8 @@ impl InputFlow {
         }
     }
 
-    /// Directs the input to a process of a node that has just started, by its `lines`, if the node
-    /// gets the input. The caller sends the bundle to the process afterwards.
+    /// Directs the input to a process that has just started, over its `lines`, if its node gets the
+    /// input. The caller sends the bundle to the process afterwards.
     pub(super) fn direct(&self, node: NodeId, lines: Weak<LineQueue>) {
         let mut state = self.lock();
         if state.is_for_all || state.flows.contains_key(&node) {
@@ -403,7 +403,7 @@ mod tests {
             assert_eq!(next(&first), InputLine::End);
             assert_nothing(&second);
 
-            // What starts later gets the rest, of which there is only the end.
+            // A process that starts later gets the rest, which is only the end.
             let later = [NodeId(1), NodeId(2)].map(|node| (node, process_of(node, &flow)));
             for ((node, process), number) in later.into_iter().zip([2, 1]) {
                 assert_eq!(next(&process), InputLine::Begin(number));

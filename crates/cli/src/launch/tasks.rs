@@ -39,7 +39,7 @@ pub(super) struct Tasks {
     steps: Vec<StartedStep>,
     /// The keys that tasks have made.
     keys: BTreeMap<NodeId, NodePublicKey>,
-    /// The bundles of the present run, with certificates for no key.
+    /// The bundles of the present run, before they get certificates for the keys of tasks.
     bundles: BTreeMap<NodeId, NodeBundle>,
 }
 
@@ -76,7 +76,7 @@ impl Tasks {
         self.bundles = bundles.collect();
     }
 
-    /// Awaits the task of a node that runs this program. The next [`launch`](Self::launch) starts
+    /// Prepares the task of a node that runs this program. The next [`launch`](Self::launch) starts
     /// it.
     pub(super) fn add(
         &mut self,
@@ -97,7 +97,7 @@ impl Tasks {
         Ok(child)
     }
 
-    /// Starts the `srun` of the added tasks, in their allocations. If that fails, these have ended.
+    /// Starts the `srun` of the added tasks, in their allocations. If that fails, the tasks end.
     pub(super) fn launch(
         &mut self,
         allocations: &Allocations,
@@ -189,8 +189,8 @@ impl Tasks {
         line.map(Some).map_err(|error| failed(error.into()))
     }
 
-    /// Waits until each `srun` has ended. Its tasks must have ended. Cancels those that have
-    /// started none.
+    /// Waits until each `srun` has ended, after its tasks have ended. Cancels each `srun` that has
+    /// started no task.
     pub(super) fn end(&mut self) {
         for StartedStep { step, tasks, .. } in &mut self.steps {
             if tasks.iter().all(|task| task.is_awaited() || task.is_given_up()) {
@@ -207,8 +207,8 @@ fn agent(port: &str) -> Result<[OsString; 4], CliError> {
     Ok([own.into(), "__task".into(), port.into(), machine().into()])
 }
 
-/// Lets `srun` use another allocation than that of this launcher: removes the variables of the
-/// latter, which `srun` would read as options.
+/// Lets `srun` use another allocation than that of this launcher: removes the variables of this
+/// launcher's allocation, which `srun` would read as options.
 fn forget_own_job(command: &mut Command) {
     let is_of_job = |name: &OsString| {
         let name = name.to_string_lossy();

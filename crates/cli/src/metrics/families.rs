@@ -18,7 +18,7 @@ const NANOS: u64 = 1_000_000_000;
 /// Takes a value out of counts.
 type Reading = fn(&TelemetryCounts) -> u64;
 
-/// A count of PEs: a family for each kind of place, whose name begins with the kind.
+/// A count of PEs. Each kind of place has a family for it, whose name begins with the kind.
 struct Count {
     name: &'static str,
     kind: Kind,

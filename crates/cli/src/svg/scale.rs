@@ -13,7 +13,7 @@ const COLOURS: [[u8; 3]; 9] = [
     [170, 220, 50],
     [253, 231, 37],
 ];
-/// Number of colours that are distinguished.
+/// Number of different colours along an axis.
 pub(crate) const STEPS: usize = 64;
 /// Factor by which the axis extends below and above a single value, or values close to each other.
 const AROUND_ONE: f64 = 3.0;
@@ -61,7 +61,7 @@ impl LogScale {
         ((value.ln() - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
-    /// Returns the marks: labels at powers of ten, and where these are few also at other digits.
+    /// Returns the marks. Powers of ten have labels, and on a short axis other digits, too.
     pub(crate) fn ticks(&self) -> Vec<Tick> {
         let decades = (self.high - self.low) / std::f64::consts::LN_10;
         let labelled: &[u32] = match decades {
@@ -87,7 +87,7 @@ impl LogScale {
     }
 }
 
-/// Writes out `digit` times the `power` of ten.
+/// Writes out `digit` times ten to the `power`.
 fn label(digit: u32, power: i32) -> String {
     let zeros = |count: i32| "0".repeat(count.unsigned_abs() as usize);
     match power {
@@ -96,7 +96,7 @@ fn label(digit: u32, power: i32) -> String {
     }
 }
 
-/// Returns the colour of this number.
+/// Returns the colour of this number, as `#rrggbb`.
 pub(crate) fn colour(step: usize) -> String {
     let place = (step as f64 + 0.5) / STEPS as f64 * (COLOURS.len() - 1) as f64;
     let (below, part) = (place.floor() as usize, place.fract());

@@ -13,7 +13,7 @@ pub(super) const VERB: &str = "__witness";
 pub(super) const VERSION: u32 = 1;
 /// Beginning of the line of an answer.
 pub(super) const MARK: &str = "gridctl-witness ";
-/// Longest line: a half of 100,000 nodes.
+/// Longest line in bytes, enough for a half of 100,000 nodes.
 pub(super) const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Largest output in bytes: what a shell prints before the answer, and the answer.
 const OUTPUT_BYTES_MAX: u64 = LINE_BYTES_MAX + (64 << 10);
@@ -102,7 +102,7 @@ pub(super) fn read_answer(from: impl Read) -> Option<Result<Answer, String>> {
     }
 }
 
-/// Reads the line of a request, or as much of it as a line may have.
+/// Reads the line of a request, up to [`LINE_BYTES_MAX`].
 pub(super) fn read_line(from: impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     from.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;

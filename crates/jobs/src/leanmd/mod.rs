@@ -8,7 +8,7 @@
 //!
 //! | what | where |
 //! | --- | --- |
-//! | the computation, and the same on one thread | [`gridspan_kernels::leanmd`] |
+//! | the computation, and a serial run of it | [`gridspan_kernels::leanmd`] |
 //! | actors | [`protocol`], [`cell_actor`], [`pair_actor`], [`index`] |
 //! | options, events of steps, main, checks | [`args`], [`schedule`], [`job`], [`outcome`] |
 

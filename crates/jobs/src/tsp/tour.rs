@@ -49,7 +49,7 @@ impl Search for Path {
             path.finish(sample, &mut best, &mut share);
         } else {
             best.examined = 1;
-            // The newest task runs first: the nearest city.
+            // The newest task runs first, so the path to the nearest city is spawned last.
             for path in path.split(sample, known).into_iter().rev() {
                 cx.spawn(Self(path));
             }

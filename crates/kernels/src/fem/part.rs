@@ -32,8 +32,8 @@ pub struct MeshPart {
     pub ghosts: Vec<u32>,
     /// All triangles with at least one own node, in the order of the mesh.
     pub triangles: Vec<[u32; 3]>,
-    /// The ranks with which this one exchanges values, ascending, each with the own nodes that it
-    /// has as ghosts, in the order of its ghosts.
+    /// For each rank that exchanges values with this one, ascending: the own nodes that are ghosts
+    /// there, in the order of that rank's ghosts.
     pub neighbours: BTreeMap<u32, Vec<u32>>,
 }
 
@@ -74,7 +74,7 @@ pub fn cut(mesh: &Mesh, ranks: u32, seed: u64) -> Result<(Vec<MeshPart>, Cut), S
     Ok((parts, cut))
 }
 
-/// The graph of the inner nodes. A node weighs as much as its row of the matrix has entries.
+/// The graph of the inner nodes. The weight of a node is the number of entries in its matrix row.
 fn graph(mesh: &Mesh, inner: &[u32]) -> Result<Graph, String> {
     let mut vertex = vec![u32::MAX; mesh.nodes.len()];
     for (at, &node) in inner.iter().enumerate() {

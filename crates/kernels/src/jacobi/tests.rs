@@ -1,4 +1,4 @@
-//! Values against solutions, and the division of points.
+//! Tests of the values against exact solutions, and of the division of points.
 
 use super::problem::{Equation, Problem};
 use super::subdomain::{Face, Subdomain};

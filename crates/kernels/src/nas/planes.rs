@@ -13,7 +13,7 @@ pub struct Planes {
     pub own: Range<u32>,
     /// The own planes, one after the other, each by `y` and `x`.
     pub values: Vec<f64>,
-    /// Planes of other ranks, by their number. Each step fetches its own.
+    /// Planes of other ranks, by number. Each step fetches the copies that it needs.
     #[serde(skip)]
     copies: BTreeMap<u32, Vec<f64>>,
 }
@@ -48,8 +48,8 @@ impl Planes {
         plane.rem_euclid(self.extent as i64) as u32
     }
 
-    /// A plane: an own one, or one of which there is a [copy](Self::keep_copies). The grid
-    /// wraps around.
+    /// An own plane, or the [copy](Self::keep_copies) of another one; empty if there is no copy.
+    /// The number wraps around.
     pub fn plane(&self, plane: i64) -> &[f64] {
         let plane = self.wrapped(plane);
         if self.own.contains(&plane) {
@@ -89,9 +89,9 @@ impl Planes {
         numbers
     }
 
-    /// For each point of a row: the point, the sum of the four adjacent points outside of the row,
-    /// and that of the four diagonal ones. All three have one more point at each end, which wraps
-    /// around.
+    /// Fills `sums` with three values for each point of a row: the point, the sum of the four
+    /// adjacent points outside of the row, and that of the four diagonal ones. All three have one
+    /// more point at each end, which wraps around.
     pub fn around(&self, plane: i64, row: usize, sums: &mut Around) {
         let extent = self.extent;
         let (above, below) = ((row + 1) % extent, (row + extent - 1) % extent);

@@ -46,7 +46,7 @@ impl Best {
 }
 
 impl PartialTour {
-    /// Creates the path that consists of city 0 of a sample.
+    /// Creates the path that consists of city 0 of a sample; `None` for an unknown name.
     pub fn first(name: &str, grain: u8) -> Option<(Self, &'static Sample)> {
         let position = SAMPLES.iter().position(|sample| sample.name == name)?;
         let cities = [0; CITIES_MAX];
@@ -54,8 +54,8 @@ impl PartialTour {
         Some((path, &SAMPLES[position]))
     }
 
-    /// The sample, if this build has it, and if this is a path through its cities: a received one
-    /// may be anything.
+    /// The sample, if this build has it and this is a path through its cities: a received path may
+    /// be anything.
     pub fn sample(&self) -> Option<&'static Sample> {
         SAMPLES.get(usize::from(self.sample)).filter(|sample| self.is_path(sample))
     }

@@ -112,7 +112,7 @@ impl Local {
         Self { rank, state: Mutex::new(LocalState::new(rank)) }
     }
 
-    /// Looks at or changes the state.
+    /// Calls `look` with the state.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut LocalState) -> T) -> T {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -127,7 +127,6 @@ pub(crate) struct LocalState {
     pub(crate) slots: Slots,
     /// Messages to send, with the ranks of their receivers in the job.
     pub(crate) outbox: Vec<(u32, RankMessage)>,
-    /// What the rank has sent in this turn of the PE.
     turn: Turn,
     /// Futures to run.
     pub(crate) tasks: Vec<Task>,
@@ -135,7 +134,7 @@ pub(crate) struct LocalState {
     watchers: Vec<Watcher>,
     /// Tasks to poll once the PE has handled other messages.
     resumed: Vec<Waker>,
-    /// Sends that end after that, too, because their data leaves first.
+    /// Sends that end at that time, too, when their data has left.
     leaving: Vec<Ticket>,
     /// Delays to begin, with their numbers.
     pub(crate) delays: Vec<(Duration, u64)>,
@@ -143,12 +142,13 @@ pub(crate) struct LocalState {
     sleeping: BTreeMap<u64, Waker>,
     last_delay: u64,
     sent: BTreeMap<u32, Sent>,
-    /// The number that was given last to a message or an access.
+    /// The number of the last message or access that needed one.
     last_token: u32,
     /// The smallest communicator number that this rank has not used.
     pub(crate) next_communicator: u32,
-    /// Whether a communicator is being made, and tasks that make one after it.
+    /// Whether a task is making a communicator.
     pub(crate) is_making_communicator: bool,
+    /// Tasks that wait until they can make one.
     pub(crate) makers: Vec<Waker>,
     /// Number of collective operations on the world that this rank has begun.
     pub(crate) world_operations: Arc<AtomicU32>,
@@ -158,7 +158,7 @@ pub(crate) struct LocalState {
     /// The receives that get the data of messages whose first receives were dropped, by the
     /// generations of the first receives.
     redirected: BTreeMap<u64, Ticket>,
-    /// Such messages whose data have come while the program holds them as matched messages.
+    /// Such messages whose data came while the program held them as matched messages.
     matched_with_data: BTreeMap<u64, Arrived<Payload>>,
     /// The windows of this rank, by number.
     pub(crate) windows: BTreeMap<u32, Window>,
@@ -169,7 +169,7 @@ pub(crate) struct LocalState {
     /// Requests that were dropped before they were complete.
     pub(crate) abandoned: Vec<CallSite>,
     pub(crate) failures: Failures,
-    /// Who may end operations without a message, in jobs with `ErrorsReturn`.
+    /// The communicators whose operations other ranks may end, in jobs with `ErrorsReturn`.
     pub(crate) interrupts: Interrupts,
     pub(crate) eager_bytes: usize,
     pub(crate) now: Time,
@@ -227,7 +227,7 @@ impl LocalState {
         }
     }
 
-    /// Begins an access to a window of a rank of the job. Returns its number, too.
+    /// Begins an access to a window of a rank of the job. Returns its ticket and its number.
     pub(crate) fn access(
         &mut self,
         to: u32,
@@ -258,7 +258,7 @@ impl LocalState {
         self.tell(to, window, Access::Withdraw { lock });
     }
 
-    /// Asks the name server, which rank 0 has.
+    /// Asks the name server, which runs at rank 0.
     pub(crate) fn ask(&mut self, request: ServerRequest, at: CallSite) -> Ticket {
         let ticket = self.slots.add(at, Wait::Reply);
         let asker = Asker { rank: self.rank, ticket };
@@ -273,7 +273,7 @@ impl LocalState {
         self.put(0, RankMessage::Ask { asker, request });
     }
 
-    /// Asks a rank of the job to answer at its end.
+    /// Asks a rank of the job to answer when it ends.
     pub(crate) fn ask_end(&mut self, rank: u32, at: CallSite) -> Ticket {
         let ticket = self.slots.add(at, Wait::Reply);
         let asker = Asker { rank: self.rank, ticket };
@@ -350,7 +350,7 @@ impl LocalState {
         Ok(ticket.map_or(Begun::Now(()), Begun::Later))
     }
 
-    /// Puts a message of the program, which the caller has noted, into the outbox.
+    /// Puts a message of the program into the outbox. The caller has counted it by `note_sent`.
     pub(crate) fn post(&mut self, to: u32, label: Label, load: Load) {
         let payload = Payload { origin: self.rank, load };
         self.put_out(to, RankMessage::Message(label, payload));

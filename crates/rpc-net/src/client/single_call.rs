@@ -18,7 +18,7 @@ use gridspan_workflow::{
 use quinn::Connection;
 use std::collections::BTreeSet;
 
-/// Number of the arguments as a datum of the group; the numbers of the results follow.
+/// The data number of the arguments in the group; those of the results follow.
 const ARGUMENTS: u32 = 0;
 
 /// A call to execute.

@@ -32,8 +32,8 @@ pub(crate) enum Request {
     ServerUpdate(KnownVersions),
     /// Call a function.
     Call(TextCall),
-    /// Cancel the call of this number. The call is still answered, once its server no longer works
-    /// on it.
+    /// Cancel the call of this number. Its answer still comes, once the server no longer works on
+    /// it.
     Cancel(u64),
     /// Accept this server: send it calls through this connection, and tasks of groups to its
     /// address, up to this number at once.
@@ -71,13 +71,13 @@ pub(crate) struct LinkObservation {
     pub(crate) sample: LinkSample,
 }
 
-/// Another server, the link from which is to be measured.
+/// Another server. The receiver measures the link from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Peer {
     pub(crate) number: u32,
     /// Its address; `None` for a server in the registry's process.
     pub(crate) address: Option<SocketAddr>,
-    /// Whether the link's bandwidth is to be measured too.
+    /// Whether to measure the link's bandwidth, too.
     pub(crate) wants_rate: bool,
 }
 
@@ -220,7 +220,7 @@ impl ListedServer {
     }
 }
 
-/// Versions that a client knows of the servers of a registry: none by default.
+/// The versions of a registry's servers and links that a client knows: none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownVersions {
     /// Number of the registry, which changes when the registry is restarted.

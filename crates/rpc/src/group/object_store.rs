@@ -45,13 +45,13 @@ pub struct ObjectStore {
 /// memory and can be made again.
 fn without_disk<S: Serializer>(kept: &BTreeMap<DataKey, Kept>, to: S) -> Result<S::Ok, S::Error> {
     let is_here = |(_, kept): &(&DataKey, &Kept)| !matches!(kept, Kept::There(_));
-    // The number of entries comes first.
+    // The encoding begins with the number of entries.
     let here: BTreeMap<&DataKey, &Kept> = kept.iter().filter(is_here).collect();
     here.serialize(to)
 }
 
 impl ObjectStore {
-    /// A store with this space.
+    /// Creates a store with this space.
     pub fn new(room: Room) -> Self {
         Self { room, ..Self::default() }
     }
@@ -80,8 +80,7 @@ impl ObjectStore {
     ///
     /// # Errors
     ///
-    /// The reason why the value does not exist, that it has fewer segments, or why the
-    /// segment cannot be read from disk.
+    /// The reason: the value does not exist, has fewer segments, or cannot be read from disk.
     pub fn segment(&mut self, key: DataKey, index: u32) -> Result<(DataSegment, u32), String> {
         let Piece { bytes, count, .. } = self.piece(key, index);
         bytes.map(|bytes| (DataSegment(bytes), count))
@@ -230,8 +229,8 @@ impl ObjectStore {
         self.arriving.retain(|(key, _), _| key.group != group || is_wanted(key.data));
     }
 
-    /// The data of a group, with its sizes. Forgets data that will never exist, or has not arrived
-    /// as a whole.
+    /// Returns the data of a group, with its sizes. Forgets data that will never exist, or is
+    /// incomplete.
     pub(crate) fn resume(&mut self, group: u32) -> Vec<(u32, u64)> {
         self.arriving.retain(|(key, _), _| key.group != group);
         let (mut held, mut failed) = (Vec::new(), Vec::new());

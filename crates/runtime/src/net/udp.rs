@@ -28,7 +28,7 @@ const BATCHES_MAX: usize = 8;
 const BATCHED_BYTES_MAX: usize = 16 << 10;
 /// Bytes of the buffer of one receive.
 const RECEIVE_BYTES: usize = 64 << 10;
-/// Largest number of senders that are remembered: any host can send, but fewer nodes of a job do.
+/// Largest number of senders that are remembered. A job has fewer nodes, but any host can send.
 const REACHED_MAX: usize = 16 << 10;
 
 /// A socket could not be opened.
@@ -72,7 +72,7 @@ impl UdpPort {
     ///
     /// # Errors
     ///
-    /// [`PortError`] if the address is taken or is not of this machine.
+    /// [`PortError`] if the address is taken, or this machine does not have it.
     pub fn bind(address: SocketAddr) -> Result<Self, PortError> {
         Self::open(address).map_err(|source| PortError { address, source })
     }
@@ -211,8 +211,8 @@ impl UdpPort {
             let mut bytes = [0; 16];
             while matches!((&self.woken).read(&mut bytes), Ok(read) if read == bytes.len()) {}
             // After draining: a wake in between finds the mark set and writes nothing, but this
-            // wait ends anyway. In the opposite order its byte could be drained with the mark left
-            // set.
+            // wait ends anyway. In the opposite order, this could drain the byte of such a wake and
+            // leave the mark set.
             self.waker.shared.is_woken.store(false, Ordering::SeqCst);
         }
         Ok(())
@@ -231,7 +231,8 @@ fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionRefused | ConnectionReset | Interrupted | WouldBlock)
 }
 
-/// Ends the wait of a [`UdpPort`] from any thread. Several wakes before the port wakes up cost one.
+/// Ends the wait of a [`UdpPort`] from any thread. Several wakes before the port wakes up cost as
+/// much as one.
 #[derive(Clone, Debug)]
 pub struct Waker {
     shared: Arc<Wake>,

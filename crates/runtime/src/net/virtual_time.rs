@@ -23,7 +23,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The name of all jobs, which other runs of a job keep.
+/// The name of all jobs, and of all runs of a job.
 const NAME: &str = "virtual";
 /// The port of all nodes.
 const PORT: u16 = 7_000;
@@ -69,7 +69,7 @@ impl VirtualJob {
     }
 
     /// Begins another run of the job on the nodes of `layout`. As a launcher does, it creates a new
-    /// authority, so that lost nodes of the run before that come back are refused.
+    /// authority, so that the new run refuses lost nodes of this run that come back.
     ///
     /// # Errors
     ///
@@ -82,8 +82,8 @@ impl VirtualJob {
         Ok(Self { authority, layout, seed, ..self.clone() })
     }
 
-    /// Whether `node` of this run receives a frame of node `from` of the run `other`, in which it
-    /// is, or was, node `to`. `from` dials it with its keys. No other node is connected to either.
+    /// Whether `node` of this run receives a frame from node `from` of the run `other`. `from`
+    /// dials it with the keys of `other`, as node `to` of that run. Neither has other connections.
     ///
     /// # Errors
     ///

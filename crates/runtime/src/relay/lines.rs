@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Cost of a waiting message, in bytes, besides its content: its entry in maps, and its allocation.
 const ENTRY_BYTES: usize = 256;
-/// Size, in bytes, below which a waiting message is copied, since it would keep the allocation of
-/// its whole packet.
+/// Size, in bytes, below which a waiting message is copied. Otherwise it would keep the allocation
+/// of its whole packet.
 const SHARED_BYTES_MAX: usize = 64 << 10;
 
 /// Divisor of [`Room::bytes_max`] that gives the limit of one guest: with the default limits
@@ -28,8 +28,8 @@ const GUESTS_SHARE: u64 = 4;
 #[derive(Default)]
 pub(super) struct Lines {
     lines: BTreeMap<NodeId, Line>,
-    /// Guests that have left or are lost, and founders that are suspended or lost. Their numbers are
-    /// not used again.
+    /// Guests that have left or are lost, and founders that are suspended or lost. The numbers
+    /// of these nodes are not used again.
     gone: BTreeSet<NodeId>,
     /// Cost of all waiting messages.
     bytes: usize,
@@ -49,8 +49,7 @@ struct Line {
 }
 
 impl Lines {
-    /// Returns the number of the next message to a node; `None` for a guest that has left or is
-    /// lost.
+    /// Returns the number of the next message to a node; `None` for one that is gone.
     pub(super) fn next_number(&mut self, to: NodeId) -> Option<u64> {
         if self.is_gone(to) {
             return None;
@@ -60,13 +59,12 @@ impl Lines {
         Some(line.sent - 1)
     }
 
-    /// Whether a node is a guest that has left or is lost: late messages from and to it are
-    /// dropped.
+    /// Whether a node has left, is lost or is suspended: late messages from and to it are dropped.
     pub(super) fn is_gone(&self, node: NodeId) -> bool {
         self.gone.contains(&node)
     }
 
-    /// Drops all waiting messages of a guest that has left or is lost.
+    /// Drops all waiting messages of a node that has left, is lost or is suspended.
     pub(super) fn forget(&mut self, guest: NodeId) {
         self.gone.insert(guest);
         let line = self.lines.remove(&guest);

@@ -56,8 +56,8 @@ fn enums_differ_if_variants_have_other_names_order_or_content() {
     assert_eq!(text::<inserted::T>(), "T { A, C, B: u8 }");
 }
 
-/// The fingerprint is part of what programs of different builds exchange. This value was computed
-/// with another program from the text that is hashed, which was written by hand.
+/// Programs of different builds exchange the fingerprint. Another program computed this value, from
+/// a copy of the hashed text that was written by hand.
 #[test]
 fn a_fingerprint_is_the_same_in_all_builds() {
     assert_eq!(print::<(u8, u8)>(), Fingerprint(FNV_OF_TWO_BYTES));

@@ -113,7 +113,7 @@ impl<S> Frames<S> {
         id
     }
 
-    /// Makes a loan work for one more item.
+    /// Adds an item to a loan.
     pub(super) fn extend(&mut self, id: FrameId) {
         if let Some(frame) = self.get(id) {
             frame.pending += 1;

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Waits, asks, and answers at `AnswerAll`.
+/// An actor that waits and asks, and that answers questions at `AnswerAll`.
 #[derive(Default, Serialize, Deserialize)]
 struct Waiter {
     ticks: u64,
-    /// Number of ticks when the job was quiescent.
+    /// Number of ticks at each quiescence.
     quiet: Vec<u64>,
     questions: Vec<Reply<u64>>,
     answers: Vec<u64>,

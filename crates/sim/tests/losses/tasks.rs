@@ -6,7 +6,7 @@ use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The nodes of a tree, of random times and numbers of children.
+/// A node of a tree, whose time and number of children are random.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Tree {
     height: u32,

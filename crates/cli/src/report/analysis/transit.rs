@@ -19,11 +19,11 @@ const BANDWIDTH_PART_MIN: f64 = 0.5;
 pub(crate) struct Parts {
     /// The latency of the link.
     pub(crate) latency: f64,
-    /// Waiting for the link, and being transmitted.
+    /// The wait for the link, and the transmission.
     pub(crate) bandwidth: f64,
-    /// Sent again after losses.
+    /// Retransmission after losses.
     pub(crate) loss: f64,
-    /// Not known.
+    /// The rest, whose cause is unknown.
     pub(crate) delay: f64,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Transit<'a> {
 }
 
 impl Transit<'_> {
-    /// Whether two PEs are of one node, so that messages between them cross no link.
+    /// Whether two PEs belong to one node, so that messages between them cross no link.
     pub(crate) fn is_inside_node(&self, from_pe: usize, to_pe: usize) -> bool {
         self.places.node_of(from_pe) == self.places.node_of(to_pe)
     }
@@ -51,7 +51,7 @@ impl Transit<'_> {
         state.map_or(0.0, |state| state.latency_ns)
     }
 
-    /// Returns the parts of the time between two PEs of different nodes.
+    /// Returns the parts of the travel time of a message between PEs of different nodes.
     pub(crate) fn parts(
         &self,
         [from_pe, to_pe]: [usize; 2],

@@ -76,8 +76,8 @@ impl Transport {
         self.heard(node);
     }
 
-    /// Lets links read again that waited for room in the budget, if there is more of it. Without
-    /// more room they would wait again at once, forever.
+    /// Lets the links that wait for room in the budget read again, if some room was released.
+    /// Otherwise they would wait again at once, forever.
     pub(super) fn retry_starved(&mut self) {
         if !self.assembly.take_released() || !std::mem::take(&mut self.is_starved) {
             return;

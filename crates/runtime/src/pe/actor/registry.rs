@@ -40,7 +40,7 @@ impl Registry {
         }
     }
 
-    /// Adds a type whose actors may live on two PEs.
+    /// Adds a type of deterministic actors, which may have replicas.
     pub(crate) fn add_deterministic<A: Actor>(&mut self) {
         self.add::<A>();
         self.deterministic.extend(self.find::<A>());
@@ -70,8 +70,8 @@ impl Registry {
         self.on_demand.iter().map(|(kind, rule)| (self.kinds[kind.index()].name(), rule.at))
     }
 
-    /// Adds a type whose groups can change their size: new members are made from the value of
-    /// `init`, and members that come to one place are merged.
+    /// Adds a type whose groups can change their size: a missing member starts from the value of
+    /// `init`, and several members that come to one place are merged.
     pub(crate) fn add_resizable<A: Actor<Index = Ix1>>(
         &mut self,
         init: fn(Ix1) -> A::Init,
@@ -99,8 +99,7 @@ impl Registry {
         self.resizing.iter().filter(keeps).map(|(kind, _)| self.kinds[kind.index()].name())
     }
 
-    /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint
-    /// is made.
+    /// Adds the type of workers for tasks of this name. Checkpoints leave out workers.
     pub(crate) fn add_workers<A: Actor>(&mut self, tasks: &'static str) {
         self.add::<A>();
         self.resizing.extend(self.find::<A>().map(|kind| (kind, Resizing::End)));

@@ -235,7 +235,7 @@ impl Core {
     }
 }
 
-/// What main waits for with a request to the coordinator, for the recording of the job.
+/// Returns what main waits for after a request to the coordinator, for the recording of the job.
 fn wait_of(request: &MainRequest) -> MainWait {
     match request {
         // The answer is the identifier; main waits for the members of a collection separately.

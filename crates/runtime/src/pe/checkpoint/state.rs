@@ -16,9 +16,9 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) began: Time,
     /// Whether the PE handles no messages, because it is drained, encoded or restored.
     pub(crate) is_stopped: bool,
-    /// The checkpoint for which it stopped last, or will stop.
+    /// Number of the checkpoint for which the PE stopped last, or will stop.
     pub(crate) stop: u64,
-    /// The round of draining that it answers when it stops, once no actor here has a replica.
+    /// The round of draining that the PE answers when it stops, once no actor here has a replica.
     pub(crate) first_round: Option<u64>,
     /// Whether the checkpoint was given up before the PE stopped: the PE then continues as soon as
     /// it has stopped.
@@ -49,11 +49,13 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) last: Option<Time>,
     /// Number of main's progress points since then, or since this run began.
     pub(crate) points: u64,
-    /// Time of main's last progress point, and whether a warning has said that it is long ago.
+    /// Time of main's last progress point.
     pub(crate) last_point: Time,
+    /// Whether a warning has said that the last progress point is long ago.
     pub(crate) is_quiet_told: bool,
-    /// Since when checkpoints have been postponed, and whether a warning has said so.
+    /// Since when checkpoints have been postponed.
     pub(crate) postponed_since: Option<Time>,
+    /// Whether a warning has said that checkpoints are postponed.
     pub(crate) is_postponed_told: bool,
     /// Number of tasks from outside their pools that are under way here.
     pub(crate) tasks: u64,
@@ -64,8 +66,8 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_requested: bool,
     /// When a checkpoint may be tried again, after one was postponed.
     pub(crate) retry_at: Time,
-    /// Time that main waited for the last checkpoint, without the mean time for which PEs computed
-    /// on meanwhile.
+    /// Time that main waited for the last checkpoint, less the mean time that PEs computed
+    /// meanwhile.
     pub(crate) cost: Duration,
     /// The nodes that will leave, if the job is to stop after a checkpoint.
     pub(crate) pause: Option<Vec<NodeId>>,

@@ -1,4 +1,4 @@
-//! The part of the memory budget for values that wait inside a PE outside of mailboxes.
+//! The part of the memory budget for values that wait in a PE, but not in mailboxes.
 
 use crate::message::Asked;
 use crate::message::envelope::AnyEnvelope;

@@ -2,8 +2,8 @@
 //!
 //! An actor of an iterative job receives from the same actors in the same order, again and again,
 //! and sends to them in bursts. So the counters are stored in the order of their first use. The
-//! next counter to be used is most often the one that was used last, or the one after it: no hash
-//! has to be computed, and few comparisons are needed.
+//! next counter to be used is most often the one that was used last, or the one after it. So most
+//! look-ups compute no hash, and make few comparisons.
 
 use crate::address::id::ActorId;
 use rustc_hash::FxHashMap;

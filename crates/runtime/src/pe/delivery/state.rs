@@ -1,6 +1,5 @@
-//! The state of a PE for delivery besides its members, each of which has its own [`Channels`]: the
-//! places of other actors, and messages that arrived before their receiver or the description of
-//! its collection.
+//! The state of a PE for delivery, apart from the [`Channels`] of each member: the places of other
+//! actors, and messages that arrived before their receiver or the description of its collection.
 
 use super::budget::{Accounted, AccountedEnvelope, Budget};
 use super::channels::Channels;

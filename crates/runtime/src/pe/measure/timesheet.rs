@@ -20,8 +20,8 @@ pub struct Spent {
     pub communication: Option<Duration>,
 }
 
-/// Minimum wanted time (`ran` and `waited`) after which a share is compared with the reported one:
-/// with less it is noise.
+/// Minimum wanted time (`ran` and `waited`) after which a share is compared with the reported one.
+/// The share of less time is noise.
 pub(super) const WANTED_MIN: Duration = Duration::from_millis(300);
 /// Change of the share that is reported if it is seen twice in a row, or in a trial.
 const CHANGE: f64 = 0.2;
@@ -43,7 +43,7 @@ pub const TRIAL: Duration = Duration::from_millis(20);
 /// The use of time since it was last taken.
 pub(crate) struct Timesheet {
     since: Time,
-    /// The speed of the PE without load from other programs, where 1.0 is an ordinary one.
+    /// The speed of the PE without load from other programs; 1.0 for an ordinary PE.
     speed: f64,
     sum: Spent,
     /// The part of `sum` after the last change of the share.

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 
-/// A plain number, or a fixed-size group of numbers, whose slices cross as one block of memory.
+/// A plain number, or a fixed-size group of numbers, whose slices are sent as one block of memory.
 ///
 /// Implemented for the integers and floats of Rust, and for arrays of elements, such as `[f64; 2]`
 /// for a complex number. Other plain types can implement it, with a name that distinguishes them.

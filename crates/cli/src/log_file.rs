@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 /// The first line of an older part, around the number.
 const HEAD: [&str; 2] = ["[gridctl dropped ", " bytes before this line]\n"];
-/// More than the length in bytes of any first line.
+/// Upper bound of the length of the first line, in bytes.
 const HEAD_BYTES_MAX: usize = 128;
 /// Number of bytes read at once.
 const READ_BYTES: usize = 32 << 10;
@@ -142,7 +142,8 @@ fn free(_path: &Path, _bytes: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "detached jobs need Linux"))
 }
 
-/// Reads a file from its beginning while a process appends to it, with what was moved out of it.
+/// Reads a file from its beginning, including what was moved out of it, while a process appends to
+/// it.
 pub(crate) struct LogReader {
     path: PathBuf,
     file: Option<File>,

@@ -1,5 +1,5 @@
-//! Lower bounds on the time of a broadcast: a node receives no sooner than over the fastest way,
-//! relays included, and no faster than the network can carry to it.
+//! Lower bounds on the time of a broadcast: a node receives no sooner than over the shortest way,
+//! relays included, and no faster than the greatest flow to it.
 //!
 //! The rate of any set of trees is at most the greatest flow from the root to the worst node (J.
 //! Edmonds, 1973). In the flow graph each capacity is a pair of vertices joined by an edge, and the

@@ -26,8 +26,8 @@ pub enum Next {
         /// The time at which [`Pe::finish_turn`] has work.
         wakeup: Option<Time>,
         /// The time at which the PE should compute for [`TRIAL`](super::TRIAL) without a purpose.
-        /// Report the processor time that it got with [`Pe::note_trial`]. `None` unless other
-        /// programs have slowed it.
+        /// The driver then calls [`Pe::note_trial`] with the processor time that the PE got. `None`
+        /// unless other programs have slowed it.
         trial: Option<Time>,
     },
 }

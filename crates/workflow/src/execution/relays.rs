@@ -4,8 +4,8 @@
 use crate::id::{DataId, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of relayed data in transit to the client at once: more would share its link, and
-/// delay the first.
+/// Maximum number of relayed data in transit to the client at once: more would share the client's
+/// link, and delay the first.
 const AT_ONCE: usize = 8;
 /// Maximum number of bytes held or in transit, which occupy the client's memory. It is exceeded
 /// only if nothing would progress otherwise.

@@ -1,4 +1,4 @@
-//! Partial results of a reduction whose association does not depend on who combines them.
+//! Partial results of a reduction whose association does not depend on where they are combined.
 //!
 //! The ranks are the leaves of a binary tree: a segment of level `j` and number `k` has the ranks
 //! from `k 2^j` up to `(k + 1) 2^j`, as far as they exist. A partial result is a set of segments
@@ -21,7 +21,7 @@ pub(crate) struct Segments<V> {
 }
 
 impl<V> Segments<V> {
-    /// No segments, of at least one rank.
+    /// No segments yet, over at least one rank.
     pub(crate) fn new(ranks: u32) -> Self {
         Self { ranks, found: BTreeMap::new() }
     }

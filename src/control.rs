@@ -233,14 +233,14 @@ impl Control {
 }
 
 impl Holdings {
-    /// Creates what a process holds.
+    /// Creates the holdings of a process.
     pub fn new(checkpoints: Vec<Holding>, is_restartable: bool) -> Self {
         Self { checkpoints, is_restartable }
     }
 }
 
 impl Pause {
-    /// Creates a stop by this order, after this checkpoint, which was written.
+    /// Creates a stop for this order, after this checkpoint, which was written without an error.
     pub fn new(order: u64, checkpoint: u64) -> Self {
         Self { order, checkpoint, error: None }
     }
@@ -314,7 +314,7 @@ pub(crate) fn telling_broadcasts(job: Job, records: Option<&Records>) -> Job {
     }
 }
 
-/// How much the launcher was told about broadcasts.
+/// Numbers of the broadcasts and edges that the launcher knows.
 #[derive(Debug, Default)]
 struct BroadcastRoom {
     broadcasts: AtomicUsize,
@@ -336,8 +336,8 @@ impl BroadcastRoom {
     }
 }
 
-/// Makes the job report its links, guests, tolerated losses, migrations, checkpoints, warnings and
-/// what it waits for to the launcher.
+/// Makes the job report to the launcher its links, guests, tolerated losses, migrations,
+/// checkpoints and warnings, and what it waits for.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
         .on_warning(|text| Control::Warning(text.to_owned()).tell())

@@ -4,11 +4,11 @@
 //!
 //! A process has its file open as long as it lives, so another file cannot take its place.
 //! Therefore a launcher counts the bytes that it has read of the file. When they reach the limit,
-//! it copies the last lines of them, up to the limit, to `NAME.old`, and replaces what was there.
-//! Then it frees their space in `NAME`: a hole stays, so that later bytes keep their positions. The
-//! first line of `NAME.old` says how many earlier bytes were dropped. A launcher moves out only
-//! what it has read, so control lines are not lost, and a file grows while no launcher attends to
-//! its job.
+//! it copies the last lines of these bytes, up to the limit, to `NAME.old`, which it replaces. Then
+//! it frees the space of these bytes in `NAME`: a hole stays, so that later bytes keep their
+//! positions. The first line of `NAME.old` says how many earlier bytes were dropped. A launcher
+//! moves out only what it has read, so control lines are not lost, and a file grows while no
+//! launcher attends to its job.
 //!
 //! # Failure
 //!

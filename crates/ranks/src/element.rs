@@ -30,7 +30,7 @@ pub trait Element: Pod + Send + Sync + 'static {
     /// A name that distinguishes the type from other elements; that of an array is the name of its
     /// elements.
     const NAME: &'static str;
-    /// What identifies the type in a message; follows from the name and, for an array, its length.
+    /// Identifies the type in a message. It follows from the name and, for an array, the length.
     const KIND: u64 = kind_of(Self::NAME);
 }
 

@@ -1,4 +1,4 @@
-//! Main's watch over the ranks: whether all wait, and when each looks at its waits.
+//! Main's watch over the ranks: whether all wait, and when each looks at what it waits for.
 
 use gridspan_runtime::{Grid, GridError};
 use std::cell::Cell;
@@ -10,8 +10,9 @@ use std::time::Duration;
 /// Time after which main asks whether ranks wait for each other: longer than a step of most
 /// programs, and short for a person.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
-/// Time between two looks of the ranks at their waits. A deadlock of some ranks is reported after
-/// at most five of these and a few crossings of the wide area, unless a longer pause comes between.
+/// Time between two looks of the ranks at what they wait for. A deadlock of some ranks is reported
+/// after at most five of these and a few crossings of the wide area, unless a longer pause comes
+/// between.
 const LOOK_EVERY: Duration = Duration::from_millis(800);
 /// One in this number of pauses is longer, and each of these is twice as long as the one before it.
 /// Looks are messages, and over slow links a job that sends them all the time never becomes

@@ -112,7 +112,7 @@ pub(crate) enum RankMessage {
     Begin(Arc<Places>),
     /// From main: contribute the result.
     Results,
-    /// From main: nothing happens any more; report to rank 0 what this rank waits for.
+    /// From main: the ranks make no progress; report to rank 0 what this rank waits for.
     Explain,
     /// To rank 0: what a rank waits for.
     Stuck(u32, Option<String>),

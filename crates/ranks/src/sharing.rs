@@ -20,8 +20,9 @@
 //! some cross the wide area while others are combined or distributed.
 //!
 //! The prediction adds latencies, times to send bytes, and the processor time of messages, over the
-//! slowest site and the slowest link. It depends on the places of the ranks, the links, and the
-//! length of the vector, which all ranks of a communicator know equally.
+//! slowest site and the slowest link. It depends only on the places of the ranks, the links, and
+//! the length of the vector. All ranks of a communicator know these, so that all choose the same
+//! way.
 
 use crate::dissemination::{Dissemination, fastest, levels};
 use crate::heads::Heads;

@@ -122,7 +122,7 @@ impl Comm {
     /// Adds the numbers of all ranks, element by element, without rounding before the end. All get
     /// the result, whose bits depend neither on the number of ranks nor on the order of the
     /// numbers. They depend on the division of the numbers if a rank gives a sum of several
-    /// numbers: this sum is rounded, also if [`ExactSum`](gridspan_runtime::ExactSum) has computed
+    /// numbers: this sum is rounded, even if [`ExactSum`](gridspan_runtime::ExactSum) has computed
     /// it.
     ///
     /// A sum takes nine bytes in a message, and eight more for each 53 bits that its terms span,

@@ -1,4 +1,4 @@
-//! Which ranks may end operations of a rank that wait for a message of another one.
+//! Which ranks may end an operation of another rank before the message for which it waits arrives.
 //!
 //! In a job with `ErrorsReturn`, each rank of a communicator may revoke it, which ends all
 //! operations on it, and may fail, which ends the collective ones. So ranks that wait only for each

@@ -110,7 +110,7 @@ mod tests {
     use serde::{Deserialize, Serialize};
     use std::sync::Arc;
 
-    /// A node of a tree that offers this value, unless as good a one is known.
+    /// A node of a tree that offers this value, unless a value as good is known.
     #[derive(Serialize, Deserialize)]
     struct Offer(i64);
 

@@ -1,5 +1,5 @@
-//! Data relayed by the client between servers of which one does not reach the other: the wanted,
-//! requested and received data.
+//! The data that the client relays between servers of which one does not reach the other: wanted,
+//! requested and received.
 
 use crate::id::{DataId, ServerId};
 use std::collections::{BTreeMap, BTreeSet};

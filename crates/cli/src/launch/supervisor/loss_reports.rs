@@ -19,7 +19,7 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Time in which other nodes can disagree: nodes that lose each other notice that within a few
+/// Time in which other nodes can disagree: nodes that lose each other notice it after a few missing
 /// signs of life.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -74,7 +74,7 @@ impl LossReports {
         Some(believed)
     }
 
-    /// Takes the first report if no other node has disagreed in time, and drops all others.
+    /// Takes the first report if no report was believed in time, and drops all others.
     pub(super) fn take_late(&mut self, now: Time) -> Option<LossReport> {
         if self.until.is_none_or(|until| until > now) {
             return None;

@@ -26,7 +26,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if there is such a service, for a port that is not open, or for a name
+    /// [`RankError::Invalid`] if the service exists, for a port that is not open, or for a name
     /// of more than 1,024 bytes.
     pub async fn publish_name(&self, service: &str, port: RankPort) -> Result<(), RankError> {
         let at = self.at("publish_name");

@@ -42,11 +42,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maximum length of the message of a failure, in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
-/// Maximum number of broadcasts of a run that are told to the launcher: many times what a report
-/// lists.
+/// Maximum number of broadcasts of a run that a process reports to the launcher: many times what a
+/// report lists.
 const BROADCASTS_MAX: usize = 20_000;
-/// Number of edges after which broadcasts are told without their trees: all trees take at most some
-/// megabytes of a recording.
+/// Number of edges after which a process reports broadcasts without their trees, so that all trees
+/// take at most a few megabytes of a recording.
 const ALL_EDGES_MAX: usize = 100_000;
 /// Maximum number of edges of a broadcast, those near its root, so that a control line stays below
 /// 64 KiB.
@@ -219,7 +219,7 @@ impl Control {
         to.flush()
     }
 
-    /// Prints the line to standard output, whoever holds its lock.
+    /// Prints the line to standard output, even while other code holds its lock.
     pub fn tell(&self) {
         let tell = || output::write(&serde_json::to_vec(self)?);
         // Without a launcher the line has no reader, so an error does not matter.
@@ -233,14 +233,14 @@ impl Control {
 }
 
 impl Holdings {
-    /// Creates what a process holds.
+    /// Creates the holdings of a process.
     pub fn new(checkpoints: Vec<Holding>, is_restartable: bool) -> Self {
         Self { checkpoints, is_restartable }
     }
 }
 
 impl Pause {
-    /// Creates a stop by this order, after this checkpoint, which was written.
+    /// Creates a stop for this order, after this checkpoint, which was written without an error.
     pub fn new(order: u64, checkpoint: u64) -> Self {
         Self { order, checkpoint, error: None }
     }
@@ -290,7 +290,7 @@ pub(crate) fn tell_processors(records: Option<&Records>) {
     }
 }
 
-/// Tells the launcher what the PEs of this process have recorded, once no run is under way.
+/// Tells the launcher what the PEs of this process have recorded. Call it between runs.
 pub(crate) fn tell_records(records: Option<&Records>) {
     for record in records.iter().flat_map(|records| records.take()) {
         for part in RecordedPart::of(record) {
@@ -314,7 +314,7 @@ pub(crate) fn telling_broadcasts(job: Job, records: Option<&Records>) -> Job {
     }
 }
 
-/// How much the launcher was told about broadcasts.
+/// Numbers of the broadcasts and edges that the launcher knows.
 #[derive(Debug, Default)]
 struct BroadcastRoom {
     broadcasts: AtomicUsize,
@@ -336,8 +336,8 @@ impl BroadcastRoom {
     }
 }
 
-/// Makes the job report its links, guests, tolerated losses, migrations, checkpoints, warnings and
-/// what it waits for to the launcher.
+/// Makes the job report to the launcher its links, guests, tolerated losses, migrations,
+/// checkpoints and warnings, and what it waits for.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
         .on_warning(|text| Control::Warning(text.to_owned()).tell())

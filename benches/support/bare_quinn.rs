@@ -29,7 +29,7 @@ pub(crate) enum Tuning {
     /// The defaults of quinn.
     Default,
     /// Large windows and socket buffers, packets of 6,500 bytes and segmentation offload: as
-    /// Gridspan sets it within a machine.
+    /// Gridspan does within a machine.
     Machine,
     /// [`Machine`](Self::Machine) with packets of 65,000 bytes, which need segmentation offload to
     /// be off.

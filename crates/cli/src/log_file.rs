@@ -4,11 +4,11 @@
 //!
 //! A process has its file open as long as it lives, so another file cannot take its place.
 //! Therefore a launcher counts the bytes that it has read of the file. When they reach the limit,
-//! it copies the last lines of them, up to the limit, to `NAME.old`, and replaces what was there.
-//! Then it frees their space in `NAME`: a hole stays, so that later bytes keep their positions. The
-//! first line of `NAME.old` says how many earlier bytes were dropped. A launcher moves out only
-//! what it has read, so control lines are not lost, and a file grows while no launcher attends to
-//! its job.
+//! it copies the last lines of these bytes, up to the limit, to `NAME.old`, which it replaces. Then
+//! it frees the space of these bytes in `NAME`: a hole stays, so that later bytes keep their
+//! positions. The first line of `NAME.old` says how many earlier bytes were dropped. A launcher
+//! moves out only what it has read, so control lines are not lost, and a file grows while no
+//! launcher attends to its job.
 //!
 //! # Failure
 //!
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 /// The first line of an older part, around the number.
 const HEAD: [&str; 2] = ["[gridctl dropped ", " bytes before this line]\n"];
-/// More than the length in bytes of any first line.
+/// Upper bound of the length of the first line, in bytes.
 const HEAD_BYTES_MAX: usize = 128;
 /// Number of bytes read at once.
 const READ_BYTES: usize = 32 << 10;
@@ -142,7 +142,8 @@ fn free(_path: &Path, _bytes: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "detached jobs need Linux"))
 }
 
-/// Reads a file from its beginning while a process appends to it, with what was moved out of it.
+/// Reads a file from its beginning, including what was moved out of it, while a process appends to
+/// it.
 pub(crate) struct LogReader {
     path: PathBuf,
     file: Option<File>,

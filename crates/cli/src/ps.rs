@@ -62,7 +62,7 @@ fn jobs() -> io::Result<Vec<Listed>> {
         match (Listed::of_folder(folder, status), status) {
             (Ok(job), _) => jobs.push(job),
             (Err(_), Some(status)) => jobs.push(Listed::of_status(status)),
-            // It is of another version of gridctl, or was removed meanwhile.
+            // The folder is from another version of gridctl, or was removed meanwhile.
             (Err(error), None) => tracing::info!(%error, "{} is not listed", folder.id),
         }
     }

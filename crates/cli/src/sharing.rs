@@ -54,7 +54,6 @@ const CONNECT_TIMEOUT: &str = "ConnectTimeout=10";
 /// The masters of a job, which end with it.
 #[derive(Default)]
 pub(crate) struct Sharing {
-    /// Folder of the sockets.
     folder: Option<Folder>,
     masters: Vec<Master>,
     of_node: BTreeMap<NodeId, Shared>,

@@ -4,8 +4,8 @@
 //! are created in the order of their indices, and the default placement cuts this order into as
 //! many runs as there are PEs. So actors of a type are ordered by the PE and the time of their
 //! creation, and cut again. If the recorded number of PEs is a multiple of the new one, PEs are
-//! merged instead, which is right for every placement in proportion to the number of PEs, also for
-//! those of the program.
+//! merged instead, which is right for every placement in proportion to the number of PEs, including
+//! those that the program defines.
 
 use crate::error::ForecastError;
 use crate::trace::JobTrace;

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-/// A group of ranks that communicate among themselves: the world, which is the ranks that began
-/// together, or others.
+/// A group of ranks that communicate among themselves: the world, which has the ranks that began
+/// together, or another group.
 ///
 /// Messages of one communicator are never received on another. All ranks of a communicator call
 /// its collective operations, in the same order. A clone is the same communicator;
@@ -96,8 +96,8 @@ impl Comm {
         self.number
     }
 
-    /// The number in the job of a rank of this communicator. That of a rank with which the job
-    /// began is its rank in the world; [spawned](Self::spawn) ranks have the numbers after these.
+    /// The number in the job of a rank of this communicator. For a rank with which the job began,
+    /// it is the rank in the world; [spawned](Self::spawn) ranks have the numbers after these.
     pub fn world_rank(&self, rank: u32) -> Option<u32> {
         self.scope.in_job(rank)
     }
@@ -114,7 +114,7 @@ impl Comm {
         self.local.with(|state| state.charged += time);
     }
 
-    /// Lets the PE handle the messages that wait for it, and goes on then.
+    /// Lets the PE handle the messages that wait for it, and then goes on.
     pub async fn yield_now(&self) {
         go_on(&self.local).await;
     }

@@ -90,7 +90,7 @@ impl Content {
     /// Returns the numbers.
     pub(crate) fn to_vec<T: Element>(&self, at: CallSite) -> Result<Vec<T>, RankError> {
         self.check_kind::<T>(at)?;
-        // Copied at once if they are aligned, as blocks of a process are.
+        // Aligned numbers are copied at once. Those that this process has created are aligned.
         if let Ok(numbers) = bytemuck::try_cast_slice::<u8, T>(&self.bytes) {
             return Ok(numbers.to_vec());
         }

@@ -63,8 +63,8 @@ impl Dissemination {
         self.rounds.iter().rposition(leaves_out).map_or(0, |last| last + 1)
     }
 
-    /// Predicted time in seconds over links of this cost. `bytes` is the size of the data of a
-    /// number of members that follow each other.
+    /// Predicted time in seconds over links of this cost. `bytes` returns the size of the data of
+    /// this number of consecutive members.
     pub(crate) fn seconds(&self, link: LinkCost, bytes: impl Fn(usize) -> f64) -> f64 {
         let message_s = |transfer: &Transfer| MESSAGE_S + link.seconds_for(bytes(transfer.members));
         let round_s =
@@ -87,7 +87,8 @@ pub(crate) fn fastest(
 ) -> Option<(f64, &Dissemination)> {
     let mut best: Option<(f64, &Dissemination)> = None;
     // Exchanges with many rounds come first: in a large group, those with few rounds have many
-    // messages. Adding them up takes long, and their number alone mostly excludes the exchange.
+    // messages. Adding up their times takes long, and their number alone mostly excludes the
+    // exchange.
     for exchange in exchanges.iter().rev() {
         if best.is_some_and(|(time, _)| exchange.seconds_at_least(link) > time) {
             continue;
@@ -105,7 +106,7 @@ pub(crate) fn levels(members: usize) -> u32 {
     usize::BITS - members.saturating_sub(1).leading_zeros()
 }
 
-/// The smallest radix with which an exchange takes at most this number of rounds, at least one.
+/// The smallest radix with which an exchange takes at most `rounds` rounds, which is at least 1.
 fn radix(members: usize, rounds: u32) -> usize {
     let is_too_small =
         |radix: usize| radix.checked_pow(rounds).is_some_and(|reached| reached < members);
@@ -116,10 +117,10 @@ fn radix(members: usize, rounds: u32) -> usize {
     radix
 }
 
-/// The messages of a round in which arcs of length `arc` become `longer`, at most `radix` times as
-/// long.
+/// The messages of a round in which arcs grow from length `arc` to `longer`, at most `radix` times
+/// that.
 fn round(arc: usize, longer: usize, radix: usize) -> Vec<Transfer> {
-    // Number of members that would be in two of `radix` arcs that follow each other.
+    // Number of members that would be in two of `radix` consecutive arcs.
     let overlap = radix * arc - longer;
     let (mut end, mut transfers) = (arc, Vec::new());
     for number in 1..radix {

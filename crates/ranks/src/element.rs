@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 
-/// A plain number, or a fixed-size group of numbers, whose slices cross as one block of memory.
+/// A plain number, or a fixed-size group of numbers, whose slices are sent as one block of memory.
 ///
 /// Implemented for the integers and floats of Rust, and for arrays of elements, such as `[f64; 2]`
 /// for a complex number. Other plain types can implement it, with a name that distinguishes them.
@@ -30,7 +30,7 @@ pub trait Element: Pod + Send + Sync + 'static {
     /// A name that distinguishes the type from other elements; that of an array is the name of its
     /// elements.
     const NAME: &'static str;
-    /// What identifies the type in a message; follows from the name and, for an array, its length.
+    /// Identifies the type in a message. It follows from the name and, for an array, the length.
     const KIND: u64 = kind_of(Self::NAME);
 }
 

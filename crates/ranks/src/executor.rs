@@ -32,7 +32,7 @@ impl Wakeup {
 
     /// Polls a future if it was woken; `None` if it was not.
     pub(crate) fn poll<F: Future + ?Sized>(&self, future: Pin<&mut F>) -> Option<Poll<F::Output>> {
-        // Most looks find nothing, and a load costs less than a swap.
+        // Most calls find the flag unset, and a load costs less than a swap.
         let is_woken =
             self.flag.0.load(Ordering::Relaxed) && self.flag.0.swap(false, Ordering::Acquire);
         is_woken.then(|| future.poll(&mut Context::from_waker(&self.waker)))

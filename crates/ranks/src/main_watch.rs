@@ -1,4 +1,4 @@
-//! Main's watch over the ranks: whether all wait, and when each looks at its waits.
+//! Main's watch over the ranks: whether all wait, and when each looks at what it waits for.
 
 use gridspan_runtime::{Grid, GridError};
 use std::cell::Cell;
@@ -7,17 +7,19 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Time after which main asks whether ranks wait for each other: long beside a step of most
+/// Time after which main asks whether ranks wait for each other: longer than a step of most
 /// programs, and short for a person.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
-/// Time between two looks of the ranks at their waits. A deadlock of a part of them is reported
+/// Time between two looks of the ranks at what they wait for. A deadlock of some ranks is reported
 /// after at most five of these and a few crossings of the wide area, unless a longer pause comes
-/// meanwhile.
+/// between.
 const LOOK_EVERY: Duration = Duration::from_millis(800);
-/// One in this number of pauses is longer, each time twice as long. Looks are messages, and over
-/// slow links a job that sends them all the time never becomes quiescent.
+/// One in this number of pauses is longer, and each of these is twice as long as the one before it.
+/// Looks are messages, and over slow links a job that sends them all the time never becomes
+/// quiescent.
 const LONGER_EVERY: u32 = 8;
-/// Longest pause. Quiescence takes some crossings of the widest link, of at most seconds each.
+/// Longest pause. Quiescence takes a few crossings of the longest link, each of at most a few
+/// seconds.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Largest number of ranks that look at their waits: rank 0 keeps a record of each that waits.
 const LOOKING_RANKS_MAX: usize = 10_000;
@@ -53,7 +55,7 @@ fn quiet(grid: &Grid) -> (Wait, Rc<Cell<bool>>) {
     (wait, is_asking)
 }
 
-/// The length of a pause of this number, from 1 on.
+/// The length of the pause of this number. The first pause has number 1.
 fn pause_length(number: u32) -> Duration {
     if !number.is_multiple_of(LONGER_EVERY) {
         return LOOK_EVERY;
@@ -94,7 +96,7 @@ impl MainWatch {
             Poll::Ready(Ok(())) => {
                 self.pauses = self.pauses.saturating_add(1);
                 self.pause = pause(&self.grid, pause_length(self.pauses));
-                // It must know which task to wake.
+                // The first poll of the new pause tells it which task to wake.
                 drop(self.pause.as_mut().poll(cx));
                 true
             }

@@ -26,7 +26,8 @@ pub(crate) enum Load {
     Whole { content: Content, acknowledge: Option<u32> },
     /// An offer of a long message, which the sender keeps until the receiver accepts it.
     Offer { token: u32, kind: u64, bytes: u64 },
-    /// A long message whose data are on their way to a receive that was dropped. Never sent.
+    /// A long message whose data are on their way to a receive that was dropped. This variant is
+    /// never sent.
     Coming { to: Ticket, kind: u64, bytes: u64 },
     /// The parts of a message of a collective operation.
     Parts(Vec<Part>),
@@ -102,7 +103,7 @@ pub(crate) struct SpawnedGroup {
     pub(crate) failed: BTreeMap<u32, String>,
 }
 
-/// A message of the actor that runs a rank.
+/// A message to the actor that runs a rank.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum RankMessage {
     /// From main: contribute the PE where this rank lives.
@@ -111,7 +112,7 @@ pub(crate) enum RankMessage {
     Begin(Arc<Places>),
     /// From main: contribute the result.
     Results,
-    /// From main: nothing happens any more; report to rank 0 what this rank waits for.
+    /// From main: the ranks make no progress; report to rank 0 what this rank waits for.
     Explain,
     /// To rank 0: what a rank waits for.
     Stuck(u32, Option<String>),
@@ -141,7 +142,7 @@ pub(crate) enum RankMessage {
     Answered { ticket: Ticket, reply: ServerReply },
     /// From rank 0 to a rank that it has spawned: begin.
     Spawned(Arc<SpawnedGroup>),
-    /// To rank 0: one of the ranks that it has spawned, from this one on, has begun.
+    /// To rank 0: a rank of the spawned group that starts with rank `first` has begun.
     Begun { first: u32 },
     /// Answer once this rank has ended.
     TellEnd(Asker),
@@ -158,7 +159,7 @@ pub(crate) enum RankMessage {
     /// To rank 0: the program of a rank has failed. The rank knows of this number of ranks, and has
     /// used no communicator number from `next_communicator` on.
     HasFailed { rank: u32, known: u32, next_communicator: u32, reason: String },
-    /// From rank 0 to a failed rank: tell these ranks, of which the job has this number.
+    /// From rank 0 to a failed rank: tell the `ranks` ranks of the job.
     TellFailure { ranks: u32 },
     /// A rank has failed. All its messages have come before.
     Failed { rank: u32, reason: String },

@@ -42,7 +42,7 @@ impl Places {
         self.pes.len() as u32
     }
 
-    /// The site and the PE of a rank of a communicator.
+    /// The site and the PE of a rank of a communicator; zeros if they are not known.
     pub(crate) fn of(&self, rank: u32) -> (u32, u32) {
         self.find(rank).unwrap_or_default()
     }
@@ -105,7 +105,7 @@ struct Learned {
 pub(crate) struct Members {
     /// The numbers of the ranks in the job, in the order of the communicator.
     pub(crate) ranks: Vec<u32>,
-    /// The ranks of the communicator by those of the job.
+    /// The position of each of these ranks in the communicator, by its number in the job.
     pub(crate) positions: BTreeMap<u32, u32>,
     pub(crate) trees: Trees,
 }

@@ -1,12 +1,12 @@
-//! Partial results of a reduction whose association does not depend on who combines them.
+//! Partial results of a reduction whose association does not depend on where they are combined.
 //!
 //! The ranks are the leaves of a binary tree: a segment of level `j` and number `k` has the ranks
 //! from `k 2^j` up to `(k + 1) 2^j`, as far as they exist. A partial result is a set of segments
 //! with their values. Two siblings combine as soon as they meet, wherever that is, the lower ranks
-//! on the left; a segment whose sibling has no ranks is its parent. So the order of operations, and
-//! with it each bit of a sum, follows from the number of ranks alone, not from the places of the
-//! ranks or the times of messages, and operators need not commute. The values of ranks that lie
-//! together, as those of a site mostly do, combine into few segments.
+//! on the left; a segment whose sibling has no ranks counts as its parent. So the order of
+//! operations, and with it each bit of a sum, follows from the number of ranks alone, not from the
+//! places of the ranks or the times of messages, and operators need not commute. The values of
+//! ranks that lie together, as those of a site mostly do, combine into few segments.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) struct Segments<V> {
 }
 
 impl<V> Segments<V> {
-    /// No segments, of at least one rank.
+    /// No segments yet, over at least one rank.
     pub(crate) fn new(ranks: u32) -> Self {
         Self { ranks, found: BTreeMap::new() }
     }

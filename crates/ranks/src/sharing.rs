@@ -1,5 +1,4 @@
-//! The choice among the ways of a reduction whose result all ranks get, from the times that they
-//! are predicted to take.
+//! The choice, by predicted time, among the ways of a reduction whose result all ranks get.
 //!
 //! **Over the tree**, if the ranks are at several sites: partial results go up a binomial tree to
 //! the leader of each site, the leaders exchange them, and the result goes down again. This takes
@@ -8,10 +7,10 @@
 //!
 //! **In rounds**, if all ranks are at one site: the heads of the PEs exchange partial results until
 //! each has all of them ([`crate::dissemination`]). The number of rounds is chosen, too: with fewer
-//! of them, heads send more messages. Nothing has to go down again: the most rounds for `n` heads,
-//! `⌈log₂ n⌉`, are no more latencies than the `2 ⌊log₂ n⌋` of the tree, which is no choice here. So
-//! the ways among which heads of one site choose all begin with a message from a head to the one
-//! before it, by which these notice vectors of different lengths.
+//! of them, heads send more messages. Nothing has to go down again: even the most rounds for `n`
+//! heads, `⌈log₂ n⌉`, take no more latencies than the `2 ⌊log₂ n⌋` of the tree. So the tree is no
+//! candidate here, and all candidates begin with a message from each head to the one before it, by
+//! which the heads notice vectors of different lengths.
 //!
 //! **In shares**: the heads of a site divide the vector. Each combines some shares for its site,
 //! exchanges them with the heads that have the same shares at the other sites, and gives the result
@@ -21,8 +20,9 @@
 //! some cross the wide area while others are combined or distributed.
 //!
 //! The prediction adds latencies, times to send bytes, and the processor time of messages, over the
-//! slowest site and the slowest link. It depends on the places of the ranks, the links, and the
-//! length of the vector, which all ranks of a communicator know equally.
+//! slowest site and the slowest link. It depends only on the places of the ranks, the links, and
+//! the length of the vector. All ranks of a communicator know these, so that all choose the same
+//! way.
 
 use crate::dissemination::{Dissemination, fastest, levels};
 use crate::heads::Heads;
@@ -32,8 +32,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-/// Numbers of shares of the head with the fewest that are compared. More than these save less than
-/// their messages cost.
+/// Numbers of shares to compare, for each head of the site with the most heads. More shares save
+/// less than their messages cost.
 const SHARES_EACH: [usize; 4] = [1, 2, 4, 8];
 
 /// What a site has to do.
@@ -42,7 +42,7 @@ struct SiteWork {
     site: u32,
     /// Number of heads.
     heads: usize,
-    /// Number of values into which those of all ranks of the site combine.
+    /// Number of values into which the values of all ranks of the site combine.
     of_site: f64,
     /// The largest such number over the PEs of the site.
     of_head: f64,
@@ -93,7 +93,8 @@ pub(crate) struct Sharing {
     heads: Heads,
     work: Vec<SiteWork>,
     crossing: Crossing,
-    /// The exchanges among the heads; none if these are at several sites, or there is one.
+    /// The exchanges among the heads; none if the heads are at several sites, or if there is only
+    /// one.
     exchanges: Vec<Dissemination>,
 }
 
@@ -148,26 +149,27 @@ impl Sharing {
     }
 
     /// The exchange in rounds by which all heads get what each has, if all are at one site. `bytes`
-    /// is the size of what a number of heads have together.
+    /// returns the size of what this number of heads have together.
     pub(crate) fn exchange(&self, bytes: impl Fn(usize) -> f64) -> Option<&Dissemination> {
         Some(self.fastest_exchange(bytes)?.1)
     }
 
-    /// That exchange, and its predicted time in seconds.
+    /// The predicted time in seconds of the fastest exchange, and that exchange.
     fn fastest_exchange(&self, bytes: impl Fn(usize) -> f64) -> Option<(f64, &Dissemination)> {
         fastest(&self.exchanges, self.work.first()?.inside, bytes)
     }
 
-    /// Number of values into which those of so many heads combine that follow each other at the
-    /// only site. An aligned part of a binary tree is one value, and these begin anywhere.
+    /// Number of values into which the values of `heads` consecutive heads of the only site
+    /// combine. An aligned part of a binary tree is one value, and the heads begin anywhere.
     fn values(&self, heads: usize) -> f64 {
         let parts = heads.min(levels(heads) as usize + 1);
         parts as f64 * largest(self.work.iter().map(|work| work.of_head))
     }
 
-    /// The best number of shares of a vector, and the predicted time in seconds. `None` for a
-    /// vector that is not shared. Each head has a share: those of a site see that one has a vector
-    /// of another length because they get something from each other.
+    /// The best number of shares of a vector, and the predicted time in seconds. `None` if each
+    /// site has one head, or the vector has fewer elements than a site has heads: each head needs a
+    /// share, because the heads of a site notice a vector of another length by what they get from
+    /// each other.
     fn fastest_shares(&self, length: usize, bytes: f64) -> Option<(f64, usize)> {
         let most_heads = self.work.iter().map(|work| work.heads).max().unwrap_or_default();
         if most_heads < 2 || length < most_heads {

@@ -25,8 +25,8 @@ struct AtPoint<P: RankProgram> {
 }
 
 /// Makes a job of `ranks` ranks that are structs. Each is built from what `init` returns for its
-/// number; what they return at their ends is dropped. See [`Rank`] for an example, and
-/// [`job_then`].
+/// number; the values that the ranks return at their ends are dropped. See [`Rank`] for an example,
+/// and [`job_then`].
 ///
 /// Ranks move at their migration points, if the job has a [strategy](Job::strategy). A job with
 /// [checkpoints](Job::checkpoints) makes them at migration points, each of which is one
@@ -234,8 +234,8 @@ async fn create<P: RankProgram>(
     Ok(grid.create::<RankActor<P>>(Ix1::range(ranks), |index| init(index.0 as u32)).await?)
 }
 
-/// Runs ranks to their ends, and returns their results. `is_alone`: the job has no other actors, so
-/// that a deadlock shows when nothing happens.
+/// Runs ranks to their ends, and returns their results. If `is_alone`, the job has no other actors,
+/// so that a deadlock shows when nothing happens.
 async fn run_all<P: RankProgram>(
     grid: &Grid,
     ranks: &Collection<RankActor<P>>,

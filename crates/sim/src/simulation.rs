@@ -253,8 +253,8 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Makes the run end with [`JobError::Cancelled`] once `is_cancelled` returns true, which is
-    /// called before each event.
+    /// Makes the run end with [`JobError::Cancelled`] once `is_cancelled`, which is called before
+    /// each event, returns true.
     pub fn cancelled_by(mut self, is_cancelled: impl Fn() -> bool + Send + 'static) -> Self {
         self.is_cancelled = Some(Box::new(is_cancelled));
         self
@@ -265,7 +265,8 @@ impl Simulation {
         self.run_to_end().0
     }
 
-    /// Runs the job to its end, or until it is to be stopped. Then also returns what it leaves.
+    /// Runs the job to its end, or until it is to be stopped. A stopped run also returns what it
+    /// leaves.
     fn run_to_end(mut self) -> (SimReport, Option<Stopped>) {
         self.poll_main();
         let limit = Time::ZERO + self.options.time_limit;

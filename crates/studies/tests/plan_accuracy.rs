@@ -1,6 +1,6 @@
-//! Predictions of `gridctl plan` stay within 5 % of the simulator: of a step, and of a job except
-//! for one round trip between sites. The example `plan_accuracy` has more predictions, and prints
-//! those with larger errors.
+//! Predictions of `gridctl plan` differ from the simulator by at most 5 % for a step, and by at
+//! most 5 % plus one round trip between sites for a job. The example `plan_accuracy` has more
+//! predictions, and prints those with larger errors.
 #![allow(missing_docs, clippy::unwrap_used, dead_code)]
 
 #[path = "../examples/plan_accuracy/cells.rs"]

@@ -3,9 +3,8 @@
 //! A flow is a path with any number of transfers, which all get the same rate, so that transfers
 //! are counted instead of listed. A transfer that begins or ends affects only the flows with which
 //! its flow shares a capacity, directly or through other flows, so only these are recomputed. It
-//! does not affect slower flows either: rates are found in ascending order, and up to the rate of
-//! its flow, nothing differs. Slower flows keep their rates, and the change does not spread through
-//! them.
+//! does not affect slower flows either: rates are found in ascending order, and those below the
+//! rate of its flow stay the same. So the change does not spread through slower flows.
 
 /// Flows over capacities. A flow is a reusable slot with one path for any number of transfers at a
 /// time, each of which gets the flow's [rate](Self::rate).
@@ -169,7 +168,7 @@ impl FairShares {
         }
     }
 
-    /// Collects the flows that share capacities with the changed flow and have at least this rate,
+    /// Collects the flows of at least this rate that share capacities with the changed flow,
     /// directly or through other such flows.
     fn reach(&mut self, cause: u32, least: f64) {
         self.flows.clear();

@@ -15,7 +15,7 @@ const TOLERANCES: [f64; 3] = [0.002, 0.005, 0.01];
 /// Cost of edges between parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crossing {
-    /// Edges cross a latency or a narrow link: their weight must not increase, for any gain.
+    /// Edges cross a latency or a narrow link: their weight must not increase, whatever the gain.
     Scarce,
     /// Edges cost only the time to send and receive: their weight may increase if the fullest part
     /// gains more time than the additional messages take.
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn messages_between_near_parts_may_take_less_time_than_is_gained() {
-        // 30 µs are gained; a message takes each of both ends 2 µs.
+        // 30 µs are gained; a message takes 2 µs at each of its two ends.
         let uneven = cut(0, [1_030_000, 970_000]);
         let even = |messages: u64| cut(messages * MESSAGE_WEIGHT, [1_000_000, 1_000_000]);
 

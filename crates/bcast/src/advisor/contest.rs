@@ -1,7 +1,7 @@
 //! The ways (plans with their results) that compete for messages of about one size from one root.
 //!
-//! **Start.** The first way is the default plan, which all nodes know from the beginning, if the
-//! caller has named it. The planner adds others.
+//! **Start.** The first way is the default plan of the caller, which all nodes know from the
+//! beginning, or else a plan that needs no search. The planner adds others.
 //!
 //! **Trial.** A plan is tried if its predicted time is below the best measured time of the others
 //! by more than the least gain. So a wrong model costs only a few broadcasts.
@@ -29,8 +29,8 @@ const SEEN_MAX: usize = 3;
 const WAYS_MAX: usize = 5;
 /// Share by which a tried plan has to be better than the taken one, so that they do not alternate.
 const BETTER: f64 = 0.01;
-/// Age from which the times that a plan took before links changed are forgotten: other load may
-/// have slowed its trial.
+/// Maximum age of times that were measured before links changed: other load may have slowed the
+/// trial of a plan.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A plan and its results.
@@ -68,12 +68,12 @@ impl Way {
         Self { plan, draft, is_published, predicted_s: f64::INFINITY, seen, last, links }
     }
 
-    /// The least of its last times, in seconds; `None` if it was never tried.
+    /// The least of the last measured times, in seconds; `None` if the plan was never tried.
     fn took_s(&self) -> Option<f64> {
         self.seen.iter().map(|seen| seen.scaled_s).reduce(f64::min)
     }
 
-    /// The predicted time under the present estimate, corrected by the ratio of its last
+    /// The predicted time under the present estimate, corrected by the least ratio of the last
     /// broadcasts, in seconds.
     fn related_s(&self) -> f64 {
         let ratios = self.seen.iter().map(|seen| seen.ratio);
@@ -100,7 +100,7 @@ pub(super) struct Contest {
     pub(super) used: Time,
     /// Whether a broadcast was observed since the last decision.
     pub(super) is_open: bool,
-    /// Whether no command was issued for this size yet; until then, nodes take the plan of another
+    /// Whether no command was issued for this size yet, so that nodes take the plan of another
     /// size.
     is_untold: bool,
 }

@@ -1,5 +1,5 @@
-//! Lower bounds on the time of a broadcast: a node receives no sooner than over the fastest way,
-//! relays included, and no faster than the network can carry to it.
+//! Lower bounds on the time of a broadcast: a node receives no sooner than over the shortest way,
+//! relays included, and no faster than the greatest flow to it.
 //!
 //! The rate of any set of trees is at most the greatest flow from the root to the worst node (J.
 //! Edmonds, 1973). In the flow graph each capacity is a pair of vertices joined by an edge, and the
@@ -31,9 +31,9 @@ pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
     bound_s
 }
 
-/// Returns the seconds of the shortest way from any of these nodes to another node of each cluster,
-/// over any relays (E. W. Dijkstra, "A note on two problems in connexion with graphs", 1959).
-/// `from` has at least one node.
+/// Returns the time of the shortest way, in seconds, from any of these nodes to another node of
+/// each cluster, over any relays (E. W. Dijkstra, "A note on two problems in connexion with
+/// graphs", 1959). `from` has at least one node.
 fn shortest_ways(network: &Network, from: &[u32]) -> Vec<f64> {
     let clusters = network.clusters();
     let mut starts: Vec<usize> = from.iter().map(|&node| network.cluster_of(node)).collect();

@@ -4,7 +4,7 @@ use gridspan::binding::Cpu;
 use gridspan_record::RecordedHost;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of hardware threads of a host, above those of any machine.
+/// Maximum number of hardware threads of a host: more than any machine has.
 const CPUS_MAX: usize = 1 << 16;
 
 /// The processors of a host. Its nodes may have different ones.

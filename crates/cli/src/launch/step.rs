@@ -68,8 +68,8 @@ impl Step {
         Some(exit)
     }
 
-    /// Makes `srun`, by SIGTERM, withdraw its step, which may wait in the queue. Returns whether
-    /// `srun` runs and was not cancelled before.
+    /// Sends SIGTERM to `srun`, which withdraws its step, even one that waits in the queue. Returns
+    /// whether `srun` runs and was not cancelled before.
     pub(super) fn cancel(&mut self) -> bool {
         if self.is_over || std::mem::replace(&mut self.is_cancelled, true) {
             return false;

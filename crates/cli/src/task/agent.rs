@@ -166,7 +166,7 @@ struct Node {
     /// Its number; `None` before it has started and after its end, when another process may have
     /// the same number.
     pid: Mutex<Option<Pid>>,
-    /// Whether this agent has said that the node leaves.
+    /// Whether this agent has told the launcher that the node leaves.
     is_leaving: AtomicBool,
 }
 
@@ -184,8 +184,8 @@ impl Node {
         }
     }
 
-    /// Ends the node at the request of the launcher. At the first SIGTERM, some nodes only say that
-    /// they leave, as this agent has already done.
+    /// Ends the node at the request of the launcher. At the first SIGTERM, some nodes only announce
+    /// that they leave. If this agent has announced it already, they need a second one.
     fn end(&self) {
         if self.is_leaving.load(Ordering::SeqCst) {
             self.signal(SIGTERM);
@@ -230,7 +230,7 @@ fn attend(
 }
 
 /// Starts a thread that carries out the orders of the launcher, until the launcher ends the
-/// connection or is silent. Then the returned channel closes, over which nothing is ever sent.
+/// connection or is silent. Then the returned channel closes. It carries no values.
 fn listen(
     stream: &Arc<SecureStream>,
     node: &Arc<Node>,

@@ -18,7 +18,6 @@ pub(super) enum RowKey {
     Link(SiteId, SiteId),
 }
 
-/// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) title: &'static str,
@@ -37,23 +36,19 @@ pub(super) enum Value {
     Name,
 }
 
-/// A cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cell {
     pub(super) text: String,
     pub(super) value: Value,
 }
 
-/// A row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// What it is about.
     pub(super) key: RowKey,
     /// Its cells, one for each column.
     pub(super) cells: Vec<Cell>,
 }
 
-/// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sheet {
     /// Its columns. The first one has names, the others have numbers.
@@ -87,9 +82,9 @@ impl Cell {
 }
 
 impl Sheet {
-    /// Sorts the rows by a column: names in the order of their keys, numbers with the largest
-    /// first, unknown ones last; or the other way round. Rows of equal values keep the order of
-    /// their keys.
+    /// Sorts the rows by a column: names in the order of their keys, and numbers with the largest
+    /// first, or both reversed. Unknown numbers are always last. Rows of equal values keep the
+    /// order of their keys.
     pub(super) fn sort(&mut self, column: usize, is_reversed: bool) {
         let number = |row: &Row| match row.cells.get(column).map(|cell| &cell.value) {
             Some(Value::Number(number)) => *number,

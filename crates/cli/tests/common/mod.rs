@@ -133,14 +133,14 @@ impl Running {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Returns the node processes by the numbers of their nodes, once there are `count` of them.
+    /// Returns the node processes in the order of their nodes, once there are `count` of them.
     pub fn nodes(&self, count: usize) -> Vec<u32> {
         until(|| {
             let mut found = children_of(self.child.id());
-            // Process ids begin again when the largest was used, so their order says nothing.
+            // Process ids begin again after the largest, so their order says nothing.
             found.sort_by_key(|&pid| number_of_node(pid));
             let numbered = found.iter().filter(|&&pid| number_of_node(pid).is_some()).count();
-            // The last process may not have begun its program. Processes that are no nodes have no
+            // The last process may not have begun its program. Processes that are not nodes have no
             // number.
             let have_begun = numbered == 0 || numbered == found.len();
             (found.len() == count && have_begun).then_some(found)

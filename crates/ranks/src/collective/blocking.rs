@@ -21,12 +21,13 @@ use serde::de::DeserializeOwned;
 /// Only one rank of each site, its leader, communicates with other sites. An operation whose result
 /// all ranks get takes one crossing of the wide area, and so does
 /// [`reduce_scatter`](Self::reduce_scatter), in which ranks of all PEs communicate with other sites
-/// so that each block crosses once. So do long [`allreduce`](Self::allreduce)s, where the latencies
-/// and bandwidths of the links say that this is faster. If all ranks are at one site, there is no
-/// leader: one rank of each PE exchanges what it has with those of the others, in as few rounds as
-/// is fastest. In [`alltoall`](Self::alltoall), [`scan`](Self::scan) and [`exscan`](Self::exscan),
-/// ranks send to each other directly. The order in which values are combined depends only on the
-/// number of ranks: sums have the same bits wherever the ranks live, and whichever way they take.
+/// so that each block crosses once. Long [`allreduce`](Self::allreduce)s work in the same way where
+/// the latencies and bandwidths of the links make this faster. If all ranks are at one site, there
+/// is no leader: one rank of each PE exchanges data with those of the others, in the number of
+/// rounds that is fastest. In [`alltoall`](Self::alltoall), [`scan`](Self::scan) and
+/// [`exscan`](Self::exscan), ranks send to each other directly. The order in which values are
+/// combined depends only on the number of ranks: sums have the same bits wherever the ranks live,
+/// and whichever way the values take.
 impl Comm {
     /// Waits until all ranks have come here.
     ///
@@ -121,12 +122,11 @@ impl Comm {
     /// Adds the numbers of all ranks, element by element, without rounding before the end. All get
     /// the result, whose bits depend neither on the number of ranks nor on the order of the
     /// numbers. They depend on the division of the numbers if a rank gives a sum of several
-    /// numbers: this sum is rounded, also if [`ExactSum`](gridspan_runtime::ExactSum) has computed
+    /// numbers: this sum is rounded, even if [`ExactSum`](gridspan_runtime::ExactSum) has computed
     /// it.
     ///
-    /// A sum that is sent has nine bytes, and eight more for each 53 bits that its terms span,
-    /// which is rarely more than three times. Adding two sums takes six additions for each pair of
-    /// parts.
+    /// A sum takes nine bytes in a message, and eight more for each 53 bits that its terms span,
+    /// rarely more than three times. Adding two sums takes six additions for each pair of parts.
     ///
     /// ```
     /// use gridspan::ranks;
@@ -325,7 +325,7 @@ mod tests {
     use gridspan_topology::GridSpec;
     use std::sync::Arc;
 
-    /// A rank that waits in an operation has its future.
+    /// A rank that waits in an operation keeps its future in memory.
     #[test]
     fn the_futures_of_operations_are_short() {
         let spec = GridSpec::from_emulate("1x3").unwrap();

@@ -73,8 +73,8 @@ impl<'a, T: Element, O: Operator<T>> Partial<'a, T, O> {
         }
     }
 
-    /// Adds a part of another rank with a share of a vector of `length` elements, which must have
-    /// `expected` of them.
+    /// Adds a part of another rank: a share of `expected` elements, of a vector of `length`
+    /// elements.
     pub(super) fn add_share(
         &mut self,
         part: Part,
@@ -143,14 +143,14 @@ impl<T: Element, O: Operator<T>> Collected for Partial<'_, T, O> {
     }
 }
 
-/// The partial results of a reduction of whole vectors, whose parts say how long these are.
+/// The partial results of a reduction of whole vectors. Its parts state the length of the vectors.
 pub(super) struct WholeVectors<'a, T, O> {
     partial: Partial<'a, T, O>,
     length: usize,
 }
 
 impl<'a, T: Element, O: Operator<T>> WholeVectors<'a, T, O> {
-    /// Nothing yet, of vectors of this length.
+    /// No results yet, for vectors of this length.
     pub(super) fn new(ranks: u32, op: &'a O, length: usize, at: CallSite) -> Self {
         Self { partial: Partial::new(ranks, op, at), length }
     }

@@ -1,7 +1,7 @@
 //! Collective operations that go on while the rank does other things.
 //!
-//! Each runs as a separate future, which the rank's actor polls beside the rank's code, so that
-//! it makes progress whenever a message of it arrives while the rank waits.
+//! Each runs as a separate future, which the rank's actor polls beside the rank's code, so that it
+//! makes progress whenever one of its messages arrives while the rank waits.
 
 use super::operation::Operation;
 use crate::comm::Comm;

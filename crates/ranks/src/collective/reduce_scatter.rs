@@ -1,14 +1,14 @@
 //! Reductions whose result is divided among the ranks.
 //!
 //! The first rank of each PE, its head, collects the numbers of the PE's ranks, which costs no
-//! packet. The heads of a site then exchange what they have: each combines, for the whole site, the
-//! blocks of the ranks of its PE and, of each other site, those of some PEs. It sends these to the
-//! heads of those PEs. So the heads of a site share the work, a head sends at most about twice as
-//! many numbers as the vector has, each block crosses the wide area once from each site, and the
+//! packet. The heads of a site then exchange the numbers: each combines, for the whole site, the
+//! blocks of the ranks of its PE and those of some PEs of each other site. It sends the latter to
+//! the heads of those PEs. So the heads of a site share the work, a head sends at most about twice
+//! as many numbers as the vector has, each block crosses the wide area once from each site, and the
 //! result is there after one crossing.
 //!
-//! These costs hold if the ranks of a PE, and of a site, have consecutive numbers. Otherwise vectors
-//! cannot all be combined on the way, because that is done in the order of the ranks.
+//! These costs hold if the ranks of a PE, and of a site, have consecutive numbers. Otherwise
+//! vectors cannot all be combined on the way, because they are combined in the order of the ranks.
 
 use super::collected::Partial;
 use super::operation::Operation;
@@ -79,7 +79,8 @@ impl Operation {
         }
     }
 
-    /// Reduces for the ranks of this PE, which get their blocks. Returns that of this rank.
+    /// Reduces for the ranks of this PE, and sends each other rank its block. Returns that of this
+    /// rank.
     async fn reduce_at_head<T: Element>(
         &self,
         values: Vec<T>,

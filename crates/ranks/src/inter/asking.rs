@@ -10,7 +10,7 @@ use crate::p2p::wait::outcome;
 use crate::ticket::Ticket;
 use std::sync::Arc;
 
-/// A request under way. If the rank stops waiting, it withdraws the request.
+/// A request without an answer yet. If the rank stops waiting, it withdraws the request.
 struct Asked<'a> {
     local: &'a Local,
     ticket: Ticket,
@@ -44,7 +44,7 @@ fn granted(reply: ServerReply, at: CallSite) -> Result<ServerReply, RankError> {
     }
 }
 
-/// Asks the name server, and waits for an answer that is no refusal.
+/// Asks the name server, and waits for its answer. A refusal is an error.
 pub(crate) async fn ask(
     local: &Arc<Local>,
     request: ServerRequest,
@@ -54,7 +54,7 @@ pub(crate) async fn ask(
 }
 
 /// Lets the root of an operation ask for another group. All ranks of the operation get the number
-/// of the communicators with it, and its ranks, or the root's error.
+/// of the communicators with that group and the ranks of the group, or the root's error.
 pub(super) async fn ask_for_group(
     operation: &Operation,
     local: &Arc<Local>,

@@ -68,7 +68,7 @@ impl Comm {
 
     /// Waits for another group that [connects](Self::connect) to a port. A collective operation;
     /// the root gives the port, and others may give `None`. Several groups that accept at a port
-    /// are connected in the order in which they have come.
+    /// are connected in the order of their calls.
     ///
     /// # Errors
     ///

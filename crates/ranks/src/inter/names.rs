@@ -20,13 +20,13 @@ fn checked(name: &str, at: CallSite) -> Result<String, RankError> {
 
 /// # Names
 ///
-/// All ranks of a run share their services and groups, which stay over migration points.
+/// All ranks of a run share their services and groups, which outlast migration points.
 impl Comm {
     /// Publishes a port as a service.
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if there is such a service, for a port that is not open, or for a name
+    /// [`RankError::Invalid`] if the service exists, for a port that is not open, or for a name
     /// of more than 1,024 bytes.
     pub async fn publish_name(&self, service: &str, port: RankPort) -> Result<(), RankError> {
         let at = self.at("publish_name");
@@ -80,8 +80,8 @@ impl Comm {
     }
 
     /// Waits until `ranks` ranks of the run have called this with the same name, and returns a
-    /// communicator of these, in the order of their [numbers](Self::world_rank). It does not matter
-    /// on which communicator a rank calls it. Afterwards the name is free for another group.
+    /// communicator of these ranks, in the order of their [numbers](Self::world_rank). A rank may
+    /// call this on any communicator. Afterwards the name is free for another group.
     ///
     /// ```
     /// use gridspan::ranks::{self, ops};

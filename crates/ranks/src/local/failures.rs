@@ -48,7 +48,7 @@ impl Failures {
         self.0.as_ref().is_some_and(|known| known.revoked.contains(&communicator))
     }
 
-    /// The failed ranks of a communicator, by their ranks there, in their order.
+    /// The failed ranks of a communicator, as their ranks in it, in ascending order.
     pub(crate) fn of_scope(&self, scope: &Scope) -> Vec<u32> {
         let Some(known) = &self.0 else { return Vec::new() };
         let mut ranks: Vec<u32> =
@@ -69,14 +69,14 @@ impl Failures {
         self.is_revoked(communicator).then_some(RankError::Revoked { at })
     }
 
-    /// The error of an operation with this rank of the job, if that has failed.
+    /// The error of an operation with this rank of the job, if the rank has failed.
     pub(crate) fn of_rank(&self, rank: u32, at: CallSite) -> Option<RankError> {
         let reason = self.0.as_ref()?.failed.get(&rank)?;
         Some(RankError::PeerFailed { at, rank, reason: reason.clone() })
     }
 
-    /// The error of a receive or probe for which no message is there. One from any rank fails if a
-    /// rank has failed whose failure was not acknowledged.
+    /// The error of a receive or probe for which no message is there. One that accepts any rank
+    /// fails if one of the ranks has failed and this rank has not acknowledged it.
     pub(crate) fn of_receive(
         &self,
         pattern: &Pattern,

@@ -1,15 +1,15 @@
-//! Who may end operations of a rank without a message of the rank for which they wait.
+//! Which ranks may end an operation of another rank before the message for which it waits arrives.
 //!
 //! In a job with `ErrorsReturn`, each rank of a communicator may revoke it, which ends all
 //! operations on it, and may fail, which ends the collective ones. So ranks that wait only for each
-//! other are in no deadlock while another rank of their communicator runs.
+//! other are not deadlocked while another rank of their communicator runs.
 
 use crate::runs::Run;
 use crate::scope::Scope;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
-/// Number of communicators from which on those that the program has dropped are forgotten.
+/// Minimum number of communicators at which those that the program has dropped are removed.
 const FORGOTTEN_FROM: usize = 64;
 
 /// The communicators of a rank whose operations others may end. Empty in most jobs.
@@ -18,14 +18,14 @@ pub(crate) struct Interrupts(Option<Box<Revocable>>);
 
 #[derive(Debug)]
 struct Revocable {
-    /// By number: the ranks, while the program has the communicator.
+    /// The ranks of each communicator, by its number, while the program has the communicator.
     communicators: BTreeMap<u32, Weak<Scope>>,
-    /// Number of communicators at which dropped ones are looked for next.
+    /// Number of communicators at which dropped ones are next removed.
     look_at: usize,
 }
 
 impl Interrupts {
-    /// For a run of a rank that fails alone, or with the job.
+    /// For a rank whose failure ends only itself, if `fails_alone`, or else the job.
     pub(crate) fn new(fails_alone: bool) -> Self {
         let revocable =
             || Box::new(Revocable { communicators: BTreeMap::new(), look_at: FORGOTTEN_FROM });
@@ -38,7 +38,7 @@ impl Interrupts {
     }
 
     /// Notes that the program has a communicator. `used` returns the communicators of the
-    /// operations that are under way: an operation may outlive its communicator.
+    /// operations that have not ended: an operation may outlive its communicator.
     pub(crate) fn note(
         &mut self,
         number: u32,
@@ -59,7 +59,7 @@ impl Interrupts {
     }
 
     /// The ranks that may end operations on any of these communicators. `None` if they are not
-    /// known, or if those of a communicator are more than `most` runs.
+    /// known, or if those of one communicator form more than `most` runs.
     pub(crate) fn of_all(&self, communicators: &BTreeSet<u32>, most: usize) -> Option<Vec<Run>> {
         let mut ranks = Vec::new();
         for communicator in communicators {
@@ -68,7 +68,7 @@ impl Interrupts {
         Some(ranks)
     }
 
-    /// The ranks that may end operations on a communicator. `None` if they are not known, or are
+    /// The ranks that may end operations on a communicator. `None` if they are not known, or form
     /// more than `most` runs.
     fn of(&self, communicator: u32, most: usize) -> Option<Vec<Run>> {
         let known = self.0.as_ref().and_then(|known| known.communicators.get(&communicator));

@@ -22,14 +22,14 @@ pub(crate) enum Outcome {
     Cancelled,
     /// The answer of the name server, or of a rank that has ended.
     Reply(ServerReply),
-    /// A collective operation has ended with this result, whose type is known to it alone.
+    /// A collective operation has ended with this result, whose type only the operation knows.
     Value(Box<dyn Any + Send>),
     /// It cannot complete, because a rank has failed or the communicator was revoked.
     Failed(RankError),
 }
 
 impl Outcome {
-    /// The error of an operation that cannot complete.
+    /// Fails if the operation could not complete.
     pub(crate) fn completed(self) -> Result<(), RankError> {
         match self {
             Self::Failed(error) => Err(error),
@@ -42,7 +42,7 @@ impl Outcome {
 pub(crate) enum Wait {
     /// A message, of one of these ranks.
     Receive(Pattern, Peers),
-    /// The data of this message, which was offered and which the receive has got.
+    /// The data of this offered message, which the receive has matched.
     Data(Box<Arrived<Payload>>),
     /// The receiver of the message that was sent under this number.
     Receiver(u32),

@@ -1,4 +1,4 @@
-//! The name server, whose requests a test makes by hand.
+//! Tests of the name server with requests that are made by hand.
 
 use super::*;
 

@@ -13,8 +13,9 @@ use thiserror::Error;
 /// An event of the transport. Events of one node are in the order in which they happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TransportEvent {
-    /// A frame arrived. Each is reported exactly once, small ones of a node in the order sent. The
-    /// bytes may be a slice of the packet that contained them and keep it in memory.
+    /// A frame arrived. Each frame is reported exactly once, and small frames of a node in the
+    /// order sent. The bytes may be a slice of the packet that contained them and keep it in
+    /// memory.
     Frame {
         /// The sender.
         from: NodeId,

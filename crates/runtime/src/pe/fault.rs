@@ -6,7 +6,7 @@ pub enum PlantedFault {
     /// None.
     #[default]
     None,
-    /// Messages are handled in any order of arrival, and again if they arrive again.
+    /// Messages are handled in the order of arrival, and again if they arrive again.
     HoldSkipped,
     /// An older known place replaces a newer one.
     EpochIgnored,
@@ -14,9 +14,9 @@ pub enum PlantedFault {
     BroadcastsApart,
     /// The number of a broadcast goes to any broadcast that waits for one.
     NumbersMixed,
-    /// Members take unordered broadcasts in any order of arrival, and again if they arrive again.
+    /// Members take unordered broadcasts in the order of arrival, and again if they arrive again.
     StreamsUncounted,
-    /// A PE continues to number broadcasts after it has returned the right.
+    /// A PE continues to number broadcasts after it has returned the right to number them.
     RightKept,
     /// The coordinator considers the job quiescent after one round of questions instead of two.
     OneRound,

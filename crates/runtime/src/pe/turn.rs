@@ -25,9 +25,9 @@ pub enum Next {
     Wait {
         /// The time at which [`Pe::finish_turn`] has work.
         wakeup: Option<Time>,
-        /// The time at which the PE should compute for [`TRIAL`](super::TRIAL) without a purpose.
-        /// Report the processor time that it got with [`Pe::note_trial`]. `None` unless other
-        /// programs have slowed it.
+        /// The time at which the PE should compute for [`TRIAL`](super::TRIAL), only to measure the
+        /// processor time that it gets; the driver reports that by [`Pe::note_trial`]. `None`
+        /// unless other programs have slowed the PE.
         trial: Option<Time>,
     },
 }

@@ -18,7 +18,7 @@ pub enum PlantedSessionFault {
     /// The transport does not resume the session on a new connection, so that frames that were lost
     /// with the old one are not sent again.
     NotResumed,
-    /// The nodes of a run have the keys of the run before, so that they accept nodes of that run
-    /// which were lost and come back.
+    /// The nodes of a run keep the keys of the run before, so that they accept lost nodes of that
+    /// run that come back.
     KeysKept,
 }

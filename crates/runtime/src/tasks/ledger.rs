@@ -1,15 +1,15 @@
 //! Loans to guests, kept until their results have arrived.
 //!
-//! The result of such a loan comes back to a separate frame on the PE that lent. When the guest is
-//! gone, that frame is closed and the tasks are queued again for another frame: a result that
-//! arrives too late finds no frame, and nothing counts twice. A loan has one result, however many
-//! nodes took part in it; if the guest had lent tasks on, their results do not count either. The
-//! tasks are marked as [repetitions](super::lineage::Repeats), since the guest may have spread the
-//! best value of the pool's bound (`bound`).
+//! The result of such a loan comes back to a separate frame on the PE that lent the tasks. When the
+//! guest is gone, that frame is closed and the tasks are queued again for another frame: a result
+//! that arrives too late finds no frame, and nothing counts twice. A loan has one result, however
+//! many nodes took part in it; if the guest had lent some of the tasks to others, their results do
+//! not count either. The tasks are marked as [repetitions](super::lineage::Repeats), since the
+//! guest may have spread the best value of the pool's bound (`bound`).
 //!
-//! A guest that leaves hands back tasks that it has not begun. From then on they work for the frame
-//! of their loan, and the loan stays in the ledger until the guest has reported the rest: if the
-//! guest is lost before that, the whole loan is done again.
+//! A guest that leaves hands back tasks that it has not begun. From then on their outputs go to the
+//! frame of the loan, and the loan stays in the ledger until the guest has reported the rest: if
+//! the guest is lost before that, the whole loan is done again.
 
 use super::engine::{Engine, Work};
 use super::frame::{Frame, FrameId, Lender, QueuedTask};
@@ -38,7 +38,7 @@ impl Ledger {
         engine: &mut Engine<W>,
     ) {
         let Lender { items, .. } = loan.lender;
-        // A guest or a copy that the loan has come through is gone, so no frame waits for the
+        // If a guest or a copy through which the loan has come is gone, no frame waits for the
         // result.
         let vias = loan.lineage.iter().copied();
         let Some(lineage) = engine.node.lineages.enter(vias, loan.repeats) else { return };
@@ -65,8 +65,8 @@ impl Ledger {
         self.0.retain(|&frame, _| engine.frames.get(frame).is_some());
     }
 
-    /// Queues again the tasks that a guest owes, as repetitions, at the old end, since they were
-    /// old when lent.
+    /// Queues again the tasks that a guest owes, as repetitions, before all others, since they were
+    /// the oldest when lent.
     pub(super) fn recall<W: Work>(
         &mut self,
         guest: NodeId,
@@ -110,7 +110,7 @@ mod tests {
     use serde::{Deserialize, Serialize};
     use std::sync::Arc;
 
-    /// A node of a tree that offers this value, unless as good a one is known.
+    /// A node of a tree that offers this value, unless a value as good is known.
     #[derive(Serialize, Deserialize)]
     struct Offer(i64);
 
@@ -146,7 +146,7 @@ mod tests {
                 lend::<Searching<Offer>>(1, take, |_| PeId(0), &node.lineages, false);
             assert_eq!((loans.len(), loans[0].repeats.is_rerun), (1, is_rerun));
             ledger.enter(guest, &mut loans[0], &mut engine);
-            // The guest has found the value and told all, and then it is lost.
+            // The guest has found the value and sent it to all nodes, and then it is lost.
             node.bound.learn(9);
             ledger.recall(guest, &mut engine).unwrap();
         }
@@ -157,7 +157,7 @@ mod tests {
             Finished::Loan(_, total) | Finished::Root(_, total) => total,
         };
         let totals: Vec<Best> = engine.finished.into_iter().map(total).collect();
-        // The newest task runs first; the value is better than its own.
+        // The newest task runs first, and the known value is better than the value of this task.
         assert_eq!(totals, [Best(None), Best(Some(9))]);
     }
 }

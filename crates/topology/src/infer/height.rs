@@ -5,8 +5,8 @@
 //! quiet neighbour `j`: `d(i,k) - d(j,k) = h(i) - h(j)`. The estimate is the median over many `k`,
 //! each weighted by its precision, which is inversely proportional to the distance of `k`; the
 //! quietest neighbours have no height. A node in a separate cluster looks like a busy host to its
-//! nearest neighbours, but not to nodes further away: subtracting `h` must make its round trips
-//! like those of its neighbours.
+//! nearest neighbours, but not to nodes further away. So a height counts only if subtracting it
+//! makes the round trips of the node more like those of its neighbours.
 
 use super::pairs::{LEAST_MS, Pairs, median, quantile};
 

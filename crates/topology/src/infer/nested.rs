@@ -1,5 +1,5 @@
-//! Computes nested partitions from measured pairs: the steps of inference from a full matrix in
-//! order.
+//! Computes nested partitions from measured pairs: runs the steps of inference from a full matrix
+//! in order.
 
 use super::dendrogram::{Dendrogram, Merge, renumbered};
 use super::height::{Height, heights, without_heights};

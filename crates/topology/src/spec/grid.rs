@@ -126,9 +126,9 @@ impl GridSpec {
         }
     }
 
-    /// Returns the grid without some nodes, and without sites that have no node then. Nodes, PEs,
-    /// sites and their clusters are numbered from 0 again, in the same order. `None` if no node is
-    /// left.
+    /// Returns the grid without the nodes `lost`, and without sites that have no node left. Nodes,
+    /// PEs, sites and their clusters are numbered from 0 again, in the same order. `None` if no
+    /// node is left.
     pub fn without(&self, lost: &[NodeId]) -> Option<Self> {
         let layout = &self.layout;
         let nodes: Vec<NodeId> = layout.nodes().filter(|node| !lost.contains(node)).collect();

@@ -1,11 +1,11 @@
-//! Data relayed by the client between servers of which one does not reach the other: the wanted,
-//! requested and received data.
+//! The data that the client relays between servers of which one does not reach the other: wanted,
+//! requested and received.
 
 use crate::id::{DataId, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of relayed data in transit to the client at once: more would share its link, and
-/// delay the first.
+/// Maximum number of relayed data in transit to the client at once: more would share the client's
+/// link, and delay the first.
 const AT_ONCE: usize = 8;
 /// Maximum number of bytes held or in transit, which occupy the client's memory. It is exceeded
 /// only if nothing would progress otherwise.

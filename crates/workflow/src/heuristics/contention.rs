@@ -3,8 +3,8 @@
 //! It differs from HEFT in four points. A transfer reserves the remaining bandwidth of the links on
 //! its path, so that many transfers over one link are estimated to take as long as they do. Data
 //! that has come to a site is forwarded inside it instead of crossing links again. Transfers of
-//! wanted results to the client are reserved when the results are made. And a task is not sent far
-//! from the tasks with which it shares readers for a small gain, because its results would have to
+//! wanted results to the client are reserved when the results are made. And a small gain does not
+//! move a task far from the tasks with which it shares readers, because its results would have to
 //! come back: see `reader_affinity.rs`.
 
 use super::Heuristic;
@@ -78,7 +78,7 @@ struct Mapper<'a> {
     platform: &'a Platform,
     cores: Cores,
     links: Reservations,
-    /// The holders of each data, with the time since when they have it.
+    /// The holders of each data, and the time at which each gets it.
     copies: Vec<Vec<(Endpoint, f64)>>,
     reader_affinity: ReaderAffinity<'a>,
 }
@@ -122,7 +122,7 @@ impl<'a> Mapper<'a> {
         Mapping::in_order(servers, &order, true, last_s)
     }
 
-    /// Returns the server from which the task's results are first where they will be read.
+    /// Returns the server from which the task's results reach their readers first.
     fn best(&mut self, task: TaskId, site: Option<usize>) -> Option<CandidateServer> {
         let called = self.graph.task(task);
         let able = || self.platform.server_ids().filter(|&server| called.can_run_on(server));

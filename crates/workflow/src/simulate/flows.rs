@@ -2,7 +2,7 @@
 //!
 //! Transfers between the same two endpoints have the same rate. So each such pair counts the bytes
 //! that a transfer would have received since the pair was first used, and a transfer ends when this
-//! count has grown by its size.
+//! count has grown by the size of the transfer.
 
 use super::time::SimTime;
 use crate::id::Endpoint;

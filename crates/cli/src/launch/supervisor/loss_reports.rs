@@ -4,12 +4,12 @@
 //! is lost, and either report may come first. As in the decision of the job's coordinator, the part
 //! with at least half of the members goes on ([`has_half_left`]):
 //!
-//! - All nodes are connected to the node of main, so it knows how many it has lost. It is believed
-//!   at once if at least half of the members are left without them.
+//! - All nodes are connected to the node of main, so that node knows how many it has lost. It is
+//!   believed at once if at least half of the members are left without the lost ones.
 //! - Another node is connected to some nodes only. It is believed at once if more than half of the
 //!   members, or all that would be left, agree with it.
-//! - If the processes of all lost nodes have ended, they cannot disagree. If a node reports its own
-//!   loss, the others have sent that to it.
+//! - If the processes of all lost nodes have ended, they cannot disagree. A node reports its own
+//!   loss only after the others have told it.
 //!
 //! Otherwise the launcher waits for the reports of the others, which notice the silence at about
 //! the same time. If they report nothing, they are lost.
@@ -19,14 +19,14 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Time in which other nodes can disagree: nodes that lose each other notice that within a few
+/// Time in which other nodes can disagree: nodes that lose each other notice it after a few missing
 /// heartbeats.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The reports in the present run that are not believed yet.
 #[derive(Default)]
 pub(super) struct LossReports {
-    /// By their reporters. A node has lost those of all its reports.
+    /// By their reporters. The losses of all reports of a node are combined.
     reports: BTreeMap<NodeId, LossReport>,
     /// The node that has reported first.
     first: Option<NodeId>,
@@ -36,7 +36,7 @@ pub(super) struct LossReports {
 /// The losses that a node has reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LossReport {
-    /// The lost nodes, also those that are known to be lost.
+    /// The lost nodes, including those already known to be lost.
     pub(super) lost: BTreeSet<NodeId>,
     /// What the node has observed.
     pub(super) reason: String,
@@ -64,7 +64,7 @@ impl LossReports {
         self.until.get_or_insert(now + PATIENCE);
     }
 
-    /// Takes a report that is believed. All others are dropped then.
+    /// Takes a report that is believed, and drops all others.
     pub(super) fn take_believed(&mut self, known: &RunMembers) -> Option<LossReport> {
         let is_believed = |(reporter, report): &(&NodeId, &LossReport)| {
             self.is_believed(**reporter, report, known)
@@ -74,7 +74,7 @@ impl LossReports {
         Some(believed)
     }
 
-    /// Takes the first report if no other node has disagreed in time. All others are dropped then.
+    /// Takes the first report if no report was believed in time, and drops all others.
     pub(super) fn take_late(&mut self, now: Time) -> Option<LossReport> {
         if self.until.is_none_or(|until| until > now) {
             return None;
@@ -116,7 +116,7 @@ impl LossReports {
         if !has_half_left(members.len(), lost) {
             return false;
         }
-        // A node that reports its own loss was told by the others.
+        // A node reports its own loss only after the others have told it.
         if members.first() == Some(&reporter) || report.lost.contains(&reporter) {
             return true;
         }
@@ -138,7 +138,7 @@ mod tests {
         numbers.into_iter().map(NodeId).collect()
     }
 
-    /// Nothing is known of the members but that they have begun.
+    /// Members of a run, none of which is lost or has ended.
     fn known(members: u32) -> RunMembers {
         let left = (0..members).map(NodeId).collect();
         RunMembers { members: nodes(0..members), left, ended: BTreeSet::new() }

@@ -17,7 +17,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(800);
 /// One in this number of pauses is longer, each time twice as long. Looks are messages, and over
 /// slow links a job that sends them all the time never becomes quiescent.
 const LONGER_EVERY: u32 = 8;
-/// Longest pause. Quiescence takes some crossings of the widest link, of at most seconds each.
+/// Longest pause. Quiescence takes some crossings of the link with the largest latency, of at most
+/// seconds each.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Largest number of ranks that look at their waits: rank 0 keeps a record of each that waits.
 const LOOKING_RANKS_MAX: usize = 10_000;

@@ -19,8 +19,8 @@ impl Grid {
     /// of all actors with the messages in their mailboxes, delayed messages, questions
     /// [with a tag](crate::Context::ask_tagged), published data, incomplete reductions and phases.
     /// Resolves once the image is taken; nodes store it while the job continues. No PE handles
-    /// messages while it is taken, which takes six crossings of the widest link, more if messages
-    /// are in flight, and the encoding of the largest PE.
+    /// messages while it is taken, which takes six crossings of the link with the largest latency,
+    /// more if messages are in flight, and the encoding of the largest PE.
     ///
     /// A job that continues from a checkpoint runs main from its beginning; main finds `progress`
     /// in [`restored`](Self::restored). Put into it what main needs: counters, and the

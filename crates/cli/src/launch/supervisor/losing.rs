@@ -145,7 +145,7 @@ impl Supervisor {
             }
         }
         self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
-        // These have ended, and do not stop.
+        // These have ended, and do not stop. Their losses end here again, with no doubts left.
         for (node, (reason, _)) in std::mem::take(&mut self.doubts) {
             self.lose(node, &reason, now);
         }

@@ -175,6 +175,7 @@ pub(crate) fn running() -> io::Result<Vec<Status>> {
     Ok(running)
 }
 
+/// Returns the running jobs in a folder, in any order.
 fn running_in(folder: &Path) -> io::Result<Vec<Status>> {
     let mut running = vec![];
     for entry in fs::read_dir(folder)? {
@@ -189,7 +190,6 @@ fn running_in(folder: &Path) -> io::Result<Vec<Status>> {
             running.push(Status { folder: folder.to_owned(), ..status });
         }
     }
-    running.sort_by(|a, b| (a.began_ms, &a.id).cmp(&(b.began_ms, &b.id)));
     Ok(running)
 }
 
@@ -286,7 +286,10 @@ mod tests {
     }
 
     fn ids(folder: &Path) -> Vec<String> {
-        running_in(folder).unwrap().into_iter().map(|status| status.id).collect()
+        let running = running_in(folder).unwrap().into_iter();
+        let mut ids: Vec<String> = running.map(|status| status.id).collect();
+        ids.sort();
+        ids
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod common;
 
+use common::slurm::{JOB, LOST_AFTER};
 use common::{Running, finish, processes_with, until, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, OpenOptions};
@@ -28,12 +29,6 @@ const START_MAX: Duration = Duration::from_secs(60);
 /// Longest time until an allocation of one minute ends: Slurm checks the limit every half minute,
 /// and then gives tasks time to end.
 const TIME_LIMIT_MAX: Duration = Duration::from_secs(240);
-/// Molecular dynamics whose result is compared bit by bit with a serial run.
-const JOB: [&str; 7] =
-    ["leanmd", "--atoms", "4000", "--report-every", "5", "--check-serial", "--steps"];
-/// The nodes share few cores and are silent at times, although Slurm's variables give each a
-/// separate core.
-const LOST_AFTER: &str = "--lost-after=20s";
 
 /// The daemons.
 struct Slurm {

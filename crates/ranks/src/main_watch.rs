@@ -18,8 +18,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(800);
 /// Looks are messages, and over slow links a job that sends them all the time never becomes
 /// quiescent.
 const LONGER_EVERY: u32 = 8;
-/// Longest pause. Quiescence takes a few crossings of the longest link, each of at most a few
-/// seconds.
+/// Longest pause. Quiescence takes a few crossings of the link with the largest latency, each of at
+/// most a few seconds.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Largest number of ranks that look at their waits: rank 0 keeps a record of each that waits.
 const LOOKING_RANKS_MAX: usize = 10_000;

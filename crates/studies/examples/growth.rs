@@ -67,12 +67,12 @@ fn simulated(
         // One server is three times as slow as estimated.
         let slow = Perturbations::default().with_servers(vec![3.0]);
         for (surprises, how) in [(Perturbations::default(), ""), (slow, " one slow")] {
-            for rescue in
+            for policy in
                 [StragglerPolicy::None, StragglerPolicy::Steal, StragglerPolicy::StealAndCopy]
             {
                 let begun = Instant::now();
-                let execution = execute(graph, platform, &mapping, &surprises, rescue);
-                let what = format!("{kind}{how}, executed, {rescue:?}");
+                let execution = execute(graph, platform, &mapping, &surprises, policy);
+                let what = format!("{kind}{how}, executed, {policy:?}");
                 report(&what, tasks, begun);
                 if execution.runs.len() != tasks as usize {
                     return Err(format!("{} runs of {tasks}", execution.runs.len()).into());
@@ -98,9 +98,9 @@ async fn carried_out(
     services: &Services<Nothing>,
     calls: u32,
     is_chain: bool,
-    rescue: StragglerPolicy,
+    policy: StragglerPolicy,
 ) -> Result<(), RpcError> {
-    let mapper = Mapper::new(services).with_rescue(rescue);
+    let mapper = Mapper::new(services).with_straggler_policy(policy);
     let heuristic = HeftC::default();
     let begun = Instant::now();
     let group = mapper.map(&heuristic, async |group| {
@@ -122,7 +122,7 @@ async fn carried_out(
     });
     group.await?;
     let what = if is_chain { "chain" } else { "flat" };
-    report(&format!("{what} group on threads, {rescue:?}"), calls, begun);
+    report(&format!("{what} group on threads, {policy:?}"), calls, begun);
     Ok(())
 }
 
@@ -139,12 +139,12 @@ fn main() -> ExitCode {
         let job = with_rpc::<Nothing>(Job::new("growth")).main(async move |grid: Grid| {
             let services = Services::on_all_pes(&grid).await?;
             for calls in sizes {
-                for (is_chain, rescue) in [
+                for (is_chain, policy) in [
                     (false, StragglerPolicy::None),
                     (false, StragglerPolicy::StealAndCopy),
                     (true, StragglerPolicy::None),
                 ] {
-                    let all = carried_out(&services, calls, is_chain, rescue);
+                    let all = carried_out(&services, calls, is_chain, policy);
                     all.await?;
                 }
             }

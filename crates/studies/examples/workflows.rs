@@ -212,8 +212,8 @@ fn surprises(graphs: &[(String, TaskGraph)]) {
             study(graph, &study_platform, &mut ratios);
         }
     }
-    for (ratios, (name, rescue)) in ratios.iter().zip(STRATEGIES) {
-        print!("{name:10} {:13}", format!("{rescue:?}"));
+    for (ratios, (name, policy)) in ratios.iter().zip(STRATEGIES) {
+        print!("{name:10} {:13}", format!("{policy:?}"));
         ratios.iter().for_each(|ratios| print!(" {:7.2}", mean(ratios.iter().copied())));
         println!(" {:6.2}", ratios.iter().flatten().copied().fold(0.0, f64::max));
     }
@@ -228,9 +228,9 @@ fn study(graph: &TaskGraph, study_platform: &StudyPlatform, ratios: &mut [[Vec<f
     {
         for seed in 0..if kind == 0 { 1 } else { SEEDS } {
             let surprises = draw(graph, study_platform, seed, is_noisy, is_slow);
-            let run = |(mapping, (_, rescue)): (&Option<Mapping>, &(_, StragglerPolicy))| {
+            let run = |(mapping, (_, policy)): (&Option<Mapping>, &(_, StragglerPolicy))| {
                 let mapping = mapping.as_ref()?;
-                Some(execute(graph, platform, mapping, &surprises, *rescue).makespan_s)
+                Some(execute(graph, platform, mapping, &surprises, *policy).makespan_s)
             };
             let times: Vec<f64> = mappings.iter().zip(&STRATEGIES).filter_map(run).collect();
             let clairvoyant_s = clairvoyant_s(graph, study_platform, &surprises);

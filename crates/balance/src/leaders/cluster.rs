@@ -41,7 +41,7 @@ pub(super) struct Numbering {
     /// take turns in the band.
     turns: usize,
     /// Whether these vertices have been sent to the top.
-    pub(super) is_told: bool,
+    pub(super) is_sent: bool,
 }
 
 const NONE: u32 = u32::MAX;
@@ -76,7 +76,7 @@ impl Clustering<'_> {
             });
         }
         let vertices = self.vertices(&number, near, count);
-        Numbering { number, vertices, is_finest, band: band.len(), turns, is_told: false }
+        Numbering { number, vertices, is_finest, band: band.len(), turns, is_sent: false }
     }
 
     /// Gathers the band into clusters and numbers them.

@@ -65,19 +65,24 @@ struct Knowledge {
 }
 
 /// Notes to deliver, each with its receiver: the leader of a site, or the top (`None`).
-pub type Said = Vec<(Option<SiteId>, Note)>;
+pub type AddressedNotes = Vec<(Option<SiteId>, Note)>;
 
 impl Leader {
     /// Begins a rebalance. `last` has the moves of the last plan to this site.
-    pub fn new(layout: &Layout, view: SiteView, last: Vec<Move>, seed: u64) -> (Self, Said) {
+    pub fn new(
+        layout: &Layout,
+        view: SiteView,
+        last: Vec<Move>,
+        seed: u64,
+    ) -> (Self, AddressedNotes) {
         let site = view.site.0;
         let census = census(&view, layout);
         let mut borders = Borders::of(view);
-        let mut said: Said =
+        let mut notes: AddressedNotes =
             vec![(None, Note::Census(SiteReport { rounds: borders.rounds(), ..census }))];
         for other in layout.sites().filter(|other| other.0 != site) {
             let border = borders.told.entry(other.0).or_default().clone();
-            said.push((Some(other), Note::Border(border)));
+            notes.push((Some(other), Note::Border(border)));
         }
         borders.told.retain(|&other, _| other < layout.site_count());
         let leader = Self {
@@ -97,11 +102,11 @@ impl Leader {
             last,
             moves: Vec::new(),
         };
-        (leader, said)
+        (leader, notes)
     }
 
     /// Handles a note of another leader, or of the top (`None`), and returns notes to deliver.
-    pub fn handle(&mut self, from: Option<SiteId>, note: Note) -> Said {
+    pub fn handle(&mut self, from: Option<SiteId>, note: Note) -> AddressedNotes {
         let from = from.map(|site| site.0);
         match (from, note) {
             (Some(from), Note::Border(border)) => {
@@ -123,7 +128,7 @@ impl Leader {
                 self.newcomers.insert(from, newcomers);
                 self.settle()
             }
-            _ => Said::new(),
+            _ => AddressedNotes::new(),
         }
     }
 
@@ -164,12 +169,12 @@ impl Leader {
     }
 
     /// Begins the first round, or the undo, once the terms and all borders have arrived.
-    fn begin(&mut self) -> Said {
-        let Some(terms) = &self.terms else { return Said::new() };
+    fn begin(&mut self) -> AddressedNotes {
+        let Some(terms) = &self.terms else { return AddressedNotes::new() };
         if self.heard.len() < self.others() as usize {
-            return Said::new();
+            return AddressedNotes::new();
         }
-        let Some(borders) = self.borders.take() else { return Said::new() };
+        let Some(borders) = self.borders.take() else { return AddressedNotes::new() };
         let site = borders.join(self.site, &std::mem::take(&mut self.heard));
         let works: Vec<u64> = site.members.iter().map(|member| terms.work(&member.load)).collect();
         let graph = site.graph(&works);
@@ -180,48 +185,52 @@ impl Leader {
         if is_undo { self.take_back() } else { self.begin_round(None) }
     }
 
-    fn begin_round(&mut self, before: Option<&Numbering>) -> Said {
-        let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
+    fn begin_round(&mut self, before: Option<&Numbering>) -> AddressedNotes {
+        let (Some(known), Some(terms)) = (&self.known, &self.terms) else {
+            return AddressedNotes::new();
+        };
         self.numbering = known.clustering(terms, self.seed).run(before);
-        let mut said = Said::new();
+        let mut notes = AddressedNotes::new();
         for (&other, names) in &known.site.known {
             let number =
                 |at: &Option<u32>| at.map_or(0, |at| self.numbering.number[at as usize] + 1);
             let numbers = names.ours.iter().map(number).collect();
-            said.push((
+            notes.push((
                 Some(SiteId(other)),
                 Note::Numbers(ClusterNumbers { round: self.round, numbers }),
             ));
         }
-        said.append(&mut self.tell_part());
-        said
+        notes.append(&mut self.tell_part());
+        notes
     }
 
     /// Sends the part with the clusters to the top, once the clusters of others are known.
-    fn tell_part(&mut self) -> Said {
-        let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
-        if self.numbering.number.len() != known.site.members.len() || self.is_told() {
-            return Said::new();
+    fn tell_part(&mut self) -> AddressedNotes {
+        let (Some(known), Some(terms)) = (&self.known, &self.terms) else {
+            return AddressedNotes::new();
+        };
+        if self.numbering.number.len() != known.site.members.len() || self.is_sent() {
+            return AddressedNotes::new();
         }
         let strangers = match known.strangers(self.round, &self.numbers) {
             Some(strangers) => strangers,
-            None => return Said::new(),
+            None => return AddressedNotes::new(),
         };
         let part: Part =
             known.clustering(terms, self.seed).part(self.round, &self.numbering, &strangers);
-        self.numbering.is_told = true;
+        self.numbering.is_sent = true;
         vec![(None, Note::Part(part))]
     }
 
-    fn is_told(&self) -> bool {
-        self.numbering.is_told
+    fn is_sent(&self) -> bool {
+        self.numbering.is_sent
     }
 
     /// Adopts the targets of the clusters for their actors.
-    fn follow(&mut self, targets: &Targets) -> Said {
-        let Some(known) = &mut self.known else { return Said::new() };
-        if targets.round != self.round || !self.numbering.is_told {
-            return Said::new();
+    fn follow(&mut self, targets: &Targets) -> AddressedNotes {
+        let Some(known) = &mut self.known else { return AddressedNotes::new() };
+        if targets.round != self.round || !self.numbering.is_sent {
+            return AddressedNotes::new();
         }
         let sites = self.layout.site_count();
         let strangers = known.strangers(self.round, &self.numbers).unwrap_or_default();
@@ -250,28 +259,30 @@ impl Leader {
     }
 
     /// Sends to each other leader the actors that should come to its site.
-    fn hand_over(&mut self) -> Said {
-        let Some(known) = &self.known else { return Said::new() };
+    fn hand_over(&mut self) -> AddressedNotes {
+        let Some(known) = &self.known else { return AddressedNotes::new() };
         let mut leaving = leaving(&known.site, &known.targets);
         let others = self.layout.sites().filter(|other| other.0 != self.site);
-        let mut said: Said = others
+        let mut notes: AddressedNotes = others
             .map(|other| {
                 (Some(other), Note::Newcomers(leaving.remove(&other.0).unwrap_or_default()))
             })
             .collect();
         self.has_handed_over = true;
-        said.append(&mut self.settle());
-        said
+        notes.append(&mut self.settle());
+        notes
     }
 
     /// Places all actors on PEs, once all newcomers are known.
-    fn settle(&mut self) -> Said {
-        let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
+    fn settle(&mut self) -> AddressedNotes {
+        let (Some(known), Some(terms)) = (&self.known, &self.terms) else {
+            return AddressedNotes::new();
+        };
         if !self.has_handed_over
             || self.settled.is_some()
             || self.newcomers.len() < self.others() as usize
         {
-            return Said::new();
+            return AddressedNotes::new();
         }
         let pe_count = self.layout.pe_count();
         let newcomers = std::mem::take(&mut self.newcomers).into_values().flatten();
@@ -294,8 +305,10 @@ impl Leader {
     }
 
     /// Plans to move back the actors that are still where the last plan moved them.
-    fn take_back(&mut self) -> Said {
-        let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
+    fn take_back(&mut self) -> AddressedNotes {
+        let (Some(known), Some(terms)) = (&self.known, &self.terms) else {
+            return AddressedNotes::new();
+        };
         let back: BTreeMap<ActorKey, &Move> =
             self.last.iter().map(|step| (step.actor, step)).collect();
         let mut moves = Vec::new();
@@ -317,7 +330,7 @@ impl Leader {
         moves: Vec<(Resettled, u64)>,
         before: SiteDuty,
         after: SiteDuty,
-    ) -> Said {
+    ) -> AddressedNotes {
         let mut outlook =
             Outlook { before, after, moves: moves.len() as u64, ..Outlook::default() };
         for (Resettled { step, .. }, bytes) in &moves {

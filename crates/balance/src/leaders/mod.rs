@@ -37,7 +37,7 @@ mod site_graph;
 mod strategy;
 mod top;
 
-pub use leader::{Leader, Resettled, Said};
+pub use leader::{AddressedNotes, Leader, Resettled};
 pub use note::{LeaderActor, Note, SiteTalk, SiteView};
 pub use strategy::{LeaderCut, Traced};
 pub use top::{GridView, Top};

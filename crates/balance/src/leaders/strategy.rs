@@ -1,7 +1,7 @@
 //! The strategy `leader-cut`, which runs all leaders and the top on one node, for snapshots of all
 //! actors.
 
-use super::leader::{Leader, Said};
+use super::leader::{AddressedNotes, Leader};
 use super::note::{LeaderActor, Note, SiteTalk, SiteView};
 use super::top::{GridView, Top};
 use crate::cost::figures::Figures;
@@ -62,14 +62,14 @@ impl LeaderCut {
         }
         let mut leaders = Vec::new();
         let mut queue: VecDeque<(Option<SiteId>, Option<SiteId>, Note)> = VecDeque::new();
-        let post = |queue: &mut VecDeque<_>, from, said: Said| {
-            queue.extend(said.into_iter().map(|(to, note)| (from, to, note)));
+        let post = |queue: &mut VecDeque<_>, from, notes: AddressedNotes| {
+            queue.extend(notes.into_iter().map(|(to, note)| (from, to, note)));
         };
         for view in views(snapshot) {
             let from = Some(view.site);
-            let (leader, said) = Leader::new(layout, view, Vec::new(), self.seed);
+            let (leader, notes) = Leader::new(layout, view, Vec::new(), self.seed);
             leaders.push(leader);
-            post(&mut queue, from, said);
+            post(&mut queue, from, notes);
         }
         let mut decision = None;
         while let Some((from, to, note)) = queue.pop_front() {
@@ -77,8 +77,8 @@ impl LeaderCut {
             match (from, to.and_then(|site| leaders.get_mut(site.index()))) {
                 (from, Some(leader)) => post(&mut queue, to, leader.handle(from, note)),
                 (Some(from), None) => {
-                    let (said, decided) = top.handle(from, note);
-                    post(&mut queue, None, said);
+                    let (notes, decided) = top.handle(from, note);
+                    post(&mut queue, None, notes);
                     decision = decision.or(decided);
                 }
                 (None, None) => {}

@@ -122,9 +122,9 @@ fn shuffled(snapshot: &Snapshot, seed: u64, noise: &[Note]) -> (Plan, Option<Fig
     let (mut leaders, mut waiting) = (Vec::new(), Vec::new());
     for view in strategy::views(snapshot) {
         let from = Some(view.site);
-        let (leader, said) = Leader::new(&snapshot.layout, view, Vec::new(), 1);
+        let (leader, notes) = Leader::new(&snapshot.layout, view, Vec::new(), 1);
         leaders.push(leader);
-        waiting.extend(said.into_iter().map(|(to, note)| (from, to, note)));
+        waiting.extend(notes.into_iter().map(|(to, note)| (from, to, note)));
     }
     let (mut figures, mut dice) = (None, Dice::new(seed));
     while !waiting.is_empty() {
@@ -134,15 +134,15 @@ fn shuffled(snapshot: &Snapshot, seed: u64, noise: &[Note]) -> (Plan, Option<Fig
                 leaders[site.index()].handle(from, note.clone());
             }
         }
-        let (sender, said) = match to {
+        let (sender, notes) = match to {
             Some(site) => (to, leaders[site.index()].handle(from, note)),
             None => {
-                let (said, decided) = top.handle(from.unwrap(), note);
+                let (notes, decided) = top.handle(from.unwrap(), note);
                 figures = figures.or(decided);
-                (None, said)
+                (None, notes)
             }
         };
-        waiting.extend(said.into_iter().map(|(to, note)| (sender, to, note)));
+        waiting.extend(notes.into_iter().map(|(to, note)| (sender, to, note)));
     }
     let mut moves: Vec<_> =
         leaders.iter().flat_map(|leader| leader.moves()).map(|moved| moved.step).collect();
@@ -227,7 +227,7 @@ fn the_top_gives_the_figures_once_even_if_an_outlook_is_repeated() {
 
     let (end, before) = given.split_last().unwrap();
     assert!(end.is_some() && *end == figures && before.iter().all(Option::is_none));
-    assert_eq!(again, (Said::new(), None));
+    assert_eq!(again, (AddressedNotes::new(), None));
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn an_outlook_before_the_terms_is_ignored() {
 
     let early = top.handle(SiteId(0), Note::Outlook(Box::default()));
 
-    assert_eq!(early, (Said::new(), None));
+    assert_eq!(early, (AddressedNotes::new(), None));
     let report = note::SiteReport {
         pes: Vec::new(),
         loads: Vec::new(),
@@ -256,12 +256,12 @@ fn a_faulty_leader_causes_no_panic() {
     let (a, b) = (SiteId(0), SiteId(1));
     let mut views =
         strategy::views(&snapshot_of(&grid_2d(4, 4), layout.clone(), &by_hash(16, 2))).into_iter();
-    let (mut leader, said) = Leader::new(&layout, views.next().unwrap(), Vec::new(), 1);
+    let (mut leader, notes) = Leader::new(&layout, views.next().unwrap(), Vec::new(), 1);
     let mut top = Top::new(grid, 1, false);
     let key = crate::snapshot::ActorKey { collection: 9, index: 9 };
     let border =
         Border { ours: vec![key], yours: vec![key], talks: vec![(0, 5, 1, 1), (7, 0, 1, 1)] };
-    let census = said.into_iter().find_map(|(to, note)| to.is_none().then_some(note)).unwrap();
+    let census = notes.into_iter().find_map(|(to, note)| to.is_none().then_some(note)).unwrap();
 
     let mut told = leader.handle(Some(b), Note::Border(border));
     top.handle(a, census.clone());

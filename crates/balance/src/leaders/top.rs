@@ -2,7 +2,7 @@
 
 use super::cut::Places;
 use super::forecast::Forecaster;
-use super::leader::Said;
+use super::leader::AddressedNotes;
 use super::note::{Note, Outlook, Part, SiteDuty, SiteReport, Targets, Terms};
 use crate::cost::CostModel;
 use crate::cost::figures::Figures;
@@ -75,9 +75,9 @@ impl Top {
 
     /// Handles a note of a leader. Returns notes for leaders, and in the end, once, the figures of
     /// all leaders' plans together.
-    pub fn handle(&mut self, from: SiteId, note: Note) -> (Said, Option<Figures>) {
+    pub fn handle(&mut self, from: SiteId, note: Note) -> (AddressedNotes, Option<Figures>) {
         if from.0 >= self.grid.layout.site_count() {
-            return (Said::new(), None);
+            return (AddressedNotes::new(), None);
         }
         let sites = self.grid.layout.site_count() as usize;
         match note {
@@ -96,12 +96,12 @@ impl Top {
             Note::Outlook(outlook) if self.terms.is_some() && self.outlooks.len() < sites => {
                 self.outlooks.insert(from.0, *outlook);
                 if self.outlooks.len() == sites {
-                    return (Said::new(), self.sum_up());
+                    return (AddressedNotes::new(), self.sum_up());
                 }
             }
             _ => {}
         }
-        (Said::new(), None)
+        (AddressedNotes::new(), None)
     }
 
     /// Returns the number of messages that all PEs have handled since the job began, once all
@@ -120,11 +120,11 @@ impl Top {
         self.is_undo
     }
 
-    fn to_all(&self, note: &Note) -> Said {
+    fn to_all(&self, note: &Note) -> AddressedNotes {
         self.grid.layout.sites().map(|site| (Some(site), note.clone())).collect()
     }
 
-    fn tell_terms(&mut self) -> Said {
+    fn tell_terms(&mut self) -> AddressedNotes {
         let layout = &self.grid.layout;
         let mut pes: Vec<PeLoad> = Vec::new();
         let mut loads: Vec<Duration> = Vec::new();
@@ -166,9 +166,9 @@ impl Top {
             clusters,
             is_undo: self.is_undo,
         };
-        let said = self.to_all(&Note::Terms(Box::new(terms.clone())));
+        let notes = self.to_all(&Note::Terms(Box::new(terms.clone())));
         self.terms = Some(terms);
-        said
+        notes
     }
 
     /// Returns the median of the sites' numbers of steps, each weighted by the site's number of
@@ -188,8 +188,8 @@ impl Top {
         1
     }
 
-    fn tell_targets(&mut self) -> Said {
-        let Some(terms) = &self.terms else { return Said::new() };
+    fn tell_targets(&mut self) -> AddressedNotes {
+        let Some(terms) = &self.terms else { return AddressedNotes::new() };
         let places = Places { layout: &self.grid.layout, terms, seed: self.seed };
         let parts = std::mem::take(&mut self.parts);
         let sites = places.cut_over_sites(&parts, self.round);

@@ -172,7 +172,7 @@ pub(crate) struct RpcRunArgs {
         default_value = "copy",
         hide_possible_values = true
     )]
-    pub(crate) rescue: RescueName,
+    pub(crate) stragglers: StragglerName,
     /// Seed randomised heuristics.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
@@ -202,14 +202,14 @@ Heuristics:
 Examples:
   gridctl rpc run -e 4x4x4,wan=40ms,rate=50mbit w.json           all heuristics
   gridctl rpc run -g grid.toml -H heft-c w.json --svg chart.svg  one, drawn
-  gridctl rpc run -e 2x4 --slow a1=3 --rescue none w.json        with a host that is slow
+  gridctl rpc run -e 2x4 --slow a1=3 --stragglers none w.json    with a host that is slow
   gridctl rpc run --token grid.token --faster 100 w.json         on servers that have joined a registry
 
 Exit codes: 0 done, 1 a picture cannot be written, 2 usage or a file that cannot be read.";
 
 /// Actions on slow servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RescueName {
+pub(crate) enum StragglerName {
     /// No action.
     None,
     /// Other servers take tasks that a slow server has not started.

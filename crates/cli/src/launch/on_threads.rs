@@ -91,7 +91,7 @@ impl Attended {
         let state = State { requests, node: None };
         let attended = Arc::new(Self { state: Mutex::new(state), journal: Journal::new() });
         let answering = attended.clone();
-        // The thread ends with this process.
+        // The thread ends with the requests.
         let answer = move || answering.answer_all(&incoming);
         thread::Builder::new().name("answers".to_owned()).spawn(answer)?;
         Ok(attended)

@@ -39,15 +39,19 @@ impl<T> Queue<T> {
         self.add(state, item, bytes + ITEM_BYTES);
     }
 
-    /// Adds an item at once, even if there is no room. Items for a closed queue are dropped.
+    /// Adds an item at once, even if there is no room, of which it takes nothing. Items for a closed
+    /// queue are dropped.
     pub(super) fn push(&self, item: T) {
         self.add(self.lock(), item, 0);
     }
 
-    /// Adds an item before all queued items.
+    /// Adds an item as [`push`](Self::push) does, but before all queued items.
     pub(super) fn push_first(&self, item: T) {
-        self.lock().items.insert(0, item);
-        self.has_items.notify_one();
+        let mut state = self.lock();
+        if !state.is_closed {
+            state.items.insert(0, item);
+            self.has_items.notify_one();
+        }
     }
 
     fn add(&self, mut state: MutexGuard<'_, State<T>>, item: T, bytes: usize) {
@@ -112,6 +116,23 @@ mod tests {
             assert_eq!(taken.iter().filter(|&&number| number < 1000).count(), 100);
             assert!(taken.contains(&1000));
         });
+    }
+
+    #[test]
+    fn a_closed_queue_accepts_no_items() {
+        let queue = Queue::new();
+        queue.push(2);
+        queue.push_first(1);
+        queue.close();
+
+        queue.push(3);
+        queue.push_first(0);
+        queue.push_waiting(4, 1);
+
+        let mut taken = vec![];
+        assert!(queue.take(&mut taken));
+        assert_eq!(taken, [1, 2]);
+        assert!(!queue.take(&mut vec![]));
     }
 
     #[test]

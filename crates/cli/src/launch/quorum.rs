@@ -160,17 +160,31 @@ pub(super) fn shortage(
     };
     let (run, (_, members)) = (first..).zip(runs).find(lacks)?;
     let voters = rule.voters(members);
-    let votes = voters.iter().filter(|&&voter| has_agreed(voter)).count();
-    let names = |nodes: Vec<NodeId>| {
-        let names: Vec<String> = nodes.into_iter().map(&name).collect();
-        crate::names::abbreviated(names.iter().map(String::as_str))
+    let missing: Vec<NodeId> = voters.iter().copied().filter(|&it| !has_agreed(it)).collect();
+    let (count, votes) = (voters.len(), voters.len() - missing.len());
+    let needed = needed(rule, run, members, votes, &name);
+    let missing = match missing.is_empty() {
+        true => String::new(),
+        false => format!("; {} cannot be reached", names(missing, &name)),
     };
+    Some(format!("{votes} of the {count} members of the job agree, but it takes {needed}{missing}"))
+}
+
+/// Says which members of the run at a position would be enough, if `votes` members have agreed.
+fn needed(
+    rule: Rule<'_>,
+    run: usize,
+    members: &[NodeId],
+    votes: usize,
+    name: &impl Fn(NodeId) -> String,
+) -> String {
+    let voters = rule.voters(members);
     let most = match rule.witness.filter(|_| voters.len() < members.len()) {
         Some(_) => format!("more than half of all {}, with those that have ended", members.len()),
         None => "more than half of them".to_owned(),
     };
     let is_open = votes > 0 && 2 * votes >= voters.len();
-    let needed = match (voters.first(), rule.witness) {
+    match (voters.first(), rule.witness) {
         (Some(_), Some(halves)) if is_open => match halves.get(&run) {
             Some(settled) => {
                 let is_half = 2 * settled.len() <= members.len();
@@ -180,21 +194,19 @@ pub(super) fn shortage(
                     (false, true) => "the half",
                     (false, false) => "half with most of the majority",
                 };
-                let settled = names(settled.iter().copied().collect());
+                let settled = names(settled.iter().copied(), name);
                 format!("{most}, or {what} on which the witness has settled, {settled}")
             }
             None => format!("{most}, or half and the witness"),
         },
         (Some(&first), None) if is_open => format!("{most}, or half with {}", name(first)),
         _ => most,
-    };
-    let missing: Vec<NodeId> = voters.iter().copied().filter(|&it| !has_agreed(it)).collect();
-    let missing = match missing.is_empty() {
-        true => String::new(),
-        false => format!("; {} cannot be reached", names(missing)),
-    };
-    let count = voters.len();
-    Some(format!("{votes} of the {count} members of the job agree, but it takes {needed}{missing}"))
+    }
+}
+
+fn names(nodes: impl IntoIterator<Item = NodeId>, name: &impl Fn(NodeId) -> String) -> String {
+    let names: Vec<String> = nodes.into_iter().map(name).collect();
+    crate::names::abbreviated(names.iter().map(String::as_str))
 }
 
 /// Where the witness of a job is, if it has one.

@@ -37,6 +37,8 @@ const WAITING_MAX: usize = 256;
 pub(super) struct Requests {
     path: PathBuf,
     socket: Arc<Socket>,
+    /// Dropping it ends the thread that accepts connections.
+    _accepting: UnixStream,
 }
 
 /// The listening socket, and the clients.
@@ -84,11 +86,14 @@ impl Requests {
         listener.set_nonblocking(true)?;
         let (open, is_read) = (Mutex::default(), Condvar::new());
         let socket = Arc::new(Socket { listener, events, open, is_read });
-        let requests = Self { path, socket: socket.clone() };
+        let (accepting, end) = UnixStream::pair()?;
+        let requests = Self { path, socket: socket.clone(), _accepting: accepting };
         let accept = move || {
             loop {
-                let mut listeners = [PollFd::new(&socket.listener, PollFlags::IN)];
-                let accepted = match retry_on_intr(|| poll(&mut listeners, None)) {
+                let listener = PollFd::new(&socket.listener, PollFlags::IN);
+                let mut ready = [listener, PollFd::new(&end, PollFlags::IN)];
+                let accepted = match retry_on_intr(|| poll(&mut ready, None)) {
+                    Ok(_) if !ready[1].revents().is_empty() => return,
                     Ok(_) => socket.accept_all(),
                     Err(error) => Err(error.into()),
                 };
@@ -475,6 +480,22 @@ mod tests {
         write(&other, Request::Kill).unwrap();
         assert_eq!(read::<Answer>(&other).unwrap(), None, "the job has ended before");
         assert_eq!(ending.join().unwrap(), 0);
+    }
+
+    #[test]
+    fn no_thread_keeps_the_socket_of_requests_that_are_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let (requests, incoming) = listening(folder.path());
+        let socket = Arc::downgrade(&requests.socket);
+
+        drop(requests);
+
+        let until = Instant::now() + LIMIT;
+        while socket.strong_count() > 0 {
+            assert!(Instant::now() < until);
+            thread::yield_now();
+        }
+        assert!(incoming.recv().is_err(), "no request can come");
     }
 
     /// Number of clients that wait for the end.

@@ -6,7 +6,7 @@
 //! of slow servers may be executed elsewhere.
 
 use super::inputs::{Inputs, workflow};
-use super::trial::{Trial, rescue};
+use super::trial::{Trial, straggler_policy};
 use crate::args::RpcRunArgs;
 use crate::error::{CliError, RpcCommandError};
 use gridspan_rpc_net::{Client, EmulatedRun};
@@ -51,7 +51,8 @@ pub(super) async fn run(
         let mapping = heuristic.map(&inputs.graph, &inputs.platform)?;
         let mapped_in = begin.elapsed();
         let Inputs { graph, platform, .. } = &inputs;
-        let execution = run.execute(graph, platform, &mapping, rescue(args.rescue)).await?;
+        let execution =
+            run.execute(graph, platform, &mapping, straggler_policy(args.stragglers)).await?;
         trials.push(Trial::of(name, &inputs, (Some(&mapping), mapped_in), execution));
     }
     Ok((inputs, trials))

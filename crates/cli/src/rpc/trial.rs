@@ -1,7 +1,7 @@
 //! One heuristic's mapping, and its execution.
 
 use super::inputs::Inputs;
-use crate::args::{RescueName, RpcRunArgs};
+use crate::args::{RpcRunArgs, StragglerName};
 use crate::error::CliError;
 use gridspan_workflow::Mapping;
 use gridspan_workflow::execution::Execution;
@@ -11,11 +11,11 @@ use gridspan_workflow::stragglers::StragglerPolicy;
 use std::time::{Duration, Instant};
 
 /// Returns the action on slow servers.
-pub(super) fn rescue(name: RescueName) -> StragglerPolicy {
+pub(super) fn straggler_policy(name: StragglerName) -> StragglerPolicy {
     match name {
-        RescueName::None => StragglerPolicy::None,
-        RescueName::Steal => StragglerPolicy::Steal,
-        RescueName::Copy => StragglerPolicy::StealAndCopy,
+        StragglerName::None => StragglerPolicy::None,
+        StragglerName::Steal => StragglerPolicy::Steal,
+        StragglerName::Copy => StragglerPolicy::StealAndCopy,
     }
 }
 
@@ -51,9 +51,9 @@ impl Trial {
             }
         };
         let mapped_in = begin.elapsed();
-        let rescue = rescue(args.rescue);
+        let straggler_policy = straggler_policy(args.stragglers);
         let execution = match &mapping {
-            Some(mapping) => execute(graph, platform, mapping, perturbations, rescue),
+            Some(mapping) => execute(graph, platform, mapping, perturbations, straggler_policy),
             None => execute_calls(graph, platform, perturbations),
         };
         Ok(Self::of(name, inputs, (mapping.as_ref(), mapped_in), execution))

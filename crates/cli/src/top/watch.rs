@@ -148,7 +148,8 @@ pub(crate) fn observe(job: &str, lease: TelemetryLease) -> Result<Option<Moment>
 }
 
 /// Waits for the end of a job, and sends its exit code, if that becomes known. If the launcher ends
-/// before the job, asks the next launcher.
+/// before the job, asks the next launcher. Goes on if the watcher is dropped: a process watches one
+/// job only, and ends then.
 fn await_end(job: &str, tell: &Sender<Option<u8>>) {
     let mut attended = Instant::now();
     while attended.elapsed() < HANDOVER {
@@ -163,7 +164,10 @@ fn await_end(job: &str, tell: &Sender<Option<u8>>) {
                 let _ = tell.send(Some(code));
                 return;
             }
-            _ => thread::sleep(SOON),
+            // The launcher has ended.
+            Ok(None) => thread::sleep(SOON),
+            // For example, too many clients wait for the end, or it does not listen yet.
+            Ok(Some(_)) | Err(_) => thread::sleep(PAUSE),
         }
     }
     let _ = tell.send(None);

@@ -89,7 +89,7 @@ fn the_makespan_follows_from_tasks_and_links() {
 #[test]
 fn late_tasks_of_a_slow_host_are_copied() {
     let flags = ["-H", "heft-c", "--slow", "b1=100"];
-    let left = json(&[&flags[..], &["--rescue", "none"]].concat());
+    let left = json(&[&flags[..], &["--stragglers", "none"]].concat());
     let copied = json(&flags);
 
     assert!(makespan_s(&left, 0) > 1000.0, "{left}");

@@ -4,6 +4,7 @@
 //! sets the variables of each, on this machine. The test `slurm` uses a real one.
 #![cfg(target_os = "linux")]
 
+use crate::common::slurm::{JOB, LOST_AFTER};
 use crate::common::{LIMIT, Output, Running, finish, gridctl, is_alive, proc_words, until};
 use crate::ssh::{assert_no_secret, below};
 use rustix::process::{Pid, Signal, kill_process};
@@ -51,14 +52,6 @@ for host in $hosts; do
 done
 wait
 "#;
-
-/// Molecular dynamics whose result is compared bit by bit with a serial run.
-const JOB: [&str; 7] =
-    ["leanmd", "--atoms", "4000", "--report-every", "5", "--check-serial", "--steps"];
-
-/// The nodes share few cores and are silent at times, although Slurm's variables give each a
-/// separate core.
-const LOST_AFTER: &str = "--lost-after=20s";
 
 /// An allocation of one CPU on each of four hosts.
 pub(crate) const FOUR: [(&str, &str); 3] = [

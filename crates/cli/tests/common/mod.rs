@@ -2,6 +2,8 @@
 // Each test file uses only some of these items.
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod slurm;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};

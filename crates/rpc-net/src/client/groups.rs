@@ -302,7 +302,8 @@ impl Execute for Remote {
             }
         }
         let (platform, mapping) = (window.platform(), window.mapping());
-        let plan = Plan { graph, platform, mapping, rescue: window.rescue(), group };
+        let plan =
+            Plan { graph, platform, mapping, straggler_policy: window.straggler_policy(), group };
         let mut calls = Calls::new(window, kept);
         match execute_group(plan, &contacts, &mut calls).await {
             (_, None) => Ok(()),

@@ -84,7 +84,7 @@ pub(crate) async fn execute(
         graph: &graph,
         platform: &platform,
         mapping: &mapping,
-        rescue: StragglerPolicy::None,
+        straggler_policy: StragglerPolicy::None,
         group: wire,
     };
     if let (_, Some((_, failure))) = execute_group(plan, &contacts, &mut ongoing).await {

@@ -58,10 +58,10 @@ pub(crate) async fn execute_group<E: GroupEvents>(
     contacts: &[Contact],
     events: &mut E,
 ) -> GroupOutcome {
-    let Plan { graph, platform, mapping, rescue, .. } = plan;
+    let Plan { graph, platform, mapping, straggler_policy, .. } = plan;
     let is_kept = |data| events.is_kept(data);
     let dispatcher =
-        Dispatcher::new((graph, Delivery::Fetched), platform, mapping, rescue, is_kept);
+        Dispatcher::new((graph, Delivery::Fetched), platform, mapping, straggler_policy, is_kept);
     let (tell, begun) = mpsc::unbounded_channel();
     let mut driver = Driver {
         plan,
@@ -87,7 +87,7 @@ impl<E: GroupEvents> Driver<'_, E> {
     async fn run(&mut self, mut begun: mpsc::UnboundedReceiver<(AttemptId, Instant)>) {
         let mut polls =
             tokio::time::interval(polling_interval(self.plan.graph, POLLING_INTERVAL_MIN));
-        let is_looking = self.plan.rescue != StragglerPolicy::None;
+        let is_looking = self.plan.straggler_policy != StragglerPolicy::None;
         let mut closings = self.closings();
         self.dispatcher.begin(0.0);
         loop {

@@ -109,11 +109,11 @@ impl EmulatedRun {
         graph: &TaskGraph,
         platform: &Platform,
         mapping: &Mapping,
-        rescue: StragglerPolicy,
+        straggler_policy: StragglerPolicy,
     ) -> Result<Execution, EmulatedRunError> {
         check(graph)?;
         let group = dice()?;
-        let plan = Plan { graph, platform, mapping, rescue, group };
+        let plan = Plan { graph, platform, mapping, straggler_policy, group };
         let mut emulation = Emulation { graph, group, run: self };
         let outcome = execute_group(plan, &self.contacts, &mut emulation).await;
         lock(&self.relayed).retain(|(of, _), _| *of != group);

@@ -21,7 +21,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) graph: &'a TaskGraph,
     pub(crate) platform: &'a Platform,
     pub(crate) mapping: &'a Mapping,
-    pub(crate) rescue: StragglerPolicy,
+    pub(crate) straggler_policy: StragglerPolicy,
     /// The group's number, which no other group has.
     pub(crate) group: u64,
 }

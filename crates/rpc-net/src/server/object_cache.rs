@@ -107,15 +107,15 @@ impl ObjectCache {
     /// Returns kept data; `None` if there is none, or if it cannot be read.
     pub(crate) fn get(&mut self, group: u64, data: u32) -> Option<Encoded> {
         let key = self.key(group, data)?;
-        let lost = |error| tracing::warn!(%error, "data of a group is lost");
-        self.objects.value(key).map_err(lost).ok()
+        self.objects.value(key).map_err(|reason| warn_of_loss(&reason)).ok()
     }
 
-    /// Returns a segment of existing data, and the number of segments of the data.
+    /// Returns a segment of existing data, and the number of segments of the data; `None` if there
+    /// is none, or if it cannot be read.
     pub(crate) fn segment(&mut self, group: u64, data: u32, index: u32) -> Option<(Bytes, u32)> {
         let key = self.key(group, data).filter(|_| self.has(group, data))?;
-        let (segment, count) = self.objects.segment(key, index).ok()?;
-        Some((Bytes::from_owner(segment), count))
+        let segment = self.objects.segment(key, index).map_err(|reason| warn_of_loss(&reason));
+        segment.ok().map(|(segment, count)| (Bytes::from_owner(segment), count))
     }
 
     /// Claims room for `bytes` more bytes, if there is any.
@@ -123,6 +123,10 @@ impl ObjectCache {
         let mut claim = self.budget.claim();
         claim.grow(usize::try_from(bytes).ok()?).then_some(claim)
     }
+}
+
+fn warn_of_loss(reason: &str) {
+    tracing::warn!(%reason, "data of a group is lost");
 }
 
 #[cfg(test)]

@@ -284,7 +284,7 @@ async fn the_work_of_a_server_killed_during_a_group_is_repeated_by_another() {
 async fn tasks_of_a_stuck_server_are_executed_by_others() {
     let grid = Grid::new(&["one", "stuck"]);
     let (remote, never) = (grid.remote(), grid.file("never"));
-    let mapper = remote.mapper().with_rescue(StragglerPolicy::StealAndCopy);
+    let mapper = remote.mapper().with_straggler_policy(StragglerPolicy::StealAndCopy);
 
     let sum: u64 = within_limit(mapper.map(&HeftC::default(), async |group| {
         let (server, file) = (group.value(&"stuck".to_owned())?, group.value(&never)?);

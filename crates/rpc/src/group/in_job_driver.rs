@@ -47,7 +47,7 @@ struct Driver<'w, 'a, 'b, C: Catalogue> {
 impl<C: Catalogue> Execute for Services<C> {
     async fn execute(window: &CallWindow<'_, '_, Self>) -> Result<(), RpcError> {
         let numbers = window.cards.iter().map(|card| Some(card.number)).collect();
-        let (graph, policy) = (&window.graph, window.rescue());
+        let (graph, policy) = (&window.graph, window.straggler_policy());
         let is_kept = |data| window.is_named(data);
         let of = (graph, Delivery::Sent);
         let driver = Driver {
@@ -96,7 +96,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
     }
 
     fn is_looking(&self) -> bool {
-        self.window.rescue() != StragglerPolicy::None
+        self.window.straggler_policy() != StragglerPolicy::None
     }
 
     /// The job's time in seconds if the policy needs it, otherwise 0.

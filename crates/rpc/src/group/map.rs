@@ -59,7 +59,7 @@ pub struct Mapper<S> {
     /// Observed speed of each server.
     pub(super) observed_speeds: RefCell<BTreeMap<u32, ObservedSpeed>>,
     assumed: AssumedLinks,
-    pub(super) rescue: StragglerPolicy,
+    pub(super) straggler_policy: StragglerPolicy,
 }
 
 impl<C: Catalogue> Mapper<Services<C>> {
@@ -78,7 +78,13 @@ impl<S: ServerPool> Mapper<S> {
     /// [`Link::lan`] inside sites and [`Link::wan`] between them.
     pub fn to(services: S) -> Self {
         let (learned, observed_speeds) = (RefCell::default(), RefCell::default());
-        Self { services, learned, observed_speeds, assumed: ASSUMED, rescue: StragglerPolicy::None }
+        Self {
+            services,
+            learned,
+            observed_speeds,
+            assumed: ASSUMED,
+            straggler_policy: StragglerPolicy::None,
+        }
     }
 
     /// Sets the assumed links inside sites and from each site to the others.
@@ -98,8 +104,8 @@ impl<S: ServerPool> Mapper<S> {
     /// policy, a function may be executed more than once. Without one, it is executed again only if
     /// its results are lost with its server, or if a server of another process does not answer or
     /// gives an invalid answer: that server may have executed it.
-    pub fn with_rescue(mut self, rescue: StragglerPolicy) -> Self {
-        self.rescue = rescue;
+    pub fn with_straggler_policy(mut self, policy: StragglerPolicy) -> Self {
+        self.straggler_policy = policy;
         self
     }
 

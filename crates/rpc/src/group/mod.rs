@@ -33,7 +33,7 @@
 //! results, so that all dependent calls end with the same reason. A server that leaves hands its
 //! data to another. Data that is lost with a server is made again within its window, if the inputs
 //! still exist; otherwise the window fails. Tasks of servers that turn out to be slow may move to
-//! others, if the mapper [has a policy for it](Mapper::with_rescue).
+//! others, if the mapper [has a policy for it](Mapper::with_straggler_policy).
 //!
 //! **Checkpoints.** A checkpoint has the data that servers have in memory. A main that begins again
 //! [goes on](Mapper::resume) with a group: it gathers the calls again, and executes those whose

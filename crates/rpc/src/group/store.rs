@@ -50,8 +50,10 @@ impl Store {
     pub(crate) fn end(&mut self, group: u32, floor: u32) -> Vec<TaskOrder> {
         self.ended.insert(group);
         self.floor = self.floor.max(floor);
+        // The argument may be lower than that of an earlier call.
+        let floor = self.floor;
         self.ended.retain(|&group| group >= floor);
-        let (floor, ended) = (self.floor, &self.ended);
+        let ended = &self.ended;
         let is_over = |group: u32| group < floor || ended.contains(&group);
         self.objects.retain(|key| !is_over(key.group));
         self.freed.retain(|&group, _| !is_over(group));
@@ -151,5 +153,21 @@ impl Store {
 
     pub(crate) fn clear(&mut self) {
         self.objects.retain(|_| false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_floor_keeps_no_groups_below_the_latest() {
+        let mut store = Store::default();
+
+        store.end(9, 8);
+        store.end(3, 2);
+
+        assert_eq!((store.floor, store.ended.clone()), (8, BTreeSet::from([9])));
+        assert!([3, 7, 9].iter().all(|&group| store.is_over(group)) && !store.is_over(8));
     }
 }

@@ -345,8 +345,8 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
     }
 
     /// The policy for servers that turn out to be slow.
-    pub fn rescue(&self) -> StragglerPolicy {
-        self.group.mapper.rescue
+    pub fn straggler_policy(&self) -> StragglerPolicy {
+        self.group.mapper.straggler_policy
     }
 
     /// The group's number.

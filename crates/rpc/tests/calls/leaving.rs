@@ -270,7 +270,7 @@ fn chains(
 fn failed_attempts_leave_no_data_in_a_running_group() {
     run("1x1x4", async |grid, services| {
         open(&grid, &services).await?;
-        let mapper = Mapper::new(&services).with_rescue(StragglerPolicy::StealAndCopy);
+        let mapper = Mapper::new(&services).with_straggler_policy(StragglerPolicy::StealAndCopy);
         mapper
             .map(&HeftC::default(), async |group| {
                 for window in 0..10 {
@@ -306,7 +306,8 @@ fn groups_with_stolen_copied_and_lost_tasks_leave_no_data() {
         for round in 0..96_u64 {
             let seeds = [(99, round as u8), (50, round as u8), (1, 0), (2, 0)];
             let seeds = &seeds[..1 + (round % 4) as usize];
-            let mapper = Mapper::new(&services).with_rescue(StragglerPolicy::StealAndCopy);
+            let mapper =
+                Mapper::new(&services).with_straggler_policy(StragglerPolicy::StealAndCopy);
             let heuristic = HeftC::default();
             let going = mapper.map(&heuristic, async |group| {
                 for result in &chains(group, seeds)? {

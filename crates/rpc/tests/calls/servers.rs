@@ -175,15 +175,15 @@ fn tasks_of_a_late_server_are_executed_by_others() {
         other.initialize(&Config::default())?;
         let busy = other.handle_on(&BUSY, "a/pe1").await?;
         let mut took_s = Vec::new();
-        for rescue in [StragglerPolicy::None, StragglerPolicy::Steal, StragglerPolicy::StealAndCopy]
+        for policy in [StragglerPolicy::None, StragglerPolicy::Steal, StragglerPolicy::StealAndCopy]
         {
             for _ in 0..20 {
                 other.call_async(&busy, &1000).await?;
             }
-            took_s.push(nine(&grid, &Mapper::new(&services).with_rescue(rescue)).await?);
+            took_s.push(nine(&grid, &Mapper::new(&services).with_straggler_policy(policy)).await?);
             other.wait_all().await?;
             grid.sleep(Duration::from_secs(30)).await.unwrap();
-            assert_eq!(services.kept_bytes().await?, 0, "{rescue:?}");
+            assert_eq!(services.kept_bytes().await?, 0, "{policy:?}");
         }
         // Three tasks wait behind 20 s of calls; the two other servers could do all nine in 5 s.
         assert!(took_s[0] > 20.0, "{took_s:?}");
@@ -195,8 +195,11 @@ fn tasks_of_a_late_server_are_executed_by_others() {
 #[test]
 fn no_task_is_executed_twice_if_no_server_is_late() {
     run("1x1x4", async |grid, services| {
-        let took_s =
-            nine(&grid, &Mapper::new(&services).with_rescue(StragglerPolicy::StealAndCopy)).await?;
+        let took_s = nine(
+            &grid,
+            &Mapper::new(&services).with_straggler_policy(StragglerPolicy::StealAndCopy),
+        )
+        .await?;
         assert!((3.0..3.1).contains(&took_s), "{took_s}");
         Ok(())
     });
@@ -429,7 +432,7 @@ fn a_given_graph_spreads_calls_that_are_awaited_one_by_one() {
 #[test]
 fn measured_groups_run_on_one_node() {
     let main = async |_: Grid, services: Services<Steps>| {
-        short(Mapper::new(&services).measured().with_rescue(StragglerPolicy::Steal)).await
+        short(Mapper::new(&services).measured().with_straggler_policy(StragglerPolicy::Steal)).await
     };
     assert_eq!(driver::embedded::run(job(main), 3), Ok(()));
 }
@@ -440,7 +443,8 @@ fn measured_groups_run_on_one_node() {
 fn groups_and_calls_run_over_quic() {
     let main = async |_: Grid, services: Services<Steps>| {
         let large: Bytes = vec![7; 5 << 20].into();
-        let mapper = Mapper::new(&services).measured().with_rescue(StragglerPolicy::StealAndCopy);
+        let mapper =
+            Mapper::new(&services).measured().with_straggler_policy(StragglerPolicy::StealAndCopy);
         let got = mapper
             .map(&HeftC::default(), async |group| {
                 let value = group.value(&large)?;

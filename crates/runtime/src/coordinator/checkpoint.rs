@@ -54,7 +54,7 @@
 //! Reason for the stop, instead of snapshot numbers on packets (T. H. Lai and T. H. Yang, "On
 //! distributed snapshots", 1987): packets in flight belong to protocols that depend on the layout,
 //! and an image with such packets could only be restored on the same layout. The stop takes six
-//! crossings of the widest link or more, and the encoding of the largest part.
+//! crossings of the link with the largest latency or more, and the encoding of the largest part.
 
 use super::event::Asker;
 use super::machine::Coordinator;

@@ -186,7 +186,7 @@ impl Coordinator {
             }
             Control::Loads(loads) => self.handle_loads(from, *loads),
             Control::Lead { number, note, planning_ns } => {
-                self.hear_at_top(from, number, *note, planning_ns);
+                self.handle_note_at_top(from, number, *note, planning_ns);
             }
             Control::PlanDone { rebalance, moves } => self.handle_plan_done(rebalance, moves),
             Control::CollectionAwaited { collection } => {

@@ -84,7 +84,7 @@ pub(super) struct NetDriver {
     over: AtomicBool,
     /// Listeners to notify of the first loss at once, even while the PEs are busy.
     on_failure: Vec<OnFailure>,
-    is_loss_told: AtomicBool,
+    is_loss_reported: AtomicBool,
     /// The nodes whose losses certainly end the job; `None` if the loss of any founder does.
     needed: Option<BTreeSet<NodeId>>,
 }
@@ -175,7 +175,7 @@ impl NetDriver {
             begin: Instant::now(),
             over: AtomicBool::new(false),
             on_failure: Vec::new(),
-            is_loss_told: AtomicBool::new(false),
+            is_loss_reported: AtomicBool::new(false),
             needed: None,
         }
     }
@@ -390,7 +390,7 @@ impl NetDriver {
         let is_needed = self.needed.as_ref().is_none_or(|needed| needed.contains(&node));
         if is_needed
             && loss::is_fatal(&switch.layout, node, reason)
-            && !self.is_loss_told.swap(true, Ordering::SeqCst)
+            && !self.is_loss_reported.swap(true, Ordering::SeqCst)
         {
             self.on_failure.iter().for_each(|tell| tell(&error));
         }

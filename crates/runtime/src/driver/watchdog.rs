@@ -34,8 +34,8 @@ pub(super) struct Watchdog {
     seen: Vec<Seen>,
     watch: Watch,
     on_failure: Vec<OnFailure>,
-    is_stall_told: bool,
-    is_limit_told: bool,
+    is_stall_reported: bool,
+    is_limit_reported: bool,
     /// Whether main's PE is asked whether main reaches progress points.
     asks_for_progress: bool,
     /// Whether main's PE has not answered yet.
@@ -87,15 +87,15 @@ impl Watchdog {
     pub(super) fn new(views: Vec<HandlerView>, watch: Watch, on_failure: &[OnFailure]) -> Self {
         let seen = vec![Seen::default(); views.len()];
         let on_failure = on_failure.to_vec();
-        let (is_stall_told, is_limit_told, asks_for_progress) = (false, false, false);
+        let (is_stall_reported, is_limit_reported, asks_for_progress) = (false, false, false);
         let is_asking = Arc::default();
         Self {
             views,
             seen,
             watch,
             on_failure,
-            is_stall_told,
-            is_limit_told,
+            is_stall_reported,
+            is_limit_reported,
             asks_for_progress,
             is_asking,
         }
@@ -165,14 +165,14 @@ impl Watchdog {
         }
         if let Some((lasted, text)) = &inside
             && *lasted >= LONG
-            && !std::mem::replace(&mut self.is_stall_told, true)
+            && !std::mem::replace(&mut self.is_stall_reported, true)
         {
             let text = format!("{text}; requests of main wait meanwhile");
             self.watch.on_warning.iter().for_each(|tell| tell(&text));
         }
         if let Some(limit) = self.watch.time_limit
             && now.since(Time::ZERO) >= limit.saturating_add(OVERDUE)
-            && !std::mem::replace(&mut self.is_limit_told, true)
+            && !std::mem::replace(&mut self.is_limit_reported, true)
         {
             let waits = inside.map_or_else(|| "PE 0 does not end it".to_owned(), |(_, text)| text);
             let error = JobError::TimeLimit { limit, waits };

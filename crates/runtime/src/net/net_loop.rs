@@ -46,7 +46,7 @@ pub struct NetLoop {
     send_costs: SendCosts,
     buffer: Vec<u8>,
     /// Packets that the kernel had no room for; their bytes are in `buffer`.
-    stuck: Option<Stuck>,
+    stuck: Option<Batch>,
     /// Sum of the times for which the loop has waited for packets.
     waited: Duration,
 }
@@ -67,8 +67,9 @@ impl Source {
     }
 }
 
+/// Where the packets in the buffer go, and how.
 #[derive(Clone, Copy, Debug)]
-struct Stuck {
+struct Batch {
     destination: SocketAddr,
     ecn: Option<EcnCodepoint>,
     segment_size: Option<usize>,
@@ -270,7 +271,7 @@ impl NetLoop {
                 && let Some(batch) = emulator.poll_transmit(now, segments, &mut self.buffer)
             {
                 let (destination, ecn) = (batch.destination, batch.ecn);
-                if !self.send(Stuck { destination, ecn, segment_size: batch.segment_size })? {
+                if !self.send(Batch { destination, ecn, segment_size: batch.segment_size })? {
                     return Ok(false);
                 }
                 continue;
@@ -296,7 +297,7 @@ impl NetLoop {
         now: Instant,
         segments: usize,
         first: Source,
-    ) -> Option<(Source, Stuck)> {
+    ) -> Option<(Source, Batch)> {
         [first, first.other()].into_iter().find_map(|source| {
             let packet = match source {
                 Source::Probes => self.poll_probe(now),
@@ -306,28 +307,28 @@ impl NetLoop {
         })
     }
 
-    fn poll_probe(&mut self, now: Instant) -> Option<Stuck> {
+    fn poll_probe(&mut self, now: Instant) -> Option<Batch> {
         loop {
             let (node, packet) = self.prober.poll_transmit(now)?;
             // A node whose address is unknown has sent no packets that need an answer.
             if let Some(destination) = self.transport.address_of(node) {
                 self.buffer.extend_from_slice(&packet);
-                return Some(Stuck { destination, ecn: None, segment_size: None });
+                return Some(Batch { destination, ecn: None, segment_size: None });
             }
         }
     }
 
-    fn poll_connections(&mut self, now: Instant, segments: usize) -> Option<Stuck> {
+    fn poll_connections(&mut self, now: Instant, segments: usize) -> Option<Batch> {
         let transmit = self.transport.poll_transmit(now, segments, &mut self.buffer)?;
         self.buffer.truncate(transmit.size);
         let Transmit { destination, ecn, segment_size, .. } = transmit;
-        Some(Stuck { destination, ecn, segment_size })
+        Some(Batch { destination, ecn, segment_size })
     }
 
     /// Puts the buffer on the emulated link to its destination, or sends it if there is none.
     /// Returns whether more can be sent.
-    fn pass(&mut self, now: Instant, what: Stuck) -> io::Result<bool> {
-        let Stuck { destination, ecn, segment_size } = what;
+    fn pass(&mut self, now: Instant, batch: Batch) -> io::Result<bool> {
+        let Batch { destination, ecn, segment_size } = batch;
         if let Some(emulator) = &mut self.emulator
             && let Some(node) = self.transport.node_at(destination)
             && emulator.covers(node)
@@ -336,19 +337,19 @@ impl NetLoop {
             emulator.send(now, node, destination, ecn, (&self.buffer, size));
             return Ok(true);
         }
-        self.send(what)
+        self.send(batch)
     }
 
     /// Sends the buffer, or keeps it for later. Returns whether it was sent.
-    fn send(&mut self, what: Stuck) -> io::Result<bool> {
+    fn send(&mut self, batch: Batch) -> io::Result<bool> {
         let sent = self.port.send(Outbound {
-            destination: what.destination,
-            ecn: what.ecn,
+            destination: batch.destination,
+            ecn: batch.ecn,
             contents: &self.buffer,
-            segment_size: what.segment_size,
+            segment_size: batch.segment_size,
         })?;
         if !sent {
-            self.stuck = Some(what);
+            self.stuck = Some(batch);
         }
         Ok(sent)
     }

@@ -5,7 +5,7 @@
 
 use crate::coordinator::machine::Coordinator;
 use crate::message::Control;
-use gridspan_balance::leaders::{GridView, Note, Said, Top};
+use gridspan_balance::leaders::{AddressedNotes, GridView, Note, Top};
 use gridspan_balance::{Cause, Figures};
 use gridspan_topology::{PeId, SiteId};
 
@@ -45,8 +45,8 @@ impl Coordinator {
         PeId(self.common.layout.pes_in(site).start)
     }
 
-    fn say(&mut self, number: u64, said: Said) {
-        for (to, note) in said {
+    fn send_notes(&mut self, number: u64, notes: AddressedNotes) {
+        for (to, note) in notes {
             // The top sends no messages to itself.
             let Some(site) = to else { continue };
             let lead = Control::Lead { number, note: Box::new(note), planning_ns: 0 };
@@ -54,7 +54,8 @@ impl Coordinator {
         }
     }
 
-    pub(in crate::coordinator) fn hear_at_top(
+    /// Handles a note of a leader to the top. `planning_ns`: for how long the leader has planned.
+    pub(in crate::coordinator) fn handle_note_at_top(
         &mut self,
         from: PeId,
         number: u64,
@@ -69,11 +70,11 @@ impl Coordinator {
             return;
         }
         let Some(top) = &mut self.balances.top else { return };
-        let (said, figures) = top.handle(site, note);
+        let (notes, figures) = top.handle(site, note);
         let spent = self.stopwatch_ns().saturating_sub(begin);
         self.balances.top_ns += spent;
         self.balances.planning_ns = self.balances.planning_ns.max(planning_ns);
-        self.say(number, said);
+        self.send_notes(number, notes);
         if let Some(figures) = figures {
             self.settle_led(number, &figures);
         }

@@ -127,34 +127,48 @@ impl Transport {
         {
             self.set_address(node, address);
         }
-        let known = self.peers[node].incarnation;
-        if known.is_some_and(|known| known < hello.incarnation) {
-            let reason = LossReason::Restarted { incarnation: hello.incarnation };
-            if self.peers[node].phase != Phase::Lost {
-                self.lose(node, reason);
-            }
-            let retained = self.config.limits.retained_bytes_max;
-            self.peers[node].reset(retained, self.config.fault);
-            if let Some(link) = self.links.get(handle)
-                && link.dialled.is_some()
-            {
-                let since = self.time();
-                self.peers[node].phase = Phase::Dialling { handle, since };
-            }
+        self.forget_earlier(handle, hello);
+        match self.links.get(handle).map(|link| link.dialled.is_some()) {
+            Some(true) => self.open_dialled(handle, hello),
+            Some(false) => self.open_accepted(handle, hello),
+            None => {}
         }
-        let Some(dialled) = self.links.get(handle).map(|link| link.dialled.is_some()) else {
-            return;
-        };
-        if dialled {
-            let is_current = matches!(self.peers[node].phase,
-                Phase::Dialling { handle: current, .. } if current == handle);
-            if is_current {
-                self.open(handle, hello, hello.connections);
-            } else {
-                self.replace(handle);
-            }
+    }
+
+    /// Loses the earlier incarnation of a node that has restarted, and forgets its session.
+    fn forget_earlier(&mut self, handle: ConnectionHandle, hello: &Hello) {
+        let (node, incarnation) = (hello.node, hello.incarnation);
+        if self.peers[node].incarnation.is_none_or(|known| known >= incarnation) {
             return;
         }
+        if self.peers[node].phase != Phase::Lost {
+            self.lose(node, LossReason::Restarted { incarnation });
+        }
+        let retained = self.config.limits.retained_bytes_max;
+        self.peers[node].reset(retained, self.config.fault);
+        if let Some(link) = self.links.get(handle)
+            && link.dialled.is_some()
+        {
+            let since = self.time();
+            self.peers[node].phase = Phase::Dialling { handle, since };
+        }
+    }
+
+    /// Opens a link that this node dialled, unless another one has replaced it.
+    fn open_dialled(&mut self, handle: ConnectionHandle, hello: &Hello) {
+        let is_current = matches!(self.peers[hello.node].phase,
+            Phase::Dialling { handle: current, .. } if current == handle);
+        if is_current {
+            self.open(handle, hello, hello.connections);
+        } else {
+            self.replace(handle);
+        }
+    }
+
+    /// Opens a link that the other side dialled, in place of another one to it, or ends it if the
+    /// other one stays.
+    fn open_accepted(&mut self, handle: ConnectionHandle, hello: &Hello) {
+        let node = hello.node;
         let (me, now, beat) = (self.node(), self.time(), self.config.detector.beat);
         let peer = &self.peers[node];
         if !peer.admits((me, node), hello.connections, now, beat) {

@@ -19,7 +19,7 @@ use crate::message::{Control, Edge, Loads};
 use crate::pe::collective::leading::{Leading, Session};
 use crate::pe::core::Core;
 use gridspan_balance::ActorLoad;
-use gridspan_balance::leaders::{Leader, LeaderActor, Note, Said, SiteTalk, SiteView};
+use gridspan_balance::leaders::{AddressedNotes, Leader, LeaderActor, Note, SiteTalk, SiteView};
 use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
 
@@ -75,13 +75,13 @@ impl Core {
         }
         let view = session.view(site);
         let last = leading.last.clone();
-        let (leader, said) = Leader::new(&layout, view, last, seed);
+        let (leader, notes) = Leader::new(&layout, view, last, seed);
         let session = leading.sessions.entry(number).or_default();
         session.leader = Some(leader);
         let early = std::mem::take(&mut session.early);
-        self.send_notes(number, begin, said);
+        self.send_notes(number, begin, notes);
         for (from, note) in early {
-            self.hear(from, number, note);
+            self.handle_note(from, number, note);
         }
     }
 
@@ -93,11 +93,11 @@ impl Core {
             false => from == self.leader_of(self.common.site_of(from)),
         };
         if is_theirs && !note.is_for_top() {
-            self.hear(from, number, note);
+            self.handle_note(from, number, note);
         }
     }
 
-    fn hear(&mut self, from: PeId, number: u64, note: Note) {
+    fn handle_note(&mut self, from: PeId, number: u64, note: Note) {
         let site = self.common.site_of(from);
         let begin = self.stopwatch_ns();
         let Some(session) = self.leading().and_then(|leading| leading.session(number)) else {
@@ -105,23 +105,19 @@ impl Core {
         };
         let Some(leader) = &mut session.leader else { return session.keep_early(from, note) };
         let sender = (!note.is_from_top()).then_some(site);
-        let said = leader.handle(sender, note);
-        self.send_notes(number, begin, said);
+        let notes = leader.handle(sender, note);
+        self.send_notes(number, begin, notes);
     }
 
     /// Sends a leader's messages, and adds the time since `begin` to its planning time.
-    fn send_notes(&mut self, number: u64, begin: u64, said: Said) {
+    fn send_notes(&mut self, number: u64, begin: u64, notes: AddressedNotes) {
         let spent = self.stopwatch_ns().saturating_sub(begin);
         let mut planning_ns = spent;
         if let Some(session) = self.leading().and_then(|all| all.sessions.get_mut(&number)) {
             session.planning_ns += spent;
             planning_ns = session.planning_ns;
         }
-        self.say(number, said, planning_ns);
-    }
-
-    fn say(&mut self, number: u64, said: Said, planning_ns: u64) {
-        for (to, note) in said {
+        for (to, note) in notes {
             let to = to.map_or(COORDINATOR, |site| self.leader_of(site));
             self.post_large(to, Control::Lead { number, note: Box::new(note), planning_ns });
         }

@@ -12,7 +12,7 @@
 
 use super::evidence::Evidence;
 use super::imbalance;
-use super::limit::{Limit, LimitKind, SHARE_MIN, named};
+use super::limit::{Limit, LimitKind, SHARE_MIN, by_share, named, names_several};
 use crate::quantity::{count, percent};
 use crate::report::analysis::awaited::Awaited;
 use crate::report::analysis::profile::PeProfile;
@@ -188,10 +188,7 @@ impl Excess {
         }
         let speed = evidence.places.speed(pe);
         let waited = evidence.profile.pes[pe].total.waited_ns as f64;
-        let work = |pe: usize| {
-            let times = &evidence.profile.pes[pe].total;
-            (times.occupied_ns() - times.waited_ns as f64) * evidence.places.speed(pe)
-        };
+        let work = |pe: usize| evidence.work(pe);
         let factor = |above: f64, below: f64| (above / below.max(1e-9)).clamp(1.0, 1e3).ln();
         let slow = match speed < SLOW_MAX * self.usual_speed {
             true => factor(self.usual_speed, speed),
@@ -238,18 +235,20 @@ fn slow(evidence: &Evidence<'_>, excess: &Excess) -> Option<Limit> {
     let is_whole_site = here.len() > 1
         && here.iter().all(is_slow)
         && shares.keys().all(|pe| places.site_of(*pe) == site);
+    let pes = by_share(shares, |pe| places.pe_name(pe));
     let (kind, place) = match is_whole_site {
         true => (LimitKind::SlowSite, format!("site {}", places.site_name(site))),
-        false => (LimitKind::SlowPe, named(&sorted(shares, |pe| places.pe_name(pe)))),
+        false => (LimitKind::SlowPe, named(&pes)),
     };
-    let subject = match (is_whole_site, place.contains(" and ")) {
+    let subject = match (is_whole_site, names_several(&pes)) {
         (true, _) => format!("the PEs of {place} are"),
         (false, true) => format!("{place} are"),
         (false, false) => format!("{place} is"),
     };
     let clause = format!("{subject} slow, with {speed} of the usual speed");
     let slow = count(shares.len(), "PE");
-    let evidence = format!("others wait for {slow} of less than {} of it", percent(SLOW_MAX));
+    let most = percent(SLOW_MAX);
+    let evidence = format!("others wait for {slow} with less than {most} of the usual speed");
     Some(Limit::new(kind, place, share, clause).because(evidence))
 }
 
@@ -273,7 +272,7 @@ fn foreign(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Vec<Limit>
 
 /// Nodes on hosts with more PEs than hardware threads.
 fn too_many_pes(evidence: &Evidence<'_>, by_node: &BTreeMap<usize, f64>) -> Option<Limit> {
-    let nodes = sorted(by_node, |node| evidence.places.node_name(node));
+    let nodes = by_share(by_node, |node| evidence.places.node_name(node));
     let worst = by_node.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let crowding = evidence.places.crowding(*worst.0)?;
     let (place, share): (String, f64) = (named(&nodes), by_node.values().sum());
@@ -290,7 +289,7 @@ fn too_many_pes(evidence: &Evidence<'_>, by_node: &BTreeMap<usize, f64>) -> Opti
 
 /// Nodes on hosts with enough hardware threads, as far as is known.
 fn other_threads(evidence: &Evidence<'_>, by_node: &BTreeMap<usize, f64>) -> Option<Limit> {
-    let nodes = sorted(by_node, |node| evidence.places.node_name(node));
+    let nodes = by_share(by_node, |node| evidence.places.node_name(node));
     let (place, share): (String, f64) = (named(&nodes), by_node.values().sum());
     let clause = format!("other threads use the processors of {place}");
     let because = waited(evidence, by_node);
@@ -304,11 +303,4 @@ fn waited(evidence: &Evidence<'_>, by_node: &BTreeMap<usize, f64>) -> String {
     let here = here.filter(|(pe, _)| by_node.contains_key(&evidence.places.node_of(*pe)));
     let most = here.map(|(_, pe)| lost(pe)).fold(0.0, f64::max);
     format!("a PE there waited for the processor in {} of its work", percent(most))
-}
-
-/// Names places with their shares, the greatest first.
-fn sorted(shares: &BTreeMap<usize, f64>, name: impl Fn(usize) -> String) -> Vec<(String, f64)> {
-    let mut sorted: Vec<(usize, f64)> = shares.iter().map(|(at, share)| (*at, *share)).collect();
-    sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
-    sorted.into_iter().map(|(at, share)| (name(at), share)).collect()
 }

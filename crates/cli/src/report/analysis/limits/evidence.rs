@@ -79,6 +79,13 @@ impl Evidence<'_> {
         self.profile.pes.get(pe).map_or(0.0, |profile| profile.total.occupied_ns())
     }
 
+    /// The work of a PE: its occupied time in nanoseconds without that of other threads, times its
+    /// speed.
+    pub(crate) fn work(&self, pe: usize) -> f64 {
+        let times = self.profile.pes.get(pe).map(|profile| profile.total).unwrap_or_default();
+        (times.occupied_ns() - times.waited_ns as f64) * self.places.speed(pe)
+    }
+
     /// The mean of [`occupied_ns`](Self::occupied_ns) of all PEs.
     pub(crate) fn mean_occupied_ns(&self) -> f64 {
         self.profile.total().occupied_ns() / self.profile.recorded().count().max(1) as f64

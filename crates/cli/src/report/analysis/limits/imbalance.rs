@@ -1,7 +1,7 @@
 //! Limits in the distribution of work: hot actors, floods of messages, uneven PEs and sites.
 
 use super::evidence::Evidence;
-use super::limit::{Limit, LimitKind, SHARE_MIN, named};
+use super::limit::{Limit, LimitKind, SHARE_MIN, by_share, named, names_several};
 use crate::quantity::percent;
 use crate::report::analysis::kinds::Pace;
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ fn has_slow_handlers(evidence: &Evidence<'_>, pe: usize) -> bool {
 fn slow_handlers(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
     let greatest = shares.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let factor = evidence.kinds.pace(*greatest.0)?.factor();
-    let place = named_pes(evidence, shares);
+    let place = named(&by_share(shares, |pe| evidence.places.pe_name(pe)));
     let clause = format!(
         "handlers of {place} take {factor:.1} times as long as those of the same types elsewhere: a \
          slower processor or larger work"
@@ -79,14 +79,6 @@ fn slow_handlers(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Opti
     let because = "these PEs run no more handlers of each type than others".to_owned();
     let share = shares.values().sum();
     Some(Limit::new(LimitKind::SlowHandlers, place, share, clause).because(because))
-}
-
-/// Names PEs by decreasing share.
-fn named_pes(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> String {
-    let mut places: Vec<(usize, f64)> = shares.iter().map(|(pe, share)| (*pe, *share)).collect();
-    places.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let name = |(pe, share): (usize, f64)| (evidence.places.pe_name(pe), share);
-    named(&places.into_iter().map(name).collect::<Vec<_>>())
 }
 
 /// Merges limits of one kind into the greatest one.
@@ -140,16 +132,10 @@ fn hot_actor(evidence: &Evidence<'_>, pe: usize, share: f64) -> Option<Limit> {
     Some(Limit::new(LimitKind::HotActor, place, share, clause).because(because))
 }
 
-/// The work of a PE: its occupied time without that of other threads, times its speed.
-fn work(evidence: &Evidence<'_>, pe: usize) -> f64 {
-    let times = evidence.profile.pes.get(pe).map(|profile| profile.total).unwrap_or_default();
-    (times.occupied_ns() - times.waited_ns as f64) * evidence.places.speed(pe)
-}
-
 /// Uneven sites or PEs.
 fn imbalance(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
     let share: f64 = shares.values().sum();
-    let works = || evidence.profile.recorded().map(|(pe, _)| (pe, work(evidence, pe)));
+    let works = || evidence.profile.recorded().map(|(pe, _)| (pe, evidence.work(pe)));
     let count = works().count().max(1) as f64;
     let mean = works().map(|(_, work)| work).sum::<f64>() / count;
     let most = works().map(|(_, work)| work).fold(0.0, f64::max);
@@ -173,8 +159,8 @@ fn imbalance(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<L
         let limit = Limit::new(LimitKind::SiteImbalance, place, share, clause);
         return Some(limit.because(because));
     }
-    let place = named_pes(evidence, shares);
-    let has = if place.contains(" and ") { "have" } else { "has" };
+    let pes = by_share(shares, |pe| evidence.places.pe_name(pe));
+    let (place, has) = (named(&pes), if names_several(&pes) { "have" } else { "has" });
     let factor = most / mean;
     let clause = format!("{place} {has} too much work, up to {factor:.1} times the mean");
     let because = format!("{} PEs have more work than others, which wait for them", shares.len());

@@ -1,6 +1,7 @@
 //! What can limit a run.
 
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Minimum share of the time of all PEs for a limit.
 pub(super) const SHARE_MIN: f64 = 0.02;
@@ -174,14 +175,34 @@ const NAMED_MAX: usize = 3;
 /// Minimum share of a named place, as a part of the greatest share.
 const NAMED_PART_MIN: f64 = 0.25;
 
+/// The names of places with their shares, the greatest first.
+pub(crate) fn by_share(
+    shares: &BTreeMap<usize, f64>,
+    name: impl Fn(usize) -> String,
+) -> Vec<(String, f64)> {
+    let mut sorted: Vec<(usize, f64)> = shares.iter().map(|(at, share)| (*at, *share)).collect();
+    sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+    sorted.into_iter().map(|(at, share)| (name(at), share)).collect()
+}
+
+/// Number of places, given the greatest first, whose shares are not small beside the greatest.
+fn great(places: &[(String, f64)]) -> usize {
+    let greatest = places.first().map_or(0.0, |(_, share)| *share);
+    places.iter().filter(|(_, share)| *share >= NAMED_PART_MIN * greatest).count()
+}
+
+/// Whether [`named`] names several places, so that the verb is in the plural.
+pub(crate) fn names_several(places: &[(String, f64)]) -> bool {
+    great(places) > 1
+}
+
 /// Names the places with the greatest shares, given the greatest first.
 pub(crate) fn named(places: &[(String, f64)]) -> String {
-    let greatest = places.first().map_or(0.0, |(_, share)| *share);
-    let alike = places.iter().filter(|(_, share)| *share >= NAMED_PART_MIN * greatest).count();
-    let shown = alike.min(NAMED_MAX);
+    let great = great(places);
+    let shown = great.min(NAMED_MAX);
     let mut names: Vec<String> = places.iter().take(shown).map(|(name, _)| name.clone()).collect();
-    if alike > shown {
-        names.push(format!("{} more", alike - shown));
+    if great > shown {
+        names.push(format!("{} more", great - shown));
     }
     match names.split_last() {
         Some((last, [])) => last.clone(),
@@ -205,5 +226,14 @@ mod tests {
         assert_eq!(places(&[0.5, 0.4]), "PE 0 and PE 1");
         assert_eq!(places(&[0.5, 0.4, 0.4, 0.3, 0.2]), "PE 0, PE 1, PE 2 and 2 more");
         assert_eq!(places(&[]), "");
+    }
+
+    #[test]
+    fn several_places_are_those_that_are_named_whatever_their_names() {
+        let place = |name: &str, share| (name.to_owned(), share);
+        let own = place("PE 0 (salt and pepper/0)", 0.5);
+
+        assert!(!names_several(&[own.clone(), place("PE 1", 0.1)]));
+        assert!(names_several(&[own, place("PE 1", 0.4)]));
     }
 }

@@ -69,6 +69,7 @@ fn a_slow_pe_is_named() {
     let limit = first(&recording, LimitKind::SlowPe, 18.0 / 32.0);
     assert_eq!(limit.place, "PE 2 (node a/2)");
     assert_eq!(limit.clause, "PE 2 (node a/2) is slow, with 25 % of the usual speed");
+    assert_eq!(limit.evidence, "others wait for 1 PE with less than 85 % of the usual speed");
 }
 
 #[test]

@@ -4,28 +4,42 @@ use gridspan_topology::Time;
 use std::time::Duration;
 
 /// Idle time after which a job counts as stalled. Upkeep for whose outcome an actor waits never
-/// pauses for that long.
+/// pauses for that long, unless a packet of it is on its way for long, such as in an outage.
 const QUIET: Duration = Duration::from_secs(4);
 /// Time between two checks of the job's activity.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// The activity of a job at the last check, and the time since which it has not changed.
+/// The state of a job at a check.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sample {
+    /// How much the job has done so far.
+    pub(crate) activity: u64,
+    /// The number of the event that was queued first, of those that are more than turns.
+    pub(crate) oldest: Option<u64>,
+    /// The number that the next event gets.
+    pub(crate) next_event: u64,
+}
+
+/// The state of a job at the last check, and the time since which it has been idle.
 #[derive(Default)]
 pub(crate) struct Idleness {
     next: Time,
-    activity: u64,
+    last: Sample,
     since: Time,
     is_long: bool,
 }
 
 impl Idleness {
-    /// Whether a job had been idle for `QUIET` at the last check, which is now if one is due.
-    /// `activity` returns how much the job has done so far; it is called only for a check, since it
-    /// asks all PEs. The caller has to ask whether the job [is still idle](Self::is_unchanged).
-    pub(crate) fn was_long(&mut self, now: Time, activity: impl FnOnce() -> u64) -> bool {
+    /// Whether a job had been idle for `QUIET` at the last check, which is now if one is due: it
+    /// has done nothing, and no packet was on its way from one check to the next. `sample` is
+    /// called only for a check, since it asks all PEs. The caller has to ask whether the job [is
+    /// still idle](Self::is_unchanged).
+    pub(crate) fn was_long(&mut self, now: Time, sample: impl FnOnce() -> Sample) -> bool {
         if now >= self.next {
-            let activity = activity();
-            if std::mem::replace(&mut self.activity, activity) != activity {
+            let sample = sample();
+            let last = std::mem::replace(&mut self.last, sample);
+            let is_delayed = sample.oldest.is_some_and(|oldest| oldest < last.next_event);
+            if is_delayed || sample.activity != last.activity {
                 self.since = now;
             }
             self.is_long = now.since(self.since) >= QUIET;
@@ -36,7 +50,7 @@ impl Idleness {
 
     /// Whether the job has done nothing since the last check.
     pub(crate) fn is_unchanged(&self, activity: u64) -> bool {
-        self.activity == activity
+        self.last.activity == activity
     }
 }
 
@@ -49,12 +63,12 @@ mod tests {
     fn the_activity_of_an_idle_job_is_asked_for_once_a_second() {
         let (mut idleness, asked) = (Idleness::default(), Cell::new(0));
         let mut was_long = |ms: u64| {
-            let activity = || {
+            let sample = || {
                 asked.set(asked.get() + 1);
-                7
+                Sample { activity: 7, ..Sample::default() }
             };
             let now = Time::default() + Duration::from_millis(ms);
-            idleness.was_long(now, activity)
+            idleness.was_long(now, sample)
         };
 
         let long: Vec<u64> = (0..10_000).filter(|&ms| was_long(ms)).collect();
@@ -63,5 +77,21 @@ mod tests {
         assert_eq!((long.first(), long.len()), (Some(&4000), 6000));
         assert_eq!(asked.get(), 10);
         assert!(idleness.is_unchanged(7) && !idleness.is_unchanged(8));
+    }
+
+    #[test]
+    fn a_job_is_not_idle_while_a_packet_is_on_its_way_for_long() {
+        let mut idleness = Idleness::default();
+        let mut first = None;
+        for second in 0..20 {
+            // One event a second, and from 2 to 9 s event 2 is queued.
+            let oldest = (2..=9).contains(&second).then_some(2);
+            let sample = Sample { activity: 0, oldest, next_event: second + 1 };
+            let now = Time::default() + Duration::from_secs(second);
+            if idleness.was_long(now, || sample) {
+                first = first.or(Some(second));
+            }
+        }
+        assert_eq!(first, Some(13), "4 s after the packet has arrived");
     }
 }

@@ -42,9 +42,16 @@ impl<E> EventQueue<E> {
         self.heap.len()
     }
 
-    /// The queued events, in arbitrary order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
-        self.slots.iter().flatten()
+    /// The number that the next event gets.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.added
+    }
+
+    /// The queued events with their numbers, in arbitrary order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &E)> {
+        self.heap.iter().filter_map(|&Reverse((_, number, slot))| {
+            Some((number, self.slots.get(slot as usize)?.as_ref()?))
+        })
     }
 
     /// Removes the next event, with its time and number.

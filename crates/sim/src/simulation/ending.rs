@@ -3,6 +3,7 @@
 use super::{Counts, Event, Simulation};
 use crate::faults::QuicCounts;
 use crate::former_run::{FormerRun, LeftBehind, Stopped};
+use crate::idleness::Sample;
 use crate::report::{Ending, SimReport};
 use gridspan_record::TimeUse;
 use gridspan_runtime::coordinator::Coordinator;
@@ -25,10 +26,17 @@ impl Simulation {
             all.fold(coordinator, u64::wrapping_add)
         };
         let is_turn = |event: &Event| matches!(event, Event::Turn(_) | Event::Coordinator(_));
-        self.idleness.was_long(now, activity)
+        let queue = &self.queue;
+        let others = || queue.iter().filter(|(_, event)| !is_turn(event)).map(|(number, _)| number);
+        let sample = || Sample {
+            activity: activity(),
+            oldest: others().min(),
+            next_event: queue.next_number(),
+        };
+        self.idleness.was_long(now, sample)
             && self.main.waits_inside()
             && is_turn(event)
-            && self.queue.iter().all(is_turn)
+            && others().next().is_none()
             && self.coordinator().is_some_and(Coordinator::has_only_upkeep)
             && self.stations.iter().all(|pe| {
                 self.dead.contains(&self.layout.node_of(pe.machine.id())) || pe.has_only_upkeep(now)

@@ -1,7 +1,7 @@
 //! Runs in virtual time, recorded.
 
 use crate::cells::{Cell, Scenario};
-use gridspan_plan::{ActorPlacement, ForecastError, JobModel, SizedRecording};
+use gridspan_plan::{ActorPlacement, ForecastError, JobModel, SizedRecording, Variation};
 use gridspan_record::{
     DriverKind, Header, JobEnding, RecordedLink, RecordedNode, RecordedPe, Recording,
 };
@@ -44,16 +44,19 @@ impl Outcome {
 
 /// Runs a job on a grid, and returns its recording, up to the end of the job.
 pub(crate) fn record(job: &str, place: &str, arguments: &str) -> Result<Recording, Box<dyn Error>> {
+    record_on(&GridSpec::from_emulate(place)?, job, arguments)
+}
+
+fn record_on(grid: &GridSpec, job: &str, arguments: &str) -> Result<Recording, Box<dyn Error>> {
     let entry = gridspan_jobs::find(job).ok_or("there is no such job")?;
     let words: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
-    let grid = GridSpec::from_emulate(place)?;
     let records = Records::new(RecordSettings::new(NODE_BYTES));
     let job = (entry.build)(&words)?.recording(&records);
     let report = Simulation::new(job, grid.clone(), SimOptions::with_seed(SEED))?.run();
     report.outcome?;
     let ending = JobEnding { at_ns: report.virtual_time.as_nanos(), ..JobEnding::default() };
     Ok(Recording {
-        header: header(&grid),
+        header: header(grid),
         ending: Some(ending),
         pes: records.take(),
         ..Recording::default()
@@ -76,6 +79,21 @@ pub(crate) fn model(
     }
 }
 
+/// Simulates a cell with each latency of the scenario. Returns the run with the median time.
+fn simulated(
+    scenario: &Scenario,
+    cell: &Cell,
+    grid: &GridSpec,
+) -> Result<Recording, Box<dyn Error>> {
+    let mut runs = Vec::new();
+    for &factor in scenario.latencies {
+        let changed = (factor != 1.0).then(|| Variation::Latency(factor).of(grid)).flatten();
+        runs.push(record_on(changed.as_ref().unwrap_or(grid), scenario.job, cell.arguments)?);
+    }
+    runs.sort_by_key(Recording::end_ns);
+    Ok(runs.swap_remove(runs.len() / 2))
+}
+
 /// Predicts a cell, and simulates it.
 pub(crate) fn outcome(
     scenario: &Scenario,
@@ -85,7 +103,7 @@ pub(crate) fn outcome(
     let grid = GridSpec::from_emulate(cell.place)?;
     let model = model(scenario, recordings, cell)?;
     let forecast = model.forecast(&grid, &ActorPlacement::Created, cell.times)?;
-    let truth = record(scenario.job, cell.place, cell.arguments)?;
+    let truth = simulated(scenario, cell, &grid)?;
     let steps = JobModel::of(&[&truth])?.recorded_step_ns();
     let step = forecast.step_ns.zip(steps).map(|(predicted, truth)| [predicted / 1e9, truth / 1e9]);
     let (predicted, truth) = (forecast.total().as_secs_f64(), truth.end_ns() as f64 / 1e9);

@@ -337,9 +337,6 @@ fn no_job(id: Option<&str>) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
 impl From<EmulatedRunError> for CliError {
     fn from(error: EmulatedRunError) -> Self {
         match error {
@@ -350,3 +347,6 @@ impl From<EmulatedRunError> for CliError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

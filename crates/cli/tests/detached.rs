@@ -142,7 +142,7 @@ fn assert_verified(mut attached: Running) {
 
 #[test]
 fn attach_shows_the_output_of_a_detached_job_while_it_runs_and_afterwards() {
-    let detached = Detached::start(&[], "60");
+    let detached = Detached::start(&[], "200");
     let mut left = detached.attach();
     left.await_line("      10 ");
     left.signal(Signal::INT);

@@ -62,7 +62,10 @@ fn the_mandelbrot_set_has_the_known_number_of_steps() {
 #[test]
 fn a_picture_of_another_size_is_verified_by_some_rows_and_written() {
     let path = std::env::temp_dir().join(format!("mandelbrot-{}.png", std::process::id()));
-    run("mandelbrot", &format!("--size 64 --steps 200 --out {}", path.display()), 3);
+    let words = ["--size", "64", "--steps", "200", "--out", path.to_str().unwrap()];
+    let entry = gridspan_jobs::find("mandelbrot").unwrap();
+    let job = (entry.build)(&words.map(str::to_owned)).unwrap();
+    embedded::run(job, 3).unwrap();
     let reader = png::Decoder::new(BufReader::new(File::open(&path).unwrap())).read_info().unwrap();
     assert_eq!((reader.info().width, reader.info().height), (64, 64));
     fs::remove_file(path).unwrap();

@@ -14,7 +14,8 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Sample {
     /// How much the job has done so far.
     pub(crate) activity: u64,
-    /// The number of the event that was queued first, of those that are more than turns.
+    /// The lowest number of a queued event that is neither a turn of a PE nor of the coordinator,
+    /// such as the arrival of a packet.
     pub(crate) oldest: Option<u64>,
     /// The number that the next event gets.
     pub(crate) next_event: u64,
@@ -32,13 +33,16 @@ pub(crate) struct Idleness {
 impl Idleness {
     /// Whether a job had been idle for `QUIET` at the last check, which is now if one is due: it
     /// has done nothing, and no packet was on its way from one check to the next. `sample` is
-    /// called only for a check, since it asks all PEs. The caller has to ask whether the job [is
-    /// still idle](Self::is_unchanged).
+    /// called only for a check, since it asks all PEs. The caller calls this before each event, and
+    /// has to ask whether the job [is still idle](Self::is_unchanged).
     pub(crate) fn was_long(&mut self, now: Time, sample: impl FnOnce() -> Sample) -> bool {
         if now >= self.next {
             let sample = sample();
             let last = std::mem::replace(&mut self.last, sample);
-            let is_delayed = sample.oldest.is_some_and(|oldest| oldest < last.next_event);
+            // If the check is late, no event came since it was due, so all were queued before.
+            let is_late = now >= self.next + CHECK_EVERY;
+            let is_delayed =
+                sample.oldest.is_some_and(|oldest| is_late || oldest < last.next_event);
             if is_delayed || sample.activity != last.activity {
                 self.since = now;
             }
@@ -92,6 +96,21 @@ mod tests {
                 first = first.or(Some(second));
             }
         }
-        assert_eq!(first, Some(13), "4 s after the packet has arrived");
+        assert_eq!(first, Some(13), "4 s after the last check that saw the packet");
+    }
+
+    #[test]
+    fn a_job_is_not_idle_after_a_packet_that_came_alone_and_late() {
+        let mut idleness = Idleness::default();
+        let mut was_long = |second, oldest, next_event| {
+            let now = Time::default() + Duration::from_secs(second);
+            idleness.was_long(now, || Sample { activity: 0, oldest, next_event })
+        };
+
+        assert!(!was_long(0, None, 3));
+        // Event 3 was queued soon after, and is the only one until it comes.
+        assert!(!was_long(10, Some(3), 4));
+        assert!(!was_long(12, None, 5));
+        assert!(was_long(14, None, 6));
     }
 }

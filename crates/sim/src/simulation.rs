@@ -295,7 +295,8 @@ impl Simulation {
             if self.is_cancelled.as_ref().is_some_and(|is_cancelled| is_cancelled()) {
                 return (self.report(Ending::Finished, Err(JobError::Cancelled)), None);
             }
-            if self.only_transports_are_active(now, &event) || self.only_upkeep_is_left(now, &event)
+            if self.only_transports_are_active(now, &event)
+                || self.only_upkeep_is_left(now, (number, &event))
             {
                 return (self.give_up(Ending::Stalled), None);
             }

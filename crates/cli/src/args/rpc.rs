@@ -172,7 +172,7 @@ pub(crate) struct RpcRunArgs {
         default_value = "copy",
         hide_possible_values = true
     )]
-    pub(crate) stragglers: StragglerName,
+    pub(crate) stragglers: StragglerPolicyName,
     /// Seed randomised heuristics.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
@@ -209,7 +209,7 @@ Exit codes: 0 done, 1 a picture cannot be written, 2 usage or a file that cannot
 
 /// Actions on slow servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StragglerName {
+pub(crate) enum StragglerPolicyName {
     /// No action.
     None,
     /// Other servers take tasks that a slow server has not started.

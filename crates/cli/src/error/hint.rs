@@ -76,6 +76,7 @@ impl CliError {
             Self::Checkpoint(_) => {
                 "`gridctl checkpoint ls DIR` lists the complete checkpoints of a folder".into()
             }
+            Self::Write { error, .. } if is_full(error) => MAKE_ROOM.into(),
             Self::Grid(GridLoadError::Read { .. }) | Self::Read { .. } | Self::Write { .. } => {
                 "check the path".into()
             }
@@ -151,11 +152,15 @@ fn system(error: &io::Error) -> Option<&'static str> {
         | io::ErrorKind::ReadOnlyFilesystem => Some(
             "gridctl keeps the files of its jobs in $XDG_RUNTIME_DIR/gridspan, or in the folder for temporary files ($TMPDIR), which must exist and be writable",
         ),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Some("make room, or write to another file system")
-        }
+        _ if is_full(error) => Some(MAKE_ROOM),
         _ => None,
     }
+}
+
+const MAKE_ROOM: &str = "make room, or write to another file system";
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 fn quoted(names: &[&str]) -> String {

@@ -2,7 +2,7 @@
 
 use crate::args::RecordFlags;
 use crate::error::CliError;
-use gridspan_record::RecordingFolder;
+use gridspan_record::{RecordError, RecordingFolder};
 use gridspan_runtime::pe::RecordSettings;
 use gridspan_topology::GridSpec;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ impl RecordPlan {
         seed: Option<u64>,
     ) -> Result<Option<Self>, CliError> {
         let Some(folder) = &flags.record else { return Ok(None) };
-        RecordingFolder::check(folder)?;
+        RecordingFolder::check(folder).map_err(not_created)?;
         let nodes = u64::from(spec.layout().node_count().max(1));
         let words = std::env::args_os().skip(1);
         Ok(Some(Self {
@@ -51,5 +51,14 @@ impl RecordPlan {
         let started = u64::try_from(self.started_unix.as_nanos()).ok();
         settings.started_unix_ns = started.filter(|_| !is_simulated);
         settings
+    }
+}
+
+/// The error of a recording that cannot be created. One of the system, such as a full disk, is no
+/// mistake in the arguments.
+pub(super) fn not_created(error: RecordError) -> CliError {
+    match error {
+        RecordError::Io { path, error } => CliError::Write { path, error },
+        error => error.into(),
     }
 }

@@ -9,7 +9,7 @@ use super::host_processors::HostProcessors;
 use super::journal;
 use super::plan::{Launch, Processes};
 use super::record_parts::{NodeParts, Received};
-use super::record_plan::RecordPlan;
+use super::record_plan::{RecordPlan, not_created};
 use crate::error::CliError;
 use crate::nodes;
 use gridspan::binding::Cpu;
@@ -392,15 +392,6 @@ impl State {
             tracing::warn!(%error, "the recording ends here");
             (self.files, self.error) = (None, Some(error));
         }
-    }
-}
-
-/// The error of a recording that cannot be created. One of the system, such as a full disk, is no
-/// mistake in the arguments.
-fn not_created(error: RecordError) -> CliError {
-    match error {
-        RecordError::Io { path, error } => CliError::Write { path, error },
-        error => error.into(),
     }
 }
 

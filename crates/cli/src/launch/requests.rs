@@ -82,11 +82,11 @@ impl Requests {
         let path = status::socket_path(folder, id);
         // A launcher that was killed leaves its socket.
         let _ = std::fs::remove_file(&path);
+        let (accepting, end) = UnixStream::pair()?;
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
         let (open, is_read) = (Mutex::default(), Condvar::new());
         let socket = Arc::new(Socket { listener, events, open, is_read });
-        let (accepting, end) = UnixStream::pair()?;
         let requests = Self { path, socket: socket.clone(), _accepting: accepting };
         let accept = move || {
             loop {

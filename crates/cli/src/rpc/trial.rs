@@ -1,7 +1,7 @@
 //! One heuristic's mapping, and its execution.
 
 use super::inputs::Inputs;
-use crate::args::{RpcRunArgs, StragglerName};
+use crate::args::{RpcRunArgs, StragglerPolicyName};
 use crate::error::CliError;
 use gridspan_workflow::Mapping;
 use gridspan_workflow::execution::Execution;
@@ -11,11 +11,11 @@ use gridspan_workflow::stragglers::StragglerPolicy;
 use std::time::{Duration, Instant};
 
 /// Returns the action on slow servers.
-pub(super) fn straggler_policy(name: StragglerName) -> StragglerPolicy {
+pub(super) fn straggler_policy(name: StragglerPolicyName) -> StragglerPolicy {
     match name {
-        StragglerName::None => StragglerPolicy::None,
-        StragglerName::Steal => StragglerPolicy::Steal,
-        StragglerName::Copy => StragglerPolicy::StealAndCopy,
+        StragglerPolicyName::None => StragglerPolicy::None,
+        StragglerPolicyName::Steal => StragglerPolicy::Steal,
+        StragglerPolicyName::Copy => StragglerPolicy::StealAndCopy,
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 ///
 /// The compiler translates a `BTreeMap` again for each type of value: about 10,000 lines of LLVM's
 /// intermediate code. The runtime has maps for each type of actor or task, and here these share one
-/// tree for each type of key.
+/// tree for each type of key. The room for values stays as large as it was at most.
 pub(crate) struct SlabMap<K, V> {
     places: BTreeMap<K, usize>,
     values: Slab<V>,
@@ -56,6 +56,12 @@ impl<K: Ord + Copy, V> SlabMap<K, V> {
         self.values.try_remove(self.places.remove(&key)?)
     }
 
+    /// The entries, in the order of their keys.
+    pub(crate) fn into_entries(mut self) -> impl Iterator<Item = (K, V)> {
+        let places = self.places.into_iter();
+        places.filter_map(move |(key, place)| Some((key, self.values.try_remove(place)?)))
+    }
+
     /// Removes the entries from this key on, and returns them in the order of their keys.
     pub(crate) fn split_off(&mut self, first: K) -> Vec<(K, V)> {
         let mut removed = Vec::new();
@@ -88,6 +94,8 @@ mod tests {
         assert_eq!(map.split_off(4), [(5, 'e'), (9, 'i')]);
         assert_eq!(map.keys().collect::<Vec<_>>(), [3]);
         assert_eq!(map.values.len(), 1);
+        map.insert(1, 'a');
+        assert_eq!(map.into_entries().collect::<Vec<_>>(), [(1, 'a'), (3, 'c')]);
     }
 
     #[test]

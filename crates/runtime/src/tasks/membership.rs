@@ -98,8 +98,7 @@ impl<W: Work> Worker<W> {
         for token in self.engine.take_all() {
             by_frame.get_or_default((token.frame, token.lineage)).push((token.child, token.item));
         }
-        for at in by_frame.keys().collect::<Vec<_>>() {
-            let Some(items) = by_frame.remove(at) else { continue };
+        for (at, items) in by_frame.into_entries() {
             let frame = self.engine.frames.get(at.0);
             let is_lent = frame.is_some_and(|frame| matches!(frame.up, Up::Lender(_)));
             match W::nothing() {

@@ -16,9 +16,13 @@ use gridspan_topology::Time;
 impl Simulation {
     /// Whether the job has stalled although the runtime continues its upkeep: in a periodically
     /// balanced job, the coordinator checks again and again whether there is anything to balance.
-    /// `event` is the next event. Over simulated QUIC the transports have events too, and
+    /// `event` is the next event, with its number. Over simulated QUIC the transports have events too, and
     /// [`only_transports_are_active`](Self::only_transports_are_active) decides.
-    pub(super) fn only_upkeep_is_left(&mut self, now: Time, event: &Event) -> bool {
+    pub(super) fn only_upkeep_is_left(
+        &mut self,
+        now: Time,
+        (number, event): (u64, &Event),
+    ) -> bool {
         let host = &self.hosts[self.coordinator_at];
         let activity = || {
             let all = self.stations.iter().map(|pe| pe.machine.activity());
@@ -30,7 +34,7 @@ impl Simulation {
         let others = || queue.iter().filter(|(_, event)| !is_turn(event)).map(|(number, _)| number);
         let sample = || Sample {
             activity: activity(),
-            oldest: others().min(),
+            oldest: others().chain((!is_turn(event)).then_some(number)).min(),
             next_event: queue.next_number(),
         };
         self.idleness.was_long(now, sample)

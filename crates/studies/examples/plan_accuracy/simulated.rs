@@ -87,8 +87,11 @@ fn simulated(
 ) -> Result<Recording, Box<dyn Error>> {
     let mut runs = Vec::new();
     for &factor in scenario.latencies {
-        let changed = (factor != 1.0).then(|| Variation::Latency(factor).of(grid)).flatten();
-        runs.push(record_on(changed.as_ref().unwrap_or(grid), scenario.job, cell.arguments)?);
+        let is_same = factor == 1.0;
+        let changed =
+            if is_same { Some(grid.clone()) } else { Variation::Latency(factor).of(grid) };
+        let changed = changed.ok_or("the grid has no latency to change")?;
+        runs.push(record_on(&changed, scenario.job, cell.arguments)?);
     }
     runs.sort_by_key(Recording::end_ns);
     Ok(runs.swap_remove(runs.len() / 2))

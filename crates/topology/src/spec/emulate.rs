@@ -37,7 +37,7 @@ pub enum EmulateError {
         option: String,
     },
     /// An option has no value.
-    #[error("option `{option}` has no value; write one, as in `wan=32ms`")]
+    #[error("option `{option}` has no value; write `{option}=VALUE`")]
     NoValue {
         /// The name of the option.
         option: String,
@@ -110,9 +110,9 @@ impl GridSpec {
             let option = option.trim();
             let unknown = || EmulateError::UnknownOption { option: option.to_owned() };
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            let known = settings.set(name, value).map_err(|error| match value {
-                "" => EmulateError::NoValue { option: name.to_owned() },
-                _ => EmulateError::Quantity { option: name.to_owned(), error },
+            let known = settings.set(name, value).map_err(|error| match option.contains('=') {
+                false => EmulateError::NoValue { option: name.to_owned() },
+                true => EmulateError::Quantity { option: name.to_owned(), error },
             })?;
             if !known {
                 return Err(unknown());
@@ -294,9 +294,8 @@ mod tests {
             "option `wan`: `32` has no known unit; write one of ns, us, µs, ms, s, min, h, such as \
              `32ms`"
         );
-        for text in ["2x2,loss", "2x2,loss="] {
-            assert_eq!(message(text), "option `loss` has no value; write one, as in `wan=32ms`");
-        }
+        assert_eq!(message("2x2,loss"), "option `loss` has no value; write `loss=VALUE`");
+        assert!(message("2x2,loss=").starts_with("option `loss`: "), "with an example of a loss");
         assert_eq!(message("2x2,wan=1ms,wan=2ms"), "`wan` is given twice; remove one");
         assert_eq!(
             message("2x2,wan=1h,jitter=1h"),

@@ -37,7 +37,7 @@ fn upward_ranks(graph: &TaskGraph, platform: &Platform) -> Vec<f64> {
 
 /// Returns the mean latency, and the mean time per byte, over all ordered pairs of servers. The
 /// pair of a server with itself counts as zero. If there are many servers, uses a sample in which
-/// each site has its share.
+/// each large site has its share.
 fn mean_transfer(platform: &Platform) -> (f64, f64) {
     const SERVERS_MAX: usize = 64;
     let step = platform.servers().len().div_ceil(SERVERS_MAX).max(1);

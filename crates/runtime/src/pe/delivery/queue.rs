@@ -271,9 +271,10 @@ impl<A: 'static, M: Serialize + DeserializeOwned + Send + 'static> Queue for Typ
         let ranks: Vec<Rank> = std::iter::once(Rank::NORMAL).chain(self.others.keys()).collect();
         for rank in ranks {
             let lane = match rank {
-                Rank::NORMAL => &mut self.normal,
-                _ => self.others.get_or_default(rank),
+                Rank::NORMAL => Some(&mut self.normal),
+                _ => self.others.get_mut(rank),
             };
+            let Some(lane) = lane else { continue };
             let taken: Vec<bool> = lane.iter().map(|ready| ready.slot == slot).collect();
             if !taken.contains(&true) {
                 continue;
@@ -286,7 +287,7 @@ impl<A: 'static, M: Serialize + DeserializeOwned + Send + 'static> Queue for Typ
                 }
                 stays
             });
-            if lane.is_empty() {
+            if rank != Rank::NORMAL && lane.is_empty() {
                 self.others.remove(rank);
             }
             lanes.remove(kind, rank, &taken);

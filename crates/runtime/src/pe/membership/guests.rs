@@ -20,13 +20,13 @@ impl Core {
     }
 
     /// Whether a PE belongs to a guest other than this node.
-    pub(crate) fn is_of_another_guest(&self, pe: PeId) -> bool {
+    pub(in crate::pe) fn is_of_another_guest(&self, pe: PeId) -> bool {
         let layout = &self.common.layout;
         pe != COORDINATOR && !layout.contains(pe) && layout.node_of(pe) != layout.node_of(self.me)
     }
 
     /// Whether a packet is to be dropped: another guest may send only the controls listed here.
-    pub(crate) fn is_uninvited(&self, from: PeId, control: Option<&Control>) -> bool {
+    pub(in crate::pe) fn is_uninvited(&self, from: PeId, control: Option<&Control>) -> bool {
         let is_for_guests = matches!(
             control,
             Some(Control::Membership(_) | Control::WorkerMessage { .. } | Control::Failed { .. })

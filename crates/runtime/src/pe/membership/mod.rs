@@ -54,7 +54,7 @@ use gridspan_topology::PeId;
 
 impl Core {
     /// Handles a message about guests or lost founders, which only the coordinator may send.
-    pub(crate) fn handle_membership(&mut self, from: PeId, message: MembershipMessage) {
+    pub(in crate::pe) fn handle_membership(&mut self, from: PeId, message: MembershipMessage) {
         if from != COORDINATOR {
             return;
         }

@@ -18,7 +18,7 @@ impl Core {
     }
 
     /// Notifies the members here of collections that share work with other nodes.
-    pub(crate) fn tell_pools(&mut self, event: PoolEvent) {
+    pub(in crate::pe) fn tell_pools(&mut self, event: PoolEvent) {
         for (collection, hooks) in self.membership.pools.clone() {
             (hooks.tell)(self, collection, event);
         }

@@ -39,11 +39,11 @@ pub(crate) const PARTS: &[Part] = &[
     part("topology", 60, Work::Bench(None)),
     part("balance", 60, Work::Bench(Some("cut"))),
     part("tasks", 80, Work::Bench(None)),
-    part("calls", 240, Work::Bench(None)),
+    part("calls", 340, Work::Bench(None)),
     part("simulator", 160, Work::Bench(None)),
     part("stealing", 30, Work::Bench(Some("thousand"))),
     part("bcast", 60, Work::Broadcasts),
-    part("campaign", 600, Work::Campaign),
+    part("campaign", 500, Work::Campaign),
 ];
 
 impl Part {

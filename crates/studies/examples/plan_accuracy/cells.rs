@@ -18,7 +18,7 @@ pub(crate) struct Scenario {
 /// Only the grid itself: the time changes little with the latency.
 const ONE: &[f64] = &[1.0];
 /// Which tasks are stolen depends on when messages arrive: a twentieth of latency more or less
-/// changes the time of a job by up to 10 %.
+/// changes the time of a job by a few percent.
 const FIVE: &[f64] = &[0.95, 0.975, 1.0, 1.025, 1.05];
 
 /// A run that is recorded.

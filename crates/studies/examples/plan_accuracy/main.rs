@@ -7,9 +7,10 @@
 //!
 //! Each job is recorded on one grid, and predicted on grids of other latencies, bandwidths, numbers
 //! of sites and PEs, with more steps, and for larger problems. Then each of these runs is
-//! simulated. All cells are printed; an error above the bound is marked with `!`, and a cell that
-//! the tests hold to it with `*`. With `--real`, jobs on two PEs are recorded and predicted in real
-//! time, and the median of seven runs is the truth.
+//! simulated, searches five times with latencies that differ a little; the median is the truth. All
+//! cells are printed; an error above the bound is marked with `!`, and a cell that the tests hold
+//! to it with `*`. With `--real`, jobs on two PEs are recorded and predicted in real time, and the
+//! median of seven runs is the truth.
 
 mod cells;
 mod real;

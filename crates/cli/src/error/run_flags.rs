@@ -17,7 +17,7 @@ pub(crate) enum RunFlagError {
     /// The flag cannot be combined with `--record`.
     #[error("a job with --record cannot have {flag}")]
     RecordedWith { flag: &'static str },
-    /// A job has spare nodes and guests.
+    /// A job with spare nodes has guests whose loss would end it.
     #[error("a job with --spare nodes cannot have --guests whose loss ends it")]
     SparesWithGuests,
     /// A job whose nodes are threads has spare nodes.

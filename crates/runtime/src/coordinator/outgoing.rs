@@ -46,7 +46,7 @@ impl Coordinator {
         for pe in self.pes_here() {
             self.post(pe, make());
         }
-        // The control may be large, such as a plan: it is not made for nobody.
+        // The control may be large, such as a plan: it is made only if a node receives it.
         if self.has_others() {
             self.post_to_others(&make());
         }

@@ -16,8 +16,8 @@ use gridspan_topology::Time;
 impl Simulation {
     /// Whether the job has stalled although the runtime continues its upkeep: in a periodically
     /// balanced job, the coordinator checks again and again whether there is anything to balance.
-    /// `event` is the next event, with its number. Over simulated QUIC the transports have events too, and
-    /// [`only_transports_are_active`](Self::only_transports_are_active) decides.
+    /// `event` is the next event, with its number. Over simulated QUIC the transports have events
+    /// too, and [`only_transports_are_active`](Self::only_transports_are_active) decides.
     pub(super) fn only_upkeep_is_left(
         &mut self,
         now: Time,

@@ -145,8 +145,8 @@ impl Supervisor {
             }
         }
         self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
-        // The processes of these nodes have ended, so no answer will come from them. `lose` ends here
-        // again, with no doubts left.
+        // The processes of these nodes have ended, so no answer will come from them. `lose` ends
+        // here again, with no doubts left.
         for (node, (reason, _)) in std::mem::take(&mut self.doubts) {
             self.lose(node, &reason, now);
         }

@@ -38,7 +38,7 @@ impl Log {
             [tag, what, ..] => u16::from_be_bytes([*tag, *what]),
             _ => 0,
         };
-        let bytes = frame.map_or(0, |frame| words(frame).fold(FNV_OFFSET, mix));
+        let bytes = frame.map_or(0, hash);
         let entry = LogEntry { time, from, to, kind, bytes };
         let ends = u64::from(from.0) << 32 | u64::from(to.0);
         self.hash = [time.0, ends, u64::from(kind), bytes].into_iter().fold(self.hash, mix);
@@ -68,19 +68,23 @@ fn mix(hash: u64, word: u64) -> u64 {
     mixed ^ (mixed >> 29)
 }
 
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    bytes.chunks(8).map(|chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u64::from_le_bytes(word)
-    })
+/// Hashes eight bytes at a time; zeros complete the last word.
+fn hash(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks();
+    let hash = words.iter().fold(FNV_OFFSET, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    if rest.is_empty() {
+        return hash;
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(hash, u64::from_le_bytes(last))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hash(frames: &[(u64, &[u8])]) -> u64 {
+    fn hash_of(frames: &[(u64, &[u8])]) -> u64 {
         let mut log = Log::new(false);
         for &(time, frame) in frames {
             log.add(Time(time), PeId(0), PeId(1), Some(frame));
@@ -94,7 +98,7 @@ mod tests {
         let all = [&[(1, a), (2, b)], &[(1, b), (2, a)], &[(1, a), (3, b)], &[(1, a), (2, a)]];
         for (i, one) in all.iter().enumerate() {
             for (j, other) in all.iter().enumerate() {
-                assert_eq!(hash(*one) == hash(*other), i == j);
+                assert_eq!(hash_of(*one) == hash_of(*other), i == j);
             }
         }
     }

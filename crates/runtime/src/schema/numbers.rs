@@ -2,6 +2,7 @@
 
 use crate::schema::BLOCK;
 use bytemuck::Pod;
+use bytemuck::allocation::zeroed_arc_slice;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -89,8 +90,7 @@ impl<'de, T: Pod> Visitor<'de> for NumbersVisitor<T> {
         if bytes.len().checked_rem(size_of::<T>()) != Some(0) {
             return Err(E::invalid_length(bytes.len(), &self));
         }
-        let mut numbers: Arc<[T]> =
-            std::iter::repeat_n(T::zeroed(), bytes.len() / size_of::<T>()).collect();
+        let mut numbers = zeroed_arc_slice::<T>(bytes.len() / size_of::<T>());
         let target = Arc::get_mut(&mut numbers).expect("a new Arc has one owner");
         bytemuck::cast_slice_mut(target).copy_from_slice(bytes);
         Ok(Numbers(numbers))

@@ -1,6 +1,7 @@
 //! Bytes that make an actor large, and whose decoding may fail on purpose.
 
 use super::ledger::{self, Ledger};
+use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The ballast of an actor has fewer bytes than this. An actor may be large enough to travel as
@@ -10,18 +11,18 @@ const BALLAST_MAX: u64 = 1500;
 /// The ballast of an actor. Its decoding fails with the probability that the ledger states, which
 /// refuses an arriving actor.
 #[derive(Serialize)]
-pub(super) struct Ballast(Vec<u8>);
+pub(super) struct Ballast(Bytes);
 
 impl Ballast {
     /// Ballast of a random size.
     pub(super) fn of(ledger: &mut Ledger) -> Self {
-        Self(vec![7; ledger.dice.below(BALLAST_MAX) as usize])
+        Self(vec![7; ledger.dice.below(BALLAST_MAX) as usize].into())
     }
 }
 
 impl<'de> Deserialize<'de> for Ballast {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let ballast = Self(Vec::deserialize(deserializer)?);
+        let ballast = Self(Bytes::deserialize(deserializer)?);
         let refused = ledger::with(|ledger| {
             let refused = ledger.refusal > 0.0 && ledger.dice.chance(ledger.refusal);
             ledger.actions.refusals += u64::from(refused);

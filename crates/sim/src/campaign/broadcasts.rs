@@ -1,5 +1,6 @@
 //! The model of broadcasts: all members of a collection handle each broadcast once, in one order.
 
+use bytes::Bytes;
 use gridspan_runtime::{ActorId, CollectionId};
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
@@ -57,13 +58,13 @@ impl Broadcasts {
 
     /// Records and returns the payload of a broadcast: for one in `large_one_in`, up to 200,000
     /// bytes; otherwise none.
-    pub(super) fn load(&mut self, number: u64, large_one_in: u64, dice: &mut Dice) -> Vec<u8> {
-        let mut load = Vec::new();
-        if dice.below(large_one_in) == 0 {
-            load.resize(dice.below(LOAD_MAX) as usize, number as u8);
-            self.loads.insert(number, load.len());
+    pub(super) fn load(&mut self, number: u64, large_one_in: u64, dice: &mut Dice) -> Bytes {
+        if dice.below(large_one_in) != 0 {
+            return Bytes::new();
         }
-        load
+        let load = vec![number as u8; dice.below(LOAD_MAX) as usize];
+        self.loads.insert(number, load.len());
+        load.into()
     }
 
     /// Checks that a broadcast arrived with the payload that was recorded.

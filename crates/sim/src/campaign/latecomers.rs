@@ -6,6 +6,7 @@ use super::ballast::Ballast;
 use super::broadcasts::LARGE_AMID_ONE_IN;
 use super::ledger::{self, MAIN};
 use super::rounds::{Kind, Total, ops};
+use bytes::Bytes;
 use gridspan_runtime::{
     Actor, ActorRef, Collection, Context, Grid, Ix1, JobError, PeId, Placement, Priority,
     Reduction, Reply, SectionRef, To, Unordered,
@@ -67,12 +68,12 @@ pub(super) enum Late {
     /// A broadcast.
     Hear {
         number: u64,
-        load: Vec<u8>,
+        load: Bytes,
     },
     /// An unordered broadcast.
     Unordered {
         number: u64,
-        load: Vec<u8>,
+        load: Bytes,
     },
     /// A broadcast: contribute to a reduction to main.
     Count {

@@ -14,6 +14,7 @@ use super::notes::Notes;
 use super::orders::load;
 use super::rounds::{Contribution, Kind, Rounds, Total, contribution};
 use super::unordered::Unordered;
+use bytes::Bytes;
 use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
 use gridspan_topology::dice::Dice;
 use std::cell::RefCell;
@@ -282,7 +283,7 @@ impl Ledger {
         from: ActorId,
         to: CollectionId,
         large_one_in: u64,
-    ) -> (u64, Vec<u8>) {
+    ) -> (u64, Bytes) {
         self.actions.broadcasts += 1;
         let number = self.broadcasts.asked(from, to);
         self.interleaving.broadcast_asked(from, to, number);
@@ -292,11 +293,11 @@ impl Ledger {
     }
 
     /// Records an unordered broadcast that is about to be sent, and returns its number and payload.
-    pub(super) fn sent_unordered(&mut self, to: CollectionId) -> (u64, Vec<u8>) {
+    pub(super) fn sent_unordered(&mut self, to: CollectionId) -> (u64, Bytes) {
         self.actions.unordered_broadcasts += 1;
         let number = self.unordered.sent(to);
         let is_large = self.dice.below(LARGE_AMID_ONE_IN) == 0;
-        (number, if is_large { load(number) } else { Vec::new() })
+        (number, if is_large { load(number) } else { Bytes::new() })
     }
 
     /// Checks that a member handles an unordered broadcast once, and that its payload, if any, is

@@ -1,5 +1,6 @@
 //! The commands of main to members, and the members that they concern.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// First index of inserted members of the second collection.
@@ -36,10 +37,11 @@ pub(super) enum Receiver {
 }
 
 /// Payload of a large multicast or unordered broadcast: 20 to 220 kB, which may travel in segments.
-pub(super) fn load(number: u64) -> Vec<u8> {
+pub(super) fn load(number: u64) -> Bytes {
     const LEAST: u64 = 20_000;
     const MORE: u64 = 200_000;
-    vec![number as u8; (LEAST + number.wrapping_mul(0x9e37_79b9) % MORE) as usize]
+    let bytes = LEAST + number.wrapping_mul(0x9e37_79b9) % MORE;
+    vec![number as u8; bytes as usize].into()
 }
 
 /// Whether the member of the first collection at this index is in the section.

@@ -5,6 +5,7 @@
 use super::ballast::Ballast;
 use super::broadcasts::LARGE_AMID_ONE_IN;
 use super::ledger::{self, MAIN};
+use bytes::Bytes;
 use gridspan_runtime::{
     Actor, ActorId, ActorRef, Collection, CollectionRef, Context, Grid, Ix1, JobError, PeId,
     Placement, Priority, Unordered,
@@ -44,8 +45,8 @@ pub(super) struct Bundle {
 pub(super) enum Errand {
     Meet(Bundle),
     Act { number: u64, left: u32 },
-    Hear { number: u64, load: Vec<u8> },
-    Unordered { number: u64, load: Vec<u8> },
+    Hear { number: u64, load: Bytes },
+    Unordered { number: u64, load: Bytes },
     Sync { number: u64 },
     End { number: u64 },
 }

@@ -6,6 +6,7 @@ use super::forwarder::Forwarders;
 use super::ledger::{self, Ledger};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section, load};
 use super::rounds::{Total, ops};
+use bytes::Bytes;
 use gridspan_runtime::{
     Actor, ActorId, ActorRef, CollectionRef, Context, Ix1, PeId, Priority, Reduction, Reply,
     SectionRef, To, Unordered,
@@ -53,7 +54,7 @@ pub(super) enum Msg {
     /// A large message.
     Load {
         number: u64,
-        load: Vec<u8>,
+        load: Bytes,
     },
     Question {
         number: u64,
@@ -79,12 +80,12 @@ pub(super) enum Msg {
     Call {
         number: u64,
         call: Call,
-        load: Vec<u8>,
+        load: Bytes,
     },
     /// An unordered broadcast.
     Unordered {
         number: u64,
-        load: Vec<u8>,
+        load: Bytes,
     },
     Result {
         round: u64,

@@ -1,6 +1,7 @@
 //! Broadcasts over planned trees, in virtual time.
 
 use crate::common::speaker::times_ms;
+use bytes::Bytes;
 use gridspan_bcast::Mode;
 use gridspan_runtime::{
     Actor, BroadcastReport, Context, Ix1, Job, JobError, Layout, Op, SectionRef, To,
@@ -19,13 +20,13 @@ struct Listener;
 impl Actor for Listener {
     type Index = Ix1;
     type Init = ();
-    type Message = Vec<u8>;
+    type Message = Bytes;
 
     fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
         Self
     }
 
-    fn handle(&mut self, message: Vec<u8>, cx: &mut Context<'_, Self>) {
+    fn handle(&mut self, message: Bytes, cx: &mut Context<'_, Self>) {
         let sum: u64 = message.iter().map(|&byte| u64::from(byte)).sum();
         cx.contribute(Op::Sum, sum, To::main());
     }
@@ -66,7 +67,7 @@ fn run(
         }
         for (round, bytes) in (1_u8..).zip(sizes) {
             let begin = grid.now().await?;
-            listeners.broadcast(vec![round; bytes]);
+            listeners.broadcast(vec![round; bytes].into());
             let sum: u64 = listeners.reduction(Op::Sum).await?;
             if sum != u64::from(pes) * u64::from(round) * bytes as u64 {
                 return Err(JobError::Failed(format!("round {round}: {sum}")));
@@ -169,7 +170,7 @@ struct Member;
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Part {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     section: SectionRef<Member>,
 }
 
@@ -199,7 +200,10 @@ fn multicasts(spec: &GridSpec, rounds: u8, bytes: usize, to: &[i32]) -> (SimRepo
         let section = all.section(1, members.iter().map(|&index| Ix1(index)));
         for round in 1..=rounds {
             let begin = grid.now().await?;
-            all.multicast(&section, Part { bytes: vec![round; bytes], section: section.clone() });
+            all.multicast(
+                &section,
+                Part { bytes: vec![round; bytes].into(), section: section.clone() },
+            );
             let sum: u64 = all.section_reduction(&section, Op::Sum).await?;
             if sum != members.len() as u64 * u64::from(round) * bytes as u64 {
                 return Err(JobError::Failed(format!("round {round}: {sum}")));

@@ -1,5 +1,6 @@
 //! Members of which one broadcasts, and the times of its broadcasts.
 
+use bytes::Bytes;
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, Per, Time, To, Unordered};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -11,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Speech {
     Speak { bytes: usize, is_ordered: bool },
-    Heard { began: Time, bytes: Vec<u8> },
+    Heard { began: Time, bytes: Bytes },
 }
 
 /// Broadcasts, and reports to main the time in nanoseconds until each broadcast reached this
@@ -32,7 +33,7 @@ impl Actor for Speaker {
         match message {
             Speech::Speak { bytes, is_ordered } => {
                 let (began, all) = (cx.now(), cx.collection());
-                let speech = Speech::Heard { began, bytes: vec![1; bytes] };
+                let speech = Speech::Heard { began, bytes: vec![1; bytes].into() };
                 match is_ordered {
                     true => cx.broadcast(&all, speech),
                     false => cx.broadcast_with(Unordered, &all, speech),

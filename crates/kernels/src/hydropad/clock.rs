@@ -68,7 +68,7 @@ impl Clock {
         let most = window.min(steps - self.number);
         let (begin, end) = (self.scale(), time_of(problem.ends_at));
         let mut decided = Vec::new();
-        // The run ends if the rest of its time may be a rounding error.
+        // A shorter rest may be a rounding error.
         while decided.len() < most as usize && end - self.time > 1e-9 {
             let scale = self.scale();
             let foreseen = speed * (scale / begin).powf(1.5);

@@ -45,7 +45,7 @@ pub(crate) struct SequencerRight {
     /// Number of times the right was granted, including this one.
     pub(crate) term: u64,
     pub(crate) next: u64,
-    /// Number of broadcasts that have a number, for each sender that the holder must know.
+    /// Count of numbered broadcasts, for each sender that the holder must know.
     pub(crate) numbered: BTreeMap<ActorId, u64>,
 }
 

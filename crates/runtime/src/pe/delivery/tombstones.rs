@@ -16,7 +16,7 @@ use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 /// Bytes of memory for a tombstone of a member that never existed, in a tree that is at least half
-/// full. It is needed as long as messages for the member may arrive, which has no known end.
+/// full. The tombstone stays until the job ends, since messages for the member may always arrive.
 const TOMBSTONE_BYTES: usize = size_of::<Channels>() + 2 * size_of::<(ActorId, Box<Channels>)>();
 
 /// The tombstones of members whose home this PE is.

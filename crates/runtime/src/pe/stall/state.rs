@@ -8,7 +8,7 @@ use gridspan_topology::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// State for a PE's answers about stalls and in diagnoses.
+/// State from which a PE answers questions about stalls and diagnoses.
 #[derive(Default)]
 pub(crate) struct Looks {
     /// The handler that the PE is running.

@@ -1,7 +1,7 @@
 //! Replicas in rebalances: the information that strategies get, and how a plan begins and ends
 //! replicas.
 //!
-//! A plan first moves actors and ends replicas. After that, the PEs where the actors then live
+//! A plan first moves actors and ends replicas. Then the PEs to which the actors have moved
 //! begin new replicas. PEs report each start and end of a replica in the same way as a move.
 
 use crate::address::id::{ActorId, CollectionId, RebalanceId};

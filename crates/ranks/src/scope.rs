@@ -140,7 +140,7 @@ impl Scope {
         }
     }
 
-    /// The ways to reduce to all ranks; `None` if no network is between the ranks.
+    /// The ways to reduce to all ranks; `None` if there is no network between the ranks.
     pub(crate) fn sharing(&self) -> Option<Arc<Sharing>> {
         let links = self.places.links();
         if !links.has_network() {

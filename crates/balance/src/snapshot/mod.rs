@@ -46,7 +46,8 @@ pub struct Snapshot {
     /// another site waits, messages to these come first within a step.
     #[serde(default)]
     pub has_step_order: bool,
-    /// Distances of nodes, with any number of levels. Without it, the sites of the layout are used.
+    /// Distances of nodes, with any number of levels. Without it, strategies use the sites of the
+    /// layout.
     #[serde(default)]
     pub hierarchy: Option<Hierarchy>,
     /// Known links between sites. A pair that is not listed has the latency of the hierarchy, or

@@ -1,7 +1,7 @@
 //! The client's choice of the lengths of time steps.
 //!
-//! The steps of one *window*, the calls that are mapped together, are decided at once from the
-//! largest speed at the end of the preceding window.
+//! A *window* is a number of calls that are mapped together. The client chooses the steps of a
+//! window at once, from the largest speed at the end of the preceding window.
 
 use super::expansion::{growth_at, scale_at, time_of};
 use super::problem::Problem;

@@ -3,8 +3,8 @@
 //! It is a pure state machine, in the actor of rank 0, with which it moves and is stored. Ranks ask
 //! it, and it answers each request once, immediately or later:
 //!
-//! - **Ports and services.** A group that accepts at a port and one that connects to it are paired,
-//!   each in the order of asking. A service is a name under which a port is published.
+//! - **Ports and services.** It pairs a group that accepts at a port with one that connects to the
+//!   port, each in the order of asking. A service is a name under which a port is published.
 //! - **Groups by name.** Ranks that join a group of one name get the whole group once all have
 //!   joined.
 //! - **Spawning.** It numbers the new ranks and chooses their PEs. It answers once all have begun,

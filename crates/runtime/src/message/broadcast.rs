@@ -63,7 +63,7 @@ pub(crate) enum SequencerNews {
     Renounce,
 }
 
-/// Names a large message sent by a plan, on which nodes report.
+/// Identifies a large message that is sent by a plan, and on which nodes report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum FlowId {
     /// A tree broadcast of the coordinator.

@@ -1,4 +1,4 @@
-//! The order in which messages are handled: by priority or, among messages of steps, by step and
+//! The order in which a PE handles messages: by priority or, among messages of steps, by step and
 //! distance to another site.
 //!
 //! A job that advances in steps gives each message the step to which it belongs. The oldest step

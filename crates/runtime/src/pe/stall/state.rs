@@ -21,7 +21,7 @@ pub(crate) struct Looks {
     pub(crate) diagnosed: Option<(u64, Vec<(ReductionGroup, u64)>)>,
     /// Receivers that did not exist when a message came for them, at most [`NAMED_MAX`].
     pub(crate) absent_members: BTreeSet<ActorId>,
-    /// When the sleeps of main end, by number.
+    /// The ends of main's sleeps, by the number of the sleep.
     sleeps: BTreeMap<u64, Time>,
     /// Number of sleeps so far.
     slept: u64,

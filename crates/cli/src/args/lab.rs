@@ -54,7 +54,7 @@ pub(crate) enum LabPart {
     Run(LabRunArgs),
     /// End when standard input ends, and with it all processes of the lab.
     Init,
-    /// Be a host.
+    /// Run as a host.
     Host(LabHostArgs),
     /// Run a command on a host.
     Enter(LabEnterArgs),

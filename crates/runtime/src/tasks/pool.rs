@@ -112,14 +112,14 @@ impl Job {
 }
 
 impl Grid {
-    /// Opens a pool for tasks of a type, which the job has added with [`Job::tasks`]. Fails if it
-    /// has not.
+    /// Opens a pool for tasks of type `T`. Fails if the job has not added the type with
+    /// [`Job::tasks`].
     pub async fn task_pool<T: Task>(&self) -> Result<TaskPool<T>, GridError> {
         Ok(TaskPool(Pool::open(self, "tasks").await?))
     }
 
-    /// Opens a pool for searches of a type, which the job has added with [`Job::search`]. Fails if
-    /// it has not.
+    /// Opens a pool for searches of type `S`. Fails if the job has not added the type with
+    /// [`Job::search`].
     pub async fn search_pool<S: Search>(&self) -> Result<SearchPool<S>, GridError> {
         Ok(SearchPool(Pool::open(self, "search").await?))
     }

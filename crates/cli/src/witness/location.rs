@@ -108,9 +108,9 @@ impl fmt::Display for WitnessHost {
     }
 }
 
-/// Returns an error if a value of `--witness` is not an existing folder, and may mean a host: `NAME`
-/// or `NAME:DIR`. Otherwise a user who means a host would get a new folder of that name, which no
-/// other machine reaches.
+/// Returns an error if a value of `--witness` is not an existing folder, and may mean a host:
+/// `NAME` or `NAME:DIR`. Otherwise a user who means a host would get a new folder of that name,
+/// which no other machine reaches.
 pub(crate) fn check_meaning(place: &Path) -> Result<(), WitnessAddressError> {
     let text = place.to_string_lossy();
     let begin = text.split('/').next().unwrap_or_default();

@@ -140,8 +140,8 @@ fn an_agreement_reaches_all_ranks_before_that_which_collects_it_computes() {
     simulate(job, "3x1").unwrap();
 }
 
-/// Rank 0 releases the lock on the window of `owner`, and computes. Returns the time in ms for which
-/// rank 1 waits for the lock.
+/// Rank 0 releases the lock on the window of `owner`, and computes. Returns the time in ms for
+/// which rank 1 waits for the lock.
 async fn unlock_and_compute(world: Comm, owner: u32) -> Result<u64, RankError> {
     let window = world.window(vec![0_u8], ops::sum).await?;
     let mut waited = 0;

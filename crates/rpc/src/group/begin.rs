@@ -27,8 +27,8 @@ impl<S: Execute> Mapper<S> {
     ///
     /// # Errors
     ///
-    /// The error of `body`, after which calls that were not executed are dropped; otherwise those of
-    /// [`CallGroup::run`].
+    /// The error of `body`, after which calls that were not executed are dropped; otherwise those
+    /// of [`CallGroup::run`].
     pub async fn map<R>(
         &self,
         heuristic: &dyn Heuristic,

@@ -75,8 +75,8 @@ impl Case {
         1 << self.teeth
     }
 
-    /// The tree whose best leaf the job finds, by about [`nodes`](Self::nodes) visits. In some cases
-    /// several leaves are the best.
+    /// The tree whose best leaf the job finds, with about [`nodes`](Self::nodes) visits. In some
+    /// cases several leaves are the best.
     fn leaves(&self) -> Leaves {
         let values = if self.seed.is_multiple_of(3) { 500 } else { 1 << 40 };
         Leaves::new(self.seed, self.teeth + 1, values, self.cost)

@@ -1,6 +1,6 @@
 //! All nodes that a job has had so far, by their numbers in the job.
 //!
-//! The first ones are those of its grid, in its order. Nodes that are added while the job runs get
+//! The first nodes are those of its grid, in the same order. Nodes that join while the job runs get
 //! the next numbers, at whatever site they are. So a number, and the name made of it (`b/4`),
 //! always means the same node, and no other node gets it later. In a grid the nodes of a site
 //! follow each other, so a node has another number there: its *position*.

@@ -176,7 +176,7 @@ mod tests {
 
         let mut again = Mirror::open(&files(folder.path()), false).unwrap();
         assert_eq!(again.positions(), [1008, 1]);
-        // Another process of the node prints to the same stream, of which a part was not copied.
+        // Another process of the node prints to the same stream; a part of it was not copied.
         again.begin(&attendance([1100, 1], [1100, 1])).unwrap();
         again.append(0, b"next\n").unwrap();
         assert_eq!(again.positions(), [1105, 1]);

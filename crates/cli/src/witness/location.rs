@@ -44,7 +44,7 @@ pub(crate) enum WitnessAddressError {
     Port {
         /// The text.
         text: String,
-        /// What is in place of the port.
+        /// The text in place of the port.
         port: String,
     },
     /// The address means a different host for each launcher.

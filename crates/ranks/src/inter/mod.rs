@@ -31,8 +31,8 @@ use std::sync::atomic::AtomicU32;
 ///
 /// [`spawn`](Comm::spawn), [`accept`](Comm::accept) and [`connect`](Comm::connect) make
 /// inter-communicators. Those of `accept` and `connect` end at the next migration point of their
-/// ranks. [`children`](Comm::children) and [`parent`](Comm::parent) return that of parents and
-/// children in later runs, too.
+/// ranks. [`children`](Comm::children) and [`parent`](Comm::parent) return the inter-communicator
+/// of parents and children in later runs, too.
 ///
 /// ```
 /// use gridspan::ranks::{self, InterComm, SpawnPlacement, ops};

@@ -9,8 +9,8 @@ use gridspan_record::{MainWait, Recorder, RecorderConfig, SpanCause, TimeUse};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// One part in this many of a PE's budget is for the causes of messages that wait for their turn or
-/// their receiver. Causes of ready messages get as much, and the recorder gets the rest.
+/// The inverse of the fraction of a PE's budget for the causes of messages that wait for their turn
+/// or their receiver. Causes of ready messages get as much, and the recorder gets the rest.
 const CAUSES_PART: usize = 8;
 
 /// Identifies a message that waits, by receiver, sender, priority, number, and whether it is a

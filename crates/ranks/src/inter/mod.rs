@@ -1,9 +1,9 @@
 //! Inter-communicators: two groups of ranks that send to each other.
 //!
 //! An inter-communicator uses two communicators. One is for messages between two ranks: its ranks
-//! are those of the other group, but this rank keeps the number that it has in its own group, so
-//! that a message names its sender as the receiver knows it. The other has the ranks of both
-//! groups, for operations of all; its number is the next one.
+//! are those of the other group. A sender has its number in its own group, which is the other group
+//! of the receiver. The second communicator has the ranks of both groups, for operations of all;
+//! its number is the next one.
 
 pub(crate) mod asking;
 mod connect;

@@ -78,7 +78,7 @@ fn results_leave_between_the_requests_of_which_each_is_complete() {
         }
         world.sleep(Duration::from_millis(100)).await;
         let mut requests = vec![world.irecv::<u8>(0, 0)?, world.irecv::<u8>(0, 1)?];
-        // Lets the PE go on when both are complete.
+        // Because of this send, the rank lets the PE go on when both are complete.
         let mut results = vec![world.isend(&[0_u8], 0, 2)?];
         while let Some((_, received)) = wait_any(&mut requests).await {
             received?;

@@ -190,8 +190,8 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// Returns the server that has refused a task least often and, of several such, would end it
-    /// first according to its load, among those that can execute it.
+    /// Returns, of the servers that can execute a task, the one that has refused it least often. Of
+    /// several such servers, returns the one that would end the task first according to its load.
     fn next_for(&self, task: TaskId) -> Option<ServerId> {
         let able = (0..self.is_there.len() as u32).map(ServerId).filter(|&server| {
             self.is_there[server.index()] && self.graph.task(task).can_run_on(server)

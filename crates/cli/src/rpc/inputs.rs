@@ -18,9 +18,7 @@ pub(super) struct Inputs {
     pub(super) name: String,
     /// Time that the workflow's recorded execution took, in seconds.
     pub(super) recorded_s: Option<f64>,
-    /// The workflow's tasks.
     pub(super) graph: TaskGraph,
-    /// The servers.
     pub(super) platform: Platform,
     /// Path or short form that describes the servers, or the registry that knows them.
     pub(super) source: String,

@@ -18,12 +18,12 @@ pub(crate) enum ReplicaControl {
     Refused { id: ActorId, epoch: u32, reason: String },
     /// Asks the second replica to end once it has reached the frontier.
     End { id: ActorId, epoch: u32, until: Frontier },
-    /// Reports that the second replica has ended, with its progress. All its receivers are listed.
+    /// Reports that the second replica has ended. `reached` lists all its receivers.
     Ended { id: ActorId, epoch: u32, reached: Frontier },
 }
 
 impl ReplicaControl {
-    /// Returns the number of bytes it holds, for the memory budget.
+    /// Returns the number of bytes that the message holds, for the memory budget.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Offer { migrant, serves } => migrant.bytes() + size_of_val(&**serves),

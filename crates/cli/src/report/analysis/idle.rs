@@ -6,7 +6,7 @@ use gridspan_record::PeRecord;
 const WHOLE_MIN: f64 = 0.9;
 
 /// Returns the time since which a PE was idle at `until_ns`, at the earliest `least_ns`. A bin that
-/// is partly idle counts as idle at its end; a part of a bin is idle for the same share of its time.
+/// is partly idle counts as idle at its end; a part of a bin is idle for the same share of time.
 pub(crate) fn idle_since(record: &PeRecord, until_ns: u64, least_ns: u64) -> u64 {
     let width = record.bin_ns.max(1);
     let mut since = until_ns;

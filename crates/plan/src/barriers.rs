@@ -20,9 +20,9 @@
 //! | measurements of links | after two round trips: one for orders and reports, one for probes |
 //! | something else | after as many round trips as fit into the recorded time |
 //!
-//! A sleep that is over while main waits for something else is no cause: main was waiting for
-//! either. A message of the runtime, such as the result of a reduction to a member, waits for all
-//! handlers whose results the runtime could have had.
+//! A sleep that ends while main waits for something else is no cause: main goes on when the other
+//! answer comes. A message of the runtime, such as the result of a reduction to a member, waits for
+//! all handlers whose results the runtime could have had.
 //!
 //! **Without answers**, in recordings of earlier versions, each message of main is assumed to have
 //! waited for all handlers whose results could have reached main by then, over the latency of the
@@ -46,8 +46,8 @@ const ROUND_TRIP_MIN_NS: f64 = 1_000_000.0;
 /// Rounds of answers of all PEs that quiescence takes once no message is left, if the recorded
 /// round trip is too short to tell their number.
 const QUIET_ROUNDS: f64 = 2.0;
-/// Most of these rounds that a recorded time is taken for. The round that is under way once no
-/// message is left may count as one of the two or not, and may be followed by one more.
+/// Maximum number of these rounds in a recorded time. The round that is under way once no message
+/// is left may count as one of the two or not, and one more may follow it.
 const QUIET_ROUNDS_MAX: f64 = 3.0;
 
 /// Round trips of a measurement of the links. The time between probes is that of the runtime, and
@@ -75,7 +75,6 @@ pub(crate) struct FromMain {
     /// When it was sent, or the latest time at which it could have been.
     pub(crate) sent_ns: u64,
     pub(crate) handling: u32,
-    /// The sender.
     pub(crate) origin: Origin,
 }
 
@@ -101,7 +100,7 @@ pub(crate) struct Done {
 /// All that happened beside handlers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
-    /// What main and the runtime sent.
+    /// The messages of main and the runtime.
     pub(crate) sent: Vec<FromMain>,
     /// The answers for which main waited; none if they are not known.
     pub(crate) answers: Vec<Answered>,

@@ -1,4 +1,4 @@
-//! Kills real processes of a job at random moments, and measures how it goes on.
+//! Kills real processes of a job at random moments, and measures how soon the job goes on.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example recoveries -- --kills 30

@@ -56,7 +56,7 @@ pub(super) struct PeTime {
     pub(super) ns: BTreeMap<TimeKind, f64>,
 }
 
-/// What a site has sent to another.
+/// Messages from one site to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PairTraffic {
     pub(super) messages: u64,
@@ -64,7 +64,7 @@ pub(super) struct PairTraffic {
     pub(super) bytes: u64,
 }
 
-/// What a number counts.
+/// The unit of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CountUnit {
     /// Occurrences.

@@ -84,8 +84,8 @@ pub struct LinkEstimate {
 }
 
 impl LinkEstimate {
-    /// Creates the estimate of a link of which the latency is certain, and the bandwidth not known.
-    /// It has neither jitter nor losses.
+    /// Creates the estimate of a link whose latency is certain and whose bandwidth is unknown,
+    /// without jitter and losses.
     pub fn new(latency: Latency, observed: Time) -> Self {
         Self {
             latency,

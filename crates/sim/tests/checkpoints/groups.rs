@@ -118,7 +118,7 @@ struct Groups {
 #[derive(Clone, Copy, Default)]
 struct Features {
     is_resizable: bool,
-    /// One member contributes to a reduction before the checkpoint.
+    /// Whether one member contributes to a reduction before the checkpoint.
     contributes: bool,
 }
 

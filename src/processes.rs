@@ -59,7 +59,7 @@ pub(crate) struct Processes {
 
 /// Output of a process, for the program that started the job.
 pub(crate) enum Printed {
-    /// A line of its program.
+    /// A line that its program printed.
     Line(String),
     /// A warning of the job.
     Warning(String),

@@ -258,7 +258,7 @@ impl Session {
             ToBridge::Order(_) => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a second order"));
             }
-            // The thread ends only with this process.
+            // The thread that receives lines ends only with this process.
             ToBridge::Line(number) => drop(self.lines.send((number, content))),
             ToBridge::Signal(signal) => {
                 let signal = match signal {

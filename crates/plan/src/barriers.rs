@@ -16,7 +16,7 @@
 //! | contributions | after all handlers whose results could have reached main in the recording |
 //! | quiescence | the same, and then after one to three rounds of answers of all PEs, as recorded |
 //! | an actor | after the handler that has answered |
-//! | a time | at that time after the request |
+//! | a time | that time after the request |
 //! | measurements of links | after two round trips: one for orders and reports, one for probes |
 //! | something else | after as many round trips as fit into the recorded time |
 //!
@@ -275,7 +275,7 @@ fn barrier_of(events: &[Event], done: &[Done]) -> Vec<u32> {
     let last = if has_answers(events) { None } else { events.len().checked_sub(1) };
     let mut barrier_of = vec![NO_BARRIER; done.len()];
     for Done { handling, known_ns } in done {
-        // Later than the result, so that no event waits for what it causes itself.
+        // Later than the result, so that no event waits for its own effect.
         let first = waiting.partition_point(|(_, event)| event.at_ns <= *known_ns);
         let first = waiting.get(first).map(|(at, _)| *at).or(last);
         let told = told.get(handling).copied();

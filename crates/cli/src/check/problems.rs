@@ -144,7 +144,7 @@ fn of_resources(host: usize, subject: &Subject, answers: &Answers, findings: &mu
     }
 }
 
-/// The hosts, and what passed between them.
+/// The hosts, and the datagrams between them.
 struct Network<'a> {
     subjects: &'a [Subject],
     traffic: &'a Traffic,

@@ -60,7 +60,6 @@ pub(super) struct PeTime {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PairTraffic {
     pub(super) messages: u64,
-    /// Their bytes.
     pub(super) bytes: u64,
 }
 
@@ -76,7 +75,6 @@ pub(super) enum CountUnit {
 /// A count of what the runtime did. All profiles have the same counts in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JobCount {
-    /// What is counted.
     pub(super) name: &'static str,
     pub(super) unit: CountUnit,
     pub(super) value: u64,
@@ -90,7 +88,6 @@ pub(super) struct Profile {
     pub(super) pes: Vec<PeTime>,
     /// Traffic from a site to another, or inside a site.
     pub(super) traffic: BTreeMap<[String; 2], PairTraffic>,
-    /// What the runtime did.
     pub(super) counts: Vec<JobCount>,
 }
 

@@ -202,7 +202,7 @@ fn a_spawn_that_cannot_be_is_an_error_at_all_ranks() {
             let (ranks, placement) = spawned;
             let error = world.spawn(ranks, placement).await.unwrap_err();
             assert!(matches!(error, RankError::Invalid { .. }));
-            // Both ranks have got it, and go on.
+            // Both ranks have received the error, and go on.
             world.barrier().await?;
             Err(error)
         });

@@ -503,8 +503,8 @@ impl<C: Catalogue> Services<C> {
 
     /// Restarts the registry without its data: servers register again, and clients' questions wait
     /// until they have, for at most ten seconds. A server in a longer call is unavailable until the
-    /// call has ended; groups whose data it has wait for it. The times of functions and the load of
-    /// servers are learned again.
+    /// call has ended; groups wait for it if it has their data. The registry learns the times of
+    /// functions and the load of servers again.
     ///
     /// # Errors
     ///

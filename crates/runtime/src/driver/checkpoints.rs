@@ -145,7 +145,7 @@ impl CheckpointKeeper {
     }
 
     /// Numbers and parts of the last checkpoints that this node has. If the job has a place for its
-    /// checkpoints, each complete one is stored there: a checkpoint is not complete before.
+    /// checkpoints, each complete one is stored there, since it is complete only then.
     pub fn holdings(&self) -> Vec<Holding> {
         let mut holdings = self.store().holdings();
         let complete = holdings.iter_mut().filter(|holding| holding.manifest.is_some());
@@ -261,7 +261,7 @@ fn lacking(image: &Image, part: PeId) -> StartError {
     StartError::Checkpoint { reason }
 }
 
-/// A number for a run of a job in this process, which no other run has.
+/// A unique number for a run of a job in this process.
 pub(super) fn new_run() -> u64 {
     use std::time::{SystemTime, UNIX_EPOCH};
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -47,11 +47,12 @@ pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
 /// the second at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Frontier {
-    /// The next messages to the actors that the second replica serves. The end is complete once
-    /// the other replica has reached these numbers.
+    /// The numbers of the next messages to the actors that the second replica serves. The end is
+    /// complete once the other replica has reached them.
     pub(crate) sent: Counters,
-    /// The next messages to the actor. A replica that has handled all messages before these must
-    /// have reached the numbers in `sent`; otherwise the actor is not deterministic.
+    /// The numbers of the next messages to the actor. A replica that has handled all messages
+    /// before these must have reached the numbers in `sent`; otherwise the actor is not
+    /// deterministic.
     pub(crate) heard: Counters,
     /// The number of the next broadcast to the actor.
     pub(crate) broadcasts: u64,

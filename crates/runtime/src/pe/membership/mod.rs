@@ -16,7 +16,7 @@
 //! Agents exchange messages with agents of guests as with all others. Workers use *worker
 //! messages*, which are not messages of actors: they have no numbers, and quiescence does not count
 //! them. Besides these, founders take from a guest only messages about its membership and reports
-//! of failures. A guest that sends invalid data is lost.
+//! of failures. A guest that sends invalid data counts as lost.
 //!
 //! **Draining.** The coordinator announces to all founders that the guest takes no more tasks, then
 //! informs the guest. The guest hands back the tasks that it has not begun, and reports that it is

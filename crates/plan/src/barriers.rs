@@ -57,11 +57,9 @@ const MEASURING_TRIPS: f64 = 2.0;
 /// The sender of a message that no handler sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
-    /// Main.
     Main,
     /// Main, or the runtime on its PE.
     MainPe,
-    /// The runtime.
     Runtime,
 }
 
@@ -84,7 +82,6 @@ pub(crate) struct Answered {
     /// When main made the request, and when the answer came.
     pub(crate) asked_ns: u64,
     pub(crate) answered_ns: u64,
-    /// What main waited for.
     pub(crate) wait: MainWait,
     /// The handling that answered, if an actor did and it is known.
     pub(crate) handling: Option<u32>,
@@ -111,7 +108,6 @@ pub(crate) struct Beside {
 /// The cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// An answer.
     Answer(Answered),
     /// Nothing but the event before it: main goes on.
     Before,

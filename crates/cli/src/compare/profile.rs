@@ -9,15 +9,11 @@ use std::fmt;
 pub(super) enum TimeKind {
     /// In handlers of a type of actors.
     Handlers(String),
-    /// In tasks.
     Tasks,
-    /// In work of the runtime.
     Runtime,
-    /// In the network.
     Network,
     /// Ready, while other threads had the processor.
     Waited,
-    /// Idle.
     Idle,
     /// The rest until the end of the job, such as the time before a guest joined.
     Rest,
@@ -44,7 +40,6 @@ pub(super) struct PePlace {
     pub(super) site: String,
     /// Name of its node.
     pub(super) node: String,
-    /// Number of the PE.
     pub(super) pe: u32,
 }
 

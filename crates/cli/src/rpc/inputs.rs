@@ -12,7 +12,6 @@ use std::fs;
 /// Largest number of servers; with more, each heuristic would take minutes.
 const SERVERS_MAX: usize = 1024;
 
-/// A workflow and a platform.
 pub(super) struct Inputs {
     /// The workflow's name, or that of its file.
     pub(super) name: String,

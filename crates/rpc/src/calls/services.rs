@@ -321,7 +321,6 @@ impl<C: Catalogue> Services<C> {
         self.membership().claim_client(client).then(|| self.session_manager_of(client))
     }
 
-    /// Notes that a client has ended.
     pub(super) fn end_client(&self, client: u32) {
         self.membership().end_client(client);
     }
@@ -375,7 +374,6 @@ impl<C: Catalogue> Services<C> {
         self.membership().departures()
     }
 
-    /// The sites, nodes and PEs of the job.
     pub(crate) fn layout(&self) -> &Layout {
         self.grid.layout()
     }

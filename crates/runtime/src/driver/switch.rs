@@ -242,7 +242,6 @@ impl Switch {
         self.coordinator.begin(self);
     }
 
-    /// Passes an event to the coordinator.
     pub(super) fn tell_coordinator(&self, event: CoordinatorEvent) {
         self.coordinator.push(event);
         self.coordinator.run(self);

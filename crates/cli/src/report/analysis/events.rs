@@ -33,7 +33,6 @@ pub(crate) struct Rebalance {
     /// Decrease of the time for the same work, as estimated from the busy time of all PEs before
     /// and after it.
     pub(crate) observed_gain: Option<f64>,
-    /// Time that it took.
     pub(crate) took_ns: u64,
     /// Time of the next rebalance that moved actors, or the end of the job.
     pub(crate) until_ns: u64,
@@ -57,7 +56,6 @@ pub(crate) struct CheckpointRow {
     pub(crate) at_ns: u64,
     pub(crate) number: u64,
     pub(crate) bytes: u64,
-    /// Time that it took.
     pub(crate) took_ns: u64,
 }
 
@@ -67,13 +65,10 @@ pub(crate) struct CheckpointRow {
 pub(crate) enum MarkKind {
     /// A rebalance that moved actors.
     Rebalance,
-    /// A checkpoint.
     Checkpoint,
     /// Nodes were lost, joined or left, or their processes failed.
     Nodes,
-    /// A link changed.
     Link,
-    /// A warning.
     Warning,
 }
 

@@ -66,6 +66,7 @@ pub(crate) fn channels(
     held: &[Bytes],
 ) -> Result<Option<Box<Channels>>, DecodeError> {
     let MemberRecord { expected, next, sent_broadcasts, section_reductions, .. } = record;
+    // A sender that has broadcast has numbered its requests, so that `next` is not empty.
     if expected.len() + next.len() + section_reductions.len() + held.len() == 0 {
         return Ok(None);
     }

@@ -2,7 +2,7 @@
 //! messages between sites.
 //!
 //! A cutter keeps within a tolerance, and the fullest PE determines the time of a step where
-//! latency is hidden. The last per cents depend on single actors, not on cuts. Therefore the
+//! latency is hidden. The last few per cent depend on single actors, not on cuts. Therefore the
 //! fullest PE repeatedly gives an actor to a PE with room, or exchanges an actor for a lighter one.
 //! The load of a PE is its work and the time in which it sends and receives
 //! ([`CostModel::message_overhead`]), so that a more even placement with more messages is no

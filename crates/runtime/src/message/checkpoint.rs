@@ -284,7 +284,7 @@ pub(crate) struct Manifest {
     /// Time since the job began.
     pub(crate) at: Time,
     pub(crate) layout: Layout,
-    /// What main passed to be remembered.
+    /// The value that main passed to the last progress point.
     pub(crate) progress: Bytes,
     /// Number of phases that main has begun.
     pub(crate) phases: u32,

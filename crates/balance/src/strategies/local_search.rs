@@ -22,7 +22,6 @@ pub(crate) struct LocalSearch<'a> {
     pub(crate) pe_of: &'a mut [u32],
     /// The present PE of each vertex.
     pub(crate) homes: &'a [u32],
-    /// Whether each vertex may move.
     pub(crate) is_movable: &'a [bool],
     /// Target load of each PE.
     pub(crate) targets: &'a [f64],
@@ -162,7 +161,6 @@ impl<'a, 'b> Search<'a, 'b> {
         self.busy[pe] / self.local.targets[pe]
     }
 
-    /// Returns the fullest PE.
     pub(crate) fn fullest(&self) -> Option<usize> {
         let used = (0..self.busy.len()).filter(|&pe| self.local.targets[pe] > 0.0);
         used.max_by(|&a, &b| self.fullness(a).total_cmp(&self.fullness(b)))

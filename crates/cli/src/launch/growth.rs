@@ -100,7 +100,7 @@ impl Launch<'_> {
                     "its nodes are tasks of Slurm; add those of another allocation by \
                                  `--slurm JOBID`, or by `--here` inside it"
                 }
-                _ => "its nodes are no tasks of Slurm; start it inside an allocation",
+                _ => "its nodes are not tasks of Slurm; start it inside an allocation",
             }
             .to_owned());
         }

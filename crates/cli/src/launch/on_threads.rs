@@ -75,7 +75,7 @@ pub(crate) fn run_on_threads(
         }
     };
     if let Err(error) = attended.watch_signals() {
-        tracing::info!(%error, "those who wait for this job do not learn which signal ends it");
+        tracing::info!(%error, "commands that wait for this job do not learn which signal ends it");
     }
     let job = attended.listening(job);
     let code = gridspan::run_with(job, start, |node| attended.begin(node));

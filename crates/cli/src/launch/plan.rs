@@ -42,7 +42,7 @@ pub(crate) struct Launch<'a> {
     /// Whether other commands can see the job and its known links, and changes of links are
     /// reported to the user.
     pub(crate) is_listed: bool,
-    /// Number of nodes that may join at each site while the job runs.
+    /// Maximum number of nodes that may join at each site while the job runs.
     pub(crate) guests: u32,
     /// Which nodes take part, and what happens when that changes.
     pub(crate) membership: Membership,

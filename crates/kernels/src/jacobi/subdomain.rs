@@ -35,14 +35,16 @@ impl Face {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Subdomain {
     problem: Problem,
-    /// Place of the first own point on the whole grid, whose first inner point has index 1.
+    /// Place of the first own point on the whole grid. The first inner point of the grid has index
+    /// 1.
     first: [u32; 3],
     extents: [usize; 3],
     /// Layers of ghosts on each side: none along the axis that two dimensions do not use.
     layers: [usize; 3],
     strides: [usize; 3],
     here: Vec<f64>,
-    /// The values that the sweep of this step writes. Neither they nor the sources move.
+    /// The values that the sweep of this step writes. Neither these nor the sources move with the
+    /// rank.
     #[serde(skip)]
     next: Vec<f64>,
     #[serde(skip)]

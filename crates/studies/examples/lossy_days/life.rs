@@ -28,7 +28,7 @@ pub(crate) struct Plan {
     pub(crate) every: CheckpointEvery,
     /// Rate at which a PE encodes and decodes checkpoints.
     pub(crate) rate: Bandwidth,
-    /// Mean time between losses that the job is given.
+    /// Mean time between losses, as the settings of the job state it.
     pub(crate) to_failure: Duration,
     /// When nodes are lost, in order, and a number in `0..1` that selects one.
     pub(crate) losses: Vec<(Duration, f64)>,
@@ -54,14 +54,13 @@ pub(crate) fn losses(seed: u64, mean: Duration, end: Duration) -> Vec<(Duration,
 /// The result of a job. Times are in seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Life {
-    /// Time of the steps that were not repeated, each as long as it takes undisturbed on the PEs
-    /// that it had.
+    /// Sum of the times of the steps that were not repeated. The time of a step is that on the same
+    /// PEs without disturbance.
     pub(crate) useful: f64,
     pub(crate) all: f64,
     /// Losses that ended a run; further nodes may be lost before the others know.
     pub(crate) losses: u32,
-    /// Number of losses for which no copy of a part was left, so that the job went on from a
-    /// folder.
+    /// Number of losses that left no copy of a part, so that the job continued from a folder.
     pub(crate) unprotected: u32,
     pub(crate) recoveries: Vec<Stop>,
     /// Stops for nodes to join.
@@ -307,8 +306,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Loses the nodes that fail until the first loss at `now` is known. Returns the image to go on
-    /// from, if there is any, and that time.
+    /// Removes the nodes that fail at `now` and until the others know of the last loss. Returns the
+    /// image from which the job continues, if there is one, and the time at which they know.
     fn lose(&mut self, now: Duration) -> Result<(Start, Duration), Box<dyn Error>> {
         let mut known = now + self.plan.notice;
         let mut members = self.members().to_vec();

@@ -87,7 +87,7 @@ impl Cell {
     }
 
     /// The value in a file. Spreadsheets read a text that begins with one of these characters as a
-    /// formula, and after an apostrophe as a text.
+    /// formula, unless an apostrophe precedes it.
     fn in_file(&self) -> Cow<'_, str> {
         match !self.is_number && self.raw.starts_with(['=', '+', '-', '@', '\t', '\r']) {
             true => Cow::Owned(format!("'{}", self.raw)),

@@ -101,7 +101,7 @@ pub(crate) struct Flow {
     pub(crate) arrivals: Vec<(NodeId, Arrival)>,
     /// Time from the start until the report of each node reached the sender's relay.
     pub(crate) report_times: Vec<(NodeId, Duration)>,
-    /// Its trees, if the job has listeners to broadcasts and they are known.
+    /// The trees of the plan, if they are known and the job has listeners to broadcasts.
     pub(crate) trees: Option<Arc<SubPlan>>,
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Advice {
     /// Number of the next tree broadcast from this node. Relays count those of each node
     /// separately.
     pub(crate) next_flow: u64,
-    /// The same number for each other node on which the coordinator has been.
+    /// The next number for each other node on which the coordinator has run.
     flows_elsewhere: BTreeMap<NodeId, u64>,
     /// Lower bound (exclusive) of the versions of new plans.
     pub(crate) versions_after: u64,
@@ -351,9 +351,9 @@ impl Advice {
     }
 }
 
-/// Returns the timings of the edges of a tree broadcast. A receiver observes when segments arrive;
-/// if they arrive no slower than at the node that passes them on, the edge between the two may be
-/// faster than its timing, so the timing is left out.
+/// Returns the timings of the edges of a tree broadcast. A receiver observes when segments arrive.
+/// If they arrive no slower than at the node that passes them on, the edge between the two nodes
+/// may be faster than this timing, so the result omits it.
 pub(crate) fn edges(arrivals: &[(NodeId, Arrival)]) -> Vec<EdgeTiming> {
     /// Ratio of rates below which an edge counts as slower than the one before it.
     const SLOWER: f64 = 0.9;

@@ -133,7 +133,7 @@ impl Leader {
     }
 
     /// Returns the moves to this site and inside it, once the outlook has been sent to the top. In
-    /// an undo, these are the moves that take actors of this site back.
+    /// an undo, these moves take actors of this site back.
     pub fn moves(&self) -> &[Resettled] {
         &self.moves
     }
@@ -359,8 +359,8 @@ impl Knowledge {
         Clustering { site, graph, pulls, targets, most: terms.clusters.max(1) as usize, seed }
     }
 
-    /// Returns the vertex of each stranger (actor of another site), once the numbers of all other
-    /// sites have arrived.
+    /// Returns the number of the cluster of each stranger (actor of another site), if it has one,
+    /// once the numbers of all other sites have arrived.
     fn strangers(
         &self,
         round: u32,

@@ -5,10 +5,10 @@
 //! `T` (the mean residual life of renewal theory). Where latency is just hidden, PEs are never
 //! idle, and the longest cycle between sites waits at both of its ends; there it also waits for the
 //! other receivers of the same message on that PE. So the ends of the longest cycles, or the long
-//! handlers beside them, are exchanged for actors of the same load on PEs of the same site: no more
-//! messages cross sites, and no PE gets noticeably fuller than the fullest. The work of an actor in
-//! a step counts as one handler, which is exact for actors that wait for all their messages before
-//! they compute.
+//! handlers beside them, are exchanged for actors of the same load on PEs of the same site. So the
+//! number of messages between sites stays the same, and no PE gets noticeably fuller than the
+//! fullest. The work of an actor in a step counts as one handler, which is exact for actors that
+//! wait for all their messages before they compute.
 
 use crate::strategies::local_search::{LocalSearch, Search, Trail, nearest};
 
@@ -54,7 +54,7 @@ impl LocalSearch<'_> {
     }
 }
 
-/// An exchange of one actor of a PE for some of another that have the same load together.
+/// An exchange of one actor of a PE for some actors of another PE with about the same total load.
 #[derive(Clone, Copy, Debug)]
 struct Trade {
     from: usize,
@@ -78,7 +78,7 @@ struct HandlerExchange<'a, 'b> {
     border: Vec<Vec<u32>>,
     /// Sum of the squares of loads on each PE.
     squares: Vec<f64>,
-    /// Maximum fullness that a PE may get.
+    /// Maximum fullness of a PE.
     full: f64,
 }
 

@@ -6,7 +6,7 @@ use gridspan_workflow::{MapError, Mapping, Platform, ServerId, TaskGraph};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Two seconds until a silent server is lost, and some time to repeat its work.
+/// Two seconds until a silent server counts as lost, and some time to repeat its work.
 const COST_MAX: Duration = Duration::from_millis(2500);
 /// Number of attempts, of which one must take at most [`COST_MAX`]: a busy machine delays some.
 const ATTEMPTS: u32 = 3;

@@ -13,9 +13,7 @@ pub(crate) enum Way {
         login: String,
     },
     /// As a task of Slurm.
-    Srun {
-        host: String,
-    },
+    Srun { host: String },
 }
 
 impl Way {

@@ -30,7 +30,7 @@ const VERSION: u32 = 5;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Invitation {
     version: u32,
-    /// What the node runs.
+    /// The program that the node runs.
     program: NodeProgram,
     /// Fingerprint of the program, by which a different program is detected.
     contents: Contents,
@@ -140,7 +140,7 @@ fn read(path: &Path) -> Option<Invitation> {
 pub(crate) struct Contents {
     /// Length of the file.
     bytes: u64,
-    /// Time of its last modification; `None` if the system does not tell.
+    /// Time of its last modification; `None` if the system does not report it.
     modified: Option<SystemTime>,
     /// SHA-256 of its bytes.
     digest: Vec<u8>,

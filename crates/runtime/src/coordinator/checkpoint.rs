@@ -84,7 +84,7 @@ const STEP_MAX: Duration = Duration::from_secs(300);
 /// the last one that was made, or stored, in time. So a job whose handlers take up to 80 minutes
 /// makes checkpoints, too, and so does one with a store that takes as long for a part.
 const DOUBLINGS_MAX: u32 = 4;
-/// Largest manifest: it travels in one packet, and to the launcher in one line.
+/// Maximum size of a manifest: it travels in one packet, and to the launcher in one line.
 const MANIFEST_BYTES_MAX: usize = 6 << 20;
 /// The pause before the next round is the time since the first round divided by this number.
 const PAUSE_SHARE: u32 = 8;
@@ -301,7 +301,7 @@ impl Coordinator {
         self.checkpoints.is_late_with_replicas = counted.is_some();
         self.checkpoints.late = late;
         self.checkpoints.given_up = (self.checkpoints.given_up + 1).min(DOUBLINGS_MAX);
-        // It belongs to this checkpoint: all parts of the previous one are kept.
+        // `keeping` belongs to this checkpoint: all parts of the previous one are kept.
         self.checkpoints.keeping = None;
         self.end_making(Err(reason));
     }

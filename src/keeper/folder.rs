@@ -126,7 +126,7 @@ impl KeeperFolder {
         self.set_numbers("taken", &[taken])
     }
 
-    /// How much of the streams a launcher has read.
+    /// Number of bytes of each stream that a launcher has read.
     pub(super) fn read_so_far(&self) -> io::Result<[u64; 2]> {
         self.numbers("read")
     }
@@ -138,7 +138,7 @@ impl KeeperFolder {
     /// The time since a launcher last reported how much it has read.
     pub(super) fn unread_for(&self) -> Option<Duration> {
         let modified = fs::metadata(self.0.join("read")).and_then(|it| it.modified()).ok()?;
-        // A clock that was set back makes it look recent.
+        // If the clock was set back, the report counts as recent.
         Some(modified.elapsed().unwrap_or_default())
     }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 /// neighbouring cities more than 2 ms.
 const WIDE_AREA_RTT: Duration = Duration::from_millis(2);
 
-/// Maximum number of nodes of a directory: one message of each takes the directory's node 8 ms at
-/// 2 µs. Smaller directories would cost more than they save, since parts that level work through
-/// their head send twice as many messages and end later.
+/// Maximum number of nodes of a directory. Its node handles one message from each in 8 ms, at 2 µs
+/// per message. Smaller directories would cost more than they save, since parts that exchange work
+/// through the head of the site send twice as many messages and end later.
 const NODES_PER_DIRECTORY: usize = 4096;
 
 /// The places of the nodes of one job, for stealing. It must be the same on all nodes, so that they

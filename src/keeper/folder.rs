@@ -202,12 +202,12 @@ impl KeeperFolder {
         }
     }
 
-    /// Saves what another launcher needs, durably.
+    /// Saves the state for another launcher, durably.
     pub(super) fn save(&self, state: &[u8]) -> io::Result<()> {
         self.replace("state.json", state)
     }
 
-    /// What was saved last; empty if nothing was.
+    /// The last saved state; empty if there is none.
     pub(super) fn state(&self) -> io::Result<Vec<u8>> {
         match fs::read(self.0.join("state.json")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

@@ -33,7 +33,7 @@ const CONTENT_BYTES_MAX: usize = 65 << 20;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ToBridge {
-    /// What to do. The content of the order to start a node is its `start.json`.
+    /// Carry out this order. The content of the order to start a node is its `start.json`.
     Order(BridgeOrder),
     /// Write the content, a line, to the node. Lines have consecutive numbers, from 1, and the
     /// launcher sends the next one when this one is taken.
@@ -42,7 +42,7 @@ pub enum ToBridge {
     Signal(NodeSignal),
     /// Save the content as `state.json`. Saves have increasing numbers.
     Save(u64),
-    /// The launcher attends to the node, and has read this much of its two streams.
+    /// The launcher attends to the node, and has read this many bytes of its two streams.
     Read([u64; 2]),
     /// Remove the folder of the node, which has ended, and end.
     Forget,
@@ -195,7 +195,7 @@ pub enum BridgeRefusal {
     Other(LauncherId),
     /// No such node was started here.
     Unknown,
-    /// The system refuses something.
+    /// The system refused an operation, for this reason.
     Failed(String),
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Invitation {
     version: u32,
     /// The program that the node runs.
     program: NodeProgram,
-    /// Fingerprint of the program, by which a different program is detected.
+    /// Fingerprint of the program, to detect a different one.
     contents: Contents,
     /// Number of the run of the job, from 1, that has these addresses.
     pub(crate) run: u32,

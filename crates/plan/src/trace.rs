@@ -54,7 +54,7 @@ pub(crate) struct Handling {
     pub(crate) round: Option<u32>,
     /// Time that it takes an ordinary PE, without a firing, in nanoseconds.
     pub(crate) work_ns: f64,
-    /// Bytes of its message.
+    /// Size of its message in bytes.
     pub(crate) bytes: u64,
     /// Time of the timer that sends the message, in nanoseconds; 0 if none does.
     pub(crate) delay_ns: u64,

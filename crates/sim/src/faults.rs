@@ -348,7 +348,7 @@ pub struct LostNode {
     pub node: NodeId,
     /// When it dies, or is declared lost.
     pub at: Duration,
-    /// Whether it does not die: all other nodes declare it lost at once, but it runs until it
+    /// Whether the node does not die: all other nodes declare it lost at once, but it runs until it
     /// learns of that.
     pub is_mistaken: bool,
 }

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of frames of which a run keeps a copy: more than [`AGAIN_MAX`], since those of all nodes
-/// are among them.
+/// Number of frames of which a run keeps a copy: more than [`AGAIN_MAX`], since these are the
+/// frames of all nodes.
 const FRAMES_MAX: usize = 256;
 /// Size of the largest frame of which a run keeps a copy, so that the copies take little memory.
 const FRAME_BYTES_MAX: usize = 16 << 10;
@@ -182,7 +182,8 @@ mod tests {
         Layout::new(vec![("a".to_owned(), vec![1; nodes])])
     }
 
-    /// What is left if each frame has left its node this many milliseconds before.
+    /// The remains of a run in which each frame left its node this many milliseconds before
+    /// [`NOW`].
     fn left_behind(frames: &[(u64, NodeId, NodeId)]) -> LeftBehind {
         let mut sent = SentFrames::default();
         for &(before_ms, from, to) in frames {

@@ -71,7 +71,7 @@ pub(super) fn available(unshare: &Path) -> Result<Vec<&'static str>, LabError> {
 }
 
 impl Settings {
-    /// Returns what to do if namespaces are refused.
+    /// Returns the next step for the user if the system refuses namespaces.
     fn advice(&self) -> String {
         let is = |setting: &Option<String>, value: &str| {
             setting.as_ref().is_some_and(|text| text.trim() == value)
@@ -105,8 +105,8 @@ fn move_to(process: Pid, namespaces: ThreadNameSpaceType) -> rustix::io::Result<
 }
 
 /// Whether the system cannot move a process to the namespaces of another: Linux before 5.3 has no
-/// descriptors of processes, and Linux before 5.8 does not accept them for this. Without root,
-/// moving to the own network fails with another error.
+/// descriptors of processes, and Linux before 5.8 does not accept them for this. Without root, a
+/// move to its own network fails with another error.
 fn is_unknown(moved: rustix::io::Result<()>) -> bool {
     matches!(moved, Err(Errno::NOSYS | Errno::INVAL))
 }

@@ -43,7 +43,7 @@ pub(super) struct Router {
     counts: RouterCounts,
 }
 
-/// A packet that has arrived.
+/// A packet and its receiver.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DuePacket {
     /// Position of the receiving host.

@@ -18,13 +18,13 @@ type Runs = [(u64, Vec<NodeId>)];
 
 /// The agreement of the keepers of a job.
 pub(super) struct Keepers {
-    /// Members that have ended for good, as the user says.
+    /// Members that have ended for good, according to the user.
     ended: BTreeSet<NodeId>,
     /// The last run that has begun.
     agreed: usize,
     /// Number of the last state that each keeper has saved.
     saved: BTreeMap<NodeId, u64>,
-    /// What the witness has settled, if there is one.
+    /// The halves on which the witness has settled; `None` without a witness.
     witness: Option<Halves>,
     /// When the witness may be asked; `None` until it has answered.
     asks_at: Option<Time>,
@@ -49,7 +49,7 @@ struct Proposal {
 pub(super) enum Decision {
     /// It begins, with these members.
     Begin(Vec<NodeId>, Option<RestoreOrder>),
-    /// The witness is to be asked to settle on this half of the members of the run at a position.
+    /// Ask the witness to settle on this half of the members of the run at this position.
     Ask(usize, BTreeSet<NodeId>),
     /// It cannot begin, for this reason.
     Refused(String),
@@ -59,7 +59,7 @@ pub(super) enum Decision {
 #[derive(Debug, PartialEq)]
 pub(super) enum Loss {
     Now,
-    /// The witness is to be asked first, as for [`Decision::Ask`].
+    /// Ask the witness first, as for [`Decision::Ask`].
     Ask(usize, BTreeSet<NodeId>),
     /// The witness has not answered yet.
     Later,
@@ -369,7 +369,7 @@ mod tests {
             assert_eq!(keepers.take_unsettled(), expected[..usize::from(has_witness)]);
             assert!(keepers.take_unsettled().is_empty());
         }
-        // It has settled on a half itself.
+        // The witness has settled on a half itself.
         let (mut keepers, runs) = asking();
         keepers.settled(0, Ok(BTreeSet::from([B, C])), Time(1));
         assert!(matches!(keepers.poll(&runs, name, Time(1)), Some(Decision::Begin(..))));

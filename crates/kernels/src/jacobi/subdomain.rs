@@ -52,7 +52,7 @@ pub struct Subdomain {
 }
 
 impl Subdomain {
-    /// The subdomain of these places of inner points, before the first step.
+    /// Creates the subdomain of the inner points at these places, before the first step.
     pub fn new(problem: Problem, places: &[Range<u32>; 3]) -> Self {
         let extents = [0, 1, 2].map(|axis| places[axis].len());
         let layers = [0, 1, 2].map(|axis| usize::from(axis >= problem.first_axis()));

@@ -79,7 +79,7 @@ impl LocalState {
         self.slots.waits_for(receive, Wait::Data(Box::new(arrived)));
     }
 
-    /// Keeps a message that was received for a request.
+    /// Keeps a received message for a request.
     pub(crate) fn hold(&mut self, arrived: Arrived<Payload>, at: CallSite) -> Ticket {
         let ticket = self.slots.add(at, Wait::Task);
         self.slots.end(ticket, Outcome::Message(arrived));

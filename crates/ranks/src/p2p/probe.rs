@@ -65,7 +65,7 @@ impl MatchedMessage {
         Ok((message(&self.local, begun, at).await?.0, at))
     }
 
-    /// Receives it as numbers.
+    /// Receives the message as numbers.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl MatchedMessage {
         content.to_vec(at)
     }
 
-    /// Receives it into the front of a buffer, and returns its number of elements.
+    /// Receives the message into the front of a buffer, and returns its number of elements.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl MatchedMessage {
         content.copy_to(buffer, at)
     }
 
-    /// Receives it as a value.
+    /// Receives the message as a value.
     ///
     /// # Errors
     ///

@@ -31,8 +31,8 @@ impl Heuristic for FillsOnOne {
     }
 }
 
-/// Returns the time that a group takes after a server is killed: the server that executes its call,
-/// or the one that has data for a call.
+/// Kills a server, and returns the time that a group then takes. If `is_at_it`, the server executes
+/// a call of the group; otherwise it has data for a call.
 async fn cost(is_at_it: bool) -> Duration {
     let mut grid = Grid::new(&["one", "other"]);
     let (remote, file) = (grid.remote(), grid.file("go"));
@@ -61,7 +61,7 @@ async fn cost(is_at_it: bool) -> Duration {
     cost
 }
 
-/// Asserts that a server that is killed costs a group at most [`COST_MAX`].
+/// Asserts that a killed server costs a group at most [`COST_MAX`].
 async fn assert_cost(is_at_it: bool) {
     let mut least = Duration::MAX;
     for _ in 0..ATTEMPTS {

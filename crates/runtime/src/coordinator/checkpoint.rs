@@ -139,7 +139,7 @@ impl Coordinator {
     }
 
     /// Begins the first round once no rebalance is in progress, and all replicas that ended for the
-    /// checkpoint before have begun again. Called after each event.
+    /// previous checkpoint have begun again. Called after each event.
     pub(super) fn begin_checkpoint(&mut self) {
         let is_settled = self.balances.is_settled()
             && self.departing.is_none()
@@ -242,7 +242,8 @@ impl Coordinator {
         self.give_up(late, reason);
     }
 
-    /// Gives up a checkpoint whose parts are all encoded if none of them was kept for too long.
+    /// Gives up a checkpoint whose parts are all encoded, if for too long none of them was stored
+    /// or copied.
     fn look_at_storing(&mut self) {
         let Some(keeping) = &self.checkpoints.keeping else { return };
         let waited = self.now.since(keeping.heard);
@@ -478,7 +479,7 @@ impl Coordinator {
         self.complete_checkpoint();
     }
 
-    /// The longest time that the copies of a PE take with the bandwidth for them.
+    /// Returns the longest time that the copies of a PE take at the bandwidth for copies.
     fn copying_time(&self, parts: &[PartSummary]) -> Duration {
         let (layout, run) = (&self.common.layout, &self.common.run);
         if run.checkpoints.copy_rate.is_none() {
@@ -537,7 +538,7 @@ impl Coordinator {
         if result.is_ok() {
             self.checkpoints.given_up = 0;
         }
-        // If this checkpoint was given up at once, some replicas of the one before may not have
+        // If this checkpoint was given up at once, some replicas of the previous one may not have
         // begun again yet.
         self.checkpoints.rebuilding = self.checkpoints.rebuilding.saturating_add(making.replicas);
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });

@@ -13,8 +13,7 @@ use std::error::Error;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// Number of steps without losses, from which the time of a step beside its compute time is
-/// measured.
+/// Number of steps without losses that measure the time of a step besides its compute time.
 const CALIBRATION_STEPS: u32 = 20;
 
 /// The image from which a run of a job begins, and where its parts go. `None` for the beginning.
@@ -70,7 +69,7 @@ pub(crate) struct Life {
     /// Time from a checkpoint to the next.
     pub(crate) intervals: Vec<f64>,
     pub(crate) postponed: u32,
-    /// Number of steps that were made again.
+    /// Number of repeated steps.
     pub(crate) repeated: u64,
     /// Number of actors of the fullest PE in each step.
     pub(crate) actors_max: Vec<f64>,
@@ -125,7 +124,7 @@ pub(crate) fn live(plan: &Plan) -> Result<Life, Box<dyn Error>> {
     Ok(life)
 }
 
-/// Time of a step beside the compute time of the fullest PE, measured without checkpoints.
+/// Time of a step besides the compute time of the fullest PE, measured without checkpoints.
 fn overhead(plan: &Plan) -> Result<f64, Box<dyn Error>> {
     let diary = Diary::default();
     let shape = &plan.shape;

@@ -246,8 +246,8 @@ fn latencies_to_other_sites_are_measured_before_there_are_tasks() {
     assert!(time < Time(21 * MS), "{time:?}");
 }
 
-/// Returns the messages to the keeper of its part from a node with `stock` tasks that serves two
-/// others, after `sent` tasks have left for each.
+/// Makes a node with `stock` tasks serve two others, with `sent` tasks for each. Returns its
+/// messages to the keeper of its part.
 fn told(stock: u64, sent: u64) -> Vec<StealMessage> {
     let grid = GridSpec::from_emulate("1x4").unwrap();
     let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));

@@ -33,7 +33,7 @@ pub(crate) struct Matrix {
     pub(crate) cells: Vec<Vec<Cell>>,
 }
 
-/// The matrices.
+/// The messages of a job, as matrices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Communication {
     /// By actor types; `main` also stands for the runtime.

@@ -71,7 +71,7 @@ impl Waits {
     }
 }
 
-/// The work of explaining gaps.
+/// Explains gaps one by one.
 struct Tracing<'a> {
     history: &'a History<'a>,
     transit: Transit<'a>,

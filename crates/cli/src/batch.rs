@@ -11,9 +11,9 @@ const BEGINNINGS: [&str; 3] = ["SLURM", "PBS_", "LSB_"];
 pub(crate) enum Batch {
     /// An allocation of Slurm, whose nodes `srun` starts.
     Slurm(Allocation),
-    /// Hosts in a file, which are reached over ssh, and the name of the batch system.
+    /// The name of the batch system, and a file with the hosts, which ssh reaches.
     HostFile(&'static str, PathBuf),
-    /// Hosts and numbers of slots in turn, in a variable of LSF.
+    /// The name of a variable of LSF and its value: hosts and numbers of slots, alternating.
     Pairs(&'static str, String),
 }
 

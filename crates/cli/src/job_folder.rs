@@ -204,7 +204,7 @@ pub(crate) struct NodeFiles {
     pub(crate) streams: [StreamFile; 2],
     /// Where the streams of a kept node begin.
     pub(crate) origin: PathBuf,
-    /// Size in bytes above which the part of a stream that was read is moved out of it.
+    /// Size in bytes above which the read part of a stream moves to another file.
     pub(crate) log_limit: u64,
 }
 

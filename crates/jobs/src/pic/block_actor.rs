@@ -3,9 +3,9 @@
 //!
 //! All particles of a cloud move by the same distance in a step, so a block knows its possible
 //! target and source blocks: it sends a message to each target, often empty, and continues once it
-//! has received one from each source. Blocks can run ahead of others by as many steps as there are
-//! blocks around the square; messages for later steps are held. All held messages together contain
-//! at most the particles of the cloud.
+//! has received one from each source. A block can be ahead of others by as many steps as there are
+//! blocks around the square, so blocks hold messages for later steps. All held messages together
+//! contain at most the particles of the cloud.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

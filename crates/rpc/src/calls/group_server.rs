@@ -26,7 +26,7 @@ impl<C: Catalogue> Server<C> {
                 give_up(&order, "its server has left", cx);
             }
             GroupMessage::Order(order) => self.store.add(order),
-            // It is an `Order` once it is received.
+            // `GroupMessage::received` has made it an `Order`.
             GroupMessage::TracedOrder(..) => {}
             GroupMessage::Data(mut piece) => {
                 for Route { to, then } in Route::of_hops(&std::mem::take(&mut piece.then)) {

@@ -324,8 +324,8 @@ impl<W: Work> Engine<W> {
         }
     }
 
-    /// Drops the tasks that came through a guest or a copy that is gone, with the frames that they
-    /// work for. Later outputs for these frames are dropped.
+    /// Drops the tasks that came through a guest or a copy that is gone, the frames that they work
+    /// for, and later outputs for these frames.
     pub(super) fn drop_orphans(&mut self) {
         let lineages = &self.node.lineages;
         let mut known = BTreeMap::new();

@@ -81,7 +81,7 @@ fn nothing_is_lost_while_the_coordinator_moves_from_node_to_node() {
             grid.move_coordinator(NodeId(to)).await?;
         }
         grid.quiescence().await?;
-        // Create a collection with the coordinator in its last place, and publish read-only data.
+        // Create a collection after the coordinator's last move, and publish read-only data.
         let more = grid.create::<Talking>(Ix1::range(MEMBERS), |_| ()).await?;
         grid.publish(&vec![7_u8; 200_000]).await?;
         more.broadcast(Talk::Report);

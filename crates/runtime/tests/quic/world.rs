@@ -157,7 +157,7 @@ impl World {
         self.note(node, "crash");
     }
 
-    /// Stops a node's process for `duration`; packets that arrive meanwhile are handled after that.
+    /// Stops a node's process for `duration`. It handles packets that arrive meanwhile afterwards.
     pub(crate) fn stop(&mut self, node: NodeId, duration: Duration) {
         let until = self.now + duration;
         if let Some(member) = &mut self.members[node.index()] {

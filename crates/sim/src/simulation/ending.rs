@@ -74,7 +74,7 @@ impl Simulation {
 
     /// What the job waits for; `None` while the coordinator moves.
     pub(super) fn diagnosis(&self) -> Option<Diagnosis> {
-        // As in real time, only founders are asked.
+        // As in real time, a diagnosis asks founders only.
         let machines = self.stations.iter().map(|station| &station.machine);
         let founders = machines.filter(|machine| self.layout.contains(machine.id()));
         let main = match self.main.waits_inside() {

@@ -2,7 +2,7 @@
 //!
 //! The socket is `ID.sock` among the status files (see `status`), which only the user can reach.
 //! A client writes one line of JSON, a [`Request`], and gets one line back, an [`Answer`], which
-//! may take until main's next progress point. Lines of other versions are refused.
+//! may take until main's next progress point. Both sides refuse lines of other versions.
 
 use crate::roster::NewNode;
 use crate::slurm::Allocation;
@@ -112,7 +112,7 @@ pub(crate) enum JobEventKind {
     Rebalance,
     /// Nodes were lost, have left or joined, or the job goes on after that.
     Membership,
-    /// A node that is no founder has joined, is leaving, has left or was lost.
+    /// A guest has joined, is leaving, has left or was lost.
     Guest,
     /// An irregularity.
     Warning,

@@ -128,7 +128,7 @@ impl Cartesian {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if `is_kept` is not as long as there are axes.
+    /// [`RankError::Invalid`] if `is_kept` does not have one entry for each axis.
     pub async fn sub(&self, is_kept: &[bool]) -> Result<Cartesian, RankError> {
         let at = self.comm.at("sub");
         if is_kept.len() != self.dims.len() {
@@ -155,7 +155,7 @@ impl Cartesian {
 }
 
 impl Comm {
-    /// Makes a grid of the first ranks. Ranks for which there is no point get none. A collective
+    /// Makes a grid of the first ranks. Ranks for which there is no point get `None`. A collective
     /// operation. The ranks keep their order, in which ranks of a site mostly lie together: MPI's
     /// `reorder` has no counterpart.
     ///

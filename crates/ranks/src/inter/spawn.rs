@@ -10,15 +10,15 @@ use crate::local::link::Link;
 use crate::name_server::{PlacedRanks, ServerRequest, Spawn, SpawnPlacement};
 use serde::Serialize;
 
-/// Largest number of ranks that a call spawns: rank 0 and each of them hold the list of all.
+/// Largest number of ranks that a call spawns: rank 0 and each spawned rank hold the list of all.
 const SPAWNED_MAX: usize = 1 << 24;
 
 /// # Spawning
 ///
-/// Spawned ranks, the children, run the function or the struct of the job, in a world of their own;
-/// what a rank does may depend on whether it has a [`parent`](Self::parent). They come to migration
-/// points with all other ranks of the job, and the job ends only when they, too, have ended.
-/// Their results are dropped.
+/// Spawned ranks, the children, run the function or the struct of the job, in a separate world; the
+/// program can do something else in a rank that has a [`parent`](Self::parent). Children come to
+/// migration points with all other ranks of the job, and the job ends only when they have ended
+/// too. Their results are dropped.
 ///
 /// Rank 0 of the job serves the requests of this section and the next two, but only while no rank
 /// of its PE computes.

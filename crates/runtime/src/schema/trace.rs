@@ -1,4 +1,4 @@
-//! Search for the structure of a type, which deserialises itself from made-up values.
+//! Search for the structure of a type, by deserialising it from made-up values.
 //!
 //! `Deserialize` requests the values it needs from its deserializer, and so reveals the parts of
 //! the type. One *pass* makes one value and records all requests. The next pass visits the parts
@@ -55,7 +55,7 @@ pub(super) struct Trace {
     /// Number of consecutive passes without a new finding.
     idle: usize,
     is_new: bool,
-    /// Whether the cause of a failed value is known, until a value around it is made after all.
+    /// Whether the cause of a failed value is known. Reset when a value around it is made.
     is_blamed: bool,
 }
 

@@ -35,7 +35,7 @@ use quantities::QUANTITIES;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Largest difference of a median from that of the other place, as a part of it.
+/// Largest relative difference between the medians of the two places that is not marked.
 const DIFFERENCE_MAX: f64 = 0.05;
 /// The delay and the rate of links that lose packets.
 const LOSSY_LINK: &str = "wan=5ms,rate=50mbit";

@@ -113,7 +113,8 @@ impl Feedback {
     }
 
     /// Records the answer to a probe. If the bandwidth has changed, other pairs may have changed
-    /// too. If a doubted pair has not, the expectation was wrong, and its usual ratio is corrected.
+    /// too. If a doubted pair has not changed, the expectation was wrong, and this corrects the
+    /// pair's usual ratio.
     pub(super) fn probed(&mut self, (from, to): (usize, usize), before: f64, now: f64) {
         let is_near = |one: f64| (now / one - 1.0).abs() <= DEVIATION;
         match self.doubted.remove(&(from, to)) {

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Where, and for how long, a job runs.
+/// The place where a job runs, with its seed and time limit.
 ///
 /// ```
 /// use gridspan::embed::Runner;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Prefixes of the variables of batch systems.
 const BEGINNINGS: [&str; 3] = ["SLURM", "PBS_", "LSB_"];
 
-/// What a batch system has allocated.
+/// An allocation of a batch system.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Batch {
     /// An allocation of Slurm, whose nodes `srun` starts.

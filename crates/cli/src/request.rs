@@ -74,7 +74,7 @@ pub(crate) enum Answer {
     Nodes(Vec<NodeState>),
     /// What the job waits for.
     Diagnosis(Diagnosis),
-    /// What the launcher knows of the running job.
+    /// The running job, as its launcher knows it.
     Observed(Box<Observed>),
     /// The job has ended with this exit code.
     Ended(u8),

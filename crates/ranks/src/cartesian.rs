@@ -132,7 +132,7 @@ impl Cartesian {
     pub async fn sub(&self, is_kept: &[bool]) -> Result<Cartesian, RankError> {
         let at = self.comm.at("sub");
         if is_kept.len() != self.dims.len() {
-            let reason = format!("{} axes, and {} are there", is_kept.len(), self.dims.len());
+            let reason = format!("{} entries for {} axes", is_kept.len(), self.dims.len());
             return Err(RankError::Invalid { at, reason });
         }
         let coords = self.coords(self.rank())?;

@@ -48,8 +48,8 @@ const TOLERANCE_MIN: f64 = 0.002;
 /// A cut from scratch must cost less than this part of an improvement, since a smaller difference
 /// may be chance.
 const SCRATCH_WORTH: f64 = 0.98;
-/// A cycle between sites that takes at least this part of a step may, with its waiting, take as
-/// long as the step.
+/// A cycle between sites that takes at least this part of a step may, with its waits, take as long
+/// as the step.
 const FELT: f64 = 0.75;
 /// Maximum number of actors of a small graph. In larger graphs, a handler is a small part of a
 /// step, and exchanging handlers gains little.

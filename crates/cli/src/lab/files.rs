@@ -130,7 +130,7 @@ impl LabFiles {
 }
 
 /// Returns `/etc/hosts`: the address of each host, its name, and the name without its domain if no
-/// other host has that.
+/// other host has the same short name.
 pub(super) fn names(hosts: &[LabHost]) -> String {
     let mut text = "127.0.0.1 localhost\n::1 localhost\n".to_owned();
     let short = |host: &LabHost| host.name.split('.').next().unwrap_or_default().to_lowercase();

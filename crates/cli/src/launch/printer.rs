@@ -297,7 +297,7 @@ fn failed(error: &io::Error) -> Event {
     Event::OutputFailed
 }
 
-/// Prints reports; consecutive ones for one stream are written at once.
+/// Prints reports, and writes consecutive ones for the same stream together.
 fn print(style: &mut Style, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
     text.clear();
     let mut stream = Stream::Stdout;

@@ -5,8 +5,8 @@
 //! it waits (`watch`). It also reports when it goes on or ends. So ranks that wait for a short time
 //! send nothing.
 //!
-//! **Suspicion.** Rank 0 looks for ranks that none can wake (`graph`). What they reported may be
-//! old, and messages may be on their way to them.
+//! **Suspicion.** Rank 0 looks for ranks that no rank can wake (`graph`). Their reports may be old,
+//! and messages may be on their way to them.
 //!
 //! **Confirmation.** Each of them exchanges markers with the ranks for which it waits (`detector`).
 //! Messages from one rank to another keep their order, so a message that was on its way has come

@@ -311,7 +311,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Sends the coordinator to its next node, if it is to leave.
+    /// Sends the coordinator to its next node, if it is ready to leave.
     fn let_go(&mut self, out: &mut Vec<CoordinatorCommand>) {
         let State::Here(coordinator) = &self.state else { return };
         let Some(place) = coordinator.departs_to() else { return };

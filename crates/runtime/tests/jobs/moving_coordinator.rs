@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// reduction over all members with its result sent to all.
 const ROUNDS: u64 = 60;
 const MEMBERS: u32 = 6;
-/// Time for which the PE of the node that the coordinator leaves computes.
+/// Computing time of the PE on the node that the coordinator leaves.
 const COMPUTING: Duration = Duration::from_secs(4);
 
 #[derive(Serialize, Deserialize)]

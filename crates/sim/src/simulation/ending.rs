@@ -1,4 +1,4 @@
-//! How a simulation ends, and what it reports.
+//! The end of a simulation, and its report.
 
 use super::{Counts, Event, Simulation};
 use crate::faults::QuicCounts;
@@ -151,7 +151,7 @@ impl Simulation {
         }
     }
 
-    /// Stops the run. Also returns what it leaves.
+    /// Stops the run. Also returns the state with which the job can continue.
     pub(super) fn halt(mut self) -> (SimReport, Option<Stopped>) {
         let (stores, is_paused) = (std::mem::take(&mut self.kept), self.is_paused);
         let network = &self.network;

@@ -50,7 +50,7 @@ pub(crate) struct Bar {
 
 /// A number along an axis.
 pub(crate) struct Axis {
-    /// What it is, with the unit.
+    /// The quantity, with its unit.
     pub(crate) title: &'static str,
     /// Divisor of the values of bars.
     pub(crate) unit: f64,

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
-/// Steps after which a job should have come to an end.
+/// Number of steps within which each job should end.
 const STEPS_MAX: usize = 100_000;
 const MEMBERS: i32 = 6;
 const FOREVER: Duration = Duration::MAX;

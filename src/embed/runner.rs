@@ -158,8 +158,8 @@ impl Runner {
         Running::new(shared, value, thread)
     }
 
-    /// Runs a job with its own main, and returns its outcome. Blocks this thread. Events, such as
-    /// lines that node processes print, are dropped.
+    /// Runs a job with its own main, and returns its outcome. Blocks this thread, and drops events,
+    /// such as lines that node processes print.
     ///
     /// Fails with the error that ended the job, or that prevented its start.
     pub fn run(self, job: Job) -> Result<(), JobError> {

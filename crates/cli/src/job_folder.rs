@@ -491,7 +491,7 @@ impl StreamFile {
         File::open(&self.0)
     }
 
-    /// Opens the file that says how much was read.
+    /// Opens the file with the number of bytes that a launcher has read.
     pub(crate) fn open_mark(&self) -> io::Result<File> {
         let mut path = self.0.clone().into_os_string();
         path.push(".read");

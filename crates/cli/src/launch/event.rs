@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Signals that are handled unless the launcher was started to ignore them.
+/// Signals that the launcher handles, unless it was started to ignore them.
 const WATCHED: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD];
 
 /// How the time until the next checkpoint was computed.
@@ -60,7 +60,7 @@ pub(super) enum Event {
     RepeatsTasks,
     /// The job goes on without a lost node, whose number is that in the present run.
     Tolerated(ToleratedLoss),
-    /// A node was requested by SIGTERM to leave the job.
+    /// SIGTERM has requested a node to leave the job.
     Leaving { node: NodeId },
     /// The job cannot be stopped for a change of its nodes.
     Unchangeable { reason: String },
@@ -70,7 +70,7 @@ pub(super) enum Event {
         id: u64,
         request: Request,
     },
-    /// The process of a node runs, and was asked to find out what the job waits for.
+    /// The process of a node runs, and takes part in a diagnosis.
     Awake {
         node: NodeId,
         /// Number of the diagnosis.
@@ -132,7 +132,7 @@ pub(super) enum Event {
     },
     /// A bridge to a node has connected, or has broken.
     BridgeChanged,
-    /// A reader waits until the launcher has handled and saved what it has passed on.
+    /// A reader waits until the launcher has handled the reader's last event and saved the result.
     Read(Waiting),
     /// The user, or a signal on their behalf, requests the end of the job.
     Interrupted { signal: i32 },

@@ -278,7 +278,7 @@ impl Printer {
     }
 }
 
-/// Whether a report is printed when only the output of these nodes is shown.
+/// Whether to print a report if the user wants the output of these nodes only.
 fn is_shown(report: &Report, shown: &BTreeSet<NodeId>) -> bool {
     match report {
         Report::Output { node, .. } => shown.contains(node),

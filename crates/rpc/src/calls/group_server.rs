@@ -107,7 +107,7 @@ impl<C: Catalogue> Server<C> {
         cx.send_after(Duration::from_nanos(1), &me, ServerMessage::Report);
     }
 
-    /// Reports the outcome of the order that was executed last.
+    /// Reports the outcome of the last executed order.
     pub(super) fn report(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(Pending { reply, mut done, begun }) = self.pending.take() {
             let took_s = cx.now().since(begun).as_secs_f64();

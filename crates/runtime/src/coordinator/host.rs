@@ -116,7 +116,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Whether packets for the coordinator are forwarded to another node at once.
+    /// Whether this host forwards packets for the coordinator to another node at once.
     pub fn passes_on(&self) -> bool {
         matches!(self.state, State::Elsewhere(_))
     }
@@ -398,7 +398,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Ends the job in place of the coordinator. This node is notified last, because it may end on
+    /// Ends the job in place of the coordinator. Notifies this node last, because it may end on
     /// receipt.
     fn end(&mut self, error: &JobError, out: &mut Vec<CoordinatorCommand>) {
         if std::mem::replace(&mut self.has_ended, true) {

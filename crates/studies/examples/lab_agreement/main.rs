@@ -15,9 +15,9 @@
 //! Values are medians over the rounds; a ratio is the median of the ratios of the rounds, with its
 //! interval of 95 %. A cell is marked if its median differs by more than 5 %.
 //!
-//! For each probability of loss, datagrams are sent one way: over a host's socket in a lab, and
-//! through the emulator of `gridctl run` over a socket of this process. The number of lost
-//! datagrams is marked if it is outside of the interval of 99.9 % of the binomial distribution.
+//! For each probability of loss, the study sends datagrams one way: over a host's socket in a lab,
+//! and through the emulator of `gridctl run` over a socket of this process. It marks the number of
+//! lost datagrams if that is outside of the interval of 99.9 % of the binomial distribution.
 //!
 //! Where the system gives no namespaces or TUN devices, the study prints the reason and ends. Linux
 //! only. Nothing else should run on the machine.

@@ -12,9 +12,9 @@
 //! or its place is known. It asks at the end of the turn, because the first members of a collection
 //! may send each other messages before all of them are created.
 //!
-//! **Conflicts.** Other insertions of such members are refused (`collective/create`, which also
-//! requests those in demand), so the home alone decides. Groups have all their members from the
-//! start, and a broadcast concerns members that exist; neither creates any.
+//! **Conflicts.** `collective/create` refuses other insertions of such members and requests those
+//! in demand, so the home alone decides. Groups have all their members from the start, and a
+//! broadcast concerns members that exist; neither creates any.
 
 use super::on_demand::OnDemand;
 use crate::address::collection::CreateAt;

@@ -93,14 +93,13 @@ pub(crate) struct Observed {
     pub(crate) events: Vec<JobEvent>,
 }
 
-/// Something that has happened to a job.
+/// An event of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobEvent {
     /// Time since the launcher began to attend to the job.
     pub(crate) at: Duration,
-    /// What kind of event it is.
     pub(crate) kind: JobEventKind,
-    /// The event, for people.
+    /// Description of the event.
     pub(crate) text: String,
 }
 

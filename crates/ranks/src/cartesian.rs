@@ -4,8 +4,8 @@ use crate::comm::Comm;
 use crate::error::RankError;
 use std::ops::Deref;
 
-/// A communicator whose ranks are the points of a grid, in row-major order. The coordinates of a
-/// neighbour beyond the border are missing, or wrap around where the grid is periodic.
+/// A communicator whose ranks are the points of a grid, in row-major order. There is no neighbour
+/// beyond a border; a periodic axis wraps around instead.
 ///
 /// ```
 /// use gridspan::ranks::{self, Cartesian, dims_create};
@@ -55,7 +55,7 @@ impl Cartesian {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`] for a rank that is not in the grid.
     pub fn coords(&self, rank: u32) -> Result<Vec<u32>, RankError> {
         self.comm.check(rank, self.comm.at("coords"))?;
         let mut rest = rank;

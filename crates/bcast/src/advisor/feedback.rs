@@ -5,7 +5,7 @@ use gridspan_topology::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Deviations from the expected time below this share are ignored.
+/// Smallest relative deviation from the expected time that counts.
 const DEVIATION: f64 = 0.2;
 /// Pairs with fewer bytes are ignored: their transfers end before they show the bandwidth of a
 /// link.

@@ -71,7 +71,7 @@ impl GoodList {
     }
 }
 
-/// Anneals `initial` once and returns the best tree met. Updates `good` with every tree.
+/// Anneals `initial` once and returns the best tree found. Updates `good` with every tree.
 pub fn basic_sa(
     model: &TreeCostModel,
     initial: &[u32],

@@ -208,11 +208,11 @@ pub(super) enum Command {
     Recover(NodeId),
     /// Make the node of main stop the job after a checkpoint.
     Pause(NodeId, PauseOrder),
-    /// Notify a node, that of main, that another one is lost.
+    /// Notify the node of main that another one is lost.
     TellLost(NodeId, LossNotice),
     /// Make a node take part in the diagnosis of this number.
     Diagnose(NodeId, u64),
-    /// Ask a node, that of main, for a sample of the job's counters.
+    /// Ask the node of main for a sample of the job's counters.
     Sample(NodeId, SampleOrder),
     /// Answer a request with the observed state of the job: this sample, and the number of losses.
     TellObserved(u64, Option<Box<TelemetrySample>>, u64),

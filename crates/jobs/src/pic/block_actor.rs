@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::step_timer::StepTimer;
 
-/// Virtual time of a step for each particle, in ns, as measured on one core of a 2020s server.
+/// Virtual time for one particle in a step, in ns, as measured on one core of a 2020s server.
 const PARTICLE_NS: f64 = 32.0;
 
 /// The parameters that all blocks share.

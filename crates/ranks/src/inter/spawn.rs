@@ -15,10 +15,10 @@ const SPAWNED_MAX: usize = 1 << 24;
 
 /// # Spawning
 ///
-/// Spawned ranks, the children, run the function or the struct of the job, in a separate world; the
-/// program can do something else in a rank that has a [`parent`](Self::parent). Children come to
-/// migration points with all other ranks of the job, and the job ends only when they have ended
-/// too. Their results are dropped.
+/// Spawned ranks, the children, run the function or the struct of the job, in a separate world.
+/// They have a [`parent`](Self::parent), by which the program can tell them from other ranks. They
+/// come to migration points with all other ranks of the job, and the job ends only when they have
+/// ended too. Their results are dropped.
 ///
 /// Rank 0 of the job serves the requests of this section and the next two, but only while no rank
 /// of its PE computes.

@@ -52,7 +52,7 @@ impl Coordinator {
         std::mem::take(&mut self.out)
     }
 
-    /// Continues after the coordinator has moved to this node, which `asker` waits for.
+    /// Continues after the coordinator has moved to this node; `asker` waits for that.
     pub(super) fn arrive(&mut self, asker: Asker) -> Vec<CoordinatorCommand> {
         self.tell_place(asker);
         self.resume_advice();

@@ -256,7 +256,7 @@ pub struct CheckpointStore {
     complete: Option<Image>,
     /// The last checkpoint of this run that was given up here.
     given_up: u64,
-    /// Number of the checkpoint that was [read elsewhere](Self::adopt).
+    /// Number of the checkpoint that was read from a folder or an object store.
     adopted: Option<u64>,
 }
 
@@ -315,7 +315,7 @@ impl CheckpointStore {
         self.complete.as_ref()
     }
 
-    /// Keeps a complete checkpoint that was read elsewhere, with the parts that are there.
+    /// Keeps a complete checkpoint that was read from a folder or an object store.
     pub fn adopt(&mut self, image: Image) {
         self.adopted = Some(image.number());
         self.complete = Some(image);

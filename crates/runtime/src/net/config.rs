@@ -120,8 +120,8 @@ pub struct TransportLimits {
     /// Number of connections without a hello above which a new peer must first prove its address.
     /// Default 32.
     pub retry_above: usize,
-    /// Time for which a peer that never answered is dialled before it is declared lost. Default
-    /// 20 s: the last node of a large job may be late.
+    /// Time for which a node dials a peer that never answered, before it declares the peer lost.
+    /// Default 20 s: the last node of a large job may be late.
     pub connect_patience: Duration,
 }
 

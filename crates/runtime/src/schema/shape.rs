@@ -1,4 +1,4 @@
-//! Shapes, the parts of a structure: one for each type that was visited.
+//! Shapes, the parts of a structure: one for each visited type.
 
 use serde::{Deserialize, Serialize};
 

@@ -19,7 +19,7 @@ use std::fmt;
 /// Maximum nesting of values, because each level takes a few stack frames. `serde_json` has the
 /// same bound.
 pub(super) const DEPTH_MAX: usize = 128;
-/// Maximum number of requests of a type in all passes: they take a second at most, and the usual
+/// Maximum number of requests of a type in all passes: these take a second at most, and a usual
 /// type makes a hundred.
 const STEPS_MAX: usize = 1 << 21;
 /// Number of passes without a new finding after which the search ends, in addition to one for each

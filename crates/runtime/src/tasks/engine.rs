@@ -324,8 +324,8 @@ impl<W: Work> Engine<W> {
         }
     }
 
-    /// Drops the tasks that came through a guest or a copy that is gone, the frames that they work
-    /// for, and later outputs for these frames.
+    /// Drops the tasks that came through a guest or a copy that is gone, and the frames that they
+    /// work for, so that later outputs for these frames have no effect.
     pub(super) fn drop_orphans(&mut self) {
         let lineages = &self.node.lineages;
         let mut known = BTreeMap::new();

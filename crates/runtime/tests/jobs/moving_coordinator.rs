@@ -103,7 +103,7 @@ fn the_coordinator_leaves_a_node_whose_pe_computes() {
     let job = Job::new("leaving").actor::<Talking>().main(async |grid| {
         let busy = grid.create::<Talking>(Ix1::range(3), |_| ()).await?;
         grid.move_coordinator(NodeId(1)).await?;
-        // The PE of the node that the coordinator is on computes.
+        // Let the PE of the coordinator's node compute.
         busy.member(Ix1(1)).send(Talk::Compute);
         let begin = Instant::now();
         grid.move_coordinator(NodeId(2)).await?;

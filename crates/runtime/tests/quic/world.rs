@@ -142,7 +142,7 @@ impl World {
         self.enter(node, Transport::new(config, self.now).unwrap());
     }
 
-    /// Makes this the transport of a node. The former one, if any, is dropped.
+    /// Makes this the transport of a node, and drops the former one, if any.
     pub(crate) fn enter(&mut self, node: NodeId, mut transport: Transport) {
         for other in self.layout.nodes().filter(|&other| other != node) {
             transport.set_address(other, address(other));

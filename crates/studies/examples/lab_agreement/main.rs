@@ -4,9 +4,9 @@
 //! cargo run --release -p gridspan-studies --example lab_agreement
 //! ```
 //!
-//! Two nodes, at two sites, run each job once with `gridctl run --emulate`, which emulates links
-//! below QUIC, and once with `gridctl run --grid` on two hosts of `gridctl lab`, which knows
-//! nothing of the job, in turns. For each delay and rate:
+//! Two nodes, at two sites, run each job in turns with `gridctl run --emulate`, which emulates
+//! links below QUIC, and with `gridctl run --grid` on two hosts of `gridctl lab`, which emulates
+//! links for any program. For each delay and rate:
 //!
 //! - `round trip` is that of a message of 32 bytes between two actors, as the mean over a run;
 //! - `stream` is the rate of 64 messages from one rank to another, before the receiver answers;

@@ -28,8 +28,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] for no ranks, for more than 2^24 in a call or 2^31 - 1 in a job, for a
-    /// site or PE that does not exist, and if [`Rank::Init`](crate::Rank::Init) is not `()`: use
+    /// [`RankError::Invalid`] for no ranks, for more than 2^24 in a call or 2^31 - 1 in a job, for
+    /// a site or PE that does not exist, and if [`Rank::Init`](crate::Rank::Init) is not `()`: use
     /// [`spawn_from`](Self::spawn_from) then.
     pub async fn spawn(
         &self,

@@ -60,7 +60,7 @@ impl<T> fmt::Debug for RankWindow<T> {
 /// A lock that a rank waits for. If the rank stops waiting, it gives the lock back.
 struct AskedLock<'a> {
     local: &'a Local,
-    /// The rank of the job that has the window.
+    /// The rank that has the window, numbered in the job.
     to: u32,
     window: u32,
     lock: u32,

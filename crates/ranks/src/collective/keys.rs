@@ -11,7 +11,7 @@ use crate::segments::SegmentKey;
 const NUMBER_BITS: u32 = 32;
 /// Number of bits of the level of a segment.
 const LEVEL_BITS: u32 = 6;
-/// The key holds the length modulo this: it has 26 bits left, and 0 means that it is no share.
+/// The key holds the length modulo this: 26 bits are left, and 0 means that the part is no share.
 const LENGTHS: u64 = (1 << (u64::BITS - NUMBER_BITS - LEVEL_BITS)) - 1;
 
 /// The key of the value of a segment.

@@ -22,7 +22,7 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Compares what was sent with what has come.
+    /// Compares the datagrams that were sent with those that arrived.
     pub(super) fn of(subjects: &[Subject], found: &Found) -> Self {
         let mut traffic = Self::default();
         for (from, peers) in found.peers.iter().enumerate() {
@@ -69,7 +69,7 @@ impl Traffic {
         self.seen.get(&host).into_iter().flatten().copied()
     }
 
-    /// Number of ways from one host to another that were checked.
+    /// Number of directions between different hosts that were checked.
     pub(super) fn ways(&self) -> usize {
         self.sent.keys().filter(|(from, to)| from != to).count()
     }

@@ -20,8 +20,8 @@ pub(super) trait CheckpointStorage: Debug + Send + Sync {
         self.put_new(name, pieces)
     }
 
-    /// Ensures that an object that is there stays there, whatever happens to the machine. Another
-    /// process may have stored it, and have ended before it ensured that itself.
+    /// Ensures that a stored object stays there, whatever happens to the machine. Another process
+    /// may have stored it, and ended before it could ensure this.
     fn flush(&self, _name: &str) -> io::Result<()> {
         Ok(())
     }

@@ -16,9 +16,9 @@ thread_local! {
 /// An activity that may be under way when nodes are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LossPhase {
-    /// No PE has a message ready, and nothing of the following is under way.
+    /// No PE has a message ready, and none of the following is under way.
     Idle,
-    /// A checkpoint is made, or stored and copied.
+    /// A checkpoint is being made, stored or copied.
     Checkpoint,
     /// The job goes back to a checkpoint after another loss.
     Recovery,

@@ -10,7 +10,7 @@ const DUE_MAX: usize = 8;
 /// Time after which a link is measured again if there are up to [`SERVERS_PER_AGE`] servers. With
 /// more servers the time is a multiple, so that no server measures more often.
 const AGE: Duration = Duration::from_secs(20);
-/// Number of servers for each [`AGE`] between two measurements of a link.
+/// Number of servers that add one [`AGE`] to the time between two measurements of a link.
 const SERVERS_PER_AGE: u32 = 8;
 /// Largest number of links in one answer. They take some hundred kilobytes, and arrive before the
 /// client stops waiting even over a slow link.

@@ -23,7 +23,7 @@ pub(super) struct Sequence {
     made: Made,
     /// The values and calls up to the progress point from which the group goes on.
     before: Option<Made>,
-    /// Whether it has made something else up to there.
+    /// Whether the group has made other values or calls up to there.
     differs: bool,
 }
 
@@ -73,7 +73,7 @@ impl Sequence {
         }
     }
 
-    /// The same at the end of the group, which must have made as much.
+    /// Checks the same at the end of the group, which must have made as many values and calls.
     pub(super) fn check_end(&self) -> Result<(), RpcError> {
         match self.before {
             Some(before) if self.made.count < before.count => Err(other_sequence()),

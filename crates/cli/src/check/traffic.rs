@@ -17,7 +17,7 @@ pub(super) struct Traffic {
     sent: Passed,
     /// The same, with the receiving host first.
     received: Passed,
-    /// Other addresses than its own at which others see a host.
+    /// Addresses at which other hosts see a host, except its own.
     seen: BTreeMap<usize, BTreeSet<IpAddr>>,
 }
 
@@ -64,7 +64,7 @@ impl Traffic {
         of_host(&self.received, host)
     }
 
-    /// Returns other addresses than its own at which others see a host.
+    /// Returns the addresses at which other hosts see a host, except its own.
     pub(super) fn seen(&self, host: usize) -> impl Iterator<Item = IpAddr> {
         self.seen.get(&host).into_iter().flatten().copied()
     }

@@ -74,7 +74,7 @@ pub(super) enum Verdict {
     Faster {
         /// Its position in [`NAMES`].
         which: usize,
-        /// The share of the slower one's time by which it was faster.
+        /// The time that it saved, as a share of the slower one's time.
         share: f64,
         /// Where the difference lies.
         reason: Option<Reason>,

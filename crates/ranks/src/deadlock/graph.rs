@@ -1,10 +1,10 @@
-//! The graph of ranks that wait for each other, and the ranks in it that none can wake.
+//! The graph of ranks that wait for each other, and the ranks in it that can never go on.
 //!
 //! A rank that waits has an edge to each rank that can end its wait. It may need only one of them,
 //! as a receive from any source does. So it can go on as long as a path over its edges leads to a
-//! rank that runs. The ranks without such a path are in a deadlock: for waits with one edge
-//! each, those that lead to a cycle or to a rank that has ended; for others, those that lead to a
-//! knot only (Holt, "Some deadlock properties of computer systems", 1972; Chandy, Misra and Haas,
+//! rank that runs. The ranks without such a path are in a deadlock. If each wait has one edge, they
+//! are the ranks that lead to a cycle or to a rank that has ended; otherwise, those that lead only
+//! to a knot (Holt, "Some deadlock properties of computer systems", 1972; Chandy, Misra and Haas,
 //! "Distributed deadlock detection", 1983, on the communication model).
 
 use crate::runs::{Run, ranks};

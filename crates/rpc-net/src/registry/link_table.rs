@@ -63,8 +63,8 @@ impl LinkTable {
         self.by_version.insert(self.version, link);
     }
 
-    /// Returns the links to a server, from these others, that it should measure now, and whether to
-    /// measure their bandwidth too. Those measured least recently come first.
+    /// Returns which of the `others` have a link to the server `to` that it should measure now, and
+    /// whether to measure its bandwidth too. Links measured least recently come first.
     pub(crate) fn due(&mut self, now: Time, to: u32, others: &[u32]) -> Vec<(u32, bool)> {
         let servers = others.len() as u32 + 1;
         let age = AGE * servers.div_ceil(SERVERS_PER_AGE);

@@ -1,4 +1,4 @@
-//! The listeners of a job, which are called in the process where their event is known.
+//! The listeners of a job, which run in the process that learns of their event.
 
 use crate::error::JobError;
 use crate::job::Job;

@@ -67,7 +67,7 @@ pub(crate) struct Ledger {
     is_restored: bool,
     /// Whether main waits for a checkpoint.
     pub(crate) is_at_checkpoint: bool,
-    /// Whether tasks for which main waits have run on other PEs than the first.
+    /// Whether tasks for which main waits have run on PEs other than the first.
     pub(crate) are_tasks_taken: bool,
     /// For each broadcast of this run, the number of members that have not handled it.
     broadcasts: BTreeMap<Broadcast, u32>,

@@ -18,7 +18,7 @@ fn others(world: &Comm) -> impl Iterator<Item = u32> + use<> {
 }
 
 /// In step `j` ranks exchange their partial results with the rank `2^j` away. If their number is no
-/// power of two, some of them are pairs, of which one takes part for both.
+/// power of two, some of them form pairs, and one rank of a pair takes part for both.
 pub(crate) async fn recursive_doubling(
     world: &Comm,
     mut mine: Vec<u64>,
@@ -285,7 +285,7 @@ pub(crate) async fn blocks_of_everyone(world: &Comm, mine: &[u8]) -> Result<Vec<
     Ok(all)
 }
 
-/// In step `j` a rank notifies the rank `2^j` after it, and waits for the one as far before it.
+/// In step `j` a rank notifies the rank `2^j` after it, and waits for the rank `2^j` before it.
 pub(crate) async fn dissemination(world: &Comm) -> Result<(), RankError> {
     let (me, size) = (world.rank(), world.size());
     let mut distance = 1;

@@ -8,7 +8,7 @@ use crate::id::NodeId;
 use crate::matrix::RttMatrix;
 use std::collections::BTreeMap;
 
-/// Maximum number of samples, beyond which a median gains nothing.
+/// Maximum number of samples: more do not improve a median.
 const MOST_SAMPLES: usize = 1 << 21;
 
 /// Infers the hierarchy in a matrix of round-trip times, with as many levels as the matrix shows.

@@ -81,7 +81,7 @@ pub(crate) struct Making {
     pub(crate) since: Option<Time>,
     /// Time until the answers of the first round, summed over PEs.
     pub(crate) first_answers: Option<Duration>,
-    /// Mean time for which PEs computed on while others were stopped.
+    /// Mean time for which PEs still computed while others were stopped.
     pub(crate) computed: Duration,
     pub(crate) stage: Stage,
     /// Number of replicas that have ended for it.

@@ -59,7 +59,7 @@ pub trait ServerPool {
     /// Frees data of a group, on the servers that may have it.
     fn free(&self, group: u32, data: &Freed, servers: &BTreeSet<u32>);
 
-    /// Makes servers accept data again that was freed, since it is made again. This happens only in
+    /// Makes servers accept freed data again, because calls make it again. This happens only in
     /// groups that go on after a restoration of their job.
     ///
     /// # Errors

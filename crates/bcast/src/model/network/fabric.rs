@@ -136,7 +136,8 @@ impl Network {
         [from].into_iter().chain(shared.iter().copied()).chain([into])
     }
 
-    /// Bytes per second of the shared capacities between two clusters; infinite without any.
+    /// The smallest of the shared capacities between two clusters, in bytes per second; infinite
+    /// without any.
     pub fn route_bandwidth(&self, from: usize, to: usize) -> f64 {
         let shared = self.route(from, to).iter();
         shared.map(|&capacity| self.capacities[capacity as usize]).fold(f64::INFINITY, f64::min)
@@ -148,8 +149,8 @@ impl Network {
         path.map(|capacity| self.capacities[capacity as usize]).fold(f64::INFINITY, f64::min)
     }
 
-    /// The end-to-end view, one transfer at a time, which is all that the system of Gupta and
-    /// Vadhiyar (2006) uses.
+    /// The latency and bandwidth between nodes for one transfer at a time: the only view of the
+    /// network that the system of Gupta and Vadhiyar (2006) uses.
     pub fn links(&self) -> LinkMatrix {
         let class_of = self.nodes.iter().map(|node| node.cluster).collect();
         let initiation_s = self.nodes.iter().map(|node| node.initiation_s).collect();

@@ -2,8 +2,8 @@
 //!
 //! A job is written as many small message-driven [actors](prelude::Actor), which the runtime
 //! places. The same program runs on the threads of one process, on many processes connected by
-//! QUIC, and in virtual time; [`main`] selects one of these by the environment, so that programs do
-//! not depend on it.
+//! QUIC, and in virtual time; [`main`] selects one of these by environment variables, so that
+//! programs do not depend on the choice.
 //!
 //! In this example, heat spreads along a ring of cells for ten steps, and none gets lost:
 //!
@@ -191,7 +191,7 @@ pub mod balance {
     };
 }
 
-/// The way in which broadcasts travel.
+/// The modes of broadcasts.
 pub mod bcast {
     pub use gridspan_bcast::{MODES, Mode, UnknownMode};
 }

@@ -1,7 +1,7 @@
 //! Message passing between migratable ranks: the model of MPI, on the actors of Gridspan.
 //!
-//! A rank is a sequential program that sends and receives. A job has as many ranks as it likes,
-//! many to a PE; while one awaits a message, its PE runs the others. [`run`] is the shortest way:
+//! A rank is a sequential program that sends and receives. A job may have any number of ranks, many
+//! to a PE; while one awaits a message, its PE runs the others. [`run`] is the shortest way:
 //!
 //! ```
 //! use gridspan::ranks::{self, Comm, ops};
@@ -27,13 +27,13 @@
 //! - [`InterComm`], [`InterRoot`]: two groups of ranks, of which one has
 //!   [spawned](Comm::spawn) the other ([`SpawnPlacement`]), or which have
 //!   [connected](Comm::connect) ([`RankPort`]).
-//! - [`CommRequest`], [`wait_all`] and their relatives: operations under way.
+//! - [`CommRequest`], [`wait_all`] and similar functions: operations under way.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
 //!   exchanges of all ranks. [`ops`]: operators of reductions.
 //! - [`ErrorsReturn`]: ranks that fail alone. [`RankError`], [`CallSite`]: what went wrong, and
 //!   where. [`is_rank_type`]: a name in recordings.
-//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors that are an async method,
-//!   too, and await their messages.
+//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors whose work is one async
+//!   method, which awaits messages.
 //!
 //! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives
 //! together; `sharing` predicts how long each way to reduce takes, from the measured links in
@@ -43,9 +43,9 @@
 //!
 //! # Waiting
 //!
-//! The futures of a rank are woken by messages to it. So a rank may combine them as it likes, also
-//! with `join` and `select` of other crates. It must not await anything else, such as a timer or a
-//! socket of another runtime. A loop that tests or probes lets its PE go on at each turn.
+//! The futures of a rank are woken by messages to it. So a rank may combine them, also with `join`
+//! and `select` of other crates. It must not await anything else, such as a timer or a socket of
+//! another runtime. A loop that tests or probes lets its PE go on at each turn.
 //!
 //! A PE runs one rank at a time, and another only when that one awaits. While a rank computes, its
 //! PE handles no messages: each rendezvous and each immediate collective operation there advances
@@ -58,8 +58,8 @@
 //! and then, for example with [`Comm::ssend`].
 //!
 //! If ranks of a job of ranks wait for each other and no message is on its way to them, the job
-//! ends, mostly within five seconds, with an error that names what each of them waits for. While
-//! others run, this may take half a minute.
+//! ends, usually within five seconds, with an error that names the operation for which each of them
+//! waits. While others run, this may take half a minute.
 //!
 //! # Migration
 //!

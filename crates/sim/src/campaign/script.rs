@@ -65,7 +65,7 @@ struct Main {
     late: Option<Latecomers>,
     partners: Option<Partners>,
     moves: Option<Dice>,
-    /// Reductions to main that it has not awaited, by collection (`true` for the old one) and
+    /// Reductions to main that main has not awaited, by collection (`true` for the old one) and
     /// round.
     awaited: Vec<(bool, u64)>,
 }

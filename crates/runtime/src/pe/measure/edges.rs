@@ -22,7 +22,8 @@ const SEARCHED_MAX: u32 = 16;
 #[derive(Default)]
 pub(crate) struct Edges {
     pairs: Vec<Pair>,
-    /// The pairs of long rings.
+    /// Positions of the pairs of rings with more than [`SEARCHED_MAX`] pairs, by sender and
+    /// receiver.
     index: FxHashMap<(ActorId, ActorId), u32>,
 }
 

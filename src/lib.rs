@@ -100,8 +100,8 @@
 //! - [`keeper`]: the nodes of detached jobs on other hosts.
 //! - [`links`]: the estimates of a job's links.
 //! - [`simulated`]: the summary of a run in virtual time.
-//! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts, for
-//!   programs that need more.
+//! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts,
+//!   for programs that need more.
 //!
 //! # Features
 //!

@@ -63,14 +63,14 @@
 //!
 //! # Migration
 //!
-//! A rank that is a struct returns itself from [`Rank::run`] where it may move, and `run` is called
-//! with it again, perhaps elsewhere. The local variables of the method do not survive, and the
-//! compiler enforces this: the struct is complete when the method returns, and a variable that
-//! should survive must be in it. There are two alternatives, both worse. An `await` that moves the
-//! rank and never returns in the old place reads better, but the program then compiles although
-//! half of its variables do not exist after the move. A macro that cuts an async function at its
-//! migration points into a state machine that can be encoded must know the types of all variables,
-//! which macros do not.
+//! A rank that is a struct returns itself from [`Rank::run`] where it may move, and the runtime
+//! calls `run` with it again, perhaps elsewhere. The local variables of the method do not survive,
+//! and the compiler enforces this: the struct is complete when the method returns, and a variable
+//! that should survive must be in it. There are two alternatives, both worse. An `await` that moves
+//! the rank and never returns in the old place reads better, but the program then compiles although
+//! half of its variables do not exist after the move. A macro could cut an async function at its
+//! migration points into a state machine that can be encoded. But it would have to know the types
+//! of all variables, and macros do not.
 //!
 //! A migration point is collective: every rank comes to one, or ends. Then the job's strategy may
 //! move ranks, by their measured loads and messages, and the job makes a checkpoint if one is due.
@@ -79,8 +79,8 @@
 //! parents and their children.
 //!
 //! Between migration points a strategy can move a rank if the job has one node. With several nodes
-//! ranks stay where they are until the next migration point; a rank that is moved to another node
-//! nevertheless goes back, and does not run until it is back.
+//! ranks stay where they are until the next migration point; a rank that a strategy nevertheless
+//! moves to another node goes back, and does not run until it is back.
 //!
 //! # Errors
 //!

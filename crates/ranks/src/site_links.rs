@@ -25,7 +25,6 @@ pub(crate) struct LinkCost {
 }
 
 impl LinkCost {
-    /// The cost of a link of these properties.
     fn of(link: &Link) -> Self {
         let latency_ns = u64::try_from(link.latency.duration().as_nanos()).unwrap_or(u64::MAX);
         Self { latency_ns, bits_per_s: link.bandwidth.bits_per_second() }

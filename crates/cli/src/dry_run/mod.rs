@@ -2,8 +2,8 @@
 //! would start, and which links would be emulated.
 //!
 //! The commands are those that the launcher would start: both come from [`Launch::command`]. The
-//! content of the pipe to a node (keys, the grid, the settings) is not shown, nor are the values of
-//! variables that the user names: these may be secret.
+//! output leaves out the content of the pipe to a node (keys, the grid, the settings) and the
+//! values of variables that the user names, which may be secret.
 
 mod cores;
 mod links;

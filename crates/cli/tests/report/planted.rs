@@ -108,7 +108,6 @@ impl Plan {
     }
 }
 
-/// An actor of the job.
 #[derive(Serialize, Deserialize)]
 struct Worker {
     plan: Plan,

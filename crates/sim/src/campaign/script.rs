@@ -70,7 +70,6 @@ struct Main {
     awaited: Vec<(bool, u64)>,
 }
 
-/// Runs the whole job.
 pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
     ledger::with(|ledger| ledger.refusal = plan.refusal);
     let old = grid.create_placed(plan.placement, Ix1::range(plan.old), |_| None).await?;

@@ -20,7 +20,7 @@
 //!
 //! # The bound
 //!
-//! A result needs data of all sites, which takes one crossing, and each link must carry the data
+//! A result needs data of all sites, which takes one crossing. Each link must also carry the data
 //! that only it can carry: for an allreduce the partial result of a site, for a reduce-scatter the
 //! part of it that the ranks of the other site get, and for an alltoall the data that the ranks of
 //! one site send to those of the other. The bound is the larger of both times. An operation that

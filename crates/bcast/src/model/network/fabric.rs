@@ -129,7 +129,7 @@ impl Network {
         self.latency_between_s(self.cluster_of(from), self.cluster_of(to))
     }
 
-    /// All capacities on the way from node to node.
+    /// All capacities on the path from node to node.
     pub fn path(&self, from: u32, to: u32) -> impl Iterator<Item = u32> {
         let shared = self.route(self.cluster_of(from), self.cluster_of(to));
         let into = self.nodes.len() as u32 + to;

@@ -119,8 +119,8 @@
 //!
 //! A clean debug build of the program above takes 100 s of processor time (user and system) for 49
 //! crates without features, 140 s for 84 crates with `net`, and 176 s for 92 crates with all of
-//! them. A release build without features takes 189 s. With two cores to itself, a build takes at
-//! least half of that. The times were measured with `time cargo build` on a shared machine, where
+//! them. A release build without features takes 189 s. On two free cores, a build takes at least
+//! half of that time. The times were measured with `time cargo build` on a shared machine, where
 //! processor time is the steadier figure.
 
 pub mod advice;

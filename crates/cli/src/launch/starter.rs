@@ -170,7 +170,7 @@ impl<'a> Starter<'a> {
     ///
     /// # Errors
     ///
-    /// The reason why the job cannot have them. Nothing has changed then.
+    /// The reason why the job cannot have these nodes. The job has not changed then.
     pub(super) fn grow(&mut self, new: &NewNodes) -> Result<Vec<NodeId>, String> {
         let nodes = self.launch.add(new)?;
         self.bundles.resize(self.launch.roster.nodes().len(), None);
@@ -314,7 +314,7 @@ impl<'a> Starter<'a> {
     }
 
     /// Starts the tasks of the nodes that were started since the last call, if nodes are tasks. If
-    /// it fails, these tasks have ended.
+    /// the start fails, these tasks have ended.
     pub(super) fn launch_tasks(&mut self) -> Result<(), CliError> {
         let Processes::Nodes { tasks: Some(allocations), .. } = &self.launch.processes else {
             return Ok(());

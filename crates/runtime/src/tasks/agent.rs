@@ -393,8 +393,8 @@ impl<W: Work> StealAgent for PoolAgent<W> {
                 self.lost.insert(node);
                 self.spread.remove(node);
                 self.stealing.handle_lost(now, node);
-                // This precedes the repetition of its tasks, because main may then close a pool
-                // that orphans call.
+                // Note the loss before other nodes repeat its tasks, because main may then close a
+                // pool that orphans call.
                 self.node.note_lost(node);
             }
             Stage::Left | Stage::Lost if !self.layout.is_guest(node) => {

@@ -1,7 +1,8 @@
-//! Allreduce, reduce-scatter and alltoall of ranks over four sites, beside the flat algorithms that
-//! MPICH uses (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations
-//! in MPICH", 2005, sections 4 and 5): recursive doubling, a ring, and pairwise exchange. Over
-//! other grids also barrier and allgather, beside dissemination and the same two.
+//! Compares allreduce, reduce-scatter and alltoall of ranks over four sites with the flat
+//! algorithms that MPICH uses (Thakur, Rabenseifner and Gropp, "Optimization of Collective
+//! Communication Operations in MPICH", 2005, sections 4 and 5): recursive doubling, a ring, and
+//! pairwise exchange. Over other grids it also compares barrier with dissemination, and allgather
+//! with recursive doubling and a ring.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example rank_collectives

@@ -3,8 +3,8 @@
 //!
 //! `cargo bench --bench calls`; a word after `--` selects figures, as in `-- chain`.
 //!
-//! Empty calls go to a second process, with both processes on one core, where the time is the work,
-//! and on two. Chains run on the nodes of one process, which communicate over QUIC.
+//! Empty calls go to a second process: with both processes on one core, so that the time is that of
+//! the work, and on two. Chains run on the nodes of one process, which communicate over QUIC.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/grpc.rs"]
@@ -66,7 +66,7 @@ fn one_by_one(suite: &mut Suite, cores: Cores) {
     suite.compare(&title("empty call", cores), FigureUnit::Time, contenders);
 }
 
-/// Calls of which [`UNDER_WAY`] are under way at once.
+/// Calls, of which [`UNDER_WAY`] run at the same time.
 fn many(suite: &mut Suite, cores: Cores) {
     let count = suite.choose(20_000, 50);
     let contenders = vec![

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Makes the job write its snapshots to a file, one line of JSON for each. The first replaces the
-/// content of the file. If the file cannot be written, that is reported once, and the job goes on.
+/// content of the file. If the file cannot be written, the job reports that once, and goes on.
 pub(crate) fn balance(job: Job, path: &Path) -> Job {
     let (path, is_begun) = (PathBuf::from(path), AtomicBool::new(false));
     let has_failed = AtomicBool::new(false);

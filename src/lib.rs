@@ -2,8 +2,8 @@
 //!
 //! A job is written as many small message-driven [actors](prelude::Actor), which the runtime
 //! places. The same program runs on the threads of one process, on many processes connected by
-//! QUIC, and in virtual time; [`main`] selects one of these by the environment, so that programs do
-//! not depend on it.
+//! QUIC, and in virtual time; [`main`] selects one of these by environment variables, so that
+//! programs do not depend on the choice.
 //!
 //! In this example, heat spreads along a ring of cells for ten steps, and none gets lost:
 //!
@@ -100,8 +100,8 @@
 //! - [`keeper`]: the nodes of detached jobs on other hosts.
 //! - [`links`]: the estimates of a job's links.
 //! - [`simulated`]: the summary of a run in virtual time.
-//! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts, for
-//!   programs that need more.
+//! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts,
+//!   for programs that need more.
 //!
 //! # Features
 //!
@@ -119,8 +119,8 @@
 //!
 //! A clean debug build of the program above takes 100 s of processor time (user and system) for 49
 //! crates without features, 140 s for 84 crates with `net`, and 176 s for 92 crates with all of
-//! them. A release build without features takes 189 s. With two cores to itself, a build takes at
-//! least half of that. The times were measured with `time cargo build` on a shared machine, where
+//! them. A release build without features takes 189 s. On two free cores, a build takes at least
+//! half of that time. The times were measured with `time cargo build` on a shared machine, where
 //! processor time is the steadier figure.
 
 pub mod advice;
@@ -191,7 +191,7 @@ pub mod balance {
     };
 }
 
-/// The way in which broadcasts travel.
+/// The modes of broadcasts.
 pub mod bcast {
     pub use gridspan_bcast::{MODES, Mode, UnknownMode};
 }

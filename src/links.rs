@@ -4,7 +4,7 @@ use gridspan_runtime::Links;
 use gridspan_topology::{GroupId, Hierarchy, LinkChange, LinkEstimate, Time, Uplink};
 use serde::{Deserialize, Serialize};
 
-/// The estimates of a job's links at a time.
+/// The estimates of a job's links at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LinkReport {
@@ -18,7 +18,7 @@ pub struct LinkReport {
     pub uplinks: Vec<(GroupId, Uplink)>,
     /// The links that have changed since the previous report.
     pub changes: Vec<LinkChange>,
-    /// Warnings about the links, for people.
+    /// Warnings about the links, for users.
     #[serde(default)]
     pub warnings: Vec<String>,
 }

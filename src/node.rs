@@ -132,7 +132,7 @@ fn prepare(job: Job, joined: &Joined, settings: &mut Settings, is_restartable: b
     let is_wanted = settings.recovers.unwrap_or(job.makes_checkpoints());
     let recovers = is_wanted && joined.bundle.guest.is_none() && (is_restartable || !is_open);
     if recovers && is_open {
-        // Each node sends this, since any may be lost before its line is read.
+        // Each node sends this, since a node may be lost before the launcher reads its line.
         Control::Recovers.tell();
     }
     if is_wanted && !is_restartable && joined.bundle.identity.node == NodeId(0) {
@@ -150,7 +150,7 @@ fn prepare(job: Job, joined: &Joined, settings: &mut Settings, is_restartable: b
             Control::RepeatsTasks.tell();
             job = job.recover_tasks_locally(true);
         }
-        // The user has chosen otherwise than the program.
+        // The user has overruled the program.
         Some(false) => job = job.recover_tasks_locally(false),
         _ => {}
     }
@@ -161,7 +161,7 @@ fn prepare(job: Job, joined: &Joined, settings: &mut Settings, is_restartable: b
 }
 
 /// Answers requests of the launcher about a job on threads of this process, if the launcher has
-/// opened a channel. Returns what takes the handle of the job once it runs.
+/// opened a channel. Returns a function that takes the handle of the job once it runs.
 pub(crate) fn answer_launcher() -> impl FnOnce(NodeHandle) {
     // A program may run several jobs, one after the other. One thread reads the channel.
     static OF_PRESENT_JOB: OnceLock<Handle> = OnceLock::new();
@@ -414,9 +414,9 @@ struct Shared {
     must_stop: bool,
     /// The order to stop the job after a checkpoint, if it came before the node ran.
     must_pause: Option<PauseOrder>,
-    /// The losses of which the launcher has told before the node ran.
+    /// The losses that the launcher reported before the node ran.
     losses: Vec<LossNotice>,
-    /// Number of the last such order to the present run.
+    /// Number of the last order to the present run to stop after a checkpoint.
     pause_order: Arc<AtomicU64>,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Processes {
 
 /// Output of a process, for the program that started the job.
 pub(crate) enum Printed {
-    /// A line of its program.
+    /// A line that its program printed.
     Line(String),
     /// A warning of the job.
     Warning(String),
@@ -229,7 +229,7 @@ impl Exit {
 /// A process, which is killed when this value is dropped.
 struct Child {
     process: process::Child,
-    /// Lines for its input, which ends when this is dropped.
+    /// Lines for the input of the process, which ends when the sender is dropped.
     input: Option<Sender<String>>,
     reader: Option<JoinHandle<()>>,
 }
@@ -300,7 +300,7 @@ impl Drop for Child {
             while !reader.is_finished() && begin.elapsed() < READ_PATIENCE {
                 thread::sleep(END_CHECK);
             }
-            // A process that it has started may hold the output open.
+            // A child of the process may hold the output open.
             if reader.is_finished() {
                 let _ = reader.join();
             }

@@ -201,7 +201,7 @@ impl Stream for Requests {
     }
 }
 
-/// Makes `calls` calls, of which `most` are under way at once.
+/// Makes `calls` calls, of which `most` run at the same time.
 pub(crate) fn under_way(most: u64, calls: u64, cores: Cores) -> Sample {
     with_client(cores, async |client: client::Grpc<Channel>| {
         let each = calls / most;

@@ -13,8 +13,8 @@ use std::mem;
 
 /// The start of every control line, and of each of its pieces.
 pub const MARK: &str = "\u{1e}gridspan ";
-/// Maximum length of a piece, in bytes, with mark and line end: the system's `PIPE_BUF`, which is
-/// what POSIX guarantees elsewhere; see pipe(7).
+/// Maximum length of a piece, in bytes, with mark and line end: `PIPE_BUF` of Linux, and elsewhere
+/// the minimum that POSIX guarantees; see pipe(7).
 const PIECE_BYTES_MAX: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 /// Maximum length of a control line of several pieces, in bytes: enough for the links of a thousand
 /// groups.
@@ -75,7 +75,7 @@ pub enum OutputItem<'a> {
 ///         lines.push(String::from_utf8_lossy(line).into_owned());
 ///     }
 /// };
-/// // A control line was written while the program had printed a part of a line.
+/// // A control line comes after a part of a line of the program.
 /// demux.line(format!("one h{MARK}\"recovers\"").as_bytes(), &mut on_item);
 /// demux.line(b"alf", &mut on_item);
 /// demux.pass_on(&mut on_item);

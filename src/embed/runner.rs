@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Where, and for how long, a job runs.
+/// The place where a job runs, with its seed and time limit.
 ///
 /// ```
 /// use gridspan::embed::Runner;
@@ -66,7 +66,7 @@ impl Runner {
     }
 
     /// Runs a job on the nodes of a grid, which are processes of this machine. This process is the
-    /// first node, and has main; `command` returns the command that starts the process of each
+    /// first node, and runs main; `command` returns the command that starts the process of each
     /// other node. See [the module](super#node-processes).
     ///
     /// The program must call [`node`](super::node) with a job of the same actor types, which the
@@ -118,8 +118,7 @@ impl Runner {
         self
     }
 
-    /// Starts a job, whose main is `main`, on a new thread. The main of the job itself, if it has
-    /// one, is replaced.
+    /// Starts a job on a new thread. `main` replaces the main of the job, if it has one.
     ///
     /// A job that cannot start, for example for lack of threads, ends with an error at once.
     pub fn start<T, F>(self, job: Job, main: F) -> Running<T>
@@ -159,8 +158,8 @@ impl Runner {
         Running::new(shared, value, thread)
     }
 
-    /// Runs a job with its own main, and returns its outcome. Blocks this thread. Events, such as
-    /// lines that node processes print, are dropped.
+    /// Runs a job with its own main, and returns its outcome. Blocks this thread, and drops events,
+    /// such as lines that node processes print.
     ///
     /// Fails with the error that ended the job, or that prevented its start.
     pub fn run(self, job: Job) -> Result<(), JobError> {

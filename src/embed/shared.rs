@@ -1,4 +1,4 @@
-//! What the thread of a job shares with the tasks and threads that wait for it.
+//! The state of a job for the tasks and threads that wait for it.
 
 use super::event::Event;
 use gridspan_runtime::JobError;

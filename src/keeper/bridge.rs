@@ -68,7 +68,7 @@ fn serve(mut launcher: impl Read) -> io::Result<()> {
     to.send(&FromBridge::Refuses(refusal), b"")
 }
 
-/// Sends what is known of a node to the launcher.
+/// Sends the recorded state of a node to the launcher.
 fn tell(folder: &KeeperFolder, to: &Answers) -> io::Result<()> {
     let is_bridged = folder.bridge()?.is_some_and(ProcessId::is_running);
     let silence = folder.unread_for().filter(|_| is_bridged);
@@ -130,7 +130,7 @@ fn accept(order: &BridgeOrder) -> io::Result<Result<Accepted, BridgeRefusal>> {
     Ok(Ok(Accepted { folder, own, lock }))
 }
 
-/// Carries out an order to start a node or to attend to one, or returns why not.
+/// Carries out an order to start a node or to attend to one, or returns the refusal.
 fn begin(order: &BridgeOrder, content: &[u8]) -> io::Result<Result<Bridge, BridgeRefusal>> {
     let Accepted { folder, own, lock } = match accept(order)? {
         Ok(accepted) => accepted,
@@ -158,7 +158,7 @@ fn attendance(order: &BridgeOrder, folder: &KeeperFolder) -> io::Result<Attendan
     let lengths = folder.lengths();
     let from = match order.task {
         BridgeTask::Attend { from: Some(from) } => from,
-        // What was printed before the start belongs to another process.
+        // Earlier output belongs to another process.
         _ => folder.read_so_far()?,
     };
     let from = [from[0].min(lengths[0]), from[1].min(lengths[1])];
@@ -171,7 +171,7 @@ fn attendance(order: &BridgeOrder, folder: &KeeperFolder) -> io::Result<Attendan
 fn start(folder: &KeeperFolder) -> io::Result<Child> {
     let pipe = folder.pipe()?;
     let [out, err] = folder.streams_to_append()?;
-    // Only the node inherits it, since this process starts no other.
+    // Only the node inherits the pipe, since this process starts no other process.
     fcntl_setfd(&pipe, FdFlags::empty())?;
     let mut command = Command::new(std::env::current_exe()?);
     command
@@ -188,7 +188,7 @@ fn start(folder: &KeeperFolder) -> io::Result<Child> {
         None => Err(io::Error::other("/proc does not say when the node began")),
     };
     if let Err(error) = saved {
-        // No later bridge could find it.
+        // No later bridge could find the node.
         child.kill()?;
         child.wait()?;
         return Err(error);
@@ -258,7 +258,7 @@ impl Session {
             ToBridge::Order(_) => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a second order"));
             }
-            // The thread ends only with this process.
+            // The thread that receives lines ends only with this process.
             ToBridge::Line(number) => drop(self.lines.send((number, content))),
             ToBridge::Signal(signal) => {
                 let signal = match signal {
@@ -333,7 +333,7 @@ fn write_to(pipe: &mut Option<File>, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Passes on what the node prints, and then its end.
+/// Passes on the output of the node, and then its exit status.
 fn pass_on(folder: &KeeperFolder, from: [u64; 2], node: Node, to: &Answers) -> io::Result<()> {
     let is_over = AtomicBool::new(false);
     let exit = thread::scope(|scope| {
@@ -373,12 +373,12 @@ fn await_end(node: Node) -> io::Result<NodeExit> {
     }
 }
 
-/// Where frames are written to the launcher.
+/// The stream of frames to the launcher, which all threads of the bridge share.
 #[derive(Clone)]
 struct Answers(Arc<Mutex<File>>);
 
 impl Answers {
-    /// Reserves standard output for frames. What other threads of the program print is dropped.
+    /// Reserves standard output for frames. Output of other threads of the program is dropped.
     fn open() -> io::Result<Self> {
         let mut stdout = io::stdout();
         stdout.write_all(BRIDGE_BEGINS.as_bytes())?;

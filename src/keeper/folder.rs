@@ -126,7 +126,7 @@ impl KeeperFolder {
         self.set_numbers("taken", &[taken])
     }
 
-    /// How much of the streams a launcher has read.
+    /// Number of bytes of each stream that a launcher has read.
     pub(super) fn read_so_far(&self) -> io::Result<[u64; 2]> {
         self.numbers("read")
     }
@@ -138,7 +138,7 @@ impl KeeperFolder {
     /// The time since a launcher last reported how much it has read.
     pub(super) fn unread_for(&self) -> Option<Duration> {
         let modified = fs::metadata(self.0.join("read")).and_then(|it| it.modified()).ok()?;
-        // A clock that was set back makes it look recent.
+        // If the clock was set back, the report counts as recent.
         Some(modified.elapsed().unwrap_or_default())
     }
 
@@ -202,12 +202,12 @@ impl KeeperFolder {
         }
     }
 
-    /// Saves what another launcher needs, durably.
+    /// Saves the state for another launcher, durably.
     pub(super) fn save(&self, state: &[u8]) -> io::Result<()> {
         self.replace("state.json", state)
     }
 
-    /// What was saved last; empty if nothing was.
+    /// The last saved state; empty if there is none.
     pub(super) fn state(&self) -> io::Result<Vec<u8>> {
         match fs::read(self.0.join("state.json")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

@@ -1,6 +1,6 @@
 //! The frames between a launcher and the bridge to a node.
 //!
-//! A frame is the length of its header and that of its content, the header in JSON, and the
+//! A frame consists of the lengths of its header and its content, the header in JSON, and the
 //! content, which is opaque. The bridge prints [`BRIDGE_BEGINS`] first, since a program, or the
 //! shell that starts it, may print something before.
 
@@ -33,7 +33,7 @@ const CONTENT_BYTES_MAX: usize = 65 << 20;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ToBridge {
-    /// What to do. The content of the order to start a node is its `start.json`.
+    /// Carry out this order. The content of the order to start a node is its `start.json`.
     Order(BridgeOrder),
     /// Write the content, a line, to the node. Lines have consecutive numbers, from 1, and the
     /// launcher sends the next one when this one is taken.
@@ -42,7 +42,7 @@ pub enum ToBridge {
     Signal(NodeSignal),
     /// Save the content as `state.json`. Saves have increasing numbers.
     Save(u64),
-    /// The launcher attends to the node, and has read this much of its two streams.
+    /// The launcher attends to the node, and has read this many bytes of its two streams.
     Read([u64; 2]),
     /// Remove the folder of the node, which has ended, and end.
     Forget,
@@ -63,9 +63,9 @@ pub enum ToBridge {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FromBridge {
-    /// The keeper has accepted the launcher, and the bridge passes on what the node prints.
+    /// The keeper has accepted the launcher, and the bridge passes on the output of the node.
     Attends(Attendance),
-    /// The bridge does not do what was ordered.
+    /// The bridge does not carry out the order.
     Refuses(BridgeRefusal),
     /// The answer to [`BridgeTask::Look`] and [`BridgeTask::Accept`]; the content is `state.json`.
     Kept(KeptNode),
@@ -77,7 +77,7 @@ pub enum FromBridge {
     Saved(u64),
     /// The answer to [`ToBridge::Read`].
     Alive,
-    /// The node has ended, and all that it printed has been sent.
+    /// The node has ended, and the bridge has sent all of its output.
     Ended(NodeExit),
 }
 
@@ -134,9 +134,9 @@ pub enum BridgeTask {
         /// The positions; those in `read` if there are none.
         from: Option<[u64; 2]>,
     },
-    /// Say what is known of the node, change nothing, and end.
+    /// Report the state of the node, change nothing, and end.
     Look,
-    /// Accept the launcher, say what is known of the node, and end.
+    /// Accept the launcher, report the state of the node, and end.
     Accept,
 }
 
@@ -160,7 +160,7 @@ pub struct Attendance {
     pub taken: u64,
 }
 
-/// What is known of a node.
+/// The state of a node, as its keeper knows it.
 ///
 /// ```
 /// use gridspan::keeper::{KeptNode, LauncherId};
@@ -179,7 +179,7 @@ pub struct KeptNode {
     pub runs: bool,
 }
 
-/// Why a bridge does not do what was ordered.
+/// Why a bridge does not carry out an order.
 ///
 /// ```
 /// use gridspan::keeper::BridgeRefusal;
@@ -195,7 +195,7 @@ pub enum BridgeRefusal {
     Other(LauncherId),
     /// No such node was started here.
     Unknown,
-    /// The system refuses something.
+    /// The system refused an operation, for this reason.
     Failed(String),
 }
 
@@ -214,7 +214,7 @@ pub enum NodeExit {
     Code(i32),
     /// By this signal.
     Signal(i32),
-    /// Another bridge has started the process, and the system tells only that one.
+    /// Another bridge has started the process, and the system reports the end only to that one.
     Unknown,
 }
 

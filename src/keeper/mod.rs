@@ -6,8 +6,8 @@
 //! variable [`DETACHED`](crate::variables::DETACHED) has the value [`BRIDGE`]. The launcher sends a
 //! [`BridgeOrder`] to it. To [start](BridgeTask::Start) a node, the bridge runs its own program
 //! again with the same arguments: a process in another session, which reads from a named pipe, and
-//! prints to files. So the host needs nothing but the program. A bridge, too, does what the program
-//! does before `gridspan::main`.
+//! prints to files. So the host needs nothing but the program. A bridge also runs the code that the
+//! program has before `gridspan::main`.
 //!
 //! Pipe and files are in the *keeper's folder* of the node: `JOB/NODE` in the [`state_folder`] of
 //! the host.
@@ -15,10 +15,10 @@
 //! | file | content |
 //! | --- | --- |
 //! | `in` | the named pipe |
-//! | `out`, `err` | what the node prints, with its control lines; a long one begins with a hole |
+//! | `out`, `err` | the output of the node, with control lines; a long file begins with a hole |
 //! | `node`, `bridge` | the processes of the node and of its last bridge |
-//! | `taken` | number of lines that the node has got |
-//! | `read` | how much of `out` and `err` a launcher has read; written again while there is one |
+//! | `taken` | number of lines that the node has received |
+//! | `read` | how much of `out` and `err` a launcher has read; rewritten while one attends |
 //! | `launcher` | the launcher that the keeper has accepted: a [`LauncherId`] |
 //! | `start.json`, `state.json` | what another launcher needs; opaque here |
 //! | `lock`, `lines` | locked while files are changed, and while a line is written |
@@ -29,16 +29,16 @@
 //! # Steady state
 //!
 //! Launcher and bridge exchange [frames](write_frame) over the standard input and output of the
-//! bridge: lines for the node, one at a time ([`ToBridge`]); what the node prints, and its end
-//! ([`FromBridge`]). A bridge passes on what was printed from given positions on, so that another
-//! one can go on where it stopped.
+//! bridge: lines for the node, one at a time ([`ToBridge`]); the output of the node, and its end
+//! ([`FromBridge`]). A bridge passes on the output from given positions on, so that another bridge
+//! can go on where it stopped.
 //!
 //! # Failure
 //!
 //! When `ssh` or the launcher's machine ends, so does the bridge; the node goes on. Any launcher
 //! can [attend](BridgeTask::Attend) to the node by another bridge, if the keeper
-//! [accepts](BridgeTask::Accept) it: a launcher of a smaller epoch than the accepted one is
-//! refused. The new bridge kills the old one before it writes a line.
+//! [accepts](BridgeTask::Accept) it: the keeper refuses a launcher of a smaller epoch than the
+//! accepted one. The new bridge kills the old one before it writes a line.
 //! [`CANCEL`](gridspan_runtime::net::bootstrap::CANCEL) cancels the beginning of a line that an old
 //! bridge has left in the pipe.
 //!

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 /// Prefixes of the variables of batch systems.
 const BEGINNINGS: [&str; 3] = ["SLURM", "PBS_", "LSB_"];
 
-/// What a batch system has allocated.
+/// An allocation of a batch system.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Batch {
     /// An allocation of Slurm, whose nodes `srun` starts.
     Slurm(Allocation),
-    /// Hosts in a file, which are reached over ssh, and the name of the batch system.
+    /// The name of the batch system, and a file with the hosts, which ssh reaches.
     HostFile(&'static str, PathBuf),
-    /// Hosts and numbers of slots in turn, in a variable of LSF.
+    /// The name of a variable of LSF and its value: hosts and numbers of slots, alternating.
     Pairs(&'static str, String),
 }
 

@@ -19,8 +19,8 @@ pub(crate) enum NodeEnd {
     Stdin,
 }
 
-/// Opens a pipe from which the process started by `command` reads. No other process may be started
-/// from this one until the node's end is dropped, since that process would inherit it too.
+/// Opens a pipe from which the process started by `command` reads. Until the node's end is dropped,
+/// this process may start no other, since that one would inherit the pipe too.
 pub(crate) fn open(command: &mut Command, is_remote: bool) -> io::Result<(NodeEnd, File)> {
     let (reader, writer) = pipe()?;
     let end = pass(command, is_remote, reader.into())?;

@@ -134,7 +134,7 @@ fn verify(archive: &CheckpointArchive, args: &CheckpointArgs) -> Result<String, 
         None => archive.complete()?,
     };
     if numbers.is_empty() {
-        // This fails: its error says that there are none.
+        // This fails with an error that says that there are none.
         archive.last()?;
     }
     let steps = Some(numbers.len() as u64);

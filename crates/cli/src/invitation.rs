@@ -30,9 +30,9 @@ const VERSION: u32 = 5;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Invitation {
     version: u32,
-    /// What the node runs.
+    /// The program that the node runs.
     program: NodeProgram,
-    /// Fingerprint of the program, by which a different program is detected.
+    /// Fingerprint of the program, to detect a different one.
     contents: Contents,
     /// Number of the run of the job, from 1, that has these addresses.
     pub(crate) run: u32,
@@ -140,7 +140,7 @@ fn read(path: &Path) -> Option<Invitation> {
 pub(crate) struct Contents {
     /// Length of the file.
     bytes: u64,
-    /// Time of its last modification; `None` if the system does not tell.
+    /// Time of its last modification; `None` if the system does not report it.
     modified: Option<SystemTime>,
     /// SHA-256 of its bytes.
     digest: Vec<u8>,

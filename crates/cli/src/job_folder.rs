@@ -10,7 +10,7 @@
 //! | `NODE.in` | the named pipe for the lines of the launcher to the process |
 //! | `NODE.origin` | where `NODE.out` and `NODE.err` begin in the streams of a kept node |
 //! | `start.json` | the command that started the job: [`Start`] |
-//! | `state.json` | what the launcher knows of the job: [`Saved`] |
+//! | `state.json` | the state of the job, as the launcher knows it: [`Saved`] |
 //! | `lock` | locked while a launcher attends to the job |
 //! | `refusal` | why the last launcher could not attend to the job |
 //! | `exit` | the exit code, once the job has ended |
@@ -89,7 +89,7 @@ impl Start {
     }
 }
 
-/// What a launcher knows of a job.
+/// The state of a job, as its launcher knows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Saved {
     /// The checkpoint with which each run began, 0 for the first, and its members by node number.
@@ -105,7 +105,6 @@ pub(crate) struct Saved {
     /// Nodes that were added to those of the grid, in this order.
     #[serde(default)]
     pub(crate) added: Vec<NewNode>,
-    /// How far the job has come.
     pub(crate) stage: Stage,
     /// Whether the job is to stop at the user's request.
     pub(crate) is_stopping: bool,
@@ -158,7 +157,7 @@ impl Saved {
     }
 }
 
-/// How far a job has come.
+/// The stage of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Stage {
@@ -204,7 +203,7 @@ pub(crate) struct NodeFiles {
     pub(crate) streams: [StreamFile; 2],
     /// Where the streams of a kept node begin.
     pub(crate) origin: PathBuf,
-    /// Size in bytes above which the part of a stream that was read is moved out of it.
+    /// Size in bytes above which the read part of a stream moves to another file.
     pub(crate) log_limit: u64,
 }
 
@@ -348,12 +347,12 @@ impl JobFolder {
         }
     }
 
-    /// Saves what the launcher knows.
+    /// Saves the launcher's state of the job.
     pub(crate) fn save(&self, saved: &Saved) -> io::Result<()> {
         self.write("state.json", saved)
     }
 
-    /// Reads what the last launcher knew; `None` if it saved nothing.
+    /// Reads the state that the last launcher saved; `None` if it saved none.
     pub(crate) fn saved(&self) -> io::Result<Option<Saved>> {
         match self.read("state.json") {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -492,7 +491,7 @@ impl StreamFile {
         File::open(&self.0)
     }
 
-    /// Opens the file that says how much was read.
+    /// Opens the file with the number of bytes that a launcher has read.
     pub(crate) fn open_mark(&self) -> io::Result<File> {
         let mut path = self.0.clone().into_os_string();
         path.push(".read");

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const AGAIN_PATIENCE: Duration = Duration::from_secs(120);
 /// Time after which gridctl tells the user what it waits for.
 const QUIET: Duration = Duration::from_secs(2);
-/// Interval between looks for another run.
+/// Interval between checks for another run.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How a node has ended.
@@ -34,10 +34,10 @@ struct Ended {
     has_failed: bool,
 }
 
-/// Joins a job, and joins it again when its nodes have changed, until it ends or the user wants the
-/// node to leave.
+/// Joins a job, and joins it again when the job's nodes have changed, until the job ends or the
+/// user wants the node to leave.
 pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
-    // Signals are watched before a node's process starts, so that its end is not missed.
+    // Watch signals before a node's process starts, so that its end is noticed.
     let signals = Signals::new(signals::not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD]));
     let mut signals = signals.map_err(CliError::system("watch for signals"))?;
     if let Some(path) = &args.invitation {

@@ -23,12 +23,12 @@ use std::time::{Duration, Instant};
 
 /// Time that a launcher has to answer. It does so before it kills its processes.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(3);
-/// Time that a launcher has to end then. It gives up killed processes after 5 s, and waits for at
-/// most half a second for a reader of its output.
+/// Time that a launcher then has to end. It gives up killed processes after 5 s, and waits at most
+/// half a second for a reader of its output.
 const END_PATIENCE: Duration = Duration::from_secs(8);
 /// Time that killed processes have to end. They are gone unless the kernel is stuck.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
-/// Interval between looks at the files of the job.
+/// Interval between checks of the job's files.
 const LOOK: Duration = Duration::from_millis(20);
 /// Name of the operation in errors.
 const PRINT: &str = "print what was done";
@@ -56,13 +56,13 @@ pub(crate) fn run(args: &KillArgs) -> Result<ExitCode, CliError> {
     output::print(&format!("{} is killed\n", args.job), PRINT)
 }
 
-/// Whether a job without a launcher may still have processes that run.
+/// Whether a job without a launcher may still have running processes.
 fn may_run(folder: &JobFolder) -> Result<bool, CliError> {
     let state = JobState::of(folder).map_err(CliError::system("look for the job"))?;
     Ok(!state.is_over())
 }
 
-/// Kills a job to which a launcher attends.
+/// Kills a job that has a launcher.
 fn kill_running(job: &Status, folder: Option<&JobFolder>) -> Result<(), CliError> {
     if let Some(folder) = folder {
         check_machine(folder)?;

@@ -49,9 +49,9 @@ pub(crate) fn run(args: &LogsArgs) -> Result<ExitCode, CliError> {
 
 /// The files that are printed.
 enum Logs {
-    /// What the launcher has printed.
+    /// The output of the launcher.
     Job(LogReader),
-    /// What a node has printed on standard output, and on standard error.
+    /// The standard output and the standard error of a node.
     Node { out: LogReader, lines: PlainLines<io::Stdout>, err: LogReader },
 }
 
@@ -71,7 +71,7 @@ impl Logs {
         Ok(Self::Node { out, lines, err })
     }
 
-    /// Prints what has come since the last call.
+    /// Prints the output since the last call.
     fn print_new(&mut self) -> io::Result<()> {
         match self {
             Self::Job(output) => output.copy_new(&mut io::stdout().lock(), tell_dropped),

@@ -1,4 +1,4 @@
-//! The program that a node runs, in the form that is sent to another machine.
+//! The program that a node runs, in the form for another machine.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -42,7 +42,7 @@ impl NodeProgram {
         &self.program
     }
 
-    /// Returns the command of the process, without variables of Gridspan that are set here.
+    /// Returns the command of the process, without the Gridspan variables of this process.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         for name in gridspan::variables::ALL {

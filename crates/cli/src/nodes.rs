@@ -83,7 +83,7 @@ pub(crate) fn change(job: &Status, request: &Request) -> Result<ExitCode, CliErr
     }
 }
 
-/// Sends a request, and returns an answer that is no refusal.
+/// Sends a request and returns the answer, or an error if the job refuses.
 fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
     accepted(job, ask(job, request))
 }
@@ -93,7 +93,7 @@ pub(crate) fn answered_soon(job: &Status, request: &Request) -> Result<Answer, C
     accepted(job, ask_soon(job, request))
 }
 
-/// Returns the answer to a request if it is no refusal.
+/// Returns the answer to a request, or an error if the job refuses.
 pub(crate) fn accepted(
     job: &Status,
     answer: io::Result<Option<Answer>>,

@@ -17,7 +17,7 @@ const LINE: Duration = Duration::from_secs(10);
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Shows the progress of `what`, which has this number of steps, if it is known.
+    /// Shows the progress of `what`, with its number of steps if that is known.
     pub(crate) fn begin(what: String, steps: Option<u64>) -> Self {
         let template = match steps {
             Some(_) => "{msg} [{bar:30}] {pos} of {len}, {elapsed}",
@@ -42,7 +42,7 @@ impl Progress {
         self.0.inc(1);
     }
 
-    /// Lets `print` write to the terminal, where nothing is drawn meanwhile.
+    /// Calls `print`, which may write to the terminal, and hides the bar meanwhile.
     pub(crate) fn hidden<T>(&self, print: impl FnOnce() -> T) -> T {
         self.0.suspend(print)
     }

@@ -2,7 +2,7 @@
 //!
 //! The socket is `ID.sock` among the status files (see `status`), which only the user can reach.
 //! A client writes one line of JSON, a [`Request`], and gets one line back, an [`Answer`], which
-//! may take until main's next progress point. Lines of other versions are refused.
+//! may take until main's next progress point. Both sides refuse lines of other versions.
 
 use crate::roster::NewNode;
 use crate::slurm::Allocation;
@@ -74,7 +74,7 @@ pub(crate) enum Answer {
     Nodes(Vec<NodeState>),
     /// What the job waits for.
     Diagnosis(Diagnosis),
-    /// What the launcher knows of the running job.
+    /// The running job, as its launcher knows it.
     Observed(Box<Observed>),
     /// The job has ended with this exit code.
     Ended(u8),
@@ -93,14 +93,13 @@ pub(crate) struct Observed {
     pub(crate) events: Vec<JobEvent>,
 }
 
-/// Something that has happened to a job.
+/// An event of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobEvent {
     /// Time since the launcher began to attend to the job.
     pub(crate) at: Duration,
-    /// What kind of event it is.
     pub(crate) kind: JobEventKind,
-    /// The event, for people.
+    /// Description of the event.
     pub(crate) text: String,
 }
 
@@ -112,7 +111,7 @@ pub(crate) enum JobEventKind {
     Rebalance,
     /// Nodes were lost, have left or joined, or the job goes on after that.
     Membership,
-    /// A node that is no founder has joined, is leaving, has left or was lost.
+    /// A guest has joined, is leaving, has left or was lost.
     Guest,
     /// An irregularity.
     Warning,

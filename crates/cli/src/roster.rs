@@ -1,6 +1,6 @@
 //! All nodes that a job has had so far, by their numbers in the job.
 //!
-//! The first ones are those of its grid, in its order. Nodes that are added while the job runs get
+//! The first nodes are those of its grid, in the same order. Nodes that join while the job runs get
 //! the next numbers, at whatever site they are. So a number, and the name made of it (`b/4`),
 //! always means the same node, and no other node gets it later. In a grid the nodes of a site
 //! follow each other, so a node has another number there: its *position*.
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// A node that is added to a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NewNode {
-    /// Name of its site, which the grid need not have.
+    /// Name of its site, which may be new.
     pub(crate) site: String,
     /// Its host, with its PEs.
     pub(crate) host: HostSpec,
@@ -60,7 +60,7 @@ impl Roster {
     ///
     /// # Errors
     ///
-    /// If the grid cannot have them. Nothing has changed then.
+    /// If the grid refuses the nodes. The roster is then unchanged.
     pub(crate) fn add(&mut self, nodes: &[NewNode]) -> Result<Vec<NodeId>, GridSpecError> {
         let named: Vec<_> =
             nodes.iter().map(|node| (node.site.clone(), node.host.clone())).collect();
@@ -87,7 +87,7 @@ impl Roster {
     }
 
     /// The position of a node in the grid. Panics if there is no such node, as do all methods that
-    /// take one.
+    /// take a node.
     pub(crate) fn position(&self, node: NodeId) -> NodeId {
         self.positions[node.index()]
     }

@@ -38,8 +38,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let wants_input = args.process.stdin == Some(StdinFlag::All);
     let wants_report = args.process.metrics.is_some() || !args.only.is_empty();
     if args.guests > 0 || args.detach || wants_input || wants_report {
-        // Guests join over the network; only separate processes outlive this one, have memory and
-        // an input of their own, and print lines that are known to be theirs.
+        // Guests join over the network; only separate processes outlive this one, have separate
+        // memory and input, and print lines that are known to be theirs.
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
@@ -150,8 +150,9 @@ fn serve_metrics(args: &RunArgs, id: &str) -> Result<Option<MetricsServer>, CliE
     }
 }
 
-/// Returns the recording that the flags request, if any. Refuses one of a job with guests, whose
-/// launchers do not reach its folder, or of a detached job, which may have several launchers.
+/// Returns the recording that the flags request, if any. Refuses to record a job with guests, whose
+/// launchers do not reach the recording's folder, or a detached job, which may have several
+/// launchers.
 fn recording(
     args: &RunArgs,
     spec: &GridSpec,
@@ -184,7 +185,7 @@ fn all_settings(args: &RunArgs) -> Result<(Settings, OnLoss), CliError> {
     settings.lost_after = args.lost_after.or(settings.lost_after);
     settings.bind = args.process.bind.map(Binding::from).or(settings.bind);
     let on_loss = checkpoints(&args.checkpoints, &mut settings)?;
-    // Another launcher of a detached job would not know of losses without which the job goes on.
+    // Another launcher of a detached job would not know of losses that the job has tolerated.
     let repeats_tasks = matches!(on_loss, OnLoss::Shrink | OnLoss::AsProgram) && !args.detach;
     settings.repeats_tasks = Some(repeats_tasks);
     Ok((settings, on_loss))
@@ -219,7 +220,7 @@ fn absolute(path: &Option<PathBuf>) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Returns where the witness of the job is, if it has one.
+/// Returns the location of the job's witness, if it has one.
 fn witness(args: &RunArgs) -> Result<Option<WitnessLocation>, CliError> {
     let Some(place) = absolute(&args.witness).map_err(CliError::Output)? else { return Ok(None) };
     let location = WitnessLocation::parse(&place)?;
@@ -232,9 +233,10 @@ fn witness(args: &RunArgs) -> Result<Option<WitnessLocation>, CliError> {
     }
 }
 
-/// A warning if checkpoints protect the job against no loss of a node, although more copies would.
+/// Returns a warning if checkpoints do not protect the job against the loss of any node, although
+/// more copies would.
 fn unprotected(settings: &Settings, on_loss: OnLoss, place: &Place) -> Option<&'static str> {
-    // The nodes of one process end together, and a single node has no other one that remains.
+    // The nodes of one process end together, and a job of one node has no other that could go on.
     let has_others =
         place.driver == DriverName::Cluster && place.grid.spec.layout().node_count() > 1;
     let is_kept_once = settings.checkpoints.is_some_and(|it| it.copies == 1);

@@ -25,7 +25,7 @@ pub(crate) enum FirstProcess {
 }
 
 impl FirstProcess {
-    /// How these processes are started.
+    /// How the first of these processes is started.
     pub(crate) fn of(processes: &Processes) -> Self {
         match processes {
             Processes::Nodes { tasks: Some(_), .. } => Self::Elsewhere,

@@ -8,9 +8,7 @@ const RESET: &str = "\u{1b}[0m";
 /// Alignment of a column's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// At the left edge.
     Left,
-    /// At the right edge.
     Right,
 }
 

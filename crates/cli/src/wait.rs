@@ -49,7 +49,7 @@ impl Awaited {
         Ok(Self::Attached(job.into(), pending))
     }
 
-    /// Waits for the end of the job, until a time if there is one. Returns its exit code.
+    /// Waits for the end of the job, but not beyond `until`. Returns the exit code of the job.
     fn end(self, until: Option<Instant>) -> Result<u8, CliError> {
         match self {
             Self::Detached(folder) => end_of_detached(&folder, until),
@@ -84,7 +84,7 @@ fn end_of_attached(
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             return Err(JobEndError::StillRuns { job: id() }.into());
         }
-        // Its launcher takes no requests, or was killed.
+        // The launcher of the job takes no requests, or was killed.
         Ok(_) | Err(_) => {}
     }
     while job.is_running() {

@@ -103,7 +103,7 @@ impl Detached {
         until(|| (!is_alive(launcher) && threads() <= 1).then_some(()));
     }
 
-    /// Waits until the output of the launcher, or of a node that prints while there is none, has
+    /// Waits until the output of the launcher, or of a node that prints without a launcher, has
     /// this text.
     fn await_output(&self, file: &str, text: &str) {
         until(|| fs::read_to_string(self.path(file)).ok()?.contains(text).then_some(()));

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file with the name of a host makes it unreachable.
+/// The file `gone/HOST` makes HOST unreachable.
 const SCRIPT: &str = r#"
 while [ "$1" != -- ]; do host=$1; shift; done
 shift

@@ -83,7 +83,7 @@ fn a_silent_node_is_reported_lost_while_all_handlers_are_busy() {
     // The report takes 3 s if a processor is free; handlers take 50 s.
     assert!(begin.elapsed() < Duration::from_secs(20), "it took {:?}", begin.elapsed());
     running.await_line("error: lost node2");
-    let status = running.wait(SOON).expect("a node that is stopped is not waited for");
+    let status = running.wait(SOON).expect("the launcher does not wait for a stopped node");
     assert_eq!(status.code(), Some(1));
     assert_gone_soon(&nodes);
 }

@@ -25,7 +25,8 @@ fn recorded(place: &[&str], folder: &Path) -> (Output, Recording) {
     (output, Recording::read(folder).unwrap())
 }
 
-/// Number of spans caused by a span of another PE, all of which are there and in order.
+/// Number of spans with a cause on another PE. Asserts that each cause is recorded and precedes its
+/// span.
 fn crossings(recording: &Recording) -> usize {
     let caused = |record: &PeRecord| {
         let causes = record.spans.iter().filter_map(|span| Some((span, span.cause.as_ref()?)));
@@ -67,7 +68,7 @@ fn two_processes_record_what_each_did_and_which_message_caused_it() {
     assert!(header.started_unix_ms.is_some());
     let [host] = &header.hosts[..] else { panic!("{:?}", header.hosts) };
     assert_eq!(host.name, header.nodes[0].host);
-    // This process is not bound, so nodes may use the same processors; a quota may allow less.
+    // This process may use all its processors, so its nodes may too; a quota may allow fewer.
     let allowed = rustix::thread::sched_getaffinity(None).unwrap().count();
     let at_once = std::thread::available_parallelism().unwrap().get() as u32;
     assert_eq!(host.hardware_threads, allowed.min(at_once));

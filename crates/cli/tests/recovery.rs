@@ -22,7 +22,7 @@ fn arguments<'a>(flags: &[&'a str], steps: &'a str) -> Vec<&'a str> {
     arguments_at("2x2,wan=20ms", flags, steps)
 }
 
-/// For jobs that run to their end.
+/// Arguments of a job that runs to its end.
 fn fast_arguments<'a>(flags: &[&'a str], steps: &'a str) -> Vec<&'a str> {
     arguments_at("2x2,wan=4ms", flags, steps)
 }

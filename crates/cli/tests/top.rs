@@ -182,7 +182,7 @@ fn the_nodes_of_one_process_are_watched_and_listed_and_share_its_memory() {
     assert!(nodes.as_array().unwrap().iter().all(|node| node["state"] == "member"), "{nodes}");
 }
 
-/// Resident memory of the process of a job that has one, in bytes.
+/// Resident memory of the only process of a job, in bytes.
 fn resident_bytes(job: &Running) -> f64 {
     let process = job.nodes(1)[0];
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();

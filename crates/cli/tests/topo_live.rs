@@ -1,4 +1,4 @@
-//! `gridctl topo`: topologies as measured, and as running jobs see them.
+//! `gridctl topo`: measured topologies, and those of running jobs.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const SHORTEST: Duration = Duration::from_micros(200);
 
 thread_local! {
-    /// The time that this thread still has to wait, and the time by which its sleeps were too long.
+    /// The time that this thread still has to wait, and the excess of its earlier sleeps.
     static OWED: Cell<(Duration, Duration)> = const { Cell::new((Duration::ZERO, Duration::ZERO)) };
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn parse<T: Parser>(name: &'static str, arguments: &[String]) -> Resu
     T::try_parse_from(std::iter::once(name).chain(arguments.iter().map(String::as_str)))
 }
 
-/// Parses the size of a message, of one byte to `max` bytes, which are whole MiB.
+/// Parses the size of a message, from one byte to `max` bytes, a whole number of MiB.
 pub(crate) fn message_size(text: &str, max: u64) -> Result<usize, String> {
     let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
     match usize::try_from(bytes) {
@@ -33,7 +33,7 @@ pub(crate) fn message_size(text: &str, max: u64) -> Result<usize, String> {
     }
 }
 
-/// Parses the minimum time of a measurement in seconds, of 0 to [`MEASUREMENT_S_MAX`].
+/// Parses the minimum time of a measurement in seconds, from 0 to [`MEASUREMENT_S_MAX`].
 pub(crate) fn measurement_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=MEASUREMENT_S_MAX).contains(&seconds) => Ok(seconds),

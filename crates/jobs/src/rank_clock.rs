@@ -1,4 +1,4 @@
-//! The time at which all ranks begin or have ended.
+//! The time in seconds, with or without a wait for all ranks.
 
 use gridspan_ranks::{Comm, RankError};
 use std::time::Duration;

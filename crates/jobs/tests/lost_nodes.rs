@@ -37,7 +37,7 @@ fn lose(name: &str, words: &str) -> usize {
         let lost = LostNode::new(node, took.mul_f64(part));
         match run(job, vec![lost]).outcome {
             Ok(()) => {}
-            // While the pool is opened or closed, all nodes are needed.
+            // The opening and the closing of the pool need all nodes.
             Err(JobError::NodeLost { node: lost, .. }) if lost == node => {}
             Err(other) => panic!("{name} without {node} after {part} of its time: {other}"),
         }

@@ -1,4 +1,4 @@
-//! The computation of the reference jobs: what a processor does between two messages.
+//! The computations of the reference jobs, without their communication.
 //!
 //! - [`leanmd`]: molecular dynamics
 //! - [`pic`]: particles moving through a grid of charges
@@ -7,7 +7,7 @@
 //! - [`fem`]: finite elements
 //! - [`nas`]: the NAS Parallel Benchmarks
 //! - [`uts`], [`queens`], [`mandelbrot`]: trees, boards and rows of pictures
-//! - [`knapsack`], [`tsp`]: bounds and branches
+//! - [`knapsack`], [`tsp`]: branch and bound
 //! - [`payload`]: payloads of broadcasts, and their digests
 //! - [`linear`]: operations on vectors
 //! - [`block_partition`]: an axis cut into blocks

@@ -1,4 +1,4 @@
-//! Operations on vectors, of which a solver on ranks has one part on each.
+//! Operations on vectors. A solver on ranks divides each vector among its ranks.
 
 /// The scalar product. Surplus elements of the longer vector are ignored.
 pub fn dot(one: &[f64], other: &[f64]) -> f64 {
@@ -42,7 +42,7 @@ pub fn reciprocals(vector: &[f64]) -> Vec<f64> {
     vector.iter().map(|element| 1.0 / element).collect()
 }
 
-/// Returns the elements of some nodes, each of which has `unknowns` consecutive ones.
+/// Returns the elements of some nodes, each of which has `unknowns` consecutive elements.
 ///
 /// # Panics
 /// If the vector does not have them all.

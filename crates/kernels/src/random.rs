@@ -17,8 +17,8 @@ pub struct NasRandom {
 }
 
 impl NasRandom {
-    /// Creates a stream that starts at `seed`, of which the low 46 bits are used; an odd seed has
-    /// the full period `2^44`.
+    /// Creates a stream that starts at the low 46 bits of `seed`. An odd seed has the full period
+    /// `2^44`.
     pub fn new(seed: u64) -> Self {
         Self { state: seed & MASK }
     }

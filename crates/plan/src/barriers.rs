@@ -16,13 +16,13 @@
 //! | contributions | after all handlers whose results could have reached main in the recording |
 //! | quiescence | the same, and then after one to three rounds of answers of all PEs, as recorded |
 //! | an actor | after the handler that has answered |
-//! | a time | at that time after the request |
+//! | a time | that time after the request |
 //! | measurements of links | after two round trips: one for orders and reports, one for probes |
 //! | something else | after as many round trips as fit into the recorded time |
 //!
-//! A sleep that is over while main waits for something else is no cause: main was waiting for
-//! either. A message of the runtime, such as the result of a reduction to a member, waits for all
-//! handlers whose results the runtime could have had.
+//! A sleep that ends while main waits for something else is no cause: main goes on when the other
+//! answer comes. A message of the runtime, such as the result of a reduction to a member, waits for
+//! all handlers whose results the runtime could have had.
 //!
 //! **Without answers**, in recordings of earlier versions, each message of main is assumed to have
 //! waited for all handlers whose results could have reached main by then, over the latency of the
@@ -46,8 +46,8 @@ const ROUND_TRIP_MIN_NS: f64 = 1_000_000.0;
 /// Rounds of answers of all PEs that quiescence takes once no message is left, if the recorded
 /// round trip is too short to tell their number.
 const QUIET_ROUNDS: f64 = 2.0;
-/// Most of these rounds that a recorded time is taken for. The round that is under way once no
-/// message is left may count as one of the two or not, and may be followed by one more.
+/// Maximum number of these rounds in a recorded time. The round that is under way once no message
+/// is left may count as one of the two or not, and one more may follow it.
 const QUIET_ROUNDS_MAX: f64 = 3.0;
 
 /// Round trips of a measurement of the links. The time between probes is that of the runtime, and
@@ -57,11 +57,9 @@ const MEASURING_TRIPS: f64 = 2.0;
 /// The sender of a message that no handler sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
-    /// Main.
     Main,
     /// Main, or the runtime on its PE.
     MainPe,
-    /// The runtime.
     Runtime,
 }
 
@@ -75,7 +73,6 @@ pub(crate) struct FromMain {
     /// When it was sent, or the latest time at which it could have been.
     pub(crate) sent_ns: u64,
     pub(crate) handling: u32,
-    /// The sender.
     pub(crate) origin: Origin,
 }
 
@@ -85,7 +82,6 @@ pub(crate) struct Answered {
     /// When main made the request, and when the answer came.
     pub(crate) asked_ns: u64,
     pub(crate) answered_ns: u64,
-    /// What main waited for.
     pub(crate) wait: MainWait,
     /// The handling that answered, if an actor did and it is known.
     pub(crate) handling: Option<u32>,
@@ -101,7 +97,7 @@ pub(crate) struct Done {
 /// All that happened beside handlers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
-    /// What main and the runtime sent.
+    /// The messages of main and the runtime.
     pub(crate) sent: Vec<FromMain>,
     /// The answers for which main waited; none if they are not known.
     pub(crate) answers: Vec<Answered>,
@@ -112,7 +108,6 @@ pub(crate) struct Beside {
 /// The cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// An answer.
     Answer(Answered),
     /// Nothing but the event before it: main goes on.
     Before,
@@ -276,7 +271,7 @@ fn barrier_of(events: &[Event], done: &[Done]) -> Vec<u32> {
     let last = if has_answers(events) { None } else { events.len().checked_sub(1) };
     let mut barrier_of = vec![NO_BARRIER; done.len()];
     for Done { handling, known_ns } in done {
-        // Later than the result, so that no event waits for what it causes itself.
+        // Later than the result, so that no event waits for its own effect.
         let first = waiting.partition_point(|(_, event)| event.at_ns <= *known_ns);
         let first = waiting.get(first).map(|(at, _)| *at).or(last);
         let told = told.get(handling).copied();

@@ -24,7 +24,7 @@ use crate::recorded_grid::RecordedGrid;
 use gridspan_record::{PeRecord, Recording, TASK};
 use gridspan_topology::{GridSpec, PeId, SiteId};
 
-/// A job is one of tasks if these take more than this share of the time in handlers.
+/// A job counts as one of tasks if tasks take more than this share of the time in handlers.
 const SHARE_MIN: f64 = 0.5;
 /// Number of unknowns of the model.
 const UNKNOWNS: usize = 3;
@@ -49,8 +49,9 @@ pub(crate) struct TaskModel {
     work_ns: f64,
     /// `b` and `g`: time before the first task, and after the last one.
     outside: (f64, f64),
-    /// `a`, `h` and `f`; the last two are `None` if all recordings are of one site.
+    /// `a`.
     constant_ns: f64,
+    /// `h` and `f`; `None` if all recordings are of one site.
     trips: Option<(f64, f64)>,
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn is_of_tasks(recording: &Recording) -> bool {
 }
 
 impl TaskModel {
-    /// Fits the model.
+    /// Fits the model to recordings of one job.
     pub(crate) fn of(recordings: &[&Recording]) -> Self {
         let work = |recording: &&Recording| {
             let speed = |pe: u32| recording.header.pes.get(pe as usize).map_or(1.0, |pe| pe.speed);
@@ -142,8 +143,9 @@ fn busy(record: &PeRecord) -> f64 {
     bins.map(|(_, ns)| *ns as f64).sum()
 }
 
-/// Returns when tasks ran. They are taken to run at the end of the first bin with tasks, and at the
-/// begin of the last one, so that the width of bins does not count.
+/// Returns the times between which tasks ran. Assumes that they ran at the end of the first bin
+/// with tasks and at the start of the last one, so that the result does not depend on the width of
+/// bins.
 fn active(recording: &Recording) -> (u64, u64) {
     let (mut begin, mut end) = (u64::MAX, 0);
     for record in &recording.pes {

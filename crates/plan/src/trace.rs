@@ -10,7 +10,7 @@
 //! **Barriers.** Main and the runtime have no handlers. Their messages, and the answers for which
 //! main waits, are barriers, which are passed one after the other: see `barriers`.
 
-/// The barrier of handlings for which none waits.
+/// The barrier of handlings for which no barrier waits.
 pub(crate) const NO_BARRIER: u32 = u32::MAX;
 
 /// The graph of a job.
@@ -21,7 +21,7 @@ pub(crate) struct JobTrace {
     /// The actors, ordered by type and then by where and when they were created.
     pub(crate) actors: Vec<TracedActor>,
     pub(crate) handlings: Vec<Handling>,
-    /// Those of an actor follow each other, in its order.
+    /// The firings of an actor are contiguous, in their order.
     pub(crate) firings: Vec<Firing>,
     /// In the order in which they are passed. The last one is the end of the job.
     pub(crate) barriers: Vec<Barrier>,
@@ -39,7 +39,7 @@ pub(crate) struct JobTrace {
 pub(crate) struct TracedActor {
     /// Its type.
     pub(crate) kind: u32,
-    /// The PE on which it was first.
+    /// The PE on which it started.
     pub(crate) pe: u32,
     pub(crate) firings: std::ops::Range<u32>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Handling {
     pub(crate) round: Option<u32>,
     /// Time that it takes an ordinary PE, without a firing, in nanoseconds.
     pub(crate) work_ns: f64,
-    /// Bytes of its message.
+    /// Size of its message in bytes.
     pub(crate) bytes: u64,
     /// Time of the timer that sends the message, in nanoseconds; 0 if none does.
     pub(crate) delay_ns: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Firing {
 pub(crate) struct Barrier {
     /// Number of handlings for which it waits, beyond those of the barrier before it.
     pub(crate) waits: u32,
-    /// Round trips between main and the farthest PE that it takes then.
+    /// Number of round trips between main and the farthest PE that it then takes.
     pub(crate) round_trips: u32,
     /// The request of main that is answered.
     pub(crate) request: Option<Request>,
@@ -102,7 +102,8 @@ pub(crate) struct Barrier {
 pub(crate) struct Request {
     /// The barrier after which main made it; `None` for the start of the job.
     pub(crate) after: Option<u32>,
-    /// Time from that barrier to the request and, of a sleep, to its end, in nanoseconds.
+    /// Time from that barrier to the request or, for a sleep, to the end of the sleep, in
+    /// nanoseconds.
     pub(crate) since_ns: u64,
     /// Round trips between main and the farthest PE until the answer.
     pub(crate) round_trips: u32,

@@ -1,4 +1,4 @@
-//! Other grids to compare with: other latencies and bandwidths, a site more or less.
+//! Other grids to compare with: other latencies and bandwidths, one site more or one less.
 
 use gridspan_topology::{
     Bandwidth, GridSpec, HostSpec, Latency, Link, NodeId, SiteError, SiteId, SiteSpec,
@@ -33,7 +33,7 @@ pub enum Variation {
 
 impl Variation {
     /// Returns the changed grid; `None` if the change has no effect on this grid, or is not
-    /// possible. A grid with a site more has no clusters, and no planned changes of links.
+    /// possible. A grid with one more site has no clusters, and no planned changes of links.
     pub fn of(self, grid: &GridSpec) -> Option<GridSpec> {
         let sites = grid.layout().site_count();
         match self {
@@ -63,7 +63,7 @@ fn times(latency: Latency, factor: f64) -> Latency {
     Latency(Duration::try_from_secs_f64(seconds).unwrap_or(Link::MAX_DELAY).min(Link::MAX_DELAY))
 }
 
-/// Changes all links between sites, if one of them can be changed.
+/// Applies `change` to the links between sites that it `concerns`; `None` if there are none.
 fn changed(
     grid: &GridSpec,
     concerns: impl Fn(&Link) -> bool,
@@ -102,7 +102,7 @@ fn one_more(grid: &GridSpec) -> Result<GridSpec, SiteError> {
         sites.iter().map(|at| site(*at, layout.site_name(*at), "")).collect();
     specs.push(site(last, &fresh.unwrap_or_default(), "-more"));
     let mut after = GridSpec::new(specs)?.with_loopback(grid.loopback());
-    // The copy is as far from all others as the site itself. A single site had no links.
+    // The copy is as far from the other sites as the last site is. A single site has no links.
     let place = |site: SiteId| site.min(last);
     let between = |from: SiteId, to: SiteId| match (place(from), place(to)) {
         (one, other) if one != other => *grid.link_between(one, other),

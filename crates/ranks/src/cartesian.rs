@@ -4,8 +4,8 @@ use crate::comm::Comm;
 use crate::error::RankError;
 use std::ops::Deref;
 
-/// A communicator whose ranks are the points of a grid, in row-major order. The coordinates of a
-/// neighbour beyond the border are missing, or wrap around where the grid is periodic.
+/// A communicator whose ranks are the points of a grid, in row-major order. There is no neighbour
+/// beyond a border; a periodic axis wraps around instead.
 ///
 /// ```
 /// use gridspan::ranks::{self, Cartesian, dims_create};
@@ -55,7 +55,7 @@ impl Cartesian {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`] for a rank that is not in the grid.
     pub fn coords(&self, rank: u32) -> Result<Vec<u32>, RankError> {
         self.comm.check(rank, self.comm.at("coords"))?;
         let mut rest = rank;
@@ -128,11 +128,11 @@ impl Cartesian {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if `is_kept` is not as long as there are axes.
+    /// [`RankError::Invalid`] if `is_kept` does not have one entry for each axis.
     pub async fn sub(&self, is_kept: &[bool]) -> Result<Cartesian, RankError> {
         let at = self.comm.at("sub");
         if is_kept.len() != self.dims.len() {
-            let reason = format!("{} axes, and {} are there", is_kept.len(), self.dims.len());
+            let reason = format!("{} entries for {} axes", is_kept.len(), self.dims.len());
             return Err(RankError::Invalid { at, reason });
         }
         let coords = self.coords(self.rank())?;
@@ -155,7 +155,7 @@ impl Cartesian {
 }
 
 impl Comm {
-    /// Makes a grid of the first ranks. Ranks for which there is no point get none. A collective
+    /// Makes a grid of the first ranks. Ranks for which there is no point get `None`. A collective
     /// operation. The ranks keep their order, in which ranks of a site mostly lie together: MPI's
     /// `reorder` has no counterpart.
     ///

@@ -1,11 +1,11 @@
-//! The ranks that send for others of their PE: the first of each PE, its head.
+//! The heads of PEs: the first rank of each PE, which sends for the other ranks there.
 //!
 //! The first head of each site is the leader of the site in the tree whose root is rank 0, and the
 //! head of a rank is its parent there.
 
 use std::collections::BTreeMap;
 
-/// The ranks that collect for their PEs.
+/// The heads of all PEs, by rank and by site.
 #[derive(Debug)]
 pub(crate) struct Heads {
     /// By rank: the head of its PE.
@@ -52,8 +52,7 @@ impl Heads {
         if *home == site { head } else { here[place % here.len()] }
     }
 
-    /// The heads whose PEs' blocks this one combines at its site: itself, and others of other
-    /// sites.
+    /// The heads whose PEs' blocks this one combines at its site: itself, and heads of other sites.
     pub(crate) fn combined_by(&self, head: u32) -> Vec<u32> {
         let site = self.site(head);
         let all = self.heads.keys().copied();
@@ -71,7 +70,7 @@ impl Heads {
         found.flat_map(|(.., ranks)| ranks.iter().copied())
     }
 
-    /// The other heads of a site, those after this one first, so that heads begin with different
+    /// The other heads of a head's site, those after it first, so that heads begin with different
     /// receivers.
     pub(crate) fn others(&self, head: u32) -> Vec<u32> {
         let here = self.at_site(self.site(head));

@@ -1,7 +1,7 @@
 //! Message passing between migratable ranks: the model of MPI, on the actors of Gridspan.
 //!
-//! A rank is a sequential program that sends and receives. A job has as many ranks as it likes,
-//! many to a PE; while one awaits a message, its PE runs the others. [`run`] is the shortest way:
+//! A rank is a sequential program that sends and receives. A job may have any number of ranks, many
+//! to a PE; while one awaits a message, its PE runs the others. [`run`] is the shortest way:
 //!
 //! ```
 //! use gridspan::ranks::{self, Comm, ops};
@@ -27,13 +27,13 @@
 //! - [`InterComm`], [`InterRoot`]: two groups of ranks, of which one has
 //!   [spawned](Comm::spawn) the other ([`SpawnPlacement`]), or which have
 //!   [connected](Comm::connect) ([`RankPort`]).
-//! - [`CommRequest`], [`wait_all`] and their relatives: operations under way.
+//! - [`CommRequest`], [`wait_all`] and similar functions: operations under way.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
 //!   exchanges of all ranks. [`ops`]: operators of reductions.
 //! - [`ErrorsReturn`]: ranks that fail alone. [`RankError`], [`CallSite`]: what went wrong, and
 //!   where. [`is_rank_type`]: a name in recordings.
-//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors that are an async method,
-//!   too, and await their messages.
+//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors whose work is one async
+//!   method, which awaits messages.
 //!
 //! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives
 //! together; `sharing` predicts how long each way to reduce takes, from the measured links in
@@ -43,9 +43,9 @@
 //!
 //! # Waiting
 //!
-//! The futures of a rank are woken by messages to it. So a rank may combine them as it likes, also
-//! with `join` and `select` of other crates. It must not await anything else, such as a timer or a
-//! socket of another runtime. A loop that tests or probes lets its PE go on at each turn.
+//! The futures of a rank are woken by messages to it. So a rank may combine them, also with `join`
+//! and `select` of other crates. It must not await anything else, such as a timer or a socket of
+//! another runtime. A loop that tests or probes lets its PE go on at each turn.
 //!
 //! A PE runs one rank at a time, and another only when that one awaits. While a rank computes, its
 //! PE handles no messages: each rendezvous and each immediate collective operation there advances
@@ -58,19 +58,19 @@
 //! and then, for example with [`Comm::ssend`].
 //!
 //! If ranks of a job of ranks wait for each other and no message is on its way to them, the job
-//! ends, mostly within five seconds, with an error that names what each of them waits for. While
-//! others run, this may take half a minute.
+//! ends, usually within five seconds, with an error that names the operation for which each of them
+//! waits. While others run, this may take half a minute.
 //!
 //! # Migration
 //!
-//! A rank that is a struct returns itself from [`Rank::run`] where it may move, and `run` is called
-//! with it again, perhaps elsewhere. The local variables of the method do not survive, and the
-//! compiler enforces this: the struct is complete when the method returns, and a variable that
-//! should survive must be in it. There are two alternatives, both worse. An `await` that moves the
-//! rank and never returns in the old place reads better, but the program then compiles although
-//! half of its variables do not exist after the move. A macro that cuts an async function at its
-//! migration points into a state machine that can be encoded must know the types of all variables,
-//! which macros do not.
+//! A rank that is a struct returns itself from [`Rank::run`] where it may move, and the runtime
+//! calls `run` with it again, perhaps elsewhere. The local variables of the method do not survive,
+//! and the compiler enforces this: the struct is complete when the method returns, and a variable
+//! that should survive must be in it. There are two alternatives, both worse. An `await` that moves
+//! the rank and never returns in the old place reads better, but the program then compiles although
+//! half of its variables do not exist after the move. A macro could cut an async function at its
+//! migration points into a state machine that can be encoded. But it would have to know the types
+//! of all variables, and macros do not.
 //!
 //! A migration point is collective: every rank comes to one, or ends. Then the job's strategy may
 //! move ranks, by their measured loads and messages, and the job makes a checkpoint if one is due.
@@ -79,8 +79,8 @@
 //! parents and their children.
 //!
 //! Between migration points a strategy can move a rank if the job has one node. With several nodes
-//! ranks stay where they are until the next migration point; a rank that is moved to another node
-//! nevertheless goes back, and does not run until it is back.
+//! ranks stay where they are until the next migration point; a rank that a strategy nevertheless
+//! moves to another node goes back, and does not run until it is back.
 //!
 //! # Errors
 //!

@@ -1,14 +1,14 @@
 //! Queues by key, for a rank that has few of them most of the time.
 //!
-//! A node of a map and a queue have room for several entries, which each rank that waits would keep
-//! for one receive. So the first queues are in a list that is searched, with room for one entry
-//! each. Further ones are in a map, from which empty queues are removed.
+//! A node of a map and a queue allocate room for several entries, but most ranks wait for one
+//! receive. So the first queues are in a list, with room for one entry each. Further queues are in
+//! a map, which has no empty queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
-/// Number of queues in the list. It is searched faster than a map up to about this length, and a
-/// rank with few partners does not make a queue for each message.
+/// Number of queues in the list. Up to about this length, a search of the list is faster than one
+/// of a map, and a rank with few partners uses its queues again.
 const LISTED_MAX: usize = 8;
 
 /// Queues by key.
@@ -75,7 +75,7 @@ impl<K: Copy + Ord, T> Queues<K, T> {
         let queue = self.get_mut(key)?;
         let entry = queue.remove(at);
         if queue.is_empty() {
-            // The map has nothing if the queue is in the list.
+            // This does nothing if the queue is in the list.
             self.others.remove(key);
         }
         entry

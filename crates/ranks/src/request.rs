@@ -100,9 +100,10 @@ impl<'a, T> CommRequest<'a, T> {
         }
     }
 
-    /// Returns the result if the operation has ended. First lets the PE handle other messages once
-    /// if it has not ended, so that a loop of tests makes progress, or if the rank has sent
-    /// messages, so that they leave. `None` also after the result was returned.
+    /// Returns the result if the operation has ended; `None` if it has not, or if the result was
+    /// returned before. If the operation has not ended, first lets the PE handle other messages
+    /// once, so that a loop of tests makes progress. It also does so if the rank has sent messages,
+    /// so that they leave.
     ///
     /// # Errors
     ///
@@ -128,8 +129,8 @@ impl<'a, T> CommRequest<'a, T> {
         Poll::Ready(self.take().unwrap_or_else(|| Err(again())))
     }
 
-    /// Cancels a receive that has no message yet. Returns whether it did; waiting for it then
-    /// gives [`RankError::Cancelled`]. Sends and collective operations cannot be cancelled.
+    /// Cancels a receive that has no message yet. Returns whether it did; waiting for the receive
+    /// then gives [`RankError::Cancelled`]. Sends and collective operations cannot be cancelled.
     pub fn cancel(&mut self) -> bool {
         match &self.stage {
             Stage::Waiting { ticket, .. } => self.local.with(|state| state.cancel(*ticket)),
@@ -174,7 +175,7 @@ impl<T> Drop for CommRequest<'_, T> {
     }
 }
 
-/// Whether something that the rank has sent leaves only once it waits.
+/// Whether the rank has sent something that leaves only once the rank waits.
 pub(crate) fn has_unsent(local: &Local) -> bool {
     local.with(|state| state.has_unsent())
 }
@@ -238,7 +239,7 @@ pub async fn wait_any<T>(
     let mut way = GivenWay::default();
     poll_fn(|cx| {
         let Some(first) = requests.first() else { return Poll::Ready(None) };
-        // Once for all requests: a later wait for one of them may have other messages to let leave.
+        // Once for all requests of this call: a later wait may have other messages to let leave.
         let may_take = requests.iter().any(CommRequest::is_complete);
         if may_take && first.local.with(|state| way.gives(state, cx.waker())) {
             return Poll::Pending;

@@ -7,7 +7,7 @@ use crate::tree::CommTree;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The ranks that began together, and are the world to each other.
+/// The ranks of one world communicator: those that began together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct World {
     /// The number in the job of its first rank; the others follow.
@@ -45,7 +45,7 @@ pub(crate) struct Scope {
     places: Arc<Places>,
 }
 
-/// The ranks of which one can end a wait.
+/// The ranks any one of which can end a wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Peers {
     /// This rank of the job.
@@ -63,7 +63,7 @@ impl Peers {
         }
     }
 
-    /// The ranks. `None` if they are more than `most` runs.
+    /// The ranks, as runs. `None` if there are more than `most` runs.
     pub(crate) fn runs(&self, most: usize) -> Option<Vec<Run>> {
         match self {
             Self::One(rank) => Some(vec![(*rank, 1)]),
@@ -85,12 +85,12 @@ impl Scope {
         Self { members: None, places }
     }
 
-    /// The ranks of the communicator of this number: these of the job, in this order.
+    /// The communicator of this number, with these ranks of the job in this order.
     pub(crate) fn listed(number: u32, ranks: Vec<u32>, places: Arc<Places>) -> Self {
         Self { members: Some(places.members().of(number, ranks)), places }
     }
 
-    /// The numbers in the job of its ranks. `None` if they are more than `most` runs.
+    /// The numbers of its ranks in the job, as runs. `None` if there are more than `most` runs.
     pub(crate) fn runs(&self, most: usize) -> Option<Vec<Run>> {
         match &self.members {
             None => Some(vec![(0, self.places.len())]),
@@ -140,7 +140,7 @@ impl Scope {
         }
     }
 
-    /// The ways to reduce to all ranks; `None` if no network is between the ranks.
+    /// The ways to reduce to all ranks; `None` if there is no network between the ranks.
     pub(crate) fn sharing(&self) -> Option<Arc<Sharing>> {
         let links = self.places.links();
         if !links.has_network() {

@@ -2,8 +2,8 @@
 //!
 //! Main reads the measurements before each run, and sends them with the places of the ranks. So all
 //! ranks of a run decide from the same numbers, and none measures. Main waits for no measurement:
-//! in the first run of a job that has just begun, links count as ordinary ones. The round trips and
-//! the bandwidths that are known later come with the later runs.
+//! in the first run of a job that has just begun, links count as ordinary ones. Later runs get the
+//! round trips and the bandwidths that are known by then.
 
 use gridspan_runtime::{Layout, NodeId};
 use gridspan_topology::{Bandwidth, GroupId, Hierarchy, Link, LinkEstimate};
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 /// sites counts as an ordinary one.
 const SITES_MAX: u32 = 64;
 /// Processor time of a message between nodes, at both ends together, in seconds: that of an
-/// ordinary machine, as links do not show it.
+/// ordinary machine, because measurements of links do not show it.
 pub(crate) const MESSAGE_S: f64 = 5e-6;
 
-/// What a message costs on a link.
+/// The cost of messages on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LinkCost {
     latency_ns: u64,
@@ -25,7 +25,6 @@ pub(crate) struct LinkCost {
 }
 
 impl LinkCost {
-    /// The cost of a link of these properties.
     fn of(link: &Link) -> Self {
         let latency_ns = u64::try_from(link.latency.duration().as_nanos()).unwrap_or(u64::MAX);
         Self { latency_ns, bits_per_s: link.bandwidth.bits_per_second() }
@@ -42,7 +41,7 @@ impl LinkCost {
         self.latency_ns as f64 * 1e-9
     }
 
-    /// The time in seconds that bytes take to leave.
+    /// The time in seconds to send a number of bytes.
     pub(crate) fn seconds_for(self, bytes: f64) -> f64 {
         8.0 * bytes / self.bits_per_s.max(1) as f64
     }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Names an operation that is not complete. A place is used again for later operations, and each
-/// operation of a rank has its own generation, also after the rank has moved.
+/// Names an operation that is not complete. Later operations use a slot again; no two operations of
+/// a rank have the same generation, even after the rank has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ticket {
     pub(crate) slot: u32,

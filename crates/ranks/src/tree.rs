@@ -1,8 +1,8 @@
 //! The tree over which collective operations gather and distribute, by the places of the ranks.
 //!
 //! At each site one rank is the leader; at the root's site that is the root. Data crosses the wide
-//! area between leaders alone. Below a leader, one rank of each PE of the site stands in a binomial
-//! tree, and passes on to the other ranks of its PE, which costs no packet.
+//! area between leaders alone. Below a leader, one rank of each PE of the site is in a binomial
+//! tree. It passes data on to the other ranks of its PE, which costs no packet.
 
 use std::collections::BTreeMap;
 

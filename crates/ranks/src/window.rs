@@ -1,4 +1,4 @@
-//! Windows: memory of a rank that others read and change, without a receive of that rank.
+//! Windows: memory of a rank that other ranks read and change, without a receive of that rank.
 
 use crate::comm::Comm;
 use crate::content::Content;
@@ -60,7 +60,7 @@ impl<T> fmt::Debug for RankWindow<T> {
 /// A lock that a rank waits for. If the rank stops waiting, it gives the lock back.
 struct AskedLock<'a> {
     local: &'a Local,
-    /// The rank of the job that has the window.
+    /// The rank that has the window, numbered in the job.
     to: u32,
     window: u32,
     lock: u32,
@@ -77,8 +77,8 @@ impl Drop for AskedLock<'_> {
 
 impl Comm {
     /// Exposes elements to all ranks of this communicator. Each rank may expose another number of
-    /// them. A collective operation. `op` combines what is [accumulated](RankWindow::accumulate)
-    /// with what is there.
+    /// them. A collective operation. `op` combines [accumulated](RankWindow::accumulate) elements
+    /// with the present ones.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl<T: Element> RankWindow<T> {
         self.answered("get", rank, range, Access::Get { at, count }).await
     }
 
-    /// [Accumulates](Self::accumulate), and returns what was there before.
+    /// [Accumulates](Self::accumulate), and returns the elements as they were before.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! What main waited for: the answers to its requests, and the ends of its sleeps.
+//! The answers to main's requests, and the ends of its sleeps.
 
 use serde::{Deserialize, Serialize};
 
 /// An answer to a request of main, or the end of a sleep, as main's PE saw it. Main continues after
-/// it, so it is the cause of what main sends next.
+/// it, so it causes the next messages of main.
 ///
 /// ```
 /// use gridspan_record::{MainAnswer, MainWait, PeRecord};

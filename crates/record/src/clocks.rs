@@ -76,8 +76,8 @@ fn delays(hosts: &[usize], pes: &[PeRecord]) -> Delays {
 }
 
 /// Returns the correction of each host in nanoseconds. That of the host of node 0 is 0: its clock
-/// is that of the job. Unless delays contradict each other, this takes little more time than to
-/// sort them.
+/// is that of the job. Unless delays contradict each other, this takes little more time than
+/// sorting them.
 fn corrections(delays: &Delays) -> BTreeMap<usize, i64> {
     let mut hosts: BTreeSet<usize> = delays.keys().flat_map(|(from, to)| [*from, *to]).collect();
     hosts.insert(0);
@@ -114,9 +114,9 @@ fn connected(delays: &Delays, from_host: &[Vec<(usize, i64)>]) -> Vec<Option<i64
     corrections
 }
 
-/// Raises corrections until no message is received before it was sent: Bellman and Ford, of which a
-/// round looks only at hosts whose corrections were raised since it last did. Without a
-/// contradiction, as many rounds as hosts are enough.
+/// Raises corrections until no message is received before it was sent, by the algorithm of Bellman
+/// and Ford. A round looks only at hosts whose corrections have risen since the last look. Without
+/// a contradiction, as many rounds as hosts are enough.
 fn raise(corrections: &mut [i64], from_host: &[Vec<(usize, i64)>], rounds: usize) {
     let mut raised: BTreeSet<usize> = (0..from_host.len()).collect();
     for _ in 0..rounds {
@@ -126,7 +126,7 @@ fn raise(corrections: &mut [i64], from_host: &[Vec<(usize, i64)>], rounds: usize
                 let least = corrections[from].saturating_sub(*delay);
                 if corrections[*to] < least {
                     corrections[*to] = least;
-                    // Those with higher numbers are still to come in this round.
+                    // Hosts with higher numbers are still to come in this round.
                     if *to > from {
                         raised.insert(*to)
                     } else {
@@ -195,7 +195,8 @@ mod tests {
         }
     }
 
-    /// A PE that received messages: of these PEs, sent and received at these times in microseconds.
+    /// A PE that received messages, each given as its sender and its times of sending and receipt
+    /// in microseconds.
     fn receiver(pe: u32, messages: &[(u32, u64, u64)]) -> PeRecord {
         let span = |(number, &(from, sent, received)): (usize, &(u32, u64, u64))| Span {
             number: number as u64,
@@ -246,8 +247,7 @@ mod tests {
         assert_eq!(pes[2].spans[0].begin_ns, 1_340_000);
     }
 
-    /// The corrections by the definition: all pairs are looked at for each host, and again in each
-    /// round.
+    /// The corrections by the definition, which looks at all pairs for each host and in each round.
     fn corrections_by_definition(delays: &Delays) -> BTreeMap<usize, i64> {
         let mut corrections: BTreeMap<usize, i64> = BTreeMap::from([(0, 0)]);
         loop {
@@ -278,8 +278,8 @@ mod tests {
         corrections.into_iter().map(|(host, it)| (host, it.saturating_sub(root))).collect()
     }
 
-    /// Delays among hosts whose clocks differ by up to a second. `slack_us`: how much longer than
-    /// its least time the fastest message took; negative ones contradict each other.
+    /// Delays among hosts whose clocks differ by up to a second. `slack_us` is the range of the
+    /// fastest message's extra time; negative values contradict each other.
     fn planted(seed: u64, hosts: usize, slack_us: [i64; 2]) -> Delays {
         let mut state = seed;
         let mut below = |bound: u64| {

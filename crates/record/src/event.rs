@@ -22,7 +22,7 @@ pub struct RecordedEvent {
     pub what: What,
 }
 
-/// Why actors were rebalanced. A recording has it in words.
+/// Why actors were rebalanced. A recording stores it as text.
 ///
 /// ```
 /// use gridspan_record::RebalanceTrigger;
@@ -47,7 +47,7 @@ pub enum RebalanceTrigger {
     ForeignLoad,
     /// The last plan had made steps longer.
     Undo,
-    /// Another one, in words.
+    /// Another cause, as text.
     Other(String),
 }
 
@@ -111,7 +111,7 @@ pub enum What {
     Checkpoint {
         /// Its number.
         number: u64,
-        /// Its bytes.
+        /// Size in bytes.
         bytes: u64,
         /// Time that it took.
         duration_ns: u64,
@@ -149,12 +149,12 @@ pub enum What {
         /// Bandwidth, if known.
         bytes_per_second: Option<f64>,
     },
-    /// A warning that the user saw, or that events are dropped from here on.
+    /// A warning that the user saw, or the notice that all later events are dropped.
     Warning {
         /// Its text.
         text: String,
     },
-    /// The process of a node ended. Both are `None` if that is not known.
+    /// The process of a node ended. The code and the signal are `None` if they are unknown.
     Exited {
         /// Its number.
         node: u32,
@@ -168,17 +168,17 @@ pub enum What {
     Broadcast {
         /// Number of the node that it came from.
         root: u32,
-        /// Its bytes.
+        /// Size in bytes.
         bytes: u64,
-        /// Number of nodes that it reached, without the first one.
+        /// Number of nodes that it reached, without the root.
         reached: u64,
         /// Version of the plan of its trees; 0 if they follow the layout alone.
         plan: u64,
         /// Time until the last node had all of it.
         duration_ns: u64,
-        /// The edges of its trees, each after the one that reaches its sender. Those far from the
-        /// first node are left out of large trees, and all of them if they are not known or if
-        /// there were many broadcasts.
+        /// The edges of its trees. Each edge follows the one that reaches its sender. Large trees
+        /// lack the edges far from the root. Empty if the edges are unknown or if there were too
+        /// many broadcasts.
         hops: Vec<RecordedHop>,
     },
 }
@@ -229,8 +229,7 @@ pub struct RecordedHop {
     pub after_ns: Option<u64>,
 }
 
-/// How a job ended. It is written last, so that a recording without it is that of a job that was
-/// cut off.
+/// How a job ended. It is written last: a recording without it is of a job that was cut off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnding {
     /// Time in nanoseconds since the start of the job.
@@ -242,8 +241,8 @@ pub struct JobEnding {
     /// Number of events that had no room in the recording, since version 3.
     #[serde(default)]
     pub dropped_events: u64,
-    /// Number of these events of each kind ([`What::kind`]), since version 3. Events that were
-    /// dropped before they were handed to the writer have no kind.
+    /// Number of dropped events of each kind ([`What::kind`]), since version 3. Events that were
+    /// dropped before they reached the writer have no kind.
     #[serde(default)]
     pub dropped_kinds: BTreeMap<String, u64>,
 }

@@ -11,7 +11,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 const HEADER: &str = "recording.json";
-/// All versions of the format have this name.
+/// All versions of the format use this name.
 const EVENTS: &str = "happenings.jsonl";
 const ENDING: &str = "ending.json";
 
@@ -22,8 +22,8 @@ const EVENTS_BYTES_MAX: u64 = 64 << 20;
 /// Size of the events in bytes from which the writer drops the frequent ones, so that losses and
 /// warnings near the end of a long job still have room.
 const FREQUENT_BYTES_MAX: u64 = 56 << 20;
-/// Maximum size of the error of a failed job in bytes, so that the ending stays readable: its JSON
-/// has at most six times as many.
+/// Maximum size of the error of a failed job in bytes, so that the ending stays below its maximum:
+/// as JSON, the error is at most six times as long.
 const FAILURE_BYTES_MAX: usize = 64 << 10;
 /// Maximum size of the file of a node in bytes, above all sensible budgets.
 const NODE_BYTES_MAX: u64 = 1 << 30;
@@ -54,7 +54,7 @@ pub struct RecordingFolder {
     folder: PathBuf,
     events: File,
     events_bytes: u64,
-    /// Sizes of the events from which frequent ones are dropped, and all.
+    /// Sizes of the events in bytes from which frequent events are dropped, and all events.
     limits: [u64; 2],
     /// Number of events that were handed in.
     events_added: u64,
@@ -78,7 +78,11 @@ impl RecordingFolder {
         }
     }
 
-    /// Creates the folder, and writes the header. Fails if the folder is not empty.
+    /// Creates the folder, and writes the header.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::NotEmpty`], and [`RecordError::Io`] if a file cannot be written.
     pub fn create(folder: &Path, header: &Header) -> Result<Self, RecordError> {
         Self::check(folder)?;
         at(folder, fs::create_dir_all(folder))?;
@@ -105,7 +109,7 @@ impl RecordingFolder {
         write_json(&self.folder.join(HEADER), header)
     }
 
-    /// Adds an event of the job, unless it has no room. All events have room up to 56 MiB; then
+    /// Adds an event of the job, if it has room. All events have room up to 56 MiB; then
     /// broadcasts, rebalances, checkpoints and changes of links are dropped, and from 64 MiB on all
     /// others, too. Dropped events are counted, and a warning among the events says when the first
     /// one was dropped.
@@ -142,7 +146,7 @@ impl RecordingFolder {
         self.dropped.values().sum()
     }
 
-    /// Writes an event, if the events then have at most `limit` bytes. Returns whether they have.
+    /// Writes an event, if the events then have at most `limit` bytes. Returns whether it did.
     fn write_event(&mut self, event: &RecordedEvent, limit: u64) -> Result<bool, RecordError> {
         let path = self.folder.join(EVENTS);
         let mut line = to_json(&path, event)?;
@@ -156,8 +160,8 @@ impl RecordingFolder {
         Ok(true)
     }
 
-    /// Adds to the records of a node, as [`encode_records`](crate::encode_records) returns them.
-    /// They become a part of the recording by [`complete_node`](Self::complete_node).
+    /// Adds records of a node, as [`encode_records`](crate::encode_records) returns them.
+    /// [`complete_node`](Self::complete_node) makes them a part of the recording.
     ///
     /// # Errors
     ///
@@ -191,8 +195,8 @@ impl RecordingFolder {
         }
     }
 
-    /// Writes how the job ended, as the last file. Adds the events that were dropped here to those
-    /// of the ending, also by kind, and cuts an error above 64 KiB.
+    /// Writes how the job ended, as the last file. Adds the numbers of events that were dropped
+    /// here to those of the ending, and cuts an error above 64 KiB.
     ///
     /// # Errors
     ///
@@ -256,7 +260,7 @@ pub(crate) fn read_header(folder: &Path) -> Result<Header, RecordError> {
     parse(&path, &bytes)
 }
 
-/// Reads the events. A last line without end was being written when the job was cut off.
+/// Reads the events, without a last line that is incomplete because the job was cut off.
 pub(crate) fn read_events(folder: &Path) -> Result<Vec<RecordedEvent>, RecordError> {
     let path = folder.join(EVENTS);
     let bytes = read(&path, EVENTS_BYTES_MAX)?.unwrap_or_default();

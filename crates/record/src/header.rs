@@ -1,14 +1,14 @@
-//! What is known of a job before it runs: its places, processing elements and links.
+//! The header of a recording: the places, processing elements and links of a job.
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the format. A reader also reads the earlier ones, which lack the fields that are
-/// documented as of a later version, and refuses all others.
+/// Version of the format. A reader also accepts earlier versions, which lack the fields whose
+/// documentation names a later version, and refuses all others.
 pub const VERSION: u32 = 3;
-/// The earliest version that is read.
+/// The earliest version that a reader accepts.
 pub(crate) const VERSION_MIN: u32 = 1;
 
-/// What is known before the job runs.
+/// The properties of a job that are known before it runs.
 ///
 /// ```
 /// use gridspan_record::{Header, RecordedNode, RecordedPe};
@@ -100,7 +100,7 @@ pub struct RecordedNode {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedHost {
-    /// Its name, as nodes have it.
+    /// Its name, as in [`RecordedNode::host`].
     pub name: String,
     /// Number of cores that the processes of the job could use, also by the quota of a container.
     pub cores: u32,

@@ -106,7 +106,7 @@ pub struct Recorder {
     totals: BTreeMap<u16, TypeTotal>,
     kept_every: u32,
     spans: Vec<Span>,
-    /// Number of the last span's window, and of the spans kept of it.
+    /// Number of the window of the last span, and number of spans kept of that window.
     window: (u64, usize),
     dropped: u64,
     /// The answers to main; `None` once there were too many.
@@ -284,7 +284,7 @@ impl Recorder {
         }
     }
 
-    /// Returns what was recorded.
+    /// Returns the record.
     pub fn into_record(mut self) -> PeRecord {
         self.end_span(self.until_ns);
         PeRecord {

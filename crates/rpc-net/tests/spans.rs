@@ -1,5 +1,5 @@
 //! Spans of calls and groups between processes, and the contexts that connect them. The registry
-//! and its server are threads of this process, so that one subscriber has the spans of all.
+//! and its server are threads of this process, so that one subscriber sees all spans.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "../../rpc/tests/spans/collector.rs"]
@@ -50,7 +50,7 @@ impl Serving {
         let ((end, ended), (begun, begins)) = (oneshot::channel(), mpsc::channel());
         let thread = thread::spawn(move || {
             serve::<All>(options, ended, move |_| {
-                // A server may join again.
+                // If the server joins again later, the receiver is gone.
                 let _ = begun.send(());
             })
             .unwrap();

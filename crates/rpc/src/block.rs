@@ -50,7 +50,7 @@ impl EncodedBlock {
         })
     }
 
-    /// A block of segments that were cut elsewhere.
+    /// Creates a block of segments that were cut elsewhere.
     pub(crate) fn of(segments: Vec<Numbers<u8>>) -> Self {
         match segments.is_empty() {
             true => Self(vec![Numbers::default()]),

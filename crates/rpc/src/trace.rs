@@ -5,7 +5,7 @@
 //! installs none. A layer such as that of `tracing-opentelemetry` exports them.
 //!
 //! **Start.** `tracing` does not know the identifiers of OpenTelemetry. So a program whose spans
-//! are to be connected over processes sets a [`Propagator`] once ([`set_propagator`]).
+//! are to be connected across processes sets a [`Propagator`] once ([`set_propagator`]).
 //!
 //! **Steady state.** The propagator reads the [`TraceContext`] of the client's span, in the form of
 //! the `traceparent` of W3C Trace Context. The context travels with the call, also through a
@@ -13,7 +13,7 @@
 //! inside of that span, so that spans of the function are below it.
 //!
 //! **Cost.** A call without a context carries no additional byte. Without a subscriber, a span
-//! costs one look at the largest level that is recorded.
+//! costs one comparison with the maximum level that is recorded.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};

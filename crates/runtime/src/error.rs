@@ -12,7 +12,7 @@ use std::any::Any;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// Observation by which a node is lost.
+/// The observation for which a node was declared lost.
 ///
 /// ```
 /// use gridspan::{JobError, LossCause};

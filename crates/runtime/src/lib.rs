@@ -3,7 +3,7 @@
 //! Folders import only from those above them in this list:
 //!
 //! - `error`; [`schema`]: the structure of values on the wire, for programs that compare it before
-//!   they exchange any.
+//!   they exchange values.
 //! - `address`: names of actors, collections and places, and the initial placement of members.
 //! - `reduce`: operations of reductions.
 //! - [`message`]: packets between PEs, relays and the coordinator, and their form on the network.

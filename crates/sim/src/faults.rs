@@ -229,7 +229,7 @@ impl SessionFaults {
     }
 }
 
-/// A network under QUIC that fails. Nodes are lost after 3 s of silence: partitions must be
+/// A network under QUIC that fails. Nodes count as lost after 3 s of silence: partitions must be
 /// shorter.
 ///
 /// ```
@@ -348,7 +348,7 @@ pub struct LostNode {
     pub node: NodeId,
     /// When it dies, or is declared lost.
     pub at: Duration,
-    /// Whether it does not die: all other nodes declare it lost at once, but it runs until it
+    /// Whether the node does not die: all other nodes declare it lost at once, but it runs until it
     /// learns of that.
     pub is_mistaken: bool,
 }
@@ -370,7 +370,7 @@ impl LostNode {
     }
 }
 
-/// Counts of events on QUIC connections. All zero where the nodes do not use QUIC.
+/// Counts of events on QUIC connections. All are zero if the nodes do not use QUIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuicCounts {
@@ -420,7 +420,7 @@ pub struct FaultCounts {
     pub duplicated: u64,
     /// Acknowledgements that were lost.
     pub acknowledgements_lost: u64,
-    /// Frames of lost nodes of the run before that came back, which were refused.
+    /// Frames that were refused because they came from a lost node of the previous run.
     pub refused: u64,
 }
 

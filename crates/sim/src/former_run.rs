@@ -1,9 +1,9 @@
-//! The run before, some of whose nodes were lost and come back.
+//! The previous run, some nodes of which were lost and come back.
 //!
 //! A lost node that still lives has not learned that the job goes on without it. When it comes
 //! back, it dials the nodes that it knew, and sends again the frames that they have not confirmed.
-//! They must refuse it: in the present run all channels are numbered from 0 again, so that its
-//! messages would count as others, and the present run has sent some of them again.
+//! They must refuse it: in the present run all channels are numbered from 0 again, so the nodes
+//! would take its messages for others, and the present run has sent some of them again.
 //!
 //! The keys of the run decide. So two production transports, one with the keys of each run, answer
 //! for each pair of nodes whether the connection is accepted, also where frames do not travel over
@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of frames of which a run keeps a copy: more than [`AGAIN_MAX`], since those of all nodes
-/// are among them.
+/// Number of frames of which a run keeps a copy: more than [`AGAIN_MAX`], since these are the
+/// frames of all nodes.
 const FRAMES_MAX: usize = 256;
 /// Size of the largest frame of which a run keeps a copy, so that the copies take little memory.
 const FRAME_BYTES_MAX: usize = 16 << 10;
@@ -101,7 +101,7 @@ impl LeftBehind {
     }
 }
 
-/// A frame of the run before, which a node sends again.
+/// A frame of the previous run that a node sends again.
 pub(crate) struct LateFrame {
     /// The sender in that run.
     pub(crate) from: NodeId,
@@ -112,7 +112,7 @@ pub(crate) struct LateFrame {
     pub(crate) frame: Bytes,
 }
 
-/// The run before, as the present one meets it.
+/// The previous run, as the present one meets it.
 pub(crate) struct FormerRun {
     former: VirtualJob,
     present: VirtualJob,
@@ -123,7 +123,7 @@ pub(crate) struct FormerRun {
 }
 
 impl FormerRun {
-    /// Begins a run on the nodes of `layout` after one that has left this.
+    /// Begins a run on the nodes of `layout`, after the run that `left` comes from.
     ///
     /// # Errors
     ///
@@ -182,7 +182,8 @@ mod tests {
         Layout::new(vec![("a".to_owned(), vec![1; nodes])])
     }
 
-    /// What is left if each frame has left its node this many milliseconds before.
+    /// The remains of a run in which each frame left its node this many milliseconds before
+    /// [`NOW`].
     fn left_behind(frames: &[(u64, NodeId, NodeId)]) -> LeftBehind {
         let mut sent = SentFrames::default();
         for &(before_ms, from, to) in frames {

@@ -3,8 +3,8 @@
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// Idle time after which a job counts as stalled. Upkeep for whose outcome an actor waits never
-/// pauses for that long, unless a packet of it is on its way for long, such as in an outage.
+/// Idle time after which a job counts as stalled. An actor may wait for the outcome of upkeep,
+/// which never pauses for that long unless a packet of it is on its way, such as in an outage.
 const QUIET: Duration = Duration::from_secs(4);
 /// Time between two checks of the job's activity.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -31,15 +31,16 @@ pub(crate) struct Idleness {
 }
 
 impl Idleness {
-    /// Whether a job had been idle for `QUIET` at the last check, which is now if one is due: it
-    /// has done nothing, and no packet was on its way from one check to the next. `sample` is
-    /// called only for a check, since it asks all PEs. The caller calls this before each event, and
-    /// has to ask whether the job [is still idle](Self::is_unchanged).
+    /// Makes a check if one is due, and returns whether the job had been idle for `QUIET` at the
+    /// last check: it had done nothing, and no packet was on its way from one check to the next.
+    /// Calls `sample` only for a check, since it asks all PEs. The caller calls this before each
+    /// event, and then has to ask whether the job [is still idle](Self::is_unchanged).
     pub(crate) fn was_long(&mut self, now: Time, sample: impl FnOnce() -> Sample) -> bool {
         if now >= self.next {
             let sample = sample();
             let last = std::mem::replace(&mut self.last, sample);
-            // If the check is late, no event came since it was due, so all were queued before.
+            // If the check is late, no event came since it was due, so all events of the queue are
+            // older.
             let is_late = now >= self.next + CHECK_EVERY;
             let is_delayed =
                 sample.oldest.is_some_and(|oldest| is_late || oldest < last.next_event);

@@ -8,7 +8,7 @@ use gridspan_topology::GridSpec;
 pub(crate) struct Node {
     /// The shared processors; `None` if every PE has a separate one.
     pub(crate) processors: Option<Processors>,
-    /// Time at which the processors are attended next, and the number of that event.
+    /// Time at which the processors are updated next, and the number of that event.
     pub(crate) planned: Option<(Time, u64)>,
     /// Time at which the relay is woken next, and the number of that event.
     pub(crate) relay_due: Option<(Time, u64)>,
@@ -57,7 +57,7 @@ impl Node {
         self.processors.as_mut()?.take_done(now)
     }
 
-    /// When the processors must be attended next.
+    /// Time at which the processors must be updated next.
     pub(crate) fn next(&self) -> Option<Time> {
         self.processors.as_ref()?.next()
     }

@@ -49,7 +49,7 @@ pub struct SimOptions {
     pub faults: Option<FaultPlan>,
     /// Guests that join while the job runs. Default none.
     pub guests: Vec<GuestPlan>,
-    /// Nodes of the layout that are lost while the job runs, which must not use QUIC. Default none.
+    /// Nodes of the layout that are lost while the job runs. Not for jobs over QUIC. Default none.
     pub lost_nodes: Vec<LostNode>,
     /// Time until others notice that a node has died; over QUIC, the transport decides. Default 3 s.
     pub silence: Duration,

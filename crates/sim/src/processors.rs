@@ -50,7 +50,7 @@ impl Processors {
         self.running.insert((self.got + work.as_nanos() as u64, pe));
     }
 
-    /// Takes a PE that is done by now, one at a time.
+    /// Takes one of the PEs that are done by now.
     pub(crate) fn take_done(&mut self, now: Time) -> Option<PeId> {
         self.advance(now);
         let &(mark, pe) = self.running.first()?;

@@ -106,7 +106,7 @@ pub(crate) struct QuicNetwork {
     faults_seen: FaultCounts,
     counts: QuicCounts,
     commands: Vec<Command>,
-    /// Number of events in the queue of the simulation.
+    /// Number of events of transports in the queue of the simulation.
     queued: usize,
     /// Last time at which the queue held another event.
     active: Time,
@@ -247,7 +247,7 @@ impl QuicNetwork {
         }
     }
 
-    /// The node of an event, if a pause of the node delays it.
+    /// The node whose pause delays an event, if there is one.
     pub(crate) fn place(event: &QuicEvent) -> Option<NodeId> {
         match event {
             QuicEvent::Arrives { way: (_, to), .. } => Some(*to),
@@ -368,8 +368,8 @@ impl QuicNetwork {
         }
     }
 
-    /// Notes the number of events in the queue of the simulation: if some of them are not of
-    /// transports, others than transports are active.
+    /// Notes the number of events in the queue of the simulation. If some of them are not events of
+    /// transports, the job is active.
     pub(crate) fn note_events(&mut self, now: Time, events: usize) {
         if events > self.queued {
             self.active = now;

@@ -78,7 +78,7 @@ pub struct SimReport {
     pub events: u64,
     /// Number of handled messages.
     pub messages: u64,
-    /// Number of packets between PEs, of one node or of two.
+    /// Number of packets between PEs, within a node and between nodes.
     pub packets: u64,
     /// Number of packets to other nodes, each one frame.
     pub frames: u64,

@@ -18,8 +18,8 @@
 //! - `of bulk` is the rate of the copies, from the beginning of the stop until they are stored,
 //!   over the rate at which the same two processes send each other as many bytes as messages of
 //!   1 MB, both at once.
-//! - `slower` is the part of the actor's messages that are not handled meanwhile, compared with a
-//!   round without a checkpoint that takes as long.
+//! - `slower` is the share of the actor's messages that the PE does not handle meanwhile, compared
+//!   with a round of the same length without a checkpoint.
 //! - `CPU` is the processor time of both processes for each MB of state.
 
 use clap::Parser;
@@ -87,7 +87,7 @@ struct Holder {
 enum ToHolder {
     /// Contribute the time to encode the state, in seconds, by PE.
     Encode,
-    /// Send 1 MB to a holder on the other PE; the number of holders is given.
+    /// Send 1 MB to a holder on the other PE, given the number of holders.
     Send(u32),
     Take(Numbers<f64>),
 }
@@ -198,7 +198,7 @@ struct Measured<'a> {
     megabytes: u32,
 }
 
-/// The median values of a row, in seconds, bytes a second, and parts of one.
+/// The median values of a row: times in seconds, and ratios.
 #[derive(Default)]
 struct Row {
     encoding: f64,

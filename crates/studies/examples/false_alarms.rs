@@ -6,7 +6,7 @@
 //! cargo run --release -p gridspan-studies --example false_alarms -- real --trials 20
 //! ```
 //!
-//! Real trials are of four processes on this machine. A trial is a false alarm if its job fails.
+//! A real trial runs four processes on this machine. A trial is a false alarm if its job fails.
 //! Linux only.
 
 use clap::{Parser, Subcommand};
@@ -29,7 +29,7 @@ const JOB: Duration = Duration::from_secs(3_600);
 const BREAK: f64 = 0.003;
 /// Longest outage and stop that the detector must tolerate, in virtual and in real time.
 const OUTAGE: Duration = Duration::from_secs(2);
-/// Time after which the nodes of a real job have met.
+/// Time after which the nodes of a real job are connected.
 const MET: Duration = Duration::from_millis(1_500);
 /// Time after which a real trial has failed.
 const LIMIT: Duration = Duration::from_secs(90);

@@ -1,5 +1,5 @@
-//! Counts a published tree while guests join, leave, die and are wrongly reported as dead, seed by
-//! seed.
+//! Counts the nodes of a published tree with many seeds, while guests join, leave, die and are
+//! wrongly reported as dead.
 //!
 //! `cargo run --release -p gridspan-studies --example guests -- --seeds 500`
 //!
@@ -171,8 +171,8 @@ fn grid(dice: &mut Dice) -> Result<GridSpec, String> {
     Ok(spec.with_wan(wan))
 }
 
-/// Returns the faults of a run: delays, and in two of three runs each broken connections and nodes
-/// that pause.
+/// Returns the faults of a run: delays in every run, broken connections in two of three runs, and
+/// pauses of nodes in two of three runs.
 fn faults(dice: &mut Dice) -> FaultPlan {
     let sessions = SessionFaults::default().with_outage_max(Duration::from_millis(30));
     let pauses = PauseFaults::new(0.001, Duration::from_millis(10));

@@ -1,5 +1,5 @@
-//! Another program on one processor of this machine for a while: its cost for a job of two PEs that
-//! cannot move its actors, and for one that can.
+//! Measures how much another program on one processor of this machine slows a job of two PEs that
+//! cannot move its actors, and one that can.
 //!
 //! Each PE is pinned to a separate processor, because the system would otherwise move threads
 //! instead of actors. The other program is a second process of this one, which keeps the second
@@ -50,7 +50,7 @@ struct Options {
     /// Be the other program, on this processor.
     #[arg(long, hide = true)]
     compute_on: Option<usize>,
-    /// Be it for this many seconds.
+    /// Be the other program for this many seconds.
     #[arg(long, hide = true, default_value_t = 0.0)]
     compute_for: f64,
 }

@@ -108,7 +108,7 @@ fn study(setting: &Setting, out: Option<PathBuf>) -> Result<(), String> {
             curve.push((latency as f64, step));
             steps.push(step);
         }
-        // Compared as they are printed.
+        // The printed values are compared.
         let printed = |step: &f64| (step * 100.0).round();
         let best = steps[..OVERLAPPED].iter().map(printed).fold(f64::INFINITY, f64::min);
         for (at, step) in steps.iter().enumerate() {

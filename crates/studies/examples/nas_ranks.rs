@@ -11,10 +11,10 @@
 //! memory and caches leave to two cores: no parallel program can be much faster than they are
 //! together. Each figure is the median over the rounds, of the ratio in each round.
 //!
-//! The last column gives the share of the machine's memory bandwidth that one rank of `cg` or `mg`
-//! needs at least: the bytes that the kernel cannot keep in a cache of less than one vector, for
-//! each operation, times its rate, over the rate of a triad on one thread (McCalpin, "Memory
-//! Bandwidth and Machine Balance in Current High Performance Computers", 1995).
+//! The last column gives the least share of the machine's memory bandwidth that one rank of `cg` or
+//! `mg` needs: its traffic per operation with a cache of less than one vector, times its rate, over
+//! the rate of a triad on one thread (McCalpin, "Memory Bandwidth and Machine Balance in Current
+//! High Performance Computers", 1995).
 
 use clap::Parser;
 use gridspan_studies::gridctl;

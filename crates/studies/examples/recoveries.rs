@@ -1,4 +1,4 @@
-//! Kills real processes of a job at random moments, and measures how it goes on.
+//! Kills real processes of a job at random moments, and measures how soon the job goes on.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example recoveries -- --kills 30
@@ -26,12 +26,12 @@ const NODES: usize = 4;
 const AT_SITE: usize = 2;
 
 #[derive(Parser)]
-#[command(about = "Kills processes of a job, and measures how it goes on")]
+#[command(about = "Kills processes of a job, and measures how soon it goes on")]
 struct Options {
     /// Number of trials, every fourth of which kills a whole site.
     #[arg(long, default_value_t = 12)]
     kills: u64,
-    /// Seed of the victims and moments.
+    /// Seed of the choice of victims and moments.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Number of steps between checkpoints.

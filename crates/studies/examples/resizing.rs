@@ -8,7 +8,7 @@
 //! two processes of one site leave, and join again later. Fails if a job does not end with every
 //! bit as on one thread.
 //!
-//! - `step` is the median time of a step with the nodes of that time, before the next change.
+//! - `step` is the median time of a step with these nodes, before the next change.
 //! - `asked` is the time from the command until the job has stopped, which it does at main's next
 //!   progress point after a checkpoint.
 //! - `pause` is the longest time without a step around the change, less a step.
@@ -27,7 +27,8 @@ use std::time::Instant;
 const STEPS: usize = 360;
 const LEAVE_AFTER: usize = 80;
 const JOIN_AFTER: usize = 220;
-/// Number of steps whose mean shows the rate, and part by which it may be below the later one.
+/// Number of steps whose mean time is compared with the later step time, and the ratio at which the
+/// rate counts as reached.
 const WINDOW: usize = 5;
 const SLOWER: f64 = 1.1;
 

@@ -1,4 +1,4 @@
-//! Prints the structure of the source code of the workspace in figures.
+//! Prints figures on the structure of the workspace's source code.
 //!
 //! ```text
 //! cargo run -p gridspan-studies --example structure [ROOT]
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     match print(&root) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("structure: {error}; run it at the root of the workspace, or name that");
+            eprintln!("structure: {error}; run it at the root of the workspace, or name the root");
             ExitCode::FAILURE
         }
     }

@@ -11,7 +11,7 @@ pub struct Curve {
     pub name: String,
     /// Its points from left to right.
     pub points: Vec<(f64, f64)>,
-    /// Whether it is a bound for the others, which is drawn dashed.
+    /// Whether the curve is a bound for the others. Bounds are dashed.
     pub is_bound: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Panel {
 /// The scale of the axes of a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly, from zero.
+    /// Linear, from zero.
     Linear,
     /// Logarithmic, from the least value, but at least from one.
     Logarithmic,

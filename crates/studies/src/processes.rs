@@ -39,7 +39,7 @@ pub fn children_seconds() -> Result<f64, Box<dyn Error>> {
     let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?;
     let mut ticks = fields.split_ascii_whitespace().skip(13).take(2).map(str::parse::<f64>);
     let (user, system) = (ticks.next().ok_or("no time")??, ticks.next().ok_or("no time")??);
-    // Linux counts in hundredths of a second, whatever its own clock does.
+    // Linux reports hundredths of a second, whatever the rate of its internal timer.
     Ok((user + system) / 100.0)
 }
 

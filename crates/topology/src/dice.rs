@@ -60,8 +60,8 @@ impl Dice {
         N::from_u64((product >> 64) as u64)
     }
 
-    /// Returns the next bits modulo `end`, as uniform as [`below`](Self::below). Only for sequences
-    /// from which results have been published. Panics if `end` is 0.
+    /// Returns the next bits modulo `end`, as uniform as [`below`](Self::below). Use it only for
+    /// sequences behind published results. Panics if `end` is 0.
     #[inline]
     pub fn remainder<N: Whole>(&mut self, end: N) -> N {
         N::from_u64(self.next_u64() % end.to_u64())

@@ -3,7 +3,7 @@
 //! A frame passes the [`Shaper`] of its link. In each direction, a pair of nodes at one site has a
 //! separate shaper, and all pairs between two sites share one, because that link is scarce.
 //!
-//! **Loss.** A reliable transport turns loss into delay. A frame is cut into packets, and each
+//! **Loss.** A reliable transport turns loss into delay. It cuts a frame into packets, and each
 //! round in which some of them are lost adds a round trip. Retransmissions take no bandwidth in the
 //! model. Data that exceeds the link's queue waits at the sender, which paces itself. A link that
 //! loses everything delivers nothing.

@@ -24,8 +24,8 @@ pub struct Mapping {
     /// The place of each task: of the tasks that could begin on a server, or whose data could be
     /// sent, the one with the lowest place goes first.
     pub places: Vec<u32>,
-    /// Whether data crosses to another site once and is forwarded inside it, rather than sent by
-    /// the server that made it to each server that needs it.
+    /// Whether data crosses to another site once and is forwarded inside it. Otherwise the server
+    /// that made the data sends it to each server that needs it.
     pub relays: bool,
     /// The makespan in seconds that the heuristic predicts.
     pub predicted_s: f64,

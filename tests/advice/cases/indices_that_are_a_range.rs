@@ -1,4 +1,4 @@
-//! Has a range of numbers as indices of a collection, and must not compile.
+//! A collection whose indices are a range of numbers; it must not compile.
 
 use gridspan::prelude::*;
 

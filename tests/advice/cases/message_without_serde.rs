@@ -1,4 +1,4 @@
-//! Has a message that does not implement the traits of serde, and must not compile.
+//! An actor whose message does not implement the traits of serde; it must not compile.
 
 use gridspan::prelude::*;
 

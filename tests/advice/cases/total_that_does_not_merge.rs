@@ -1,4 +1,4 @@
-//! Has a total of a search that does not implement `Merge`, and must not compile.
+//! A search whose total does not implement `Merge`; it must not compile.
 
 use gridspan::prelude::*;
 

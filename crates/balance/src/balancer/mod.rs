@@ -10,8 +10,8 @@
 //! and an undo waits.
 //!
 //! If other programs slow PEs after a plan was carried out, the balancer stops judging the plan:
-//! the steps that follow show the effect of these programs, and actors could not leave the slow PEs
-//! until the judgement ends. This matters for jobs whose actors can move only at a few points of
+//! the steps that follow show the effect of these programs, and actors cannot leave the slow PEs
+//! before the judgement ends. This matters for jobs whose actors can move only at a few points of
 //! their run. A plan may also be the cause, for example if it crowds PEs onto a processor. So the
 //! balancer stops at most two judgements in a row.
 //!

@@ -103,8 +103,8 @@ fn first_sides(
     best.map(|(_, side)| side).unwrap_or_default()
 }
 
-/// Grows side 0 from a vertex drawn by dice until it has its target load. Each step adds the vertex
-/// that is tied most to side 0. All other vertices are on side 1.
+/// Grows side 0 from a random vertex until it has its target load. Each step adds the vertex that
+/// is tied most to side 0. All other vertices are on side 1.
 fn grow(problem: &Problem, rule: BisectRule, dice: &mut Dice, heap: &mut GainHeap) -> Vec<u32> {
     let graph = &problem.graph;
     let vertices = graph.len();

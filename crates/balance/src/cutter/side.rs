@@ -21,7 +21,7 @@ pub(super) struct Sides<'a> {
     cost: i64,
 }
 
-/// How good a bisection is: less is better, in this order.
+/// The quality of a bisection: less is better, in the order of the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SideRank {
     /// Load beyond the limits.
@@ -32,7 +32,7 @@ pub(super) struct SideRank {
 }
 
 impl SideRank {
-    /// Returns whether two ranks differ at most in how even the sides are.
+    /// Returns whether two ranks differ at most in their unevenness.
     pub(super) fn is_as_good(self, other: Self) -> bool {
         (self.excess, self.cost) == (other.excess, other.cost)
     }

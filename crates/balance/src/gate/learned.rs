@@ -29,9 +29,9 @@ const NEWS: f64 = 0.4;
 const ATTAINED_FIRST: f64 = 0.5;
 /// Minimum value of `trust` and `attained`.
 const TRUST_MIN: f64 = 0.1;
-/// Part of the doubt (1 minus the trust) that is removed when a gain was refused for lack of trust
-/// alone. Without this, no plan with a small gain could pass again, and the gate could not regain
-/// its trust.
+/// Part of the doubt (1 minus the trust) that the gate drops when it refuses a gain for lack of
+/// trust alone. Without this, no plan with a small gain could pass again, and the gate could not
+/// regain its trust.
 const TRUST_REGAINED: f64 = 0.02;
 /// Limit of the factor between a measured cost and its estimate, upwards and downwards.
 const COST_FACTOR_MAX: f64 = 20.0;
@@ -59,7 +59,7 @@ impl Learned {
         }
     }
 
-    /// Records a refused gain; `is_doubt_alone` if it was refused for lack of trust alone.
+    /// Records a refused gain. `is_doubt_alone`: whether lack of trust is the only reason.
     pub(super) fn doubts(&mut self, is_doubt_alone: bool) {
         if let Some(trust) = self.trust.as_mut().filter(|_| is_doubt_alone) {
             *trust += TRUST_REGAINED * (1.0 - *trust);
@@ -145,8 +145,8 @@ impl Learned {
         (!longer.is_empty()).then(|| sum / longer.len() as u32)
     }
 
-    /// Returns the part of a plan's cost that must be lost before the plan passes the gate, if the
-    /// load that caused the plan is likely to end.
+    /// Returns the part of a plan's cost that the job must have lost before actors move away from a
+    /// passing load.
     pub(super) fn wait(&self, config: &GateConfig) -> f64 {
         if self.episodes.len() < 2 { config.wait } else { config.wait_when_known }
     }

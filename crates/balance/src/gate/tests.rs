@@ -9,8 +9,8 @@ const B: SiteId = SiteId(1);
 /// The bytes that move between sites in a millisecond, at 100 Mbit/s.
 const BYTES_IN_A_MS: u64 = 12_500;
 
-/// The time `seconds` after the job has run for 1,000 s. It is expected to run as long again, and
-/// balancing may cost 30 s.
+/// The time `seconds` after the job has run for 1,000 s. At that time the job is expected to run as
+/// long again, and balancing may cost 30 s.
 fn at(seconds: u32) -> Time {
     Time::ZERO + SECOND * (1000 + seconds)
 }

@@ -47,7 +47,7 @@ pub struct Leader {
     numbering: Numbering,
     newcomers: BTreeMap<u32, Vec<Newcomer>>,
     has_handed_over: bool,
-    /// The actors that the site would have, and their PEs.
+    /// The actors of the site after the planned moves, and their PEs.
     settled: Option<(SiteActors, Vec<PeId>)>,
     /// Moves of the last plan to this site, in case it should be undone.
     last: Vec<Move>,
@@ -133,7 +133,7 @@ impl Leader {
     }
 
     /// Returns the moves to this site and inside it, once the outlook has been sent to the top. In
-    /// an undo, these are the moves that take actors of this site back.
+    /// an undo, these moves take actors of this site back.
     pub fn moves(&self) -> &[Resettled] {
         &self.moves
     }
@@ -143,8 +143,9 @@ impl Leader {
         self.terms.as_ref().is_some_and(|terms| terms.is_undo)
     }
 
-    /// Returns for each actor of this site its PE and its distance in hops from another site, with
-    /// or without the moves carried out; see [`border_hops`](crate::border_hops).
+    /// Returns for each actor of this site its PE and its distance in hops from another site,
+    /// before the moves or, if `are_carried_out`, after them; see
+    /// [`border_hops`](crate::border_hops).
     pub fn border_hops(&self, are_carried_out: bool) -> Vec<(ActorKey, PeId, u8)> {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Vec::new() };
         match &self.settled {
@@ -359,8 +360,8 @@ impl Knowledge {
         Clustering { site, graph, pulls, targets, most: terms.clusters.max(1) as usize, seed }
     }
 
-    /// Returns the vertex of each stranger (actor of another site), once the numbers of all other
-    /// sites have arrived.
+    /// Returns the number of the cluster of each stranger (actor of another site), if it has one,
+    /// once the numbers of all other sites have arrived.
     fn strangers(
         &self,
         round: u32,

@@ -42,11 +42,12 @@ pub struct Snapshot {
     /// the window is one step.
     #[serde(default)]
     pub steps: u64,
-    /// Whether messages of older steps are handled first, and within a step those to actors for
-    /// which another site waits, once a plan has named these actors.
+    /// Whether PEs handle messages of older steps first. Once a plan has named the actors for which
+    /// another site waits, messages to these come first within a step.
     #[serde(default)]
     pub has_step_order: bool,
-    /// Distances of nodes, with any number of levels. Without it, the sites of the layout are used.
+    /// Distances of nodes, with any number of levels. Without it, strategies use the sites of the
+    /// layout.
     #[serde(default)]
     pub hierarchy: Option<Hierarchy>,
     /// Known links between sites. A pair that is not listed has the latency of the hierarchy, or
@@ -269,7 +270,7 @@ impl Snapshot {
     /// The version of the format that this program writes and reads.
     pub const VERSION: u32 = 1;
 
-    /// Creates a snapshot of one step without a hierarchy and links.
+    /// Creates a snapshot of one step without hierarchy, links or replicas.
     pub fn new(actors: Vec<ActorLoad>, edges: Vec<Edge>, pes: Vec<PeLoad>, layout: Layout) -> Self {
         let version = Self::VERSION;
         Self {

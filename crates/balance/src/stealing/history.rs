@@ -1,4 +1,4 @@
-//! `shis` and `transitive`: ask the node that last gave a task first (Zhang, Mo, Yang and Zheng
+//! `shis` and `transitive`: ask first the node that last gave a task (Zhang, Mo, Yang and Zheng
 //! (2007), "Dynamic Load-Balancing and High Performance Communication in Jcluster", section 3).
 
 use super::command::{Amount, Grant};

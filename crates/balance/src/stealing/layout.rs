@@ -8,17 +8,17 @@ use std::time::Duration;
 /// neighbouring cities more than 2 ms.
 const WIDE_AREA_RTT: Duration = Duration::from_millis(2);
 
-/// Maximum number of nodes of a directory: one message of each takes the directory's node 8 ms at
-/// 2 µs. Smaller directories would cost more than they save, since parts that level work through
-/// their head send twice as many messages and end later.
+/// Maximum number of nodes of a directory. Its node handles one message from each in 8 ms, at 2 µs
+/// per message. Smaller directories would cost more than they save, since parts that exchange work
+/// through the head of the site send twice as many messages and end later.
 const NODES_PER_DIRECTORY: usize = 4096;
 
-/// The places of the nodes of one job, for stealing. It must be the same on all nodes, so that they
-/// agree on directories and heads; while news of changes spreads, it may differ.
+/// The places of the nodes of one job, for stealing. The layout must be the same on all nodes, so
+/// that they agree on directories and heads; while news of changes spreads, it may differ.
 ///
 /// A *site* here is a largest group of the hierarchy with a median round trip of at most 2 ms.
 /// Sites of more than 4,096 nodes have several *parts* of equal size. The first node of a part
-/// keeps its directory; that of the first part is the *head* of the site.
+/// keeps its directory; the first node of the first part is the *head* of the site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StealingLayout {
     nodes: Vec<NodeId>,

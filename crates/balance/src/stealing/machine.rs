@@ -158,7 +158,7 @@ impl Stealing {
         self.turn(now, |policy, turn| policy.woken(turn));
     }
 
-    /// Returns the number of tasks left when all promised ones will have gone.
+    /// Returns the number of tasks that remain once all promised ones have left.
     fn left_of(&self, stealable: u64) -> u64 {
         let promised =
             self.promised.iter().fold(0u64, |sum, promised| sum.saturating_add(promised.1));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Maximum number of elements of a list in a message; further ones are ignored. A holder serves
-/// them in about this number of handler times, less than a wide-area latency.
+/// them in the time of about as many handlers, which is less than a wide-area latency.
 pub const MAX_LISTED: usize = 64;
 
 /// Maximum number of tasks on one node. As with the next two limits, larger numbers from the

@@ -5,7 +5,7 @@
 //!   between nodes.
 //! - [`StealingLayout`]: the nodes that take part, and their sites. It must be the same on every
 //!   node.
-//! - [`StealingPolicy`], [`Turn`]: the interface of policies. A job is given a
+//! - [`StealingPolicy`], [`Turn`]: the interface of policies. A job takes a
 //!   [`MakeStealingPolicy`]: any policy that can be cloned, or a [`StealingPolicyName`].
 //!   [`stealing_policy`] finds one outside of a job.
 //! - [`RandomStealing`], [`HistoryPolicy`], [`ClusterAware`], [`Lifeline`]: published policies,

@@ -57,7 +57,7 @@ pub trait StealingPolicy: Send {
     /// Called when the node has no tasks left, neither to run nor to be taken away.
     fn idle(&mut self, turn: &mut Turn<'_>);
 
-    /// Called when the node has found work by itself, or the work that it could give changed.
+    /// Called when the node has found work by itself, or the work that it could give has changed.
     fn stock(&mut self, _turn: &mut Turn<'_>) {}
 
     /// Called when a message arrives.
@@ -77,7 +77,8 @@ pub trait StealingPolicy: Send {
 }
 
 /// Makes the stealing policy of each node of a job. Every [`StealingPolicy`] that can be cloned
-/// makes itself, and a [`StealingPolicyName`](super::StealingPolicyName) the policy of that name.
+/// makes copies of itself; a [`StealingPolicyName`](super::StealingPolicyName) makes the policy of
+/// that name.
 ///
 /// ```
 /// use gridspan_balance::stealing::{Lifeline, MakeStealingPolicy, StealingPolicy};
@@ -136,7 +137,7 @@ impl Turn<'_> {
     }
 
     /// Gives tasks, if there are any and `to` is another node that takes part. Returns the number
-    /// of tasks; it is exact if the host's stock has not changed since its last report.
+    /// of tasks, which is exact if the stock has not changed since the host last reported it.
     pub fn give(&mut self, to: NodeId, amount: Amount, grant: Grant) -> u64 {
         let tasks = amount.of(self.stock);
         if tasks == 0 || to == self.me || !self.places.contains(to) {
@@ -148,7 +149,7 @@ impl Turn<'_> {
         tasks
     }
 
-    /// Sets the time at which to be woken; it replaces an earlier request.
+    /// Sets the time of the next call of [`StealingPolicy::woken`]; replaces an earlier request.
     pub fn wake_at(&mut self, time: Time) {
         self.commands.push(Command::WakeAt(time));
     }

@@ -43,8 +43,8 @@ impl Capacity {
     }
 }
 
-/// Returns for each PE its part of the work `total`, in nanoseconds on a PE of speed 1, such that
-/// all PEs with work end at the same time (the level), background included. A PE whose background
+/// Returns the part of each PE in the work `total`, which is in nanoseconds on a PE of speed 1. All
+/// PEs that get work end at the same time (the level), background included. A PE whose background
 /// ends later gets none. Without work, the parts are in proportion to `speeds`.
 pub(crate) fn shares(pes: &[PeLoad], speeds: &[f64], total: f64) -> Vec<f64> {
     if total <= 0.0 {

@@ -32,7 +32,7 @@ use gridspan_topology::PeId;
 #[derive(Clone, Debug)]
 pub struct GridCut {
     seed: u64,
-    /// Part of its share by which a PE's load may finally exceed the share.
+    /// Part of its share by which a PE's final load may exceed the share.
     tolerance: f64,
     /// Whether all PEs are parts of one cut, regardless of their sites.
     is_flat: bool,
@@ -48,18 +48,18 @@ const TOLERANCE_MIN: f64 = 0.002;
 /// A cut from scratch must cost less than this part of an improvement, since a smaller difference
 /// may be chance.
 const SCRATCH_WORTH: f64 = 0.98;
-/// A cycle between sites that takes at least this part of a step may, with its waiting, take as
-/// long as the step.
+/// A cycle between sites that takes at least this part of a step may, with its waits, take as long
+/// as the step.
 const FELT: f64 = 0.75;
 /// Maximum number of actors of a small graph. In larger graphs, a handler is a small part of a
 /// step, and exchanging handlers gains little.
 const SMALL: usize = 20_000;
-/// Maximum number of parts into which a small graph is cut several times: that takes little time.
+/// Maximum number of parts for several cuts of a small graph, which then take little time.
 const FEW_PARTS: usize = 8;
 /// Maximum number of cuts from scratch of a small graph.
 const ATTEMPTS: u64 = 4;
-/// Numbers of V-cycles by the greatest number of actors: small graphs are improved over other
-/// coarse graphs; large ones are good enough and take long.
+/// Number of V-cycles for graphs of up to a number of actors. V-cycles improve small graphs; large
+/// ones are good enough without them, and a V-cycle takes long there.
 const V_CYCLES: [(usize, u32); 2] = [(SMALL, 2), (200_000, 1)];
 
 impl GridCut {
@@ -138,7 +138,7 @@ pub(crate) struct Phases<'a> {
 }
 
 impl Phases<'_> {
-    /// Places the actors `names`, of which `graph` is the graph, on PEs of a group.
+    /// Places the actors `names`, whose object graph is `graph`, on PEs of a group.
     pub(crate) fn place(&mut self, group: &GroupTree, graph: &Graph, names: &[u32]) {
         let parts = group.parts();
         let part_of_pe = group.part_of_pe(self.shares.len());

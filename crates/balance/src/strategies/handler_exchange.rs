@@ -5,10 +5,10 @@
 //! `T` (the mean residual life of renewal theory). Where latency is just hidden, PEs are never
 //! idle, and the longest cycle between sites waits at both of its ends; there it also waits for the
 //! other receivers of the same message on that PE. So the ends of the longest cycles, or the long
-//! handlers beside them, are exchanged for actors of the same load on PEs of the same site: no more
-//! messages cross sites, and no PE gets noticeably fuller than the fullest. The work of an actor in
-//! a step counts as one handler, which is exact for actors that wait for all their messages before
-//! they compute.
+//! handlers beside them, are exchanged for actors of the same load on PEs of the same site. The
+//! number of messages between sites stays the same, and no PE gets noticeably fuller than the
+//! fullest. The work of an actor in a step counts as one handler, which is exact for actors that
+//! wait for all their messages before they compute.
 
 use crate::strategies::local_search::{LocalSearch, Search, Trail, nearest};
 
@@ -20,10 +20,10 @@ const ACTORS: usize = 8;
 const LONG: usize = 3;
 /// Maximum number of actors for which one is exchanged.
 const TAKES: usize = 3;
-/// Part by which a PE may get fuller than the fullest, and by which exchanged loads may differ, as
-/// a part of a PE's target.
+/// Fraction of a PE's target by which the PE may get fuller than the fullest one, and by which
+/// exchanged loads may differ.
 const SLACK: f64 = 1e-3;
-/// Minimum part by which an exchange must shorten the longest cycle.
+/// Minimum fraction by which an exchange must shorten the longest cycle.
 const LEAST: f64 = 1e-4;
 /// The search ends when it is worse than its best state by this part of a step.
 const PATIENCE: f64 = 0.01;
@@ -54,7 +54,7 @@ impl LocalSearch<'_> {
     }
 }
 
-/// An exchange of one actor of a PE for some of another that have the same load together.
+/// An exchange of one actor of a PE for some actors of another PE with about the same total load.
 #[derive(Clone, Copy, Debug)]
 struct Trade {
     from: usize,
@@ -72,13 +72,13 @@ impl Trade {
 
 struct HandlerExchange<'a, 'b> {
     search: Search<'a, 'b>,
-    /// Actors of other sites with which each actor talks.
+    /// Actors of other sites with which each actor exchanges messages.
     far: Vec<Vec<u32>>,
-    /// Actors of each PE that talk to other sites.
+    /// Actors of each PE that exchange messages with other sites.
     border: Vec<Vec<u32>>,
     /// Sum of the squares of loads on each PE.
     squares: Vec<f64>,
-    /// Maximum fullness that a PE may get.
+    /// Maximum fullness of a PE.
     full: f64,
 }
 

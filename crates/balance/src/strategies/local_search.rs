@@ -2,7 +2,7 @@
 //! messages between sites.
 //!
 //! A cutter keeps within a tolerance, and the fullest PE determines the time of a step where
-//! latency is hidden. The last per cents depend on single actors, not on cuts. Therefore the
+//! latency is hidden. The last few per cent depend on single actors, not on cuts. Therefore the
 //! fullest PE repeatedly gives an actor to a PE with room, or exchanges an actor for a lighter one.
 //! The load of a PE is its work and the time in which it sends and receives
 //! ([`CostModel::message_overhead`]), so that a more even placement with more messages is no
@@ -22,7 +22,6 @@ pub(crate) struct LocalSearch<'a> {
     pub(crate) pe_of: &'a mut [u32],
     /// The present PE of each vertex.
     pub(crate) homes: &'a [u32],
-    /// Whether each vertex may move.
     pub(crate) is_movable: &'a [bool],
     /// Target load of each PE.
     pub(crate) targets: &'a [f64],
@@ -162,7 +161,6 @@ impl<'a, 'b> Search<'a, 'b> {
         self.busy[pe] / self.local.targets[pe]
     }
 
-    /// Returns the fullest PE.
     pub(crate) fn fullest(&self) -> Option<usize> {
         let used = (0..self.busy.len()).filter(|&pe| self.local.targets[pe] > 0.0);
         used.max_by(|&a, &b| self.fullness(a).total_cmp(&self.fullness(b)))

@@ -236,7 +236,7 @@ fn replica_of(snapshot: &Snapshot, actor: ActorKey) -> Option<&Replica> {
     snapshot.replicas.get(at)
 }
 
-/// Returns the present PE of an actor at a site.
+/// Returns the PE at a site that has the actor or its replica now.
 fn present_replica(snapshot: &Snapshot, at: u32, site: SiteId) -> Option<PeId> {
     let actor = &snapshot.actors[at as usize];
     let second = replica_of(snapshot, actor.id).map(|replica| replica.at);

@@ -7,7 +7,7 @@ use gridspan_topology::LinkChange;
 
 /// Decides on which PEs actors live.
 ///
-/// A strategy is asked on one node, and its plan is carried out on all. It reads no clock and does
+/// One node asks a strategy, and all nodes carry out its plan. A strategy reads no clock and does
 /// not depend on the runtime: its input is the snapshot, its dice are seeded when it is made, and
 /// its state from one call to the next is private. A strategy made with the same seed and asked
 /// with the same snapshots gives the same plans.
@@ -68,8 +68,8 @@ pub trait Strategy: Send {
 
 /// Makes the strategy of a job: once where the coordinator starts, and again wherever it moves.
 ///
-/// Every [`Strategy`] that can be cloned makes itself, and a
-/// [`StrategyName`](crate::StrategyName) the strategy of that name.
+/// A [`Strategy`] that can be cloned makes copies of itself, and a
+/// [`StrategyName`](crate::StrategyName) makes the strategy of that name.
 ///
 /// ```
 /// use gridspan_balance::{GridCut, MakeStrategy, Strategy, StrategyName};

@@ -5,7 +5,7 @@ use gridspan_topology::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Deviations from the expected time below this share are ignored.
+/// Smallest relative deviation from the expected time that counts.
 const DEVIATION: f64 = 0.2;
 /// Pairs with fewer bytes are ignored: their transfers end before they show the bandwidth of a
 /// link.
@@ -113,7 +113,8 @@ impl Feedback {
     }
 
     /// Records the answer to a probe. If the bandwidth has changed, other pairs may have changed
-    /// too. If a doubted pair has not, the expectation was wrong, and its usual ratio is corrected.
+    /// too. If a doubted pair has not changed, the expectation was wrong, and this corrects the
+    /// pair's usual ratio.
     pub(super) fn probed(&mut self, (from, to): (usize, usize), before: f64, now: f64) {
         let is_near = |one: f64| (now / one - 1.0).abs() <= DEVIATION;
         match self.doubted.remove(&(from, to)) {

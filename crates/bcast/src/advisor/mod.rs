@@ -1,9 +1,9 @@
 //! Chooses the plan of the next broadcast, and plans ahead in idle time.
 //!
 //! **In steady state** the caller reports every broadcast to the [`Advisor`]: its time and the
-//! timings of its edges. The history of sizes and gaps of each root predicts the next (`root.rs`,
-//! `predict.rs`, `period.rs`), and [`Advisor::tick`], called in idle time, makes plans for it and
-//! publishes them under new identifiers before they are needed. For each size, plans compete with
+//! timings of its edges. The history of sizes and gaps of each root predicts its next broadcast
+//! (`root.rs`, `predict.rs`, `period.rs`). [`Advisor::tick`], called in idle time, makes plans for
+//! it and publishes them under new identifiers. For each size, plans compete with
 //! each other and with the default plan (`contest.rs`): predictions choose the plans to try, and
 //! measured times decide.
 //!

@@ -41,7 +41,7 @@ pub struct PaperAdvisor {
 }
 
 impl PaperAdvisor {
-    /// An advisor before any broadcast; broadcasts will come from `root`.
+    /// Creates an advisor for the broadcasts of `root`.
     pub fn new(root: u32, unit: CostUnit, seed: u64) -> Self {
         Self {
             root,

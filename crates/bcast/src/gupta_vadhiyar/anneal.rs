@@ -9,12 +9,11 @@ const MIN_TEMPERATURE: f64 = 1.0;
 const TEMPERATURE_FACTOR: f64 = 0.8;
 const TRANSFORMS_PER_TEMPERATURE: u32 = 80;
 const ACCEPTED_PER_TEMPERATURE: u32 = 20;
-/// With at most this share of accepted transforms, and without a new best tree, a run is over.
+/// A run ends at a temperature with at most this share of accepted transforms and no new best tree.
 const ACCEPTED_MIN: f64 = 0.03;
-/// Factor of the best cost up to which trees are good.
+/// A tree is good if it costs at most this factor times the best cost.
 const GOOD: f64 = 1.1;
-/// Number of good trees that are kept; the paper gives no bound, and its refinement uses 25 of
-/// them.
+/// Maximum number of good trees. The paper gives no bound; its refinement uses 25 good trees.
 const GOOD_MAX: usize = 50;
 
 /// The unit in which cost differences are divided by the temperature, which falls from 100 to 1.
@@ -24,8 +23,8 @@ pub enum CostUnit {
     /// Percent of the initial tree's cost: the reading that makes annealing work on every network.
     #[default]
     Percent,
-    /// Seconds, which fit no temperature in this range: nearly every tree is accepted until the
-    /// end.
+    /// Seconds: cost differences are then far below all temperatures, so annealing accepts nearly
+    /// every tree until the end.
     Seconds,
     /// Milliseconds.
     Milliseconds,
@@ -72,7 +71,7 @@ impl GoodList {
     }
 }
 
-/// Anneals `initial` once and returns the best tree met. Updates `good` with every tree.
+/// Anneals `initial` once and returns the best tree found. Updates `good` with every tree.
 pub fn basic_sa(
     model: &TreeCostModel,
     initial: &[u32],

@@ -5,8 +5,8 @@
 //! - [`mateescu`]: the tree that the paper compares with.
 //! - [`PaperAdvisor`]: the broadcast advisor (section 2.5).
 //!
-//! Where the paper leaves something open, the interpretation is stated where it is used. Trees are
-//! lists of parents over nodes numbered from 0; the root's parent is `u32::MAX`.
+//! Where the paper leaves a question open, a comment on the code states the interpretation. Trees
+//! are lists of parents over nodes numbered from 0; the root's parent is `u32::MAX`.
 
 mod advisor;
 mod anneal;

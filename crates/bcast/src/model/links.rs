@@ -19,7 +19,7 @@ pub struct LinkMatrix {
 
 impl LinkMatrix {
     /// A matrix for nodes of the given classes. `link` gives the latency in seconds and the
-    /// bandwidth in bytes per second from a class to a class; `initiation_s` has the seconds that
+    /// bandwidth in bytes per second from one class to another; `initiation_s` has the seconds that
     /// each node needs to begin a message. Panics if the two lists differ in length.
     pub fn new(
         class_of: Vec<u32>,

@@ -36,8 +36,8 @@ impl SubPlan {
     }
 
     /// The sub-plan without planning: the tree of [`Mode::Layout`](crate::Mode::Layout) over the
-    /// targets, in segments of `segment_bytes` if any node passes data on. Panics if the job has no
-    /// such node.
+    /// targets, in segments of `segment_bytes` if any node passes data on. Panics if the layout
+    /// does not contain the root or a target.
     pub fn by_sites(
         layout: &Layout,
         root: NodeId,
@@ -70,7 +70,7 @@ impl SubPlan {
         self.plan.segments(bytes)
     }
 
-    /// The sub-plan over numbered nodes, for a simulation.
+    /// The sub-plan over nodes with the numbers of `place`, for a simulation.
     pub fn draft(&self, place: impl Fn(NodeId) -> u32) -> Draft {
         let stripes = self.plan.stripes();
         let total: f64 = stripes.iter().map(|stripe| f64::from(stripe.weight)).sum();

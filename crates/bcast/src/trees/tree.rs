@@ -26,7 +26,7 @@ struct Place {
     children: Range<u32>,
 }
 
-/// The reason why a list of edges is not a tree. No tree was made; correct the node named.
+/// Why a list of edges is not a tree. No tree was created; correct the edges of the named node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TreeError {
     /// A node receives more than once, or the root receives.

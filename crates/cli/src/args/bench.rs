@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 /// Benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchVerb {
-    /// Measure broadcasts of the runtime, and beside them those over a binomial tree of actor
-    /// messages.
+    /// Measure broadcasts of the runtime, and for comparison broadcasts over a binomial tree of
+    /// actor messages.
     Bcast(BenchBcastArgs),
     /// Measure messages between two ranks, and collective operations of all ranks.
     Ranks(BenchRanksArgs),

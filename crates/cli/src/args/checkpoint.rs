@@ -29,8 +29,8 @@ pub(crate) struct CheckpointFlags {
     /// Keep the second copy at another site.
     #[arg(long)]
     pub(crate) protect_sites: bool,
-    /// Let the copies of a site at others take at most RATE, such as 100mbit [default: all that the
-    /// links have].
+    /// Send copies from a site to other sites at most at RATE, such as 100mbit [default: as fast as
+    /// the links allow].
     #[arg(long, value_name = "RATE")]
     pub(crate) copy_rate: Option<Bandwidth>,
     /// Assume this mean time between failures of a node, for `--checkpoint-every auto` [default: 30

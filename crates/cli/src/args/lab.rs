@@ -38,7 +38,7 @@ each of its PEs. Where a script or a configuration overrides these settings, pas
   mpiexec -f $HYDRA_HOST_FILE -launcher ssh …                         (MPICH)
 
 A lab needs Linux, root or user namespaces, /dev/net/tun, and the programs unshare (Debian's package
-util-linux) and ip (iproute2). It leaves nothing behind, also if gridctl is killed.
+util-linux) and ip (iproute2). It leaves nothing behind, even if gridctl is killed.
 
 Examples:
   gridctl lab -e 2x2,wan=20ms -- mpirun ./my-program     four processes, two at each site
@@ -54,7 +54,7 @@ pub(crate) enum LabPart {
     Run(LabRunArgs),
     /// End when standard input ends, and with it all processes of the lab.
     Init,
-    /// Be a host.
+    /// Run as a host.
     Host(LabHostArgs),
     /// Run a command on a host.
     Enter(LabEnterArgs),

@@ -1,4 +1,4 @@
-//! The command lines of verbs that describe gridctl itself: programs, completions, manual pages.
+//! The command lines of commands about gridctl itself: programs, completions, manual pages.
 
 use clap::Args;
 use clap_complete::Shell;

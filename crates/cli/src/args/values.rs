@@ -16,7 +16,7 @@ pub(super) fn silence(text: &str) -> Result<Duration, &'static str> {
     gridspan::variables::silence(text).ok_or("write a time from 1s to a day, such as 60s")
 }
 
-/// Parses the size of a file of output, in bytes.
+/// Parses the maximum size of an output file, in bytes.
 pub(super) fn log_limit(text: &str) -> Result<u64, String> {
     let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
     let is_sensible = bytes >= LOG_BYTES_MIN;

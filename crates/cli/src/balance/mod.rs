@@ -49,7 +49,7 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode, CliError> {
     print(&text, "print the plans")
 }
 
-/// Lets the strategy of this name plan.
+/// Makes a plan with the strategy of this name.
 fn planned(args: &ReplayArgs, snapshot: &Snapshot, name: &str) -> Result<PlanReport, CliError> {
     let strategy = by_name(name, args.seed).map_err(io::Error::other);
     let plan = strategy.map_err(CliError::system("plan"))?.plan(snapshot);

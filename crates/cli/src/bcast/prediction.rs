@@ -26,11 +26,9 @@ pub(super) struct Prediction {
     pub(super) draft: Draft,
     /// Time until the last node has the whole message, in seconds.
     pub(super) time_s: f64,
-    /// Time that planning took.
     pub(super) planning: Duration,
     /// The trees, with simulated times.
     pub(super) trees: Vec<TreeView>,
-    /// Number of segments of the message.
     pub(super) segments: u64,
 }
 

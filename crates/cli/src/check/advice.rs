@@ -5,7 +5,7 @@ use super::finding::Level;
 use super::subject::Subject;
 use std::path::Path;
 
-/// What is to run on the hosts.
+/// The programs that are to run on the hosts.
 #[derive(Debug)]
 pub(super) struct Wanted<'a> {
     /// Path of the program.
@@ -16,7 +16,7 @@ pub(super) struct Wanted<'a> {
     pub(super) is_built_in: bool,
 }
 
-/// Returns how bad a failure is, what it is, and what to do about it.
+/// Returns the level of a failure, its description and its remedy.
 pub(super) fn advice(
     failure: &Failure,
     subject: &Subject,

@@ -1,4 +1,4 @@
-//! What `gridctl check` tells the user: errors, with which a job would fail, and warnings.
+//! The findings of `gridctl check`: errors, with which a job would fail, and warnings.
 
 use serde::Serialize;
 

@@ -116,7 +116,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, CliError> {
         true => json::render(&report, &wanted),
         false => report.text(Style::of_stdout().is_coloured),
     };
-    let printed = output::print(&text, "print what was found")?;
+    let printed = output::print(&text, "print the findings")?;
     Ok(if report.has_errors() { ExitCode::from(EXIT_FAILED) } else { printed })
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn serve(args: &CheckAgentArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How agents are started.
+/// The data for the commands that start agents.
 struct Commands<'a> {
     hosts: &'a Hosts,
     /// The folder in which nodes run, if it exists on their hosts.

@@ -1,4 +1,5 @@
-//! Which hosts send datagrams to which: all to all, or a part of many hosts.
+//! Chooses the pairs of hosts that send each other datagrams: all pairs, or a part if there are
+//! many hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +8,10 @@ const ALL_PAIRS_MAX: usize = 48;
 /// If there are many hosts, each is checked with this number of hosts before it and after it in the
 /// order of its site.
 const NEIGHBOURS: usize = 4;
-/// Number of pairs of hosts that check the way between two sites, if there are many hosts: several,
-/// because one host may differ from the others of its site.
+/// Number of pairs of hosts that check the path between two sites, if there are many hosts:
+/// several, because one host may differ from the others of its site.
 const PAIRS_OF_SITES: usize = 4;
-/// Largest number of other sites to which the ways are checked from each site.
+/// Largest number of other sites to which the paths from each site are checked.
 const SITES_MAX: usize = 48;
 
 /// Returns for each host the hosts to which it sends: itself if it has several nodes, and others.

@@ -144,7 +144,7 @@ fn of_resources(host: usize, subject: &Subject, answers: &Answers, findings: &mu
     }
 }
 
-/// The hosts, and what passed between them.
+/// The hosts, and the datagrams between them.
 struct Network<'a> {
     subjects: &'a [Subject],
     traffic: &'a Traffic,
@@ -212,7 +212,7 @@ impl Network<'_> {
         match &ports[..] {
             [] => {
                 "let UDP pass there to all ports from all hosts of the job, or set the `port` of \
-                   its site and let it pass to that"
+                   its site and let UDP pass to that port"
                     .to_owned()
             }
             ports => {

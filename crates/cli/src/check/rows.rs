@@ -34,10 +34,10 @@ pub(super) struct Row {
     numbers: Numbers,
 }
 
-/// What is equal in hosts whose lines are merged.
+/// The parts that merged lines have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Verdicts {
-    /// Whether everything is as it should be; such lines come last.
+    /// Whether nothing is wrong; such lines come last.
     is_good: bool,
     site_number: usize,
     site: String,
@@ -244,8 +244,7 @@ fn cores_text(number: f64) -> String {
 }
 
 impl Span {
-    /// Writes the number, or both ends. The unit, if there is one, is written once if it is the
-    /// same.
+    /// Writes the number, or both ends of the range, with a common unit written once.
     fn text(self, write: &dyn Fn(f64) -> String) -> String {
         let (min, max) = (write(self.min), write(self.max));
         let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());

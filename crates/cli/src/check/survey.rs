@@ -1,7 +1,7 @@
 //! Talks to the agents of all hosts: first to a few at a time, then lets all send datagrams to each
 //! other.
 //!
-//! The first part has a time limit for each host, in which `ssh` connects and the agent looks at
+//! The first part has a time limit for each host, in which `ssh` connects and the agent examines
 //! its host. The agents then wait until all others have answered or failed.
 
 use super::clock::ClockOffset;
@@ -17,10 +17,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Largest number of hosts that are connected to at the same time, as when nodes start.
+/// Maximum number of concurrent connection attempts, as when nodes start.
 const STARTS_IN_ALL_MAX: usize = 32;
-/// Largest number of them behind one host or gateway: half of what the usual sshd accepts
-/// (`MaxStartups 10:30:100` of sshd_config(5)), because it has other users.
+/// Maximum number of concurrent attempts through one host or gateway: half of what the usual sshd
+/// accepts (`MaxStartups 10:30:100` of sshd_config(5)), because it has other users.
 const STARTS_MAX: usize = 5;
 /// Pauses before further attempts to reach a host that drops connections.
 const PAUSES: [Duration; 3] =
@@ -31,18 +31,18 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// The same on one machine.
 const SETTLE_HERE: Duration = Duration::from_millis(100);
 
-/// What an agent has found out.
+/// The findings of an agent.
 #[derive(Debug)]
 pub(super) struct Answers {
     /// Time until its first answer.
     pub(super) connected: Duration,
     pub(super) facts: Facts,
     pub(super) clock: Option<ClockOffset>,
-    /// What it has sent, and what has come; `None` if it ended before it said so.
+    /// The datagrams that it has sent and received; `None` if it ended before it reported them.
     pub(super) datagrams: Option<(Sent, Vec<Arrival>)>,
 }
 
-/// What was found out about all hosts.
+/// The findings about all hosts.
 #[derive(Debug)]
 pub(super) struct Found {
     /// For each host, the answers of its agent.
@@ -67,7 +67,7 @@ pub(super) struct Agents<'a> {
 /// An agent that has answered.
 type Begun = (Session, Answers);
 
-/// Starts the agents, and asks all of them.
+/// Starts the agents, and collects their answers.
 pub(super) fn survey(agents: &Agents<'_>) -> Found {
     let mut begun = begin_all(agents);
     let addresses: Vec<Vec<SocketAddr>> =
@@ -85,7 +85,7 @@ pub(super) fn survey(agents: &Agents<'_>) -> Found {
     Found { hosts: begun.into_iter().map(|it| it.map(|(_, answers)| answers)).collect(), peers }
 }
 
-/// Starts all agents, a few at a time, and asks what they find.
+/// Starts all agents, a few at a time, and collects their first answers.
 fn begin_all(agents: &Agents<'_>) -> Vec<Result<Begun, Failure>> {
     let entries = agents.subjects.iter().map(|it| Some(it.ssh.as_ref()?.entry.clone())).collect();
     let starts = Starts::new(entries);
@@ -107,7 +107,7 @@ fn begin_all(agents: &Agents<'_>) -> Vec<Result<Begun, Failure>> {
     begun.into_iter().map(|it| it.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
-/// Starts an agent, again if its host drops the connection, and asks what it finds.
+/// Starts an agent, and returns its first answers. Tries again if its host drops the connection.
 fn begin(agents: &Agents<'_>, host: usize) -> Result<Begun, Failure> {
     let until = Instant::now() + agents.timeout;
     let mut pauses = PAUSES.into_iter();
@@ -147,7 +147,7 @@ fn addresses(subject: &Subject, begun: &Result<Begun, Failure>) -> Vec<SocketAdd
     open.map(|port| (*address, port.port).into()).collect()
 }
 
-/// Lets the agents send to their peers, and asks what has come.
+/// Lets the agents send to their peers, and asks them what has arrived.
 fn exchange(
     agents: &Agents<'_>,
     begun: &mut [Result<Begun, Failure>],

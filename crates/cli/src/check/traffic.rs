@@ -17,12 +17,12 @@ pub(super) struct Traffic {
     sent: Passed,
     /// The same, with the receiving host first.
     received: Passed,
-    /// Other addresses than its own at which others see a host.
+    /// Addresses at which other hosts see a host, except its own.
     seen: BTreeMap<usize, BTreeSet<IpAddr>>,
 }
 
 impl Traffic {
-    /// Compares what was sent with what has come.
+    /// Compares the datagrams that were sent with those that arrived.
     pub(super) fn of(subjects: &[Subject], found: &Found) -> Self {
         let mut traffic = Self::default();
         for (from, peers) in found.peers.iter().enumerate() {
@@ -64,12 +64,12 @@ impl Traffic {
         of_host(&self.received, host)
     }
 
-    /// Returns other addresses than its own at which others see a host.
+    /// Returns the addresses at which other hosts see a host, except its own.
     pub(super) fn seen(&self, host: usize) -> impl Iterator<Item = IpAddr> {
         self.seen.get(&host).into_iter().flatten().copied()
     }
 
-    /// Number of ways from one host to another that were checked.
+    /// Number of directions between different hosts that were checked.
     pub(super) fn ways(&self) -> usize {
         self.sent.keys().filter(|(from, to)| from != to).count()
     }

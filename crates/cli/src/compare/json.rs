@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `version` | 1; changes when a script could break |
 //! | `verdict` | the first line of the text |
-//! | `faster` | `a`, `b`, or null if the times are the same or not both jobs were done |
+//! | `faster` | `a`, `b`, or null if the times are the same or a job was not done |
 //! | `share` | the difference of the times, as a share of the longer one, or null |
 //! | `reason` | what explains most of the difference, or null: `kind`, `type` of actors or null, `difference_s` of a PE, `place` (`all`, `site`, `node` or `pe`) and its `name` or null |
 //! | `a`, `b` | `path`, `job`, `command`, `driver`, `seed`, `sites`, `nodes`, `pes`, `missing_nodes`, `outcome` (`done`, `failed`, `cut-off`), `exit_code`, `failure`, `seconds` |

@@ -9,15 +9,11 @@ use std::fmt;
 pub(super) enum TimeKind {
     /// In handlers of a type of actors.
     Handlers(String),
-    /// In tasks.
     Tasks,
-    /// In work of the runtime.
     Runtime,
-    /// In the network.
     Network,
     /// Ready, while other threads had the processor.
     Waited,
-    /// Idle.
     Idle,
     /// The rest until the end of the job, such as the time before a guest joined.
     Rest,
@@ -44,7 +40,6 @@ pub(super) struct PePlace {
     pub(super) site: String,
     /// Name of its node.
     pub(super) node: String,
-    /// Number of the PE.
     pub(super) pe: u32,
 }
 
@@ -56,15 +51,14 @@ pub(super) struct PeTime {
     pub(super) ns: BTreeMap<TimeKind, f64>,
 }
 
-/// What a site has sent to another.
+/// Messages from one site to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PairTraffic {
     pub(super) messages: u64,
-    /// Their bytes.
     pub(super) bytes: u64,
 }
 
-/// What a number counts.
+/// The unit of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CountUnit {
     /// Occurrences.
@@ -76,7 +70,6 @@ pub(super) enum CountUnit {
 /// A count of what the runtime did. All profiles have the same counts in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JobCount {
-    /// What is counted.
     pub(super) name: &'static str,
     pub(super) unit: CountUnit,
     pub(super) value: u64,
@@ -90,7 +83,6 @@ pub(super) struct Profile {
     pub(super) pes: Vec<PeTime>,
     /// Traffic from a site to another, or inside a site.
     pub(super) traffic: BTreeMap<[String; 2], PairTraffic>,
-    /// What the runtime did.
     pub(super) counts: Vec<JobCount>,
 }
 

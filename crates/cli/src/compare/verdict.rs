@@ -41,7 +41,7 @@ impl RecordedOutcome {
         }
     }
 
-    /// Describes it, with the time of the job.
+    /// Describes the outcome, with the time of the job.
     pub(super) fn after(&self, end_ns: f64) -> String {
         let after = format!("after {}", duration(end_ns));
         match self {
@@ -66,15 +66,15 @@ pub(super) struct Reason {
 /// What a comparison says first.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// The job was not done in both recordings, so that their times say little.
+    /// At least one of the jobs was not done, so that the times say little.
     NotDone,
     /// The times differ by less than a hundredth.
     Same,
     /// One was faster.
     Faster {
-        /// Its position.
+        /// Its position in [`NAMES`].
         which: usize,
-        /// The share of the slower one's time by which it was faster.
+        /// The time that it saved, as a share of the slower one's time.
         share: f64,
         /// Where the difference lies.
         reason: Option<Reason>,

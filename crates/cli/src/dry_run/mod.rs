@@ -2,8 +2,8 @@
 //! would start, and which links would be emulated.
 //!
 //! The commands are those that the launcher would start: both come from [`Launch::command`]. The
-//! content of the pipe to a node (keys, the grid, the settings) is not shown, nor are the values of
-//! variables that the user names: these may be secret.
+//! output leaves out the content of the pipe to a node (keys, the grid, the settings) and the
+//! values of variables that the user names, which may be secret.
 
 mod cores;
 mod links;
@@ -185,7 +185,7 @@ impl<'a> Plan<'a> {
         let host = width("HOST", |node| node.host.len());
         let mut text = format!("{:site$}  {:host$}  {:>5}  PES\n", "SITE", "HOST", "NODE");
         for (at, (node, is_spare)) in self.nodes.iter().enumerate() {
-            // The site is left out if it is the one of the line above.
+            // Only the first line of a site names it.
             let is_same_site = at > 0 && self.nodes[at - 1].0.site == node.site;
             let shown = if is_same_site { "" } else { node.site };
             let (number, pes) = (node.node, pe_range(node));

@@ -3,7 +3,7 @@
 use std::io;
 use thiserror::Error;
 
-/// A lab cannot run. Nothing of it remains.
+/// A lab cannot run. It leaves nothing behind.
 #[derive(Debug, Error)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) enum LabError {
@@ -17,7 +17,7 @@ pub(crate) enum LabError {
     /// Linux is too old: a process cannot enter all namespaces of another one at once.
     #[error("a lab needs Linux 5.8 or later")]
     OldSystem,
-    /// The name of a host of the grid cannot be the name of a host of a lab.
+    /// A host of the grid has a name that no host of a lab can have.
     #[error("a host of a lab cannot be named `{}`", .name.escape_debug())]
     HostName { name: String },
     /// A host is at two sites.

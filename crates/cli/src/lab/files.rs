@@ -97,8 +97,8 @@ impl LabFiles {
 
     /// Returns the variables of the command, given those of the user.
     ///
-    /// Open MPI 4 has variables that begin with `OMPI_`; the launcher of Open MPI 5 has variables
-    /// that begin with `PRTE_`. `HYDRA_` is the launcher of MPICH.
+    /// The variables of Open MPI 4 begin with `OMPI_`, those of the launcher of Open MPI 5 with
+    /// `PRTE_`, and those of the launcher of MPICH with `HYDRA_`.
     pub(super) fn variables(
         &self,
         of_user: impl Fn(&str) -> Option<OsString>,
@@ -130,7 +130,7 @@ impl LabFiles {
 }
 
 /// Returns `/etc/hosts`: the address of each host, its name, and the name without its domain if no
-/// other host has that.
+/// other host has the same short name.
 pub(super) fn names(hosts: &[LabHost]) -> String {
     let mut text = "127.0.0.1 localhost\n::1 localhost\n".to_owned();
     let short = |host: &LabHost| host.name.split('.').next().unwrap_or_default().to_lowercase();
@@ -171,7 +171,7 @@ pub(super) fn mpich_hosts(hosts: &[LabHost]) -> String {
     lines(hosts, |host| format!("{}:{}", host.name, host.slots))
 }
 
-/// Returns the table of the processes of all hosts, which are given in the same order.
+/// Returns the table of all hosts and their processes; `processes` has the order of `hosts`.
 pub(super) fn process_table(hosts: &[LabHost], processes: &[u32]) -> String {
     let mut processes = processes.iter();
     lines(hosts, |host| {

@@ -64,7 +64,7 @@ pub(super) fn forward<T>(
     }
 }
 
-/// Reads the packets that hosts have sent through a device.
+/// Reads packets that a host has sent through its device.
 fn read_packets(device: &File, mut handle: impl FnMut(&[u8])) -> io::Result<()> {
     let mut packet = [0_u8; MTU];
     for _ in 0..BATCH {

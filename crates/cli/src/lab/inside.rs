@@ -1,4 +1,4 @@
-//! What gridctl does inside of the namespaces of a lab: it starts the hosts and the command, and
+//! The part of gridctl inside the namespaces of a lab: it starts the hosts and the command, and
 //! forwards packets until the command ends.
 //!
 //! It has one thread: a process whose children are in another PID namespace than itself cannot

@@ -3,7 +3,7 @@
 //! # Start
 //!
 //! `gridctl lab` checks the grid and the system (`entry`) and becomes `unshare`, which becomes
-//! gridctl again, in new network and mount namespaces, with a new PID namespace for what it starts.
+//! gridctl again, in new network and mount namespaces, with a new PID namespace for its children.
 //! A user who is not root also gets a user namespace, and is root in it. This process (`inside`)
 //! starts
 //!
@@ -17,10 +17,10 @@
 //!
 //! # While the command runs
 //!
-//! The process reads packets from the devices of hosts, and writes them to the devices of other
-//! hosts when the router says that they are due (`forwarding`, `router`). The command resolves the
-//! names of hosts, and reaches them by an `ssh` that is first in its `$PATH`. Environment variables
-//! tell MPI launchers of the hosts and of this `ssh` (`files`).
+//! The process of `inside` reads packets from the devices of hosts, and writes them to the devices
+//! of other hosts when the router says that they are due (`forwarding`, `router`). The command
+//! resolves the names of hosts, and reaches them by an `ssh` that is first in its `$PATH`.
+//! Environment variables tell MPI launchers of the hosts and of this `ssh` (`files`).
 //!
 //! # End and failure
 //!

@@ -20,7 +20,7 @@ const OF_USER: [&str; 2] = ["--user", "--map-root-user"];
 /// Options of `unshare` for each host. With common shared memory, MPI libraries would detect that
 /// the hosts are one machine.
 pub(super) const OF_HOST: [&str; 4] = ["--net", "--mount", "--uts", "--ipc"];
-/// The same namespaces, for entering them.
+/// The same namespaces, as flags to enter them.
 const ENTERED: ThreadNameSpaceType = ThreadNameSpaceType::NETWORK
     .union(ThreadNameSpaceType::MOUNT)
     .union(ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME)
@@ -40,7 +40,7 @@ struct Settings {
 /// Checks whether this user may have the namespaces. Returns the options of `unshare` for the
 /// process that forwards packets.
 pub(super) fn available(unshare: &Path) -> Result<Vec<&'static str>, LabError> {
-    // This moves the process to its own network, so that nothing changes.
+    // This moves the process to the network in which it already is, so nothing changes.
     if is_unknown(move_to(getpid(), ThreadNameSpaceType::NETWORK)) {
         return Err(LabError::OldSystem);
     }
@@ -71,7 +71,7 @@ pub(super) fn available(unshare: &Path) -> Result<Vec<&'static str>, LabError> {
 }
 
 impl Settings {
-    /// Returns what to do if namespaces are refused.
+    /// Returns the next step for the user if the system refuses namespaces.
     fn advice(&self) -> String {
         let is = |setting: &Option<String>, value: &str| {
             setting.as_ref().is_some_and(|text| text.trim() == value)
@@ -91,7 +91,8 @@ impl Settings {
     }
 }
 
-/// Moves this process, which must have one thread, to the namespaces of the host with this process.
+/// Moves the calling process, which must have one thread, to the namespaces of `process`, a process
+/// of a host.
 pub(super) fn enter(process: u32) -> Result<(), LabError> {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| LabError::Enter(io::ErrorKind::InvalidInput.into()))?;
@@ -104,8 +105,8 @@ fn move_to(process: Pid, namespaces: ThreadNameSpaceType) -> rustix::io::Result<
 }
 
 /// Whether the system cannot move a process to the namespaces of another: Linux before 5.3 has no
-/// descriptors of processes, and Linux before 5.8 does not accept them for this. Without root,
-/// moving to the own network fails with another error.
+/// descriptors of processes, and Linux before 5.8 does not accept them for this. Without root, a
+/// move to its own network fails with another error.
 fn is_unknown(moved: rustix::io::Result<()>) -> bool {
     matches!(moved, Err(Errno::NOSYS | Errno::INVAL))
 }

@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Largest number of bytes of an IP packet between hosts, as on an Ethernet.
+/// Maximum size of an IP packet between hosts in bytes, as on Ethernet.
 pub(super) const MTU: usize = 1500;
-/// Largest number of bytes under way, as in an emulated job: 20 Gbit/s at 100 ms. Packets beyond it
+/// Maximum number of bytes under way, as in an emulated job: 20 Gbit/s at 100 ms. Packets beyond it
 /// are dropped.
 const HELD_BYTES_MAX: u64 = 256 << 20;
 /// Memory of a held packet in bytes, besides its content.
@@ -43,7 +43,7 @@ pub(super) struct Router {
     counts: RouterCounts,
 }
 
-/// A packet that has arrived.
+/// A packet and its receiver.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DuePacket {
     /// Position of the receiving host.

@@ -60,7 +60,7 @@ pub(super) enum TaskRefusal {
     /// Another `srun` is to start its node.
     #[error("task {task} is not needed any more")]
     Superseded { task: u32 },
-    /// Slurm has placed more tasks on a host than it has said.
+    /// Slurm has placed more tasks on a host than its variables state.
     #[error(
         "no node is left for task {task} on host `{}`; allocate with --ntasks-per-node, so that all hosts \
          have the same number of tasks",
@@ -99,7 +99,7 @@ impl Admissions {
         self.steps.push(Places { secret, places, enrolled: BTreeMap::new() });
     }
 
-    /// Expects no task of a node any more.
+    /// Stops expecting the task of a node.
     pub(super) fn supersede(&mut self, node: NodeId) {
         for place in self.steps.iter_mut().flat_map(|step| step.places.values_mut()) {
             if matches!(place, Place::Free(free) if *free == node) {
@@ -142,7 +142,7 @@ impl Admissions {
         free.collect()
     }
 
-    /// Expects no more task with this secret.
+    /// Stops expecting tasks with this secret.
     pub(super) fn close(&mut self, secret: &EnrolmentSecret) {
         self.steps.retain(|step| !step.secret.is(secret));
     }

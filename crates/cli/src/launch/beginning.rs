@@ -51,7 +51,7 @@ const FILE_PATIENCE: Duration = Duration::from_secs(3600);
 /// link. Nodes that hang delay the end of a failed job by this time.
 const RECORD_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the output and the events of the processes of a job go.
+/// Creates the destinations of the output and the events of a job's processes.
 pub(super) fn outlets(launch: &Launch<'_>, events: Sender<Event>) -> Result<Outlets, CliError> {
     let status = status_file(launch);
     Ok(Outlets {
@@ -68,7 +68,7 @@ pub(super) fn outlets(launch: &Launch<'_>, events: Sender<Event>) -> Result<Outl
     })
 }
 
-/// Reports what is known of a job before it starts.
+/// Reports a note about the job, and the address of its metrics, before it starts.
 pub(super) fn announce(launch: &Launch<'_>, reports: &Queue<Report>) {
     if let Some(text) = note(launch) {
         reports.push(Report::Warning { text });
@@ -265,8 +265,8 @@ pub(super) fn started(launch: &Launch<'_>, children: &[Option<Child>]) -> Report
     Report::Started { job: launch.program.name(), nodes }
 }
 
-/// Adopts the processes of a job whose launcher has ended. Kills those of nodes that are no members
-/// any more. If that fails, the processes go on.
+/// Adopts the processes of a job whose launcher has ended. Kills those of nodes that are no longer
+/// members. If that fails, the processes go on.
 pub(super) fn adopt(
     starter: &Starter<'_>,
     pacing: &mut Pacing,

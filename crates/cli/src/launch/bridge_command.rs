@@ -37,20 +37,21 @@ impl BridgeCommand {
         };
         let mut command = launch.command(node, shared)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C reaches only the launcher, and what a shell starts ends with it.
+        // In a separate process group, Ctrl-C does not reach the bridge, and `kill` also ends the
+        // processes that a shell has started.
         command.process_group(0);
         let name = launch.roster.name(node);
         let order = order(&kept.folder, &kept.launcher, &name, launch.log_limit, task);
         Ok(Self { command, entry: launch.entry(node), order })
     }
 
-    /// Drops what `ssh` says.
+    /// Discards the messages of `ssh`.
     pub(super) fn without_notes(mut self) -> Self {
         self.command.stderr(Stdio::null());
         self
     }
 
-    /// The program that is started: `ssh`, or that of the job.
+    /// The program that starts the bridge: `ssh`, or the program of the job.
     pub(super) fn program(&self) -> PathBuf {
         self.command.get_program().into()
     }
@@ -79,7 +80,7 @@ fn order(
     }
 }
 
-/// Reads until the frames of a bridge begin. If they do not, returns what was printed instead.
+/// Reads until the frames of a bridge begin. If they do not, returns the output that came instead.
 pub(super) fn await_frames(from: &mut impl BufRead) -> io::Result<Result<(), Vec<u8>>> {
     let mut before = Vec::new();
     let mut from = from.take(BEFORE_BYTES_MAX);
@@ -95,7 +96,7 @@ pub(super) fn await_frames(from: &mut impl BufRead) -> io::Result<Result<(), Vec
     }
 }
 
-/// Kills `ssh`, or the bridge itself, with all that it has started in its group.
+/// Kills `ssh`, or the bridge itself, with all processes of its group.
 pub(super) fn kill(child: &Child) {
     // It may have just ended.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);

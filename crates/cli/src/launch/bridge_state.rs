@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 
 /// Time that `ssh` has to end after its output.
 pub(super) const END_PATIENCE: Duration = Duration::from_secs(1);
-/// Further pauses before a connection is opened again: until the node has ended for the job, and
+/// Pauses before the next of many connection attempts: until the node has ended for the job, and
 /// afterwards, when the job may need only its keeper.
 const LONG_PAUSES: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(60)];
-/// Interval between looks whether `ssh` has ended.
+/// Interval between checks whether `ssh` has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A frame with its content.
 pub(super) type Frame = (ToBridge, Arc<[u8]>);
 
-/// What the launcher and the threads of a bridge share.
+/// The data that the launcher and the threads of a bridge share.
 pub(super) struct Shared {
     pub(super) node: NodeId,
     /// Name of the node.
@@ -42,13 +42,13 @@ pub(super) struct State {
     pub(super) ssh: Option<Child>,
     /// Lines that the node has not confirmed.
     pub(super) lines: VecDeque<Arc<[u8]>>,
-    /// Number of lines that it has got; `None` until the keeper has reported it.
+    /// Number of lines that the node has received; `None` until the keeper has reported it.
     pub(super) taken: Option<u64>,
     /// The last state to save, and its number.
     pub(super) save: Option<(u64, Arc<[u8]>)>,
     /// How the node ended, as far as the job is concerned.
     pub(super) exit: Option<Exit>,
-    /// Whether its keeper has said that its process has ended.
+    /// Whether the keeper has reported the end of the node's process.
     has_ended: bool,
     /// Whether the node is killed as soon as it can be reached.
     pub(super) is_unwanted: bool,
@@ -61,7 +61,7 @@ pub(super) enum Status {
     /// The keeper has been out of reach since this time.
     Unconnected(Instant),
     Attends,
-    /// The keeper has accepted this other launcher, which is known since this time.
+    /// The keeper has accepted this other launcher; the bridge learnt that at this time.
     TakenOver(LauncherId, Instant),
     Closed,
 }
@@ -70,13 +70,13 @@ impl State {
     /// Sends a frame, if there is a connection.
     pub(super) fn send(&self, frame: ToBridge, content: Arc<[u8]>) {
         if let Some(frames) = &self.frames {
-            // This fails if the connection has just broken. The next one carries what matters
-            // again.
+            // This fails if the connection has just broken. The next one sends lines and the state
+            // to save again.
             let _ = frames.send((frame, content));
         }
     }
 
-    /// Sends the first line that the node has not got.
+    /// Sends the first line that the node has not received.
     pub(super) fn send_line(&self) {
         if let (Some(taken), Some(line)) = (self.taken, self.lines.front()) {
             self.send(ToBridge::Line(taken + 1), line.clone());
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    /// Notes the number of lines that the node has got.
+    /// Notes the number of lines that the node has received.
     fn note_taken(&mut self, taken: u64) {
         let before = self.taken.replace(taken).unwrap_or(taken);
         for _ in before..taken {
@@ -100,7 +100,7 @@ impl State {
 }
 
 impl Shared {
-    /// A bridge that has yet to connect.
+    /// Creates the state of a bridge that has yet to connect.
     pub(super) fn new(node: NodeId, name: String, outlets: Outlets, is_start: bool) -> Self {
         let state = State {
             status: if is_start { Status::Starts } else { Status::Unconnected(Instant::now()) },
@@ -125,7 +125,7 @@ impl Shared {
         let _ = self.outlets.events.send(event);
     }
 
-    /// Reports an irregularity of the node to the user.
+    /// Warns the user about the node.
     pub(super) fn warn(&self, text: &str) {
         let text = format!("{}: {text}", self.name);
         self.outlets.reports.push(Report::Warning { text });
@@ -140,20 +140,20 @@ impl Shared {
         self.tell(Event::ChildrenChanged);
     }
 
-    /// Whether no other connection is needed: the process of the node has ended, or the bridge is
-    /// not wanted any longer.
+    /// Whether the bridge needs no other connection: the node's process has ended, or the launcher
+    /// has closed the bridge.
     pub(super) fn is_settled(&self) -> bool {
         let state = self.lock();
         state.has_ended || matches!(state.status, Status::Closed)
     }
 
-    /// Whether what the node prints is for its reader here, which ends with the node.
+    /// Whether the launcher still reads the node's output, which it does until the node ends.
     pub(super) fn takes_output(&self) -> bool {
         let state = self.lock();
         state.exit.is_none() && !matches!(state.status, Status::Closed)
     }
 
-    /// Counts the node as ended with `exit`, unless its end is known. It is killed when it can be
+    /// Counts the node as ended with `exit`, unless its end is known, and kills it once it can be
     /// reached. The job may still need its keeper.
     pub(super) fn give_up(&self, exit: Exit) {
         let mut state = self.lock();
@@ -163,7 +163,7 @@ impl Shared {
         self.tell(Event::ChildrenChanged);
     }
 
-    /// Ends the connection, and opens no other.
+    /// Ends the connection, and refuses any other.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         (state.status, state.frames) = (Status::Closed, None);
@@ -177,7 +177,7 @@ impl Shared {
         LONG_PAUSES[usize::from(self.lock().exit.is_some())]
     }
 
-    /// Waits for some time, without a connection. Returns whether another one is wanted then.
+    /// Waits for this time, without a connection. Returns whether another one is wanted then.
     pub(super) fn pause(&self, pause: Duration) -> bool {
         let mut state = self.lock();
         if matches!(state.status, Status::Starts) {
@@ -240,7 +240,7 @@ impl Shared {
         self.tell(Event::BridgeChanged);
     }
 
-    /// Notes that the node has got a line, and sends the next one.
+    /// Notes that the node has received a line, and sends the next one.
     pub(super) fn take(&self, taken: u64) {
         let mut state = self.lock();
         state.note_taken(taken);

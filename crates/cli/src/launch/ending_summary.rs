@@ -1,10 +1,11 @@
-//! What happened during a job, for a line at its end: much of it may have scrolled by.
+//! Counts the events of a job for a line at its end, because reports of them may have scrolled out
+//! of view.
 
 use super::report::Report;
 use crate::quantity::{count, time};
 use std::time::Duration;
 
-/// Counts of what happened.
+/// Numbers of events of each kind.
 #[derive(Debug, Default)]
 pub(super) struct EndingSummary {
     warnings: usize,
@@ -13,8 +14,8 @@ pub(super) struct EndingSummary {
 }
 
 impl EndingSummary {
-    /// Counts what these reports say. Puts the summary before the report that the job has ended, if
-    /// it is among them and something happened.
+    /// Counts the events in these reports. Puts the summary before the report that the job has
+    /// ended, if that is among them and any event was counted.
     pub(super) fn add_to(&mut self, reports: &mut Vec<Report>) {
         let mut end = None;
         for (at, report) in reports.iter().enumerate() {
@@ -36,7 +37,7 @@ impl EndingSummary {
         }
     }
 
-    /// Lists what happened; `None` if nothing did.
+    /// Lists the events; `None` if there were none.
     fn happened(&self, lost_nodes: u64) -> Option<String> {
         let lost_nodes = usize::try_from(lost_nodes).unwrap_or(usize::MAX);
         let counts = [

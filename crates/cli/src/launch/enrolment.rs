@@ -132,7 +132,7 @@ fn attend(shared: Arc<Shared>, unenrolled: Unenrolled, connection: Unsecured) {
     match enrolled {
         Ok(Some((task, connection))) => task.attend(connection),
         Ok(None) => {}
-        Err(error) => tracing::debug!(%error, "a connection was no task"),
+        Err(error) => tracing::debug!(%error, "a connection was not a task"),
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Signals that are handled unless the launcher was started to ignore them.
+/// Signals that the launcher handles, unless it was started to ignore them.
 const WATCHED: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD];
 
 /// How the time until the next checkpoint was computed.
@@ -29,7 +29,7 @@ const WATCHED: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD];
 pub(super) struct CheckpointPace {
     /// Time until the next checkpoint.
     pub(super) next_after: Duration,
-    /// Time for which the last one has stopped the job.
+    /// Time for which the last checkpoint has stopped the job.
     pub(super) stopped: Duration,
     /// Mean time until the job loses a node.
     pub(super) time_to_loss: Duration,
@@ -39,28 +39,15 @@ pub(super) struct CheckpointPace {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
     /// A node reports where it listens.
-    Listening {
-        node: NodeId,
-        /// Its address.
-        address: SocketAddr,
-    },
+    Listening { node: NodeId, address: SocketAddr },
     /// A node reports that the job failed.
-    Failed {
-        /// The reporting node.
-        node: NodeId,
-        failure: Failure,
-    },
+    Failed { node: NodeId, failure: Failure },
     /// A node says which parts of checkpoints it has, and waits for a bundle.
-    Holds {
-        node: NodeId,
-        /// The parts.
-        holdings: Holdings,
-    },
+    Holds { node: NodeId, holdings: Holdings },
     /// The job has stopped after a checkpoint.
     Paused(Pause),
     /// A checkpoint is complete.
     Checkpointed {
-        /// Its number.
         checkpoint: u64,
         /// Time since it was encoded.
         age: Duration,
@@ -73,7 +60,7 @@ pub(super) enum Event {
     RepeatsTasks,
     /// The job goes on without a lost node, whose number is that in the present run.
     Tolerated(ToleratedLoss),
-    /// A node was requested by SIGTERM to leave the job.
+    /// SIGTERM has requested a node to leave the job.
     Leaving { node: NodeId },
     /// The job cannot be stopped for a change of its nodes.
     Unchangeable { reason: String },
@@ -83,7 +70,7 @@ pub(super) enum Event {
         id: u64,
         request: Request,
     },
-    /// The process of a node runs, and was asked to find out what the job waits for.
+    /// The process of a node runs, and takes part in a diagnosis.
     Awake {
         node: NodeId,
         /// Number of the diagnosis.
@@ -95,7 +82,6 @@ pub(super) enum Event {
     Diagnosed {
         /// Number of the diagnosis.
         number: u64,
-        /// The answer.
         diagnosis: Box<Diagnosis>,
     },
     /// The node of main answers a request for a sample of the job's counters.
@@ -110,7 +96,7 @@ pub(super) enum Event {
     /// The task of a node has enrolled, and waits for its bundle.
     Enrolled {
         node: NodeId,
-        /// The key that the task has made for it.
+        /// The key that the task has made for the node.
         key: NodePublicKey,
     },
     /// A task was refused, because another process has enrolled as its node.
@@ -146,7 +132,7 @@ pub(super) enum Event {
     },
     /// A bridge to a node has connected, or has broken.
     BridgeChanged,
-    /// A reader waits until the launcher has handled and saved what it has passed on.
+    /// A reader waits until the launcher has handled the reader's last event and saved the result.
     Read(Waiting),
     /// The user, or a signal on their behalf, requests the end of the job.
     Interrupted { signal: i32 },
@@ -222,15 +208,15 @@ pub(super) enum Command {
     Recover(NodeId),
     /// Make the node of main stop the job after a checkpoint.
     Pause(NodeId, PauseOrder),
-    /// Notify a node, that of main, that another one is lost.
+    /// Notify the node of main that another one is lost.
     TellLost(NodeId, LossNotice),
     /// Make a node take part in the diagnosis of this number.
     Diagnose(NodeId, u64),
-    /// Ask a node, that of main, for a sample of the job's counters.
+    /// Ask the node of main for a sample of the job's counters.
     Sample(NodeId, SampleOrder),
-    /// Answer a request with what is known of the job: this sample, and its number of losses.
+    /// Answer a request with the observed state of the job: this sample, and the number of losses.
     TellObserved(u64, Option<Box<TelemetrySample>>, u64),
-    /// Let a node end that has stopped.
+    /// Let a stopped node end.
     Leave(NodeId),
     /// Answer a request.
     Answer(u64, Answer),

@@ -65,7 +65,8 @@ impl Work<'_> {
 }
 
 impl Launch<'_> {
-    /// Adds nodes to the job. If it runs, its launcher can start them then. Returns their numbers.
+    /// Adds nodes to the job, and returns their numbers. If the job runs, its launcher can then
+    /// start them.
     ///
     /// # Errors
     ///
@@ -99,7 +100,7 @@ impl Launch<'_> {
                     "its nodes are tasks of Slurm; add those of another allocation by \
                                  `--slurm JOBID`, or by `--here` inside it"
                 }
-                _ => "its nodes are no tasks of Slurm; start it inside an allocation",
+                _ => "its nodes are not tasks of Slurm; start it inside an allocation",
             }
             .to_owned());
         }
@@ -151,8 +152,8 @@ impl Launch<'_> {
         Ok(())
     }
 
-    /// Notes where added nodes are started: `place` says `None` for this machine, and otherwise the
-    /// address of the host, if it is known.
+    /// Notes where added nodes are started: `place` returns `None` for this machine, and otherwise
+    /// the address of the host, if it is known.
     fn start_added(&mut self, numbers: &[NodeId], place: impl Fn(&str) -> Option<Option<IpAddr>>) {
         if self.processes.reach() != Reach::Hosts {
             return;

@@ -1,8 +1,8 @@
 //! Nodes that may join a job while it runs, as guests.
 //!
-//! Each run of the job has its own invitations, since its nodes have other keys and addresses. At
-//! the end of a run the launcher removes the unused ones. The guests of that run lose their nodes,
-//! end, and join the next run by its invitations (see `join`).
+//! Each run of the job has its own invitations, since the nodes of each run have other keys and
+//! addresses. At the end of a run the launcher removes the unused ones. The guests of that run lose
+//! their nodes, end, and join the next run by its invitations (see `join`).
 
 use crate::error::CliError;
 use crate::invitation::{self, Contents, Invitation};

@@ -18,13 +18,13 @@ type Runs = [(u64, Vec<NodeId>)];
 
 /// The agreement of the keepers of a job.
 pub(super) struct Keepers {
-    /// Members that have ended for good, as the user says.
+    /// Members that have ended for good, according to the user.
     ended: BTreeSet<NodeId>,
     /// The last run that has begun.
     agreed: usize,
     /// Number of the last state that each keeper has saved.
     saved: BTreeMap<NodeId, u64>,
-    /// What the witness has settled, if there is one.
+    /// The halves on which the witness has settled; `None` without a witness.
     witness: Option<Halves>,
     /// When the witness may be asked; `None` until it has answered.
     asks_at: Option<Time>,
@@ -49,7 +49,7 @@ struct Proposal {
 pub(super) enum Decision {
     /// It begins, with these members.
     Begin(Vec<NodeId>, Option<RestoreOrder>),
-    /// The witness is to be asked to settle on this half of the members of the run at a position.
+    /// Ask the witness to settle on this half of the members of the run at this position.
     Ask(usize, BTreeSet<NodeId>),
     /// It cannot begin, for this reason.
     Refused(String),
@@ -59,14 +59,14 @@ pub(super) enum Decision {
 #[derive(Debug, PartialEq)]
 pub(super) enum Loss {
     Now,
-    /// The witness is to be asked first, as for [`Decision::Ask`].
+    /// Ask the witness first, as for [`Decision::Ask`].
     Ask(usize, BTreeSet<NodeId>),
     /// The witness has not answered yet.
     Later,
 }
 
 impl Keepers {
-    /// The keepers of a job whose last run that is known to have begun is `agreed`.
+    /// The keepers of a job; `agreed` is the last run that is known to have begun.
     pub(super) fn new(agreed: usize, ended: BTreeSet<NodeId>, has_witness: bool) -> Self {
         let witness = has_witness.then(Halves::new);
         let (saved, asks_at) = (BTreeMap::new(), Some(Time(0)));
@@ -89,8 +89,8 @@ impl Keepers {
         self.proposed = Some(Proposal { members, order, number, problem, until });
     }
 
-    /// Notes on which half of the members of the run at a position the witness has settled, or why
-    /// it does not answer.
+    /// Records the half of the members of a run, given by its position, on which the witness has
+    /// settled, or why the witness does not answer.
     pub(super) fn settled(
         &mut self,
         run: usize,
@@ -195,7 +195,7 @@ impl Keepers {
     /// Returns when [`poll`](Self::poll) must be called at `now` if no event happens before.
     pub(super) fn poll_timeout(&self, now: Time) -> Option<Time> {
         let proposed = self.proposed.as_ref()?;
-        // From then on, only events of keepers change the decision.
+        // After `asks_at`, only events of keepers change the decision.
         let asks_at = self.asks_at.filter(|&at| self.witness.is_some() && at > now);
         Some(asks_at.map_or(proposed.until, |at| at.min(proposed.until)))
     }
@@ -209,8 +209,8 @@ impl Keepers {
     }
 
     /// Decides whether all nodes but those that agree may be declared lost, given that the job
-    /// [`may_go_on_with`] these. If that takes the witness, it must settle on these first; until
-    /// then, no node is declared lost.
+    /// [`may_go_on_with`] these. If that takes the witness, the witness must settle on these first;
+    /// until then, no node is declared lost.
     ///
     /// [`may_go_on_with`]: Self::may_go_on_with
     pub(super) fn poll_loss(
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(decision, Some(Decision::Begin(vec![C], None)));
     }
 
-    /// A launcher that asks its witness, which has four members and reaches the last two.
+    /// A launcher that reaches the last two of four members, and asks its witness.
     fn asking() -> (Keepers, Vec<(u64, Vec<NodeId>)>) {
         let mut keepers = Keepers::new(0, BTreeSet::new(), true);
         keepers.propose(vec![B, C], None, Time(0));
@@ -369,7 +369,7 @@ mod tests {
             assert_eq!(keepers.take_unsettled(), expected[..usize::from(has_witness)]);
             assert!(keepers.take_unsettled().is_empty());
         }
-        // It has settled on a half itself.
+        // The witness has settled on a half itself.
         let (mut keepers, runs) = asking();
         keepers.settled(0, Ok(BTreeSet::from([B, C])), Time(1));
         assert!(matches!(keepers.poll(&runs, name, Time(1)), Some(Decision::Begin(..))));

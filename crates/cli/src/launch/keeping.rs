@@ -39,7 +39,7 @@ const SILENT_BEATS: u32 = 8;
 /// The same before the first answer: `ssh` and the program may start slowly.
 const SILENT_BEATS_AT_START: u32 = 30;
 
-/// What keeps a bridge open.
+/// Keeps a bridge open.
 pub(super) struct Keeping {
     pub(super) shared: Arc<Shared>,
     pub(super) command: BridgeCommand,
@@ -58,8 +58,8 @@ enum End {
 }
 
 impl Keeping {
-    /// Opens connections until the process of the node has ended, or no other is wanted. `notes`
-    /// reads what `ssh` says.
+    /// Opens connections until the process of the node has ended, or the launcher wants no other.
+    /// `notes` creates a reader of the standard error of `ssh`.
     pub(super) fn run(mut self, mut first: Option<Child>, notes: impl Fn() -> Reader) {
         let (mut tries, mut told) = (0, None);
         loop {
@@ -96,7 +96,7 @@ impl Keeping {
                         return self.shared.end(Exit::Code(1));
                     }
                 }
-                // The node is unknown, or there is a reason that is not known here.
+                // The node is unknown, or this build does not know the reason.
                 End::Refused(_) => return self.shared.end(Exit::Unknown),
                 End::Broken if begun.elapsed() > STEADY || tries == 0 => {
                     let text = "the connection to its host broke; it is opened again";
@@ -150,14 +150,14 @@ impl Keeping {
         pulse.is_over.store(true, Ordering::Release);
         drop(send);
         let exit = self.shared.finish();
-        // What `ssh` said may explain its end. The wait has a limit, since a process that it has
-        // started may keep the stream open.
+        // The messages of `ssh` may explain its end. The wait has a limit, since a process that
+        // `ssh` has started may keep the stream open.
         let _ = all_noted.recv_timeout(END_PATIENCE);
         end.unwrap_or(End::Unanswered(exit))
     }
 
-    /// Reads the frames of a bridge. Returns how the connection ended, unless the exit of `ssh`
-    /// says it.
+    /// Reads the frames of a bridge. Returns how the connection ended; `None` if the exit of `ssh`
+    /// tells it.
     fn read(
         &mut self,
         mut from: BufReader<impl io::Read>,
@@ -195,7 +195,7 @@ impl Keeping {
                 FromBridge::Output(_) if !self.shared.takes_output() => {}
                 FromBridge::Output(stream) => {
                     if let Err(error) = self.mirror.append(stream, &content) {
-                        // Nothing is lost: the bridge sends it again.
+                        // Nothing is lost: the bridge sends the output again.
                         self.shared.warn(&format!("cannot copy what it prints: {error}"));
                         return Some(End::Broken);
                     }
@@ -205,7 +205,7 @@ impl Keeping {
                     self.shared.tell(Event::Saved { node: self.shared.node, number });
                 }
                 FromBridge::Ended(exit) => self.shared.end(exit.into()),
-                // A frame that is not known here is of no consequence for the node.
+                // The node does not depend on frames that this build does not know.
                 _ => {}
             }
         }
@@ -217,14 +217,14 @@ impl Keeping {
 /// The heartbeats of a connection.
 #[derive(Default)]
 struct Pulse {
-    /// Whether something was heard since the last beat.
+    /// Whether a frame has arrived since the last beat.
     is_heard: AtomicBool,
     /// Whether the keeper has accepted the launcher.
     has_answered: AtomicBool,
     is_over: AtomicBool,
 }
 
-/// Says regularly how much of the output was read, and ends the connection if nothing is heard.
+/// Reports regularly how much of the output was read, and ends a connection that is silent.
 fn beat(shared: &Shared, origins: &Origins, frames: &Sender<Frame>, pulse: &Pulse) {
     let mut silent = 0;
     loop {

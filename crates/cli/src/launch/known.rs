@@ -51,9 +51,8 @@ struct Change {
 }
 
 impl Watched {
-    /// Adds an observation. Returns the numbers before and after a change that is to be reported.
-    /// Nothing is reported while the link still changes, as round trips do long after the start of
-    /// a job.
+    /// Adds an observation. Returns the numbers before and after a change to report. There is none
+    /// while the link still changes, as round trips do long after the start of a job.
     fn look(&mut self, now: LinkNumbers) -> Option<(LinkNumbers, LinkNumbers)> {
         let is_settled = self.last.replace(now).is_some_and(|last| !last.differs(&now, SETTLED));
         if !is_settled {

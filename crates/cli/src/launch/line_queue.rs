@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Lines for a process, which a thread writes. The thread closes the pipe to the process when this
-/// is dropped.
+/// Lines for a process, which a thread writes. The thread closes the pipe to the process when the
+/// queue is dropped.
 pub(super) struct LineQueue {
     queue: Sender<String>,
     /// Number of lines that have not been written.
@@ -13,7 +13,8 @@ pub(super) struct LineQueue {
 }
 
 impl LineQueue {
-    /// Creates a queue that counts its lines. Also returns its end for the thread.
+    /// Creates a queue that counts its lines in `unwritten`. Also returns the thread's end of the
+    /// queue.
     pub(super) fn new(unwritten: Arc<AtomicUsize>) -> (Self, Receiver<String>) {
         let (queue, incoming) = channel();
         (Self { queue, unwritten }, incoming)

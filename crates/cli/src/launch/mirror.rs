@@ -35,8 +35,8 @@ pub(super) struct Origins {
 }
 
 impl Mirror {
-    /// Opens the copies of a node. `is_taken_over`: what the node has printed so far was for a
-    /// launcher whose state this one may not have.
+    /// Opens the copies of a node. `is_taken_over`: the output of the node so far was for an
+    /// earlier launcher, whose state this one may not have.
     pub(super) fn open(files: &NodeFiles, is_taken_over: bool) -> io::Result<Self> {
         let [out, err] = &files.streams;
         let copies = [out.open_to_append()?, err.open_to_append()?];
@@ -90,7 +90,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Adds what the node has printed.
+    /// Appends output of the node to a copy.
     pub(super) fn append(&mut self, stream: usize, bytes: &[u8]) -> io::Result<()> {
         let (Some(copy), Some(length)) =
             (self.copies.get_mut(stream), self.lengths.get_mut(stream))
@@ -101,7 +101,7 @@ impl Mirror {
     }
 }
 
-/// Writes bytes, and counts those that were written, also if an error follows.
+/// Writes bytes, and counts the written ones even if an error follows.
 fn write_counted(to: &mut impl Write, mut bytes: &[u8], count: &mut u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match to.write(bytes) {
@@ -176,7 +176,7 @@ mod tests {
 
         let mut again = Mirror::open(&files(folder.path()), false).unwrap();
         assert_eq!(again.positions(), [1008, 1]);
-        // Another process of the node prints to the same stream, of which a part was not copied.
+        // Another process of the node prints to the same stream; a part of it was not copied.
         again.begin(&attendance([1100, 1], [1100, 1])).unwrap();
         again.append(0, b"next\n").unwrap();
         assert_eq!(again.positions(), [1105, 1]);

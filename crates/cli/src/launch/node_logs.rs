@@ -1,5 +1,5 @@
-//! Files with what the nodes of a job print: for each node one for standard output, and one for
-//! standard error.
+//! The output of a job's nodes as files: for each node one of standard output, and one of standard
+//! error.
 
 use super::report::{AddedNode, Report, Stream};
 use gridspan_topology::NodeId;
@@ -30,12 +30,11 @@ impl NodeLogs {
         Ok(logs)
     }
 
-    /// The folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Appends what nodes have printed to their files, and adds the files of new nodes.
+    /// Appends the output of nodes to their files, and adds the files of new nodes.
     pub(super) fn take(&mut self, reports: &[Report]) -> io::Result<()> {
         let mut texts: BTreeMap<(NodeId, &str), Vec<u8>> = BTreeMap::new();
         for report in reports {

@@ -75,7 +75,7 @@ pub(crate) fn run_on_threads(
         }
     };
     if let Err(error) = attended.watch_signals() {
-        tracing::info!(%error, "those who wait for this job do not learn which signal ends it");
+        tracing::info!(%error, "commands that wait for this job do not learn which signal ends it");
     }
     let job = attended.listening(job);
     let code = gridspan::run_with(job, start, |node| attended.begin(node));
@@ -97,7 +97,8 @@ impl Attended {
         Ok(attended)
     }
 
-    /// Lets a signal that would end this process do so after those who wait have the exit code.
+    /// Lets a signal that would end this process do so after the commands that wait have the exit
+    /// code.
     fn watch_signals(self: &Arc<Self>) -> io::Result<()> {
         let mut signals = Signals::new(not_ignored(&[SIGHUP, SIGINT, SIGTERM]))?;
         let ending = self.clone();
@@ -112,7 +113,7 @@ impl Attended {
         Ok(())
     }
 
-    /// Notes what happens to the job, and passes on its diagnoses.
+    /// Records the events of the job, and passes on its diagnoses.
     fn listening(self: &Arc<Self>, job: Job) -> Job {
         let [warned, balanced, diagnosed, failed] = [(); 4].map(|()| self.clone());
         job.on_warning(move |text| warned.journal.note(JobEventKind::Warning, text))
@@ -128,12 +129,12 @@ impl Attended {
             .on_failure(move |_| failed.end(EXIT_FAILED))
     }
 
-    /// The job runs from now on.
+    /// Notes that the job runs.
     fn begin(&self, node: NodeHandle) {
         self.lock().node = Some(node);
     }
 
-    /// The job has ended with this exit code, or will at once.
+    /// Ends the requests: the job has ended with this exit code, or will at once.
     fn end(&self, code: u8) {
         let requests = self.lock().requests.take();
         if let Some(requests) = requests {

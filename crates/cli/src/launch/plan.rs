@@ -39,10 +39,10 @@ pub(crate) struct Launch<'a> {
     pub(crate) processes: Processes,
     /// Whether to print JSON.
     pub(crate) json: bool,
-    /// Whether other commands can see the job and its known links, and changes of links are
-    /// reported to the user.
+    /// If set, other commands can see the job and its known links, and the launcher reports changes
+    /// of links to the user.
     pub(crate) is_listed: bool,
-    /// Number of nodes that may join at each site while the job runs.
+    /// Maximum number of nodes that may join at each site while the job runs.
     pub(crate) guests: u32,
     /// Which nodes take part, and what happens when that changes.
     pub(crate) membership: Membership,
@@ -52,8 +52,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) surroundings: Surroundings,
     /// Name of the job among those of this user.
     pub(crate) id: String,
-    /// The run of the job in which processes are started, from 0. Each change of its nodes begins
-    /// another one.
+    /// Number of the run in which the launcher starts processes, from 0. Each change of the job's
+    /// nodes begins another run.
     pub(crate) run: u32,
     /// The folder of a detached job, and the state that an earlier launcher, if there was one, has
     /// saved there.
@@ -62,9 +62,10 @@ pub(crate) struct Launch<'a> {
     pub(crate) kept: Option<Kept>,
     /// Size in bytes above which output is moved out of the files of the job's folder.
     pub(crate) log_limit: u64,
-    /// The folder for a file of each stream of each node, if the user wants them.
+    /// The folder for the output, with a file for each stream of each node, if the user requests
+    /// it.
     pub(crate) logs: Option<PathBuf>,
-    /// The nodes whose output is printed, if not that of all.
+    /// The nodes whose output is printed; `None` for all.
     pub(crate) shown: Option<BTreeSet<NodeId>>,
     /// The display of progress, for a job that prints nothing for long.
     pub(crate) progress: Option<Progress>,
@@ -97,7 +98,6 @@ pub(crate) enum InputWay {
 pub(crate) struct Kept {
     /// Name of the folder on each host that contains the folders of its nodes.
     pub(super) folder: String,
-    /// This launcher.
     pub(super) launcher: LauncherId,
     /// Nodes that have ended for good, according to the user.
     pub(super) ended: BTreeSet<NodeId>,
@@ -115,8 +115,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// The first launcher of a job, unless it [takes over](super::take_over). `name` is that of the
-    /// folder on each host.
+    /// Creates the state of the first launcher of a job. A launcher that [takes
+    /// over](super::take_over) changes it. `name` is that of the folder on each host.
     pub(crate) fn new(
         folder: &JobFolder,
         name: String,
@@ -193,7 +193,7 @@ impl<'a> PlannedNode<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// An unlisted job of these processes, whose output is for people.
+    /// Creates an unlisted job of these processes, with output for people.
     pub(crate) fn new(program: &'a Program, spec: &'a GridSpec, processes: Processes) -> Self {
         Self {
             program,
@@ -272,7 +272,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// How a node is reached; `None` if it runs on this machine.
+    /// Returns the way to a node; `None` if the node runs on this machine.
     pub(super) fn way(&self, node: NodeId) -> Option<Way> {
         match &self.processes {
             Processes::Nodes { tasks: Some(_), .. } => {
@@ -310,7 +310,7 @@ impl<'a> Launch<'a> {
 }
 
 impl Processes {
-    /// How the nodes are started.
+    /// Returns how the launcher starts the nodes.
     pub(super) fn reach(&self) -> Reach {
         match self {
             Self::Nodes { tasks: Some(_), .. } => Reach::Tasks,
@@ -330,7 +330,7 @@ impl Processes {
 }
 
 /// Returns a name for certificates, such as `ring-4711`: up to 24 characters of the program's name,
-/// with `-` for each that is not allowed, and the id of this process.
+/// with `-` for each character that is not allowed, and the id of this process.
 pub(crate) fn job_name(program: &Program) -> String {
     name_with(program, &std::process::id().to_string())
 }

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// Colours of the sites, in turn: those that are legible on a dark and on a light background.
+/// Colours of the sites, in turn. All are legible on dark and on light backgrounds.
 const COLOURS: [&str; 6] =
     ["\u{1b}[36m", "\u{1b}[33m", "\u{1b}[35m", "\u{1b}[32m", "\u{1b}[34m", "\u{1b}[31m"];
 /// Name before the launcher's own lines.
@@ -31,11 +31,11 @@ pub(super) struct Printer {
     pub(super) log: Option<LogLimit>,
     /// The files for what each node prints, if there are any.
     pub(super) logs: Option<NodeLogs>,
-    /// The nodes whose output is printed, if not that of all.
+    /// The nodes whose output is printed; `None` for all.
     pub(super) shown: Option<BTreeSet<NodeId>>,
-    /// Counts what happens, if the last line of the job is to sum it up.
+    /// The counts for the last line of the job, if that line is a summary.
     pub(super) ending: Option<EndingSummary>,
-    /// The progress that is shown on the terminal besides.
+    /// The progress that the terminal shows at the same time.
     pub(super) progress: Option<Progress>,
 }
 
@@ -278,7 +278,7 @@ impl Printer {
     }
 }
 
-/// Whether a report is printed when only the output of these nodes is shown.
+/// Whether to print a report if the user wants the output of these nodes only.
 fn is_shown(report: &Report, shown: &BTreeSet<NodeId>) -> bool {
     match report {
         Report::Output { node, .. } => shown.contains(node),
@@ -297,7 +297,7 @@ fn failed(error: &io::Error) -> Event {
     Event::OutputFailed
 }
 
-/// Prints reports; consecutive ones for one stream are written at once.
+/// Prints reports, and writes consecutive ones for the same stream together.
 fn print(style: &mut Style, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
     text.clear();
     let mut stream = Stream::Stdout;

@@ -51,8 +51,8 @@ impl Process {
             None | Some(Err(rustix::io::Errno::SRCH)) => None,
             Some(opened) => Some(opened?),
         };
-        // Another process may have got the number. The identity, read after the descriptor was
-        // opened, tells.
+        // Another process may have the number now. The identity, read after the descriptor was
+        // opened, shows this.
         if let Some(process) = process.filter(|_| ProcessId::of(id.pid) == Some(id)) {
             has_ended.store(false, Ordering::Release);
             let ended = has_ended.clone();
@@ -94,12 +94,12 @@ impl Process {
     }
 
     /// The identity by which another launcher recognises the process; `None` if the system does not
-    /// tell it.
+    /// report it.
     pub(super) fn id(&self) -> Option<ProcessId> {
         match self {
             Self::Own { id, .. } => *id,
             Self::Adopted { id, .. } => Some(*id),
-            // Its keeper knows it.
+            // The keeper of the node knows the identity.
             Self::Kept(_) => None,
             Self::Task(_) => None,
         }

@@ -18,7 +18,6 @@ pub(crate) struct RecordPlan {
     pub(super) node_bytes: u64,
     pub(super) command: Vec<String>,
     pub(super) seed: u64,
-    /// When the job starts.
     pub(super) started: Instant,
     pub(super) started_unix: Duration,
 }
@@ -54,8 +53,8 @@ impl RecordPlan {
     }
 }
 
-/// The error of a recording that cannot be created. One of the system, such as a full disk, is no
-/// mistake in the arguments.
+/// The error of a recording that cannot be created. An error of the system, such as a full disk, is
+/// no mistake in the arguments.
 pub(super) fn not_created(error: RecordError) -> CliError {
     match error {
         RecordError::Io { path, error } => CliError::Write { path, error },

@@ -32,7 +32,7 @@ use std::sync::Arc;
 pub(super) struct Starter<'a> {
     launch: Launch<'a>,
     outlets: Outlets,
-    /// First line written to each process, if any. `tasks` has those of tasks.
+    /// First line written to each process, if any. `tasks` has the lines for tasks of Slurm.
     bundles: Vec<Option<String>>,
     sharing: Sharing,
     /// Limits the bridges that connect at the same time.
@@ -166,11 +166,11 @@ impl<'a> Starter<'a> {
         self.tasks.is_some() || self.launch.roster.nodes().any(is_remote)
     }
 
-    /// Adds nodes to the job, which can be started then. Returns their numbers.
+    /// Adds nodes to the job, so that [`start`](Self::start) can start them. Returns their numbers.
     ///
     /// # Errors
     ///
-    /// The reason why the job cannot have them. Nothing has changed then.
+    /// The reason why the job cannot have these nodes. The job has not changed then.
     pub(super) fn grow(&mut self, new: &NewNodes) -> Result<Vec<NodeId>, String> {
         let nodes = self.launch.add(new)?;
         self.bundles.resize(self.launch.roster.nodes().len(), None);
@@ -236,7 +236,7 @@ impl<'a> Starter<'a> {
         Origin { node, address }
     }
 
-    /// Lets a keeper start a node, or attends to one.
+    /// Has a keeper start a node, or attends to a node that runs.
     fn kept(
         &self,
         node: NodeId,
@@ -299,8 +299,8 @@ impl<'a> Starter<'a> {
         }
     }
 
-    /// Lets no other node wait for the process of this one to take input: it has ended, or does not
-    /// start.
+    /// Records that the process of a node has ended or does not start, so that no other node waits
+    /// for it to take input.
     pub(super) fn end_input(&self, node: NodeId) {
         if let Some(input) = &self.outlets.input {
             input.ended(node);
@@ -314,7 +314,7 @@ impl<'a> Starter<'a> {
     }
 
     /// Starts the tasks of the nodes that were started since the last call, if nodes are tasks. If
-    /// that fails, these have ended.
+    /// the start fails, these tasks have ended.
     pub(super) fn launch_tasks(&mut self) -> Result<(), CliError> {
         let Processes::Nodes { tasks: Some(allocations), .. } = &self.launch.processes else {
             return Ok(());
@@ -351,7 +351,7 @@ impl<'a> Starter<'a> {
         }
     }
 
-    /// Waits until nothing is left of the tasks, whose connections have ended.
+    /// Waits until each `srun` has ended, after the connections of its tasks have ended.
     pub(super) fn end_tasks(&mut self) {
         self.tasks.iter_mut().for_each(Tasks::end);
     }

@@ -1,8 +1,8 @@
 //! The launcher's side of a task of Slurm that runs a node: its connection, once there is one.
 //!
-//! A task is awaited from the start of its `srun` until its agent has enrolled. Until then, what is
-//! written to it waits. Its output goes through two pipes, so that it is read as that of a process
-//! of this machine.
+//! A task is awaited from the start of its `srun` until its agent has enrolled. Until then, its
+//! input is queued. Its output goes through two pipes, so that the launcher reads it like that of a
+//! process on this machine.
 
 use super::event::{Event, Exit};
 use crate::task::{BEAT, Frame, TO_LAUNCHER_BYTES_MAX, Watched};
@@ -36,9 +36,9 @@ enum State {
         /// Whether the launcher has ended the connection.
         is_killed: bool,
     },
-    /// Its node has ended like this, or the connection has.
+    /// The node or the connection has ended like this.
     Ended(Exit),
-    /// It was ended like this before its agent enrolled.
+    /// The task ended like this before its agent enrolled.
     NotEnrolled(Exit),
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Connection {
 }
 
 impl Task {
-    /// Awaits the task of a node. Also returns where its output is read.
+    /// Awaits the task of a node. Also returns the pipes from which its output is read.
     pub(super) fn new(
         node: NodeId,
         events: Sender<Event>,
@@ -63,7 +63,7 @@ impl Task {
         Ok((Arc::new(Self { node, orders: send, events, state }), [out, err]))
     }
 
-    /// Passes on everything until the connection has ended.
+    /// Passes on input, signals and output until the connection has ended.
     pub(super) fn attend(&self, connection: Connection) {
         let Connection { stream, orders, streams } = connection;
         let exit = match write(&stream, orders, BEAT) {
@@ -73,7 +73,7 @@ impl Task {
                 None
             }
         };
-        // The agent waits for this, so that nothing that it has sent is lost.
+        // The agent keeps its side open until then, so that no output is lost.
         stream.shutdown();
         let mut state = self.lock();
         let is_killed = matches!(*state, State::Connected { is_killed: true, .. });
@@ -101,7 +101,6 @@ impl Task {
         }
     }
 
-    /// The node that it runs.
     pub(super) fn node(&self) -> NodeId {
         self.node
     }
@@ -111,12 +110,12 @@ impl Task {
         matches!(*self.lock(), State::Awaited { .. })
     }
 
-    /// Whether it was ended before its agent enrolled.
+    /// Whether the task ended before its agent enrolled.
     pub(super) fn is_given_up(&self) -> bool {
         matches!(*self.lock(), State::NotEnrolled(_))
     }
 
-    /// Receives what the agent sends. Returns how the node has ended, if the agent says it.
+    /// Receives frames from the agent. Returns how the node has ended, if the agent reports it.
     fn receive(&self, stream: &SecureStream, streams: [PipeWriter; 2]) -> Option<Exit> {
         let [mut out, mut err] = streams;
         let mut from = Watched::new(stream);
@@ -171,7 +170,7 @@ impl Task {
                 *is_killed = true;
                 stream.shutdown();
             }
-            // One that has ended gets no signal.
+            // If the task has ended, nothing reads the signal.
             _ => drop(self.orders.send(Frame::Signal(signal.as_raw()))),
         }
     }
@@ -290,7 +289,7 @@ mod tests {
                 move || task.attend(task.connect(launcher).unwrap())
             });
             agent.write_all(&Frame::Stdout(b"it\n".to_vec()).to_bytes()).unwrap();
-            // It is connected once something has come.
+            // The task is connected once output has arrived.
             let mut first = [0; 3];
             let mut out = out;
             out.read_exact(&mut first).unwrap();

@@ -52,7 +52,7 @@ pub(super) struct Work<'a> {
     pub(super) requests: Option<Requests>,
     /// The folder of a detached job.
     pub(super) folder: Option<JobFolder>,
-    /// The state that was saved there last.
+    /// The state that was last saved in `folder`.
     pub(super) last_saved: Option<Saved>,
     /// Whether the last attempt to save the state has failed.
     pub(super) is_unsaved: bool,
@@ -66,7 +66,7 @@ pub(super) struct Work<'a> {
     pub(super) launcher: LauncherId,
     /// Whether enough keepers agree to this launcher.
     pub(super) has_quorum: bool,
-    /// What was sent to the keepers last, and its number.
+    /// The state that was last sent to the keepers, and its number.
     pub(super) sent: Option<(u64, Arc<[u8]>)>,
     /// Why this launcher ends before the job does.
     pub(super) abandoned: Option<CliError>,

@@ -48,8 +48,8 @@ impl Scraper {
         Self { job: job.to_owned(), state: Mutex::default() }
     }
 
-    /// Returns the metrics, or why there are none. Waits for up to [`PATIENCE`], and for the
-    /// launcher. All callers that wait at the same time get the same result.
+    /// Returns the metrics, or why there are none. Waits for up to [`PATIENCE`], and longer if the
+    /// launcher does not answer. All callers that wait at the same time get the same result.
     pub(super) fn scrape(&self) -> Scrape {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(scrape) = state.recent(Instant::now()) {

@@ -12,15 +12,12 @@ use std::fs;
 /// Largest number of servers; with more, each heuristic would take minutes.
 const SERVERS_MAX: usize = 1024;
 
-/// A workflow and a platform.
 pub(super) struct Inputs {
     /// The workflow's name, or that of its file.
     pub(super) name: String,
     /// Time that the workflow's recorded execution took, in seconds.
     pub(super) recorded_s: Option<f64>,
-    /// The workflow's tasks.
     pub(super) graph: TaskGraph,
-    /// The servers.
     pub(super) platform: Platform,
     /// Path or short form that describes the servers, or the registry that knows them.
     pub(super) source: String,

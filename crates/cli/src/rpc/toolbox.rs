@@ -32,7 +32,7 @@ impl Catalogue for Toolbox {
 /// A matrix, as its rows.
 type Matrix = Vec<Vec<f64>>;
 
-/// Largest bound on primes, because the sieve is in memory.
+/// Largest number below which primes are counted: the sieve takes half as many bytes.
 const PRIMES_BELOW_MAX: u64 = 1 << 28;
 
 /// Largest number of elements of a product, 128 MB: their text must fit into an answer.

@@ -19,7 +19,7 @@ pub(crate) enum NodeListError {
     },
 }
 
-/// Returns the names of a list, in order, but never more than `limit`.
+/// Returns the names of a list, in order. Fails if there are more than `limit`.
 pub(super) fn expand(list: &str, limit: usize) -> Result<Vec<String>, NodeListError> {
     let mut names = Vec::new();
     for pattern in patterns(list) {

@@ -10,12 +10,12 @@ pub(crate) const SRUN: &str = "srun";
 /// - `--jobid`: the allocation, if the launcher runs elsewhere.
 /// - `--overlap`: the step may use CPUs that another step of the allocation has, such as the
 ///   interactive one in which the launcher runs.
-/// - `--mpi=none`: nodes are no processes of MPI.
+/// - `--mpi=none`: nodes are not processes of MPI.
 /// - `--wait=0`: nodes that leave the job end before the others.
 /// - `--kill-on-bad-exit`: if a loss ends the job, Slurm need not wait for the launcher. Otherwise
 ///   the other tasks stay when one fails, and `--no-kill` keeps the step when a host fails.
-/// - `--cpu-bind`: tasks for which the user wants a number of CPUs are bound to these cores; a task
-///   that has all CPUs of its host is not bound, whatever the site's default is.
+/// - `--cpu-bind`: tasks for which the user requests a number of CPUs are bound to these cores; a
+///   task that has all CPUs of its host is not bound, whatever the site's default is.
 pub(crate) fn arguments(step: &StepPlan<'_>, is_loss_fatal: bool) -> Vec<String> {
     let component = step.component;
     let hosts = hosts(step);

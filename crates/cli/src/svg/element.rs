@@ -2,7 +2,7 @@
 
 use crate::text::put;
 
-/// Which point of a text lies at the position of the text.
+/// Which point of a text lies at its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Anchor {
     Start,
@@ -10,7 +10,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// A text to be written.
+/// The position and the style of a text.
 pub(crate) struct Text {
     x: f64,
     y: f64,

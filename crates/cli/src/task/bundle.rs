@@ -1,4 +1,4 @@
-//! Completes the bundle of a node with what only the agent of its task knows.
+//! Completes the bundle of a node with the key and address that only the agent of its task knows.
 
 use gridspan_runtime::net::NodeKey;
 use gridspan_runtime::net::bootstrap::NodeBundle;

@@ -1,4 +1,4 @@
-//! A job for the tests of its screens: two sites with two nodes of one PE each.
+//! A job for the tests of the screens: two sites with two nodes of one PE each.
 
 use super::moment::Moment;
 use crate::request::{JobEvent, JobEventKind};

@@ -20,7 +20,7 @@ struct Document<'a> {
     tick: u64,
     /// Time since the start of the run, in seconds.
     at_s: f64,
-    /// Number of nodes in the sample, and of the nodes of the job.
+    /// Number of nodes in the sample, and in the job.
     nodes_heard: u32,
     nodes_all: u32,
     pe_count: u32,

@@ -1,4 +1,4 @@
-//! What each key of the keyboard means to the live screen.
+//! The effects of the keys of the keyboard on the live screen.
 
 use super::state::Key;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 /// Number of rows of a page.
 const PAGE: isize = 10;
 
-/// What a key of the keyboard means.
+/// The effect of a key of the keyboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pressed {
     /// It changes what is shown.

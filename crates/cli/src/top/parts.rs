@@ -204,7 +204,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Returns a number of bytes; `None` for 0, which means that the system does not tell it.
+/// Returns a number of bytes; `None` for 0, which means that the system does not report it.
 fn known(bytes: u64) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }

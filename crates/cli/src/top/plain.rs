@@ -1,4 +1,4 @@
-//! A moment of a job as plain text: a summary, and a table of each kind of parts.
+//! A moment of a job as plain text: a summary, and a table for each kind of part.
 
 use super::moment::Moment;
 use super::parts::Parts;

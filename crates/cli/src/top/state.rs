@@ -1,4 +1,4 @@
-//! What the screen shows, and how keys change it.
+//! The state of the screen, and its changes by keys.
 //!
 //! The places of a job form a path: the sites of the job, the nodes of a site, the PEs of a node.
 //! Beside them are the actor types, each with its sites, the links, and the events.
@@ -188,7 +188,7 @@ impl State {
     }
 }
 
-/// The page about what a row contains, if there is one.
+/// The page with the content of a row, if there is one.
 fn inside(key: RowKey) -> Option<Page> {
     match key {
         RowKey::Site(site) => Some(Page::Nodes(Some(site))),

@@ -19,7 +19,7 @@ pub(super) fn rate(per_s: Option<f64>) -> String {
     }
 }
 
-/// Formats a share in percent, without the sign.
+/// Formats a share in percent, without the percent sign.
 pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| UNKNOWN.to_owned(), |share| format!("{:.0}", share * 100.0))
 }

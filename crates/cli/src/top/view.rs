@@ -23,7 +23,7 @@ const SIZE_MIN: (u16, u16) = (40, 12);
 /// The line that explains the keys.
 const KEYS: &str = "arrows select  enter in  esc back  tab next  < > sort  r reverse  q quit";
 
-/// What is drawn.
+/// The content of the screen.
 pub(super) struct Screen<'a> {
     /// The name of the job.
     pub(super) job: &'a str,
@@ -33,7 +33,7 @@ pub(super) struct Screen<'a> {
     pub(super) before: Option<&'a Moment>,
     /// Why there is no newer moment, if the job does not answer.
     pub(super) trouble: Option<&'a str>,
-    /// What is shown of the moment.
+    /// The page, its order and the selected row.
     pub(super) state: &'a State,
 }
 

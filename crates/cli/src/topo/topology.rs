@@ -26,9 +26,9 @@ pub(crate) struct Topology {
     pub(crate) source: Source,
     /// The hierarchy of nodes by distance.
     pub(crate) hierarchy: Hierarchy,
-    /// Names of its nodes and groups.
+    /// Names of the nodes and groups.
     pub(crate) names: Names,
-    /// Irregularities, for people.
+    /// Irregularities, as text for the user.
     pub(crate) warnings: Vec<String>,
     spec: Option<GridSpec>,
     numbers: Numbers,

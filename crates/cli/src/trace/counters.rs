@@ -98,7 +98,7 @@ fn write_values<W: Write>(
     }
     let track = out.counter_track(above, name, unit)?;
     let mut last = None;
-    // After the last interval it is zero.
+    // After the last interval the counter is zero.
     for (at, value) in values.iter().chain(&[0.0]).enumerate() {
         if last != Some(*value) {
             out.value((at as u64).saturating_mul(width_ns), track, *value)?;

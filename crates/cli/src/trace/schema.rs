@@ -3,7 +3,7 @@
 //! Numbers of fields, types and names are those of the published schema: `TracePacket` in
 //! `protos/perfetto/trace/trace_packet.proto`, the others in `protos/perfetto/trace/track_event` of
 //! Perfetto's repository; `crates/cli/tests/trace` compares this file with it. Names are written
-//! into each packet. Interned ones would make traces smaller, but a reader could not begin in the
+//! into each packet. Interned names would make traces smaller, but a reader could not begin in the
 //! middle of a file.
 
 use prost::{Message, Oneof};
@@ -24,7 +24,7 @@ pub(super) enum EventType {
 /// A packet of a trace: an event, or the description of a track.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TracePacket {
-    /// When, in nanoseconds. Descriptions have none.
+    /// Time in nanoseconds. Descriptions have none.
     #[prost(uint64, optional, tag = "8")]
     pub(super) timestamp: Option<u64>,
     /// Number of the sequence of packets, not 0.

@@ -12,17 +12,15 @@ const SEQUENCE: u32 = 1;
 /// Counts of the content of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Slices.
     pub(super) slices: u64,
     /// Events at one time.
     pub(super) instants: u64,
-    /// Flows from one slice to another.
     pub(super) flows: u64,
     /// Bytes of all packets.
     pub(super) bytes: u64,
 }
 
-/// Writes packets.
+/// Writes the packets of a trace, and counts the content.
 pub(super) struct PacketWriter<W> {
     to: W,
     end_ns: u64,
@@ -33,12 +31,11 @@ pub(super) struct PacketWriter<W> {
 }
 
 impl<W: Write> PacketWriter<W> {
-    /// Begins the trace of a job that ended at a time.
+    /// Begins the trace of a job that ended at `end_ns`.
     pub(super) fn new(to: W, end_ns: u64) -> Self {
         Self { to, end_ns, tracks: 0, packet: vec![], counts: Counts::default() }
     }
 
-    /// Returns the time at which the job ended.
     pub(super) fn end_ns(&self) -> u64 {
         self.end_ns
     }
@@ -61,7 +58,7 @@ impl<W: Write> PacketWriter<W> {
         })
     }
 
-    /// Writes an event. If its clock puts it after the end of the job, it is written at the end.
+    /// Writes an event, at the end of the job at the latest, because clocks may differ.
     pub(super) fn event(&mut self, at_ns: u64, event: TrackEvent) -> io::Result<()> {
         let is = |kind: EventType| u64::from(event.event_type == kind as i32);
         self.counts.slices += is(EventType::SliceBegin);

@@ -1,4 +1,4 @@
-//! gridctl on the host of a witness: answers one request of a launcher on its standard input.
+//! gridctl on the host of a witness: answers one request of a launcher on standard input.
 
 use super::marked_place::MarkedPlace;
 use super::protocol::{Answer, MARK, Order, Question, read_line};

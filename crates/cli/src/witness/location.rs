@@ -20,17 +20,17 @@ pub(crate) enum WitnessLocation {
 /// A folder on another host, which `ssh` reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WitnessHost {
-    /// The user there; `None` for the one that `ssh` takes.
+    /// The user there; `None` for the default of `ssh`.
     user: Option<String>,
     /// Name or address of the host.
     pub(crate) name: String,
-    /// Port of its sshd; `None` for the one that `ssh` takes.
+    /// Port of its sshd; `None` for the default of `ssh`.
     pub(crate) port: Option<u16>,
     /// The folder, from the root; `None` for one in the state folder of the user.
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// A text is no location of a witness.
+/// Why a text is no location of a witness.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum WitnessAddressError {
     /// It has no host, or something else in its place.
@@ -44,16 +44,16 @@ pub(crate) enum WitnessAddressError {
     Port {
         /// The text.
         text: String,
-        /// What is in place of the port.
+        /// The text in place of the port.
         port: String,
     },
-    /// The host is another one for each launcher.
+    /// The address means a different host for each launcher.
     #[error("`{text}` is another witness on each machine with a launcher")]
     Loopback {
         /// The text.
         text: String,
     },
-    /// It may be a new folder or another host.
+    /// The text may mean a new folder or a host.
     #[error("`{text}` is no folder, and may mean a host")]
     Unclear {
         /// The text.
@@ -66,7 +66,7 @@ impl WitnessLocation {
     ///
     /// # Errors
     ///
-    /// If the value begins like the address of a host, and is none.
+    /// If the value begins like the address of a host, but is not one.
     pub(crate) fn parse(place: &Path) -> Result<Self, WitnessAddressError> {
         match place.to_str().and_then(|text| text.strip_prefix(SCHEME)) {
             Some(rest) => parse_host(rest).map(Self::Host),
@@ -108,9 +108,9 @@ impl fmt::Display for WitnessHost {
     }
 }
 
-/// Returns an error if a value of `--witness` is no folder here, and could as well be meant as a
-/// host: `NAME` or `NAME:DIR`. Otherwise a user who means a host would get a new folder of that
-/// name, which no other machine reaches.
+/// Returns an error if a value of `--witness` is not an existing folder, and may mean a host:
+/// `NAME` or `NAME:DIR`. Otherwise a user who means a host would get a new folder of that name,
+/// which no other machine reaches.
 pub(crate) fn check_meaning(place: &Path) -> Result<(), WitnessAddressError> {
     let text = place.to_string_lossy();
     let begin = text.split('/').next().unwrap_or_default();

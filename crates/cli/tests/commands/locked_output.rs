@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// Variable that makes this test program a user's program.
 const IS_PROGRAM: &str = "GRIDCTL_TEST_LOCKED_OUTPUT";
-/// What it prints of a line at once: more than the standard library holds in its buffer, and
-/// together more than a pipe takes without dividing it.
+/// The parts in which it prints a line: each is larger than the buffer of the standard library, and
+/// together they are more than a pipe takes without dividing them.
 const PARTS: [char; 3] = ['a', 'b', 'c'];
 const PART_BYTES: usize = 3000;
 
@@ -59,7 +59,7 @@ fn a_process_of_another_test() {
     gridspan::main(job);
 }
 
-/// Runs gridctl with the status of jobs in `folder`.
+/// Runs gridctl, which finds running jobs in `folder`.
 fn asked(folder: &Path, words: &[&str]) -> Output {
     let mut command = gridctl(words);
     command.env("XDG_RUNTIME_DIR", folder);

@@ -109,7 +109,8 @@ fn servers_find_a_restarted_registry_and_calls_survive_a_killed_server() {
         member
     };
     let (slow, mut fast) = (member("slow", "1"), member("fast", "9"));
-    // The call goes to the faster server, which is killed during it, and is repeated on the other.
+    // The call goes to the faster server, which the test kills during the call. It is repeated on
+    // the other server.
     let call = ["rpc", "call", "sleep", "6.5", "--token", token];
     let going = start(folder.path(), &call);
     until(|| {
@@ -156,7 +157,7 @@ fn queued_calls_are_dropped_when_their_callers_are_gone() {
         |seconds: &str| start(folder.path(), &["rpc", "call", "sleep", seconds, "--token", token]);
 
     // The only PE of the server executes one call to the end of the test. Two calls are queued
-    // behind it: one of a caller that is killed, which is noticed after some seconds of silence,
+    // behind it: one of a caller that is killed, whose connection times out after some seconds,
     // and one with a timeout of a second.
     let first = call("300");
     calls(1);

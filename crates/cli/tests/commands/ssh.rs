@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Refuses some hosts as ssh and the shells behind it do. The command runs in a separate process,
-/// so that it does not notice the launcher's death, as it would not over a network.
+/// so that it does not notice the launcher's death, as over a network.
 const SCRIPT: &str = r#"
 echo "$@" >> "$FOLDER/arguments"
 env >> "$FOLDER/environment"

@@ -40,7 +40,7 @@ impl Actor for InputReader {
     }
 }
 
-/// Reads the standard input to its end, and prints how much it was.
+/// Reads the standard input to its end, and prints its number of lines and bytes.
 fn read() {
     let text = io::read_to_string(io::stdin()).unwrap();
     println!("read {} lines, {} bytes", text.lines().count(), text.len());
@@ -212,8 +212,8 @@ fn a_job_that_does_not_read_its_input_ends() {
 #[test]
 fn node_0_reads_to_the_end_as_a_task_of_slurm() {
     let fake = FakeSrun::new();
-    // The nodes share few cores and are silent at times, but Slurm's variables give each a separate
-    // core.
+    // The nodes may be silent for seconds: they share few cores, although Slurm's variables give
+    // each a separate one.
     let mut command = command(&reading("in main", &["--lost-after=20s"]));
     command.envs(fake.variables(&FOUR));
 

@@ -59,7 +59,7 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It has become the process on the other host, and may have ended.
+        // The `ssh` of a lab becomes the process on the other host, which may have ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -93,7 +93,7 @@ fn echo(socket: &UdpSocket, number: u32) -> Option<Duration> {
     loop {
         match received(socket) {
             Some(back) if back == number => return Some(began.elapsed()),
-            // An echo that was given up.
+            // An echo that came after its time limit.
             Some(_) => {}
             None => return None,
         }

@@ -43,7 +43,7 @@ fn scrape(port: &str) -> BTreeMap<String, Family> {
     until(|| {
         let (code, head, body) = ask(TcpStream::connect(port).unwrap(), GET);
         if code == 503 {
-            // Its nodes have not met yet.
+            // The nodes of the job are not connected yet.
             return None;
         }
         assert_eq!(code, 200, "{body}");

@@ -1,4 +1,4 @@
-//! A job in which a cause of slowness can be planted. All work is charged, so that it takes virtual
+//! A job whose arguments plant a cause of slowness. All work is charged, so that it takes virtual
 //! time only.
 
 use gridspan::prelude::*;
@@ -12,7 +12,7 @@ enum Shape {
     Ring,
     /// As `Ring`, with three distant partners and many short handlers.
     Grains,
-    /// Main begins each step when all actors have finished the one before.
+    /// Main begins each step when all actors have finished the previous one.
     Driven,
     /// As `Driven`; in each step one actor sends many messages to another one.
     Flood,
@@ -108,12 +108,11 @@ impl Plan {
     }
 }
 
-/// An actor of the job.
 #[derive(Serialize, Deserialize)]
 struct Worker {
     plan: Plan,
     step: u64,
-    /// Messages of partners by step.
+    /// Number of messages of partners, by step.
     heard: BTreeMap<u64, usize>,
     is_started: bool,
     /// Messages of a flood that are still to come in this step.
@@ -175,7 +174,7 @@ impl Actor for Worker {
 }
 
 impl Worker {
-    /// Computes a step, and tells the partners.
+    /// Computes a step, and sends the state to the partners.
     fn compute(&mut self, cx: &mut Context<'_, Self>) {
         let me = cx.index().0;
         match self.plan.shape {
@@ -226,7 +225,8 @@ impl Worker {
         }
     }
 
-    /// Ends a step of the receiver of a flood, once all messages and that of main have come.
+    /// Ends a step of the receiver of a flood, once all messages of the flood and that of main have
+    /// come.
     fn end_of_flood(&mut self, cx: &mut Context<'_, Self>) {
         if self.awaited == 0 && self.step > 0 {
             self.awaited = self.plan.flood.2;
@@ -309,7 +309,7 @@ async fn main(grid: &Grid, plan: &Plan) -> Result<(), JobError> {
     verified(workers.reduction(Sum).await?, actors)
 }
 
-/// Begins each step when all actors have finished the one before.
+/// Begins each step when all actors have finished the previous one.
 async fn drive(grid: &Grid, plan: &Plan, workers: &Collection<Worker>) -> Result<(), JobError> {
     for step in 0..plan.steps {
         if plan.checkpoint_every.is_some() {

@@ -2,7 +2,7 @@
 //!
 //! `perfetto_schema.txt` has the part of the schema that the trace of a job needs. A field that is
 //! not in it, or that has another type there, is an error here, although readers of protobuf skip
-//! it. Of protobuf itself, this knows the wire format and the numbers of its descriptors
+//! it. Of protobuf itself, this file knows only the wire format and the numbers of its descriptors
 //! (`google/protobuf/descriptor.proto`).
 
 use std::collections::BTreeMap;

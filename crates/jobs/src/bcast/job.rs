@@ -27,7 +27,7 @@ pub const BYTES_MAX: u64 = 48 << 20;
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// Number of first rounds of each size that are not counted, in which congestion windows open.
 const WARM_UP: u64 = 3;
-/// Maximum number of members that are the last contributor in turn when the reduction is measured.
+/// Maximum number of members that take turns as the last contributor of a measured reduction.
 const LAST_CONTRIBUTORS_MAX: u32 = 16;
 /// Number of measurements of the reduction with each last contributor.
 const CLOSINGS: u32 = 5;

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) enum Exchange {
     /// From their owners, while the rank computes the rows that need no ghosts.
     Neighbours,
-    /// Every rank gathers the whole vector first.
+    /// From the whole vector, which every rank gathers first.
     Gather,
 }
 
@@ -106,7 +106,7 @@ impl Matrix {
     }
 }
 
-/// Sets the ghosts.
+/// Sets the ghosts. Fails if their number differs from that of the values.
 fn set(ghosts: &mut [f64], arrived: &[f64]) -> Result<(), RankError> {
     if ghosts.len() != arrived.len() {
         let (ghosts, arrived) = (ghosts.len(), arrived.len());

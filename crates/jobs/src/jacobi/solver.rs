@@ -6,8 +6,8 @@
 //! no ghosts, waits for the ghosts, and computes the others. With both, a PE with several ranks
 //! runs those whose messages have arrived while others wait.
 //!
-//! The solver has everything that a rank keeps from one step to the next, so that the rank may move
-//! in between.
+//! The solver holds everything that a rank keeps from one step to the next, so that the rank may
+//! move in between.
 
 use super::tiles::Tiles;
 use crate::emulated_work::emulate;
@@ -93,14 +93,15 @@ impl Neighbourhood {
     }
 }
 
-/// The part of a rank between two steps.
+/// The state of a rank between two steps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Solver {
     plan: Plan,
     pub(super) subdomain: Subdomain,
     /// Number of steps that are done.
     done: u64,
-    /// Some steps, each with the largest change of any point of any rank.
+    /// The steps after which the largest change of any point of any rank was computed, with this
+    /// change.
     pub(super) changes: Vec<(u64, f64)>,
     /// When the steps began, in seconds.
     begin: f64,

@@ -13,7 +13,7 @@ pub(super) enum ProblemClass {
     W,
     /// The smallest of the standard sizes.
     A,
-    /// At least about four times the work of class A.
+    /// About four times the work of class A, or more.
     B,
 }
 

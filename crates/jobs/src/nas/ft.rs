@@ -67,7 +67,7 @@ const CHECKSUMS: [&[[f64; 2]]; 4] = [
     ],
 ];
 
-/// The transforms of a rank, with its messages.
+/// The transforms of a rank, and the exchanges between them.
 struct Solver<'a> {
     world: &'a Comm,
     transforms: RankTransforms,
@@ -121,7 +121,7 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// The part of a rank.
+/// The state of a rank.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Ft {
     class: ProblemClass,

@@ -6,8 +6,8 @@
 //!
 //! - `ep`: pairs of normal deviates. Two reductions at the end.
 //! - `is`: ranks of integers. All-to-all exchange of keys.
-//! - `cg`: the smallest eigenvalue of a sparse matrix. Sums, and parts of vectors within the rows
-//!   and columns of a grid of ranks.
+//! - `cg`: the smallest eigenvalue of a sparse matrix. Sums, and exchange of parts of vectors
+//!   within the rows and columns of a grid of ranks.
 //! - `mg`: a multigrid solver. Halos of neighbours, on all levels.
 //! - `ft`: a spectral solver. Transposes.
 //!

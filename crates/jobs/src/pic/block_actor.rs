@@ -3,9 +3,9 @@
 //!
 //! All particles of a cloud move by the same distance in a step, so a block knows its possible
 //! target and source blocks: it sends a message to each target, often empty, and continues once it
-//! has received one from each source. Blocks can run ahead of others by as many steps as there are
-//! blocks around the square; messages for later steps are held. All held messages together contain
-//! at most the particles of the cloud.
+//! has received one from each source. A block can be ahead of others by as many steps as there are
+//! blocks around the square, so blocks hold messages for later steps. All held messages together
+//! contain at most the particles of the cloud.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::step_timer::StepTimer;
 
-/// Virtual time of a step for each particle, in ns, as measured on one core of a 2020s server.
+/// Virtual time for one particle in a step, in ns, as measured on one core of a 2020s server.
 const PARTICLE_NS: f64 = 32.0;
 
 /// The parameters that all blocks share.

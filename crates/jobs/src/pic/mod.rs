@@ -1,5 +1,5 @@
 //! Particle in cell: charged particles that move through a square of fixed charges, each to a
-//! position that is known beforehand.
+//! position that can be computed beforehand.
 //!
 //! The particles, their clouds and the problem itself are in [`gridspan_kernels::pic`]; [`args`],
 //! [`block_actor`] and [`job`] have the options, the actors and main.

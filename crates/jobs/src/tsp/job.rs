@@ -22,7 +22,7 @@ struct Options {
     /// Sample of TSPLIB.
     #[arg(long, default_value = "gr17", value_parser = names())]
     sample: String,
-    /// Number of last cities that one task orders without splitting further.
+    /// Number of remaining cities that one task orders without splitting further.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u8).range(0..=17))]
     grain: u8,
 }

@@ -14,7 +14,7 @@ use std::ops::Range;
 /// consecutive, in the order of the nodes of the part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MatrixRows {
-    /// Where the entries of each row begin; at the end, where those of the last one end.
+    /// Position of the first entry of each row, and finally the number of all entries.
     begins: Vec<usize>,
     /// The unknown of each entry: of an own node or a ghost.
     columns: Vec<u32>,
@@ -76,7 +76,7 @@ impl MatrixRows {
         Self { begins, columns, entries, right: vec![0.0; unknowns * own], masses: vec![0.0; own] }
     }
 
-    /// Adds to the rows of a corner of a triangle, which is an own node.
+    /// Adds the share of a triangle to the rows of one of its corners, which is an own node.
     fn add(
         &mut self,
         problem: Problem,

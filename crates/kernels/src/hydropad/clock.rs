@@ -1,7 +1,7 @@
 //! The client's choice of the lengths of time steps.
 //!
-//! The steps of one *window*, the calls that are mapped together, are decided at once from the
-//! largest speed at the end of the preceding window.
+//! A *window* is a number of calls that are mapped together. The client chooses the steps of a
+//! window at once, from the largest speed at the end of the preceding window.
 
 use super::expansion::{growth_at, scale_at, time_of};
 use super::problem::Problem;
@@ -68,7 +68,7 @@ impl Clock {
         let most = window.min(steps - self.number);
         let (begin, end) = (self.scale(), time_of(problem.ends_at));
         let mut decided = Vec::new();
-        // The run ends if the rest of its time may be a rounding error.
+        // A shorter rest may be a rounding error.
         while decided.len() < most as usize && end - self.time > 1e-9 {
             let scale = self.scale();
             let foreseen = speed * (scale / begin).powf(1.5);

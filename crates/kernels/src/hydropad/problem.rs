@@ -36,7 +36,7 @@ pub struct Problem {
 pub struct State {
     /// Particles.
     pub matter: Matter,
-    /// Their density.
+    /// The density of the particles.
     pub dark: Vec<f64>,
     /// The gas.
     pub gas: Gas,

@@ -35,14 +35,16 @@ impl Face {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Subdomain {
     problem: Problem,
-    /// Place of the first own point on the whole grid, whose first inner point has index 1.
+    /// Place of the first own point on the whole grid. The first inner point of the grid has index
+    /// 1.
     first: [u32; 3],
     extents: [usize; 3],
     /// Layers of ghosts on each side: none along the axis that two dimensions do not use.
     layers: [usize; 3],
     strides: [usize; 3],
     here: Vec<f64>,
-    /// The values that the sweep of this step writes. Neither they nor the sources move.
+    /// The values that the sweep of this step writes. Neither these nor the sources move with the
+    /// rank.
     #[serde(skip)]
     next: Vec<f64>,
     #[serde(skip)]
@@ -50,7 +52,7 @@ pub struct Subdomain {
 }
 
 impl Subdomain {
-    /// The subdomain of these places of inner points, before the first step.
+    /// Creates the subdomain of the inner points at these places, before the first step.
     pub fn new(problem: Problem, places: &[Range<u32>; 3]) -> Self {
         let extents = [0, 1, 2].map(|axis| places[axis].len());
         let layers = [0, 1, 2].map(|axis| usize::from(axis >= problem.first_axis()));

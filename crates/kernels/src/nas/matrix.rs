@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 const SEED: u64 = 314_159_265;
-/// The smallest eigenvalue is bounded from below by this.
+/// Lower bound of the smallest eigenvalue.
 const CONDITION: f64 = 0.1;
 
 /// A block of a sparse matrix: the elements in some rows and some columns.
 #[derive(Serialize, Deserialize)]
 pub struct Block {
-    /// By row: the place of its first element. One more for the end.
+    /// By row: the place of its first element; then the number of all elements.
     starts: Vec<usize>,
     /// By element: the number of its column in the block.
     columns: Vec<u32>,
@@ -25,7 +25,7 @@ impl Block {
         self.values.len()
     }
 
-    /// Multiplies with the elements of a vector that the columns have.
+    /// Multiplies the block by the elements of a vector at its columns.
     pub fn multiply(&self, vector: &[f64], product: &mut [f64]) {
         for (ends, product) in self.starts.windows(2).zip(product) {
             let row = ends[0]..ends[1];
@@ -52,8 +52,8 @@ fn draw(random: &mut NasRandom, order: u32, count: usize) -> SparseVector {
     vector
 }
 
-/// Makes the block of a rank of the matrix of an order, with this number of elements in each
-/// vector.
+/// Makes a rank's block of the matrix of this order. The vectors have `nonzeros` random elements
+/// each.
 ///
 /// All ranks draw all vectors, and keep the elements of their blocks. A rank cannot skip to a
 /// vector, since the number of draws of each vector varies.

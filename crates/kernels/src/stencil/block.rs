@@ -1,9 +1,9 @@
 //! A rectangle of points with a ghost edge around it, and the Jacobi sweep over it.
 //!
 //! A sweep replaces each point by the mean of its four neighbours. Neighbouring blocks exchange
-//! their edges before each sweep; the outermost ghost edges stay at the boundary value. The mean is
-//! associated as `(up + down) + (left + right)` everywhere, so the result does not depend on how
-//! the square is cut into blocks.
+//! their edges before each sweep; the outermost ghost edges stay at the boundary value. Every sweep
+//! adds in the order `(up + down) + (left + right)`, so the result does not depend on how the
+//! square is cut into blocks.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

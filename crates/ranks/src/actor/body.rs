@@ -1,4 +1,4 @@
-//! The futures of a run, and where they wait while their actor is on its way.
+//! The futures of a run, and where they wait while their actor migrates.
 
 use crate::error::RankError;
 use crate::executor::Wakeup;
@@ -81,8 +81,8 @@ pub(super) struct Parked {
     pub(super) number: u64,
 }
 
-/// The futures of actors that are on their way, and the state that the futures share with them. It
-/// is a resource of the job.
+/// The futures of migrating actors, and the state that these share with the actors: a resource of
+/// the job.
 pub(crate) struct Parking<P: RankProgram>(Mutex<ParkedBodies<P>>);
 
 struct ParkedBodies<P: RankProgram> {
@@ -104,7 +104,7 @@ impl<P: RankProgram> Parking<P> {
         number
     }
 
-    /// Returns the futures of a key.
+    /// Removes and returns the futures with this key.
     pub(super) fn take(&self, number: u64) -> Option<(Body<P>, Arc<Local>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).found.remove(&number)
     }

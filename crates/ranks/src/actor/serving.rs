@@ -1,5 +1,5 @@
-//! What an actor does for other ranks: that of rank 0 serves the names of the run and spawns ranks,
-//! and each reports its end.
+//! What an actor does for other ranks: the actor of rank 0 serves the names of the run and spawns
+//! ranks, and each actor reports its end.
 
 use super::{Life, RankActor};
 use crate::error::CallSite;
@@ -12,7 +12,7 @@ use gridspan_runtime::{Context, Ix1, PeId};
 use std::any::type_name;
 use std::sync::Arc;
 
-/// The call site of the error for a list of another type, whose text is not used.
+/// The call site of a decoding error whose text is not used.
 const AT: CallSite = CallSite { call: "spawn", peer: None, tag: None, communicator: 0 };
 
 impl<P: RankProgram> RankActor<P> {
@@ -61,7 +61,7 @@ impl<P: RankProgram> RankActor<P> {
         Ok(())
     }
 
-    /// One of the ranks that rank 0 has spawned, from `first` on, has begun.
+    /// Notes that one of the ranks that rank 0 spawned from `first` on has begun.
     pub(super) fn note_begun(&mut self, first: u32, cx: &mut Context<'_, Self>) {
         let answers = self.server.get_or_insert_default().begun(first);
         self.answer(answers, cx);

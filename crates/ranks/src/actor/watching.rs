@@ -1,5 +1,5 @@
-//! What an actor does to detect deadlocks: of all ranks, once nothing happens any more, and of a
-//! part of them while others run (see `deadlock`).
+//! An actor's part in the detection of deadlocks: of all ranks once nothing happens any more, and
+//! of some ranks while others run (see `deadlock`).
 
 use super::{Life, RankActor};
 use crate::deadlock::{self, Flush, Verdict, WaitState};
@@ -24,7 +24,7 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// The number of changes of what this rank waits for; `None` if it does not run.
+    /// Number of changes of this rank's wait; `None` if the rank does not run.
     fn epoch(&self) -> Option<u64> {
         match self.life {
             Life::Ended(_) | Life::Between(_) | Life::Failed(_) => None,

@@ -1,18 +1,17 @@
-//! Operations whose result all ranks get, if these are at one site: in rounds.
+//! Operations whose result all ranks get, in rounds, for ranks at one site.
 //!
 //! 1. The head of each PE collects from the ranks of its PE, which costs no packet.
 //! 2. The heads exchange what they have, in the rounds of a [`Dissemination`], until each has
 //!    everything.
 //! 3. Each head gives the result to the ranks of its PE.
 //!
-//! What arrives is combined by the numbers of the ranks ([`crate::segments`]), so the result has
-//! the same bits as over a tree, whatever the rounds are.
+//! Heads combine parts by the numbers of the ranks ([`crate::segments`]), so the result has the
+//! same bits as over a tree, whatever the rounds are.
 //!
 //! **Failure.** If the vectors of heads differ in length, some may take other rounds, or divide the
 //! vector into shares ([`super::in_shares`]). One of them fails, so that the job does not wait for
-//! ever. In both ways a head sends something to the head before it at once, and waits for something
-//! of the head after it first. Where two neighbours differ, the key of that part says so, or its
-//! length.
+//! ever. In both ways a head first sends a part to the head before it, and then waits for a part of
+//! the head after it. If two neighbours differ, the key or the length of that part shows it.
 
 use super::collected::{Collected, ExactSums, WholeVectors};
 use super::keys;
@@ -26,8 +25,8 @@ use crate::ops::Operator;
 use crate::packet::Part;
 
 impl Operation {
-    /// Collects from all ranks at the heads. `all` is what this rank has, and gets everything if
-    /// this is a head, which is returned. `others` has nothing yet.
+    /// Collects the parts of all ranks at the heads. `all` has the part of this rank; on a head it
+    /// gets all parts. `others` must be empty. Returns whether this rank is a head.
     pub(super) async fn collect_in_rounds<C: Collected>(
         &self,
         heads: &Heads,
@@ -48,7 +47,7 @@ impl Operation {
         Ok(true)
     }
 
-    /// Exchanges what the heads have. `others` gets what this head sends without its own.
+    /// Exchanges the parts of the heads. `others` gets those that this head sends without its own.
     async fn exchange_in_rounds<C: Collected>(
         &self,
         heads: &Heads,
@@ -91,8 +90,8 @@ impl Operation {
         }
     }
 
-    /// Gives parts to the other ranks of this PE, or gets them if this is not a head, which has
-    /// them.
+    /// Gives parts to the other ranks of this PE. A rank that is not a head passes `None`, and gets
+    /// the parts from the head of its PE.
     pub(super) async fn share_with_pe(
         &self,
         heads: &Heads,
@@ -130,7 +129,7 @@ impl Operation {
         Ok(total)
     }
 
-    /// Adds up exactly, at all ranks. Returns what the parts of the result are.
+    /// Adds up exactly, at all ranks. Returns the parts of the result.
     pub(super) async fn add_exactly_in_rounds(
         &self,
         numbers: &[f64],

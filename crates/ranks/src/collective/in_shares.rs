@@ -1,7 +1,7 @@
 //! Reductions to all ranks in shares; see [`crate::sharing`].
 //!
-//! 1. The head of each PE collects the numbers of its ranks, which costs no packet, and gives each
-//!    other head of its site the shares that this one combines.
+//! 1. The head of each PE collects the numbers of its ranks, which costs no packet, and sends each
+//!    other head of its site the shares that the other head combines.
 //! 2. A head that has a share of its whole site sends it to the heads that combine the same share
 //!    at the other sites.
 //! 3. A head that has a share of all sites gives it to the other heads of its site.
@@ -10,11 +10,12 @@
 //! Heads go through the shares in ascending order in each step, and through the steps one after the
 //! other. So two messages of one head to another are taken in the order in which they were sent.
 //!
-//! **Failure.** If the vectors of ranks differ in length, some may take the tree or rounds in place
-//! of this way. One of them fails, so that the job does not wait for ever: the head of each PE gets
-//! the vectors of its ranks in all ways, each head that takes this way sends something to all
-//! others of its site at once, and the first heads of two sites get something from each other. The
-//! keys of these parts say how long the whole vector is; see [`super::keys`].
+//! **Failure.** If the vectors of ranks differ in length, some ranks may choose the algorithm over
+//! a tree, or in rounds, instead of this one. One of the ranks fails, so that the job does not wait
+//! for ever: in all algorithms the head of each PE gets the vectors of its ranks; in this one each
+//! head sends parts to all others of its site at once, and the first heads of two sites get parts
+//! from each other. The keys of these parts contain the length of the whole vector; see
+//! [`super::keys`].
 
 use super::collected::{Collected, Partial};
 use super::keys;
@@ -81,7 +82,7 @@ impl Shares<'_> {
     }
 }
 
-/// The elements of a share, cut from a value with all of them.
+/// Copies the elements of a share out of the whole vector.
 fn cut<T: Copy>(all: &[T], range: Range<usize>) -> Vec<T> {
     all.get(range).unwrap_or_default().to_vec()
 }

@@ -11,7 +11,7 @@ use crate::segments::SegmentKey;
 const NUMBER_BITS: u32 = 32;
 /// Number of bits of the level of a segment.
 const LEVEL_BITS: u32 = 6;
-/// The key holds the length modulo this: it has 26 bits left, and 0 means that it is no share.
+/// The key holds the length modulo this: 26 bits are left, and 0 means that the part is no share.
 const LENGTHS: u64 = (1 << (u64::BITS - NUMBER_BITS - LEVEL_BITS)) - 1;
 
 /// The key of the value of a segment.
@@ -30,13 +30,14 @@ pub(super) fn of_share(key: u64, length: usize) -> u64 {
     key | length_bits(length) << (NUMBER_BITS + LEVEL_BITS)
 }
 
-/// The length of the vector of which a part of this key has a share; `None` for a whole vector.
+/// The length, modulo [`LENGTHS`], of the vector of which a part of this key has a share; `None`
+/// for a whole vector.
 pub(super) fn length_of_whole(key: u64) -> Option<usize> {
     let bits = key >> (NUMBER_BITS + LEVEL_BITS);
     Some(bits.checked_sub(1)? as usize)
 }
 
-/// Whether a part of this key has a share of a vector of this length.
+/// Whether a part of this key has a share of a vector of this length, modulo [`LENGTHS`].
 pub(super) fn is_share_of(key: u64, length: usize) -> bool {
     key >> (NUMBER_BITS + LEVEL_BITS) == length_bits(length)
 }

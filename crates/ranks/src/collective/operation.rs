@@ -1,4 +1,4 @@
-//! One collective operation of one rank: its messages, and the ways they take over the tree.
+//! One collective operation of one rank: its messages, and their paths over the tree.
 //!
 //! - `ascend`: from each rank to the leader of its site.
 //! - `to_root`: on to the root. `exchange`: between all leaders, so that each site has everything
@@ -46,8 +46,8 @@ impl Operation {
     /// Completes an operation that the rank waits for. Lets the PE send the rank's messages before
     /// the rank computes, since the ranks below it in the tree wait for them.
     ///
-    /// `run` returns the future instead of being it: the argument of an async function has room in
-    /// the function's future besides the future that awaits it, and each waiting rank has both.
+    /// `run` returns the future, and is not the future itself: an async function would hold a
+    /// future that is its argument twice, as argument and while awaited, for each waiting rank.
     pub(crate) async fn complete<T, U>(&self, run: impl FnOnce() -> U) -> Result<T, RankError>
     where
         U: Future<Output = Result<T, RankError>>,
@@ -92,8 +92,8 @@ impl Operation {
 
     /// Receives the parts of a rank.
     ///
-    /// Not an async function: its future is in those of all waiting ranks, and has no room for what
-    /// is needed for a moment only.
+    /// Not an async function: each waiting rank holds this future, so it keeps no values that are
+    /// needed for a moment only.
     pub(crate) fn take(&self, from: u32) -> impl Future<Output = Result<Vec<Part>, RankError>> {
         let mut receiving = CollectiveReceive::new(&self.comm.local);
         poll_fn(move |cx| {
@@ -124,7 +124,7 @@ impl Operation {
         state.failures.revocation(self.comm.number(), self.at)
     }
 
-    /// Adds the parts of a rank to what is collected.
+    /// Receives the parts of a rank, and adds them to the collected ones.
     pub(super) async fn add_from(
         &self,
         from: u32,
@@ -174,7 +174,7 @@ impl Operation {
         Ok(true)
     }
 
-    /// Exchanges what the sites have collected between their leaders.
+    /// Exchanges the collected parts of all sites between their leaders.
     pub(super) async fn exchange(
         &self,
         tree: &CommTree,

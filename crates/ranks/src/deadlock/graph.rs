@@ -1,10 +1,10 @@
-//! The graph of ranks that wait for each other, and the ranks in it that none can wake.
+//! The graph of ranks that wait for each other, and the ranks in it that can never go on.
 //!
 //! A rank that waits has an edge to each rank that can end its wait. It may need only one of them,
 //! as a receive from any source does. So it can go on as long as a path over its edges leads to a
-//! rank that runs. The ranks without such a path are in a deadlock: for waits with one edge
-//! each, those that lead to a cycle or to a rank that has ended; for others, those that lead to a
-//! knot only (Holt, "Some deadlock properties of computer systems", 1972; Chandy, Misra and Haas,
+//! rank that runs. The ranks without such a path are in a deadlock. If each wait has one edge, they
+//! are the ranks that lead to a cycle or to a rank that has ended; otherwise, those that lead only
+//! to a knot (Holt, "Some deadlock properties of computer systems", 1972; Chandy, Misra and Haas,
 //! "Distributed deadlock detection", 1983, on the communication model).
 
 use crate::runs::{Run, ranks};
@@ -17,14 +17,14 @@ pub(crate) enum WaitState {
     /// It runs, or waits for something that other ranks do not decide.
     #[default]
     Runs,
-    /// It waits since this number of its changes, until one of these ranks sends.
+    /// It waits, since its change of this number, until one of these ranks sends.
     Waits { epoch: u64, until: Vec<Run> },
     /// It sends no more: it has ended, or waits at a migration point for all others.
     Ended,
 }
 
 impl WaitState {
-    /// The number of changes since which the rank waits; `None` if it does not.
+    /// The number of the change since which the rank waits; `None` if it does not.
     pub(crate) fn epoch(&self) -> Option<u64> {
         match self {
             Self::Waits { epoch, .. } => Some(*epoch),
@@ -75,7 +75,7 @@ pub(crate) fn stuck(states: &BTreeMap<u32, WaitState>) -> BTreeSet<u32> {
 struct Waiters<'a> {
     /// Those that wait for few ranks.
     of: BTreeMap<u32, Vec<u32>>,
-    /// Those that wait for many, each with these ranks.
+    /// Those that wait for many, each with the ranks for which it waits.
     wide: Vec<(u32, &'a [Run])>,
 }
 
@@ -157,7 +157,7 @@ mod tests {
             ], 0..12),
         ) {
             let runs = |rank: u32| states.get(&rank).is_none_or(|state| *state == WaitState::Runs);
-            // A path of any length, found by as many steps as there are ranks.
+            // There are fewer than 20 ranks, so 20 steps find a path of any length.
             let mut reach: BTreeSet<u32> = (0..20).filter(|rank| runs(*rank)).collect();
             for _ in 0..20 {
                 for (rank, state) in &states {

@@ -5,16 +5,16 @@
 //! it waits (`watch`). It also reports when it goes on or ends. So ranks that wait for a short time
 //! send nothing.
 //!
-//! **Suspicion.** Rank 0 looks for ranks that none can wake (`graph`). What they reported may be
-//! old, and messages may be on their way to them.
+//! **Suspicion.** Rank 0 looks for ranks that no rank can wake (`graph`). Their reports may be old,
+//! and messages may be on their way to them.
 //!
 //! **Confirmation.** Each of them exchanges markers with the ranks for which it waits (`detector`).
 //! Messages from one rank to another keep their order, so a message that was on its way has come
-//! when the marker comes. If it lets a receive go on, or only changes what it waits for, the number
-//! of the rank's changes differs, and the suspicion ends. A message may also make the actor of a
-//! waiting rank send another: it accepts an offer, or reports that a message was matched. Such an
-//! answer comes before the marker of the second round. A rank whose data are on their way does not
-//! count as one that waits. After two rounds without a change nothing can change any more.
+//! when the marker comes. If it completes a receive, or only changes what the rank waits for, the
+//! number of the rank's changes differs, and the suspicion ends. A message may also make the actor
+//! of a waiting rank send another: it accepts an offer, or reports that a message was matched. Such
+//! an answer comes before the marker of the second round. A rank whose data are on their way does
+//! not count as waiting. After two rounds without a change nothing can change any more.
 //!
 //! **Failures.** The notice of a failed rank may end any wait, so the ranks also exchange markers
 //! with all that have failed. In a job with `ErrorsReturn` a rank also waits for all others of its

@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 /// Number of looks in a row at which a rank must not have changed before it reports its wait.
 const UNCHANGED_LOOKS: u32 = 2;
 
-/// What a rank remembers about its waits.
+/// The part of a rank's state that the detector needs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct WaitWatch {
-    /// The number of its changes at the last look.
+    /// Number of the rank's changes at the last look.
     epoch: Option<u64>,
     /// Number of looks since then at which nothing had changed.
     unchanged: u32,
-    /// The state that it has reported to rank 0.
+    /// The state that the rank has reported to rank 0.
     reported: WaitState,
     /// The flush under way, and the ranks whose markers are missing.
     flush: Option<(Flush, BTreeSet<u32>)>,

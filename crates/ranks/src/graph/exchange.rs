@@ -9,7 +9,7 @@ use crate::packet::Part;
 use crate::request::CommRequest;
 use crate::typed_block::TypedBlock;
 
-/// What a rank sends to its neighbours.
+/// The data that a rank sends to its neighbours, and the ranks that send to it.
 struct Sending {
     /// The receivers, and what each gets, in the order of sending.
     contents: Vec<(u32, Content)>,

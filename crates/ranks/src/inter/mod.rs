@@ -1,9 +1,9 @@
 //! Inter-communicators: two groups of ranks that send to each other.
 //!
 //! An inter-communicator uses two communicators. One is for messages between two ranks: its ranks
-//! are those of the other group, but this rank keeps the number that it has in its own group, so
-//! that a message names its sender as the receiver knows it. The other has the ranks of both
-//! groups, for operations of all; its number is the next one.
+//! are those of the other group. A sender has its number in its own group, which is the other group
+//! of the receiver. The second communicator has the ranks of both groups, for operations of all;
+//! its number is the next one.
 
 pub(crate) mod asking;
 mod connect;
@@ -29,10 +29,10 @@ use std::sync::atomic::AtomicU32;
 /// A group of ranks, to which this rank belongs, and another one, the remote group. Ranks send to
 /// ranks of the remote group and receive from them.
 ///
-/// [`spawn`](Comm::spawn) makes one, and so do [`accept`](Comm::accept) and
-/// [`connect`](Comm::connect). It ends at the next migration point of its ranks, except for that of
-/// parents and their children, which [`children`](Comm::children) and [`parent`](Comm::parent)
-/// return in later runs, too.
+/// [`spawn`](Comm::spawn), [`accept`](Comm::accept) and [`connect`](Comm::connect) make
+/// inter-communicators. Those of `accept` and `connect` end at the next migration point of their
+/// ranks. [`children`](Comm::children) and [`parent`](Comm::parent) return the inter-communicator
+/// of parents and children in later runs, too.
 ///
 /// ```
 /// use gridspan::ranks::{self, InterComm, SpawnPlacement, ops};
@@ -154,8 +154,8 @@ impl InterComm {
         self.remote.group()
     }
 
-    /// The number of the site where a rank of the remote group lives, as of the last migration
-    /// point or, if the rank began later, as of then.
+    /// The number of the site where a rank of the remote group lived at the last migration point,
+    /// or at its start if that was later.
     pub fn site(&self, remote_rank: u32) -> Option<u32> {
         self.remote.site(remote_rank)
     }
@@ -175,9 +175,9 @@ impl InterComm {
 ///
 /// All ranks of both groups call them, in the same order.
 impl InterComm {
-    /// Makes one communicator of both groups, with the ranks of a group in their order. The group
-    /// whose ranks give `true` comes last. If both give the same, those that have spawned or
-    /// accepted the others come first.
+    /// Makes one communicator of both groups. The ranks of each group keep their order, and the
+    /// group whose ranks give `true` comes last. If both give the same, the group that has spawned
+    /// or accepted the other comes first.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl InterComm {
         self.both.part(ranks, found[0]).ok_or_else(|| "a rank is in none of its groups".into())
     }
 
-    /// Waits until all ranks of both groups have come here.
+    /// Waits until all ranks of both groups have made this call.
     ///
     /// # Errors
     ///
@@ -257,8 +257,8 @@ impl InterComm {
         Ok(all)
     }
 
-    /// Checks the root of an operation. Returns the call, its rank among both groups, and whether
-    /// it is in the other group.
+    /// Checks the root of an operation. Returns the call, the root's rank among both groups, and
+    /// whether the root is in the other group.
     fn checked(
         &self,
         call: &'static str,

@@ -18,7 +18,7 @@ impl LocalState {
         let waits: Vec<String> =
             self.slots.waiting().chain(probes).map(|at| at.to_string()).collect();
         match waits.is_empty() {
-            true => "something that is no operation of ranks".to_owned(),
+            true => "something other than an operation of ranks".to_owned(),
             false => waits.join(" and "),
         }
     }

@@ -100,14 +100,14 @@ impl Window {
         }
     }
 
-    /// Gives the locks back that a rank holds or waits for, which has failed. Returns the answers
-    /// to those that get them.
+    /// Releases the locks that a failed rank holds, and drops its requests. Returns the answers to
+    /// the ranks that now get a lock.
     pub(crate) fn forget(&mut self, rank: u32) -> Vec<(u32, Answer)> {
         self.locks.forget(rank)
     }
 }
 
-/// A request of a rank for a lock, under the number of the access.
+/// A request of a rank for a lock, with the number of the access.
 struct LockRequest {
     from: u32,
     token: u32,
@@ -117,7 +117,8 @@ struct LockRequest {
 /// The locks on a window: one exclusive, or any number of shared ones, in the order of asking.
 #[derive(Default)]
 struct Locks {
-    /// The ranks that hold a lock, and their numbers; several only if it is shared.
+    /// The ranks that hold a lock, each with the number of its request; several only if the lock is
+    /// shared.
     holders: Vec<(u32, u32)>,
     is_exclusive: bool,
     waiting: VecDeque<LockRequest>,
@@ -136,7 +137,7 @@ impl Locks {
         self.grant()
     }
 
-    /// Gives back a lock that its rank no longer waits for.
+    /// Drops a request whose rank no longer waits for it, or releases the lock if it was granted.
     fn withdraw(&mut self, from: u32, lock: u32) -> Vec<(u32, Answer)> {
         self.holders.retain(|holder| *holder != (from, lock));
         self.waiting.retain(|request| (request.from, request.token) != (from, lock));

@@ -79,7 +79,7 @@ impl LocalState {
         self.slots.waits_for(receive, Wait::Data(Box::new(arrived)));
     }
 
-    /// Keeps a message that was received for a request.
+    /// Keeps a received message for a request.
     pub(crate) fn hold(&mut self, arrived: Arrived<Payload>, at: CallSite) -> Ticket {
         let ticket = self.slots.add(at, Wait::Task);
         self.slots.end(ticket, Outcome::Message(arrived));
@@ -96,7 +96,7 @@ impl LocalState {
         arrived
     }
 
-    /// A receive has got a message.
+    /// Handles the match of a receive with a message.
     pub(super) fn matched(&mut self, receive: u32, arrived: Arrived<Payload>) {
         let Some(ticket) = self.slots.ticket(receive) else { return };
         if is_without_data(&arrived) {
@@ -145,7 +145,7 @@ impl LocalState {
         }
     }
 
-    /// Cancels a receive that has no message yet. Returns whether it had none.
+    /// Cancels a receive that has no message yet. Returns whether it was cancelled.
     pub(crate) fn cancel(&mut self, ticket: Ticket) -> bool {
         let Some(Wait::Receive(pattern, _)) = self.slots.wait(ticket) else { return false };
         let is_cancelled = self.matcher.cancel(pattern, ticket.slot);

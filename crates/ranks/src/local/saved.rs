@@ -75,7 +75,8 @@ impl SavedState {
 }
 
 impl Local {
-    /// The operations that keep the rank from moving or ending.
+    /// The operations that keep the rank from moving or ending. Removes abandoned requests from
+    /// the state, so that each is returned once.
     pub(crate) fn pending(&self) -> Vec<CallSite> {
         self.with(|state| state.slots.pending().chain(state.abandoned.drain(..)).collect())
     }

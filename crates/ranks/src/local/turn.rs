@@ -1,8 +1,8 @@
-//! What a rank has sent in a turn of its PE, and how it lets that leave before it computes.
+//! The messages that a rank has sent in a turn of its PE, and their departure before it computes.
 //!
-//! What a rank sends leaves when the rank waits. If all that it waits for has come, it would go on
-//! and compute first, and the receivers would wait for that. So whatever the rank awaits lets the
-//! PE go on, once, if it is complete and something has not left yet.
+//! Messages of a rank leave when the rank waits. A rank whose wait is complete at once would
+//! compute first, and the receivers would wait for that computation. So a complete wait lets the PE
+//! go on, once, if messages have not left yet.
 
 use super::{LocalState, Turn};
 use crate::packet::RankMessage;
@@ -16,8 +16,8 @@ pub(crate) struct GivenWay {
 }
 
 impl GivenWay {
-    /// Lets the PE go on, once in a wait, if the rank has sent something in this turn. Returns
-    /// whether it does; the task is woken then. Call it when the wait is over.
+    /// Lets the PE go on, once in a wait, if the rank has sent something in this turn, and wakes
+    /// the task afterwards. Returns whether it does. Call it when the wait is over.
     pub(crate) fn gives(&mut self, state: &mut LocalState, waker: &Waker) -> bool {
         if self.is_given || !state.has_unsent() {
             return false;
@@ -54,7 +54,8 @@ impl LocalState {
         self.put_out(to, message);
     }
 
-    /// Adds a message to the outbox. Many ranks send one before they wait.
+    /// Adds a message to the outbox, which begins with room for one: many ranks send no more before
+    /// they wait.
     pub(super) fn put_out(&mut self, to: u32, message: RankMessage) {
         if self.outbox.is_empty() {
             self.outbox.reserve_exact(1);

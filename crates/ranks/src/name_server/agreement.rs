@@ -27,7 +27,7 @@ struct Given {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Agreement {
     members: Vec<Run>,
-    /// The members that neither have asked nor failed.
+    /// The members that have neither asked nor failed.
     missing: BTreeSet<u32>,
     given: BTreeMap<u32, Given>,
 }

@@ -38,7 +38,7 @@ pub(crate) struct Spawn {
 }
 
 /// Names an agreement: the number of the communicator and its first rank, because communicators
-/// without common ranks may have one number; the number of the agreement; whether it makes a
+/// without common ranks may have the same number; the number of the agreement; whether it makes a
 /// communicator.
 pub(crate) type AgreementKey = (u32, u32, u64, bool);
 
@@ -127,7 +127,7 @@ pub(crate) enum ServerReply {
     /// Nothing was done, for this reason.
     Refused(String),
     /// What the living ranks have agreed on: the flags that all of them have set, a number that
-    /// none has used for a communicator, and who they are.
+    /// none has used for a communicator, and the list of the living ranks.
     Agreed {
         flags: u64,
         number: u32,

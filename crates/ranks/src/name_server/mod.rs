@@ -3,16 +3,17 @@
 //! It is a pure state machine, in the actor of rank 0, with which it moves and is stored. Ranks ask
 //! it, and it answers each request once, immediately or later:
 //!
-//! - **Ports and services.** A group that accepts at a port and one that connects to it are paired,
-//!   each in the order of asking. A service is a name under which a port is published.
-//! - **Groups by name.** Ranks that join a group of one name get each other once all have joined.
+//! - **Ports and services.** It pairs a group that accepts at a port with one that connects to the
+//!   port, each in the order of asking. A service is a name under which a port is published.
+//! - **Groups by name.** Ranks that join a group of one name get the whole group once all have
+//!   joined.
 //! - **Spawning.** It numbers the new ranks and chooses their PEs. It answers once all have begun,
 //!   so that no rank can come to the next migration point before they exist.
-//! - **Agreements.** The living ranks of a communicator agree on flags, and on who of them lives.
+//! - **Agreements.** The living ranks of a communicator agree on flags, and on which ranks live.
 //!
 //! It also numbers the communicators that are made in these ways. So two groups without a common
-//! rank need not agree on a number first. The numbers begin with [`SERVED_FROM`], which those that
-//! ranks agree on do not reach.
+//! rank need not agree on a number first. Its numbers begin with [`SERVED_FROM`]; numbers on which
+//! ranks agree stay below.
 
 mod agreement;
 mod message;
@@ -31,8 +32,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// End of the numbers of communicators: a number and the next one have two contexts each, which
-/// have 32 bits.
+/// End of the numbers of communicators: a number and the next one have two contexts each, and a
+/// context has 32 bits.
 const SERVED_TO: u32 = (1 << 31) - 2;
 
 /// Answers, and the operations that get them.
@@ -45,7 +46,7 @@ struct Caller {
     group: PlacedRanks,
 }
 
-/// The groups that wait at a port, of which one kind is empty.
+/// The groups that wait at a port. At least one of the queues is empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Callers {
     accepting: VecDeque<Caller>,
@@ -57,7 +58,7 @@ struct Callers {
 struct Gathering {
     /// Number of ranks of the whole group.
     ranks: u32,
-    /// The operation and the place of each that has joined, by its number in the job.
+    /// The operation and the place of each rank that has joined, by its number in the job.
     joined: BTreeMap<u32, (Ticket, (u32, u32))>,
 }
 
@@ -178,7 +179,7 @@ impl NameServer {
         }
     }
 
-    /// Adds a rank to a group. Once the group has all its ranks, they get each other.
+    /// Adds a rank to a group. Once the group has all its ranks, each of them gets the group.
     fn join(&mut self, asker: Asker, name: String, ranks: u32, place: (u32, u32)) -> Answers {
         if ranks == 0 {
             return refused(asker, "a group has at least one rank".to_owned());
@@ -252,7 +253,7 @@ impl NameServer {
         Ok((number, children))
     }
 
-    /// One of the spawned ranks that begin with `first` has begun.
+    /// Notes that one of the spawned ranks from `first` on has begun.
     pub(crate) fn begun(&mut self, first: u32) -> Answers {
         let Some(beginning) = self.beginning.get_mut(&first) else { return Vec::new() };
         beginning.missing = beginning.missing.saturating_sub(1);
@@ -266,8 +267,8 @@ impl NameServer {
         found.into_iter().map(reply).collect()
     }
 
-    /// A rank has failed, which has used no communicator number from `next_communicator` on.
-    /// Returns the answers of the agreements that end by this.
+    /// Notes that a rank has failed, which has used no communicator number from
+    /// `next_communicator` on. Returns the answers of the agreements that this ends.
     pub(crate) fn note_failed(
         &mut self,
         rank: u32,
@@ -282,7 +283,7 @@ impl NameServer {
         self.agreements.failed()
     }
 
-    /// The number of a communicator, whose successor is taken, too.
+    /// Takes the number of a communicator, and the next one.
     fn number(&mut self) -> Result<u32, String> {
         let number = self.numbered.checked_mul(2).and_then(|count| count.checked_add(SERVED_FROM));
         match number.filter(|number| *number < SERVED_TO) {

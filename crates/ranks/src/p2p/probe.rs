@@ -21,7 +21,7 @@ use std::task::Poll;
 
 /// A message that a probe has taken out of the order of messages, for one receive.
 ///
-/// If it is dropped, it returns to its place.
+/// If the handle is dropped, the message returns to its place.
 ///
 /// ```
 /// use gridspan::ranks::{self, ANY_SOURCE, ANY_TAG, MatchedMessage};
@@ -65,7 +65,7 @@ impl MatchedMessage {
         Ok((message(&self.local, begun, at).await?.0, at))
     }
 
-    /// Receives it as numbers.
+    /// Receives the message as numbers.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl MatchedMessage {
         content.to_vec(at)
     }
 
-    /// Receives it into the front of a buffer, and returns its number of elements.
+    /// Receives the message into the front of a buffer, and returns its number of elements.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl MatchedMessage {
         content.copy_to(buffer, at)
     }
 
-    /// Receives it as a value.
+    /// Receives the message as a value.
     ///
     /// # Errors
     ///
@@ -132,8 +132,8 @@ impl Comm {
         })
     }
 
-    /// Returns the status of a message, if one has arrived. If none has, or if the rank has sent
-    /// messages, which leave then, first lets the PE handle other messages once.
+    /// Returns the status of a message, if one has arrived. If none has, or if messages of the rank
+    /// have not left, first lets the PE send these and handle other messages once.
     ///
     /// # Errors
     ///
@@ -173,8 +173,8 @@ impl Comm {
         })
     }
 
-    /// Takes a message for a separate receive, if one has arrived. If none has, or if the rank has
-    /// sent messages, which leave then, first lets the PE handle other messages once.
+    /// Takes a message for a separate receive, if one has arrived. If none has, or if messages of
+    /// the rank have not left, first lets the PE send these and handle other messages once.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl Comm {
         self.looked(self.matched(&pattern, at), (&pattern, &peers), at)
     }
 
-    /// What a probe looks for; an error if the communicator was revoked.
+    /// Returns what a probe searches for, or an error if the communicator was revoked.
     fn probed(
         &self,
         source: SourceSelector,
@@ -221,7 +221,7 @@ impl Comm {
         MatchedMessage { local: self.local.clone(), at, status: Status::NULL, arrived: None }
     }
 
-    /// Looks again after each message that no receive has taken, until something is found.
+    /// Searches again after each message that no receive has taken, until it finds something.
     async fn found<T>(
         &self,
         (pattern, peers): (&Pattern, &Peers),
@@ -252,7 +252,7 @@ impl Comm {
         .await
     }
 
-    /// The result of a look that may have found nothing: an error if nothing can come.
+    /// Returns what a search has found, or an error if no message can come.
     fn looked<T>(
         &self,
         found: Option<T>,

@@ -5,8 +5,8 @@ use gridspan_ranks::{Comm, RankError, TypedBlock, run_then};
 use gridspan_runtime::Time;
 use std::time::Duration;
 
-/// The number of elements of a block, which differs so much that ranks hold some back and not
-/// others.
+/// The number of elements of a block, which differs so much that ranks hold back some blocks and
+/// not others.
 fn length(from: u32, to: u32) -> usize {
     [0, 1, 300, 3000, 9000][((from + 2 * to) % 5) as usize]
 }
@@ -71,7 +71,7 @@ fn exchanges_in_a_row_keep_the_links_busy() {
             let found = world.alltoall(&mine).await?;
             assert!(found.chunks(BLOCK).eq((0..size).map(block)));
         }
-        // The time is that of the beginning of a turn.
+        // `now` is the time at which the PE's turn began.
         world.yield_now().await;
         Ok(world.now().since(begin).as_secs_f64() * 1e3 / f64::from(REPETITIONS))
     };
@@ -87,7 +87,7 @@ fn exchanges_in_a_row_keep_the_links_busy() {
 
 #[test]
 fn typed_blocks_leave_before_their_sender_computes() {
-    // The block for rank 0 is there when it begins, so that it has nothing to wait for.
+    // The block for rank 0 is there when that rank begins, so that it waits for nothing.
     let milliseconds = async |world: Comm| {
         if world.rank() == 0 {
             world.sleep(Duration::from_millis(100)).await;

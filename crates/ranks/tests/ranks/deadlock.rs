@@ -90,7 +90,7 @@ async fn run_on(world: &Comm) -> Result<(), RankError> {
     Ok(())
 }
 
-/// The error of a job in virtual time, which must come within five seconds of its begin.
+/// Returns the error of a job in virtual time, and checks that it comes within five seconds.
 fn soon(job: Job, grid: &str) -> String {
     let spec = GridSpec::from_emulate(grid).unwrap();
     let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
@@ -203,7 +203,7 @@ fn ranks_that_wait_for_messages_on_a_slow_way_are_in_no_deadlock() {
         }
     };
     simulate(run(2, slow), "2x1x1,wan=3000ms").unwrap();
-    // All wait for one that computes, in two ways.
+    // All others wait for a rank that computes for long, and then for one that sleeps for long.
     let long = async |world: Comm| {
         let (me, size) = (world.rank(), world.size());
         if me == 0 {
@@ -221,8 +221,8 @@ fn ranks_that_wait_for_messages_on_a_slow_way_are_in_no_deadlock() {
     simulate(run(6, long), SITES).unwrap();
 }
 
-/// Pairs of ranks wait for each other on the world until rank 0 revokes that. Returns whether the
-/// call has failed because of that.
+/// Pairs of ranks wait for each other on the world until rank 0 revokes it. Returns whether the
+/// wait failed for this reason.
 async fn revoked_late(world: Comm) -> Result<bool, RankError> {
     let me = world.rank();
     let other = if me % 2 == 1 { me + 1 } else { me.saturating_sub(1) };
@@ -252,8 +252,8 @@ fn ranks_whose_communicator_another_one_may_still_revoke_are_in_no_deadlock() {
     }
 }
 
-/// Rank 0 waits in a barrier, which ends with an error once rank 2 has failed, and rank 1 for rank
-/// 0. Returns whether that has happened.
+/// Rank 0 waits in a barrier, which ends with an error once rank 2 has failed; rank 1 waits for a
+/// message of rank 0. Returns whether the wait ended like this.
 async fn failing_late(world: Comm) -> Result<bool, RankError> {
     match world.rank() {
         0 => {

@@ -20,8 +20,8 @@ fn failed_peer<T>(result: Result<T, RankError>) -> Option<u32> {
     }
 }
 
-/// Adds up in six rounds. Ranks 0 and 5 fail by an error, and rank 3 by a panic. Returns how often
-/// the others have gone on without a rank, and how many were left.
+/// Adds up in six rounds. Ranks 0 and 5 fail by an error, and rank 3 by a panic. Returns the number
+/// of times that the others went on without a rank, and the number of ranks left.
 async fn survive(world: Comm) -> Result<(u32, u32), RankError> {
     let (me, mut comm) = (world.rank(), world.clone());
     let (mut round, mut shrinks) = (0, 0);
@@ -113,7 +113,7 @@ fn a_receive_from_any_source_fails_until_the_failure_is_acknowledged() {
         assert_eq!(world.acknowledge_failed(), [1]);
         world.recv::<u8>(ANY_SOURCE, 0).await.map(drop)
     };
-    // Nobody is left to send.
+    // No rank is left that could send.
     let text = simulate(run(2, any).resource(ErrorsReturn), SITES).unwrap_err().to_string();
     assert!(text.contains("in a deadlock"), "{text}");
     assert!(text.ends_with(": rank 0 waits in recv, tag 0, on the world"), "{text}");
@@ -206,7 +206,7 @@ fn a_job_ends_once_all_ranks_have_failed() {
 const RANKS: u32 = 7;
 const ROUNDS: u32 = 20;
 
-/// Comes to a migration point after each round. Rank 1 fails in round 4.
+/// Reaches a migration point after each round. Rank 1 fails in round 4.
 #[derive(Serialize, Deserialize)]
 struct Stepper {
     round: u32,

@@ -1,4 +1,4 @@
-//! What a rank sends leaves before the rank computes, whatever it has awaited in between.
+//! Messages of a rank leave before the rank computes, whatever it has awaited in between.
 
 use crate::common::simulate;
 use gridspan_ranks::{Comm, RankError, ops, run_then, test_all, wait_all, wait_any};
@@ -24,8 +24,8 @@ fn an_answer_to_a_synchronous_send_leaves_before_its_receiver_computes() {
     simulate(job, "2x1").unwrap();
 }
 
-/// Rank 1 begins a send, looks at a message that is there, and computes. Returns the time in ms at
-/// which rank 0 has the message of rank 1.
+/// Rank 1 begins a send, looks at a message that has arrived, and computes. Returns the time in ms
+/// at which rank 0 receives the message of rank 1.
 async fn look_and_compute(world: Comm, look: &str) -> Result<u64, RankError> {
     if world.rank() == 0 {
         world.send(&[1_u8], 1, 0).await?;
@@ -78,7 +78,7 @@ fn results_leave_between_the_requests_of_which_each_is_complete() {
         }
         world.sleep(Duration::from_millis(100)).await;
         let mut requests = vec![world.irecv::<u8>(0, 0)?, world.irecv::<u8>(0, 1)?];
-        // Lets the PE go on when both are complete.
+        // Because of this send, the rank lets the PE go on when both are complete.
         let mut results = vec![world.isend(&[0_u8], 0, 2)?];
         while let Some((_, received)) = wait_any(&mut requests).await {
             received?;
@@ -106,7 +106,7 @@ fn an_immediate_collective_operation_begins_before_its_rank_computes() {
         }
         world.sleep(Duration::from_millis(100)).await;
         let sending = world.ibcast(vec![7_u8], 0)?;
-        // This message is there.
+        // This message has arrived already.
         world.recv::<u8>(1, 0).await?;
         world.charge(Duration::from_secs(1));
         world.yield_now().await;
@@ -122,7 +122,7 @@ fn an_immediate_collective_operation_begins_before_its_rank_computes() {
 
 #[test]
 fn an_agreement_reaches_all_ranks_before_that_which_collects_it_computes() {
-    // Rank 0 waits when the last call comes.
+    // Rank 0 waits when rank 1 calls last.
     let milliseconds = async |world: Comm| {
         if world.rank() == 1 {
             world.sleep(Duration::from_millis(100)).await;
@@ -140,8 +140,8 @@ fn an_agreement_reaches_all_ranks_before_that_which_collects_it_computes() {
     simulate(job, "3x1").unwrap();
 }
 
-/// Rank 0 gives back the lock on the window of `owner`, and computes. Returns the time in ms for
-/// which rank 1 waits for it.
+/// Rank 0 releases the lock on the window of `owner`, and computes. Returns the time in ms for
+/// which rank 1 waits for the lock.
 async fn unlock_and_compute(world: Comm, owner: u32) -> Result<u64, RankError> {
     let window = world.window(vec![0_u8], ops::sum).await?;
     let mut waited = 0;

@@ -49,7 +49,6 @@ impl Rank for Walker {
         }
         let sum = world.allreduce(&[me + self.round], ops::sum).await?;
         assert_eq!(sum, [size * (size - 1) / 2 + size * self.round]);
-        // Some ranks end early; those that go on do without them.
         let is_last = self.round + 1 == ROUNDS;
         if is_last {
             let moves = self.pes.windows(2).filter(|pair| pair[0] != pair[1]).count();
@@ -88,7 +87,7 @@ fn checkpoints_are_made_at_migration_points() {
     everywhere(|| walkers(true).strategy(strategy("rotate")).checkpoints(checkpoints()));
 }
 
-/// Ends after as many rounds as its number.
+/// Ends in the round whose number is its rank.
 #[derive(Serialize, Deserialize)]
 struct Leaver {
     round: u32,
@@ -133,7 +132,7 @@ impl Rank for Holder {
     }
 }
 
-/// Counts the PEs on which it has lived, in as many rounds as its number and three more.
+/// Lists the PEs on which it has lived, for three rounds more than its rank.
 #[derive(Serialize, Deserialize)]
 struct Traveller {
     pes: Vec<u32>,
@@ -217,7 +216,7 @@ fn ranks_that_are_moved_during_a_run_go_on_where_their_futures_are() {
             report.statistics.migrations
         };
         assert!(migrations("1x1x6") > 100);
-        // On several nodes they move before they run and after it, but not in its many periods.
+        // On several nodes they move before and after the run, but not in its many periods.
         assert!(migrations(SITES) < 100);
     }
 }

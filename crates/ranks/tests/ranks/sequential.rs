@@ -23,7 +23,7 @@ const EVERY: u32 = 5;
 struct Cell {
     step: u32,
     number: u64,
-    /// What the cell awaits before its first step.
+    /// Whether the cell has received the start, which it awaits before its first step.
     is_started: bool,
 }
 

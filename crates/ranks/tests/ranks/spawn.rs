@@ -20,7 +20,7 @@ fn strategy(name: &str) -> StrategyName {
     name.parse().unwrap()
 }
 
-/// Messages longer than the eager limit from each child to each parent.
+/// Elements of a message from each child to each parent, which is longer than the eager limit.
 const LONG: usize = 20_000;
 
 async fn child(world: Comm, parents: InterComm) -> Result<Vec<u32>, RankError> {
@@ -111,7 +111,7 @@ fn ranks_spawn_while_a_strategy_moves_them_and_over_quic() {
                 FOUNDERS,
                 async |world: Comm| {
                     let found = family(world.clone()).await?;
-                    // Long enough for many periods.
+                    // The barriers take many periods.
                     for _ in 0..100 {
                         world.barrier().await?;
                     }
@@ -202,7 +202,7 @@ fn a_spawn_that_cannot_be_is_an_error_at_all_ranks() {
             let (ranks, placement) = spawned;
             let error = world.spawn(ranks, placement).await.unwrap_err();
             assert!(matches!(error, RankError::Invalid { .. }));
-            // Both ranks have got it, and go on.
+            // Both ranks have received the error, and go on.
             world.barrier().await?;
             Err(error)
         });
@@ -215,8 +215,8 @@ fn a_spawn_that_cannot_be_is_an_error_at_all_ranks() {
 
 const ROUNDS: u32 = 16;
 
-/// Two founders spawn two ranks in round 1, which begin there. From round 2 on, founder 0 sends
-/// each child a number, which the child receives in the next round.
+/// Two founders spawn two ranks, which begin in round 1. From round 2 on, founder 0 sends each
+/// child a number, which the child receives in the next round.
 #[derive(Serialize, Deserialize)]
 struct Member {
     is_child: bool,
@@ -290,7 +290,7 @@ fn spawned_ranks_go_on_from_a_checkpoint_on_other_grids() {
     for (seed, text) in [(1, "1x2x1"), (2, "3x1x1,wan=8ms")] {
         let options = SimOptions::with_seed(seed);
         let first = Simulation::new(job(), grid("2x2x1,wan=8ms"), options).unwrap();
-        // A few rounds have passed, in the second of which the children have begun.
+        // A few rounds have passed; the children began in the second one.
         let Ok(halted) = first.run_until(Time(600_000_000)) else { panic!("the job has ended") };
         let image = halted.checkpoint().unwrap().expect("checkpoints were made");
         let plan = RestorePlan::restart(image.layout(), grid(text).layout());
@@ -300,8 +300,8 @@ fn spawned_ranks_go_on_from_a_checkpoint_on_other_grids() {
     }
 }
 
-/// A parent gives its child a number, and then computes. Returns the time in ms at which the child
-/// has it.
+/// A parent sends its child a number, and then computes. Returns the time in ms at which the child
+/// receives it.
 async fn give_and_compute(world: Comm) -> Result<u64, RankError> {
     let mut number = [7_u8];
     if let Some(parent) = world.parent() {

@@ -51,8 +51,8 @@ fn traffic() -> impl Strategy<Value = Traffic> {
                 number: at as u64,
             })
             .collect();
-        // Receivers take the messages in any order of senders and tags. Of one sender, a receive
-        // gets the first one with its tag.
+        // Receivers take the messages in any order of senders and tags. A receive gets the first
+        // message of the sender with its tag.
         let mut left = sent.clone();
         let mut expected = Vec::new();
         for (_, (index, is_any, is_immediate)) in &plan {
@@ -131,7 +131,7 @@ fn messages_between_nodes_may_be_longer_than_the_runtime_carries() {
             world.send_vec(numbers(me, LONG), other, 1).await?;
             world.send(&[me], other, 1).await?;
             assert!(receiving.await?.0 == numbers(other, LONG));
-            // What was sent afterwards comes afterwards.
+            // The message that was sent later arrives later.
             assert_eq!(world.recv::<u32>(other, 1).await?.0, [other]);
             let all = world.allgather(&numbers(me, BLOCK)).await?;
             assert!((0..4).all(|rank| {

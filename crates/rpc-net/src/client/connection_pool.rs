@@ -195,7 +195,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Returns how a server is or was reached, if it has been.
+    /// Returns the contact of a server that is or was connected.
     pub(crate) fn contact(&self, number: u32) -> Option<&Contact> {
         match &self.members.get(&number)?.reach {
             Reach::There(contact, _) => Some(contact),

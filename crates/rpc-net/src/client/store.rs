@@ -1,5 +1,5 @@
-//! A client's data of its groups: values that servers may fetch, sizes of data, and servers that do
-//! not reach each other.
+//! What a client keeps for its groups: values that servers may fetch, sizes of data, and servers
+//! that do not reach each other.
 
 use crate::client::task_client::Supply;
 use crate::lock::lock;

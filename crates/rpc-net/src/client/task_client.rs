@@ -23,7 +23,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// A function that returns a client's data in segments, by the numbers of the group and the datum.
 pub(crate) type Supply = Arc<dyn Fn(u64, u32) -> Option<Vec<Bytes>> + Send + Sync>;
 
-/// Returns a random number of the system, for numbers that must be unique.
+/// Returns a random number from the system, for identifiers that must be unique.
 pub(crate) fn dice() -> Result<u64, RemoteError> {
     let mut dice = [0; 8];
     let no_dice = |_| RemoteError::Listen(io::Error::other("the system has no random numbers"));
@@ -31,7 +31,7 @@ pub(crate) fn dice() -> Result<u64, RemoteError> {
     Ok(u64::from_le_bytes(dice))
 }
 
-/// Makes a server execute a task. `begun` is called when the task starts to compute. Dropping the
+/// Makes a server execute a task, and calls `begun` when the task starts to compute. Dropping the
 /// future withdraws the order.
 pub(crate) async fn order(
     connection: &Connection,

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
-/// Age of the list of servers from which a call requests a new one.
+/// Age from which a list of servers is too old, so that a call requests a new one.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Number of the next client; each client of this process has a different one.
@@ -633,7 +633,8 @@ impl RemoteRpc {
         self.inner.state().sessions.error(session)
     }
 
-    /// Returns a failed session, each once, in the order of failure (`grpc_get_failed_sessionid`).
+    /// Returns the next failed session, in the order of failure (`grpc_get_failed_sessionid`). Each
+    /// failed session is returned once.
     pub fn failed_session(&self) -> Option<SessionId> {
         self.inner.state().sessions.pop_failed()
     }

@@ -164,7 +164,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         });
     }
 
-    /// Handles the arrival of data at the client, or its failure.
+    /// Handles the arrival of data at the client, or the failure of the transfer.
     fn brought(
         &mut self,
         (data, from, is_relay): (DataId, ServerId, bool),

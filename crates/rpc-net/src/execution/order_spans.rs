@@ -17,7 +17,7 @@ pub(crate) fn order_span(work: &Work, server: SocketAddr) -> Span {
     }
 }
 
-/// Notes in the span of an order that it was not carried out.
+/// Notes in the span of an order why the order was not carried out, if it was not.
 pub(crate) fn note_answer(span: &Span, answer: &Result<Result<Times, TaskError>, RemoteError>) {
     match answer {
         Ok(Ok(_)) => {}

@@ -10,7 +10,7 @@ const DUE_MAX: usize = 8;
 /// Time after which a link is measured again if there are up to [`SERVERS_PER_AGE`] servers. With
 /// more servers the time is a multiple, so that no server measures more often.
 const AGE: Duration = Duration::from_secs(20);
-/// Number of servers for each [`AGE`] between two measurements of a link.
+/// Number of servers that add one [`AGE`] to the time between two measurements of a link.
 const SERVERS_PER_AGE: u32 = 8;
 /// Largest number of links in one answer. They take some hundred kilobytes, and arrive before the
 /// client stops waiting even over a slow link.
@@ -63,8 +63,8 @@ impl LinkTable {
         self.by_version.insert(self.version, link);
     }
 
-    /// Returns the links to a server, from these others, that it should measure now, and whether to
-    /// measure their bandwidth too. Those measured least recently come first.
+    /// Returns which of the `others` have a link to the server `to` that it should measure now, and
+    /// whether to measure its bandwidth too. Links measured least recently come first.
     pub(crate) fn due(&mut self, now: Time, to: u32, others: &[u32]) -> Vec<(u32, bool)> {
         let servers = others.len() as u32 + 1;
         let age = AGE * servers.div_ceil(SERVERS_PER_AGE);

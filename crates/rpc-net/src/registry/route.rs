@@ -24,8 +24,8 @@ impl<C: Catalogue> Clone for Route<C> {
 }
 
 impl<C: Catalogue> Route<C> {
-    /// Makes a call until `unwanted` resolves. Then the call is withdrawn, and the future ends when
-    /// the server no longer works on it.
+    /// Makes a call. If `unwanted` resolves before the answer, withdraws the call; the future then
+    /// ends when the server no longer works on it.
     pub(crate) async fn call(
         &self,
         call: &TextCall,

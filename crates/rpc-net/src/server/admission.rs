@@ -1,10 +1,10 @@
 //! Admits connections at an endpoint. Unfinished handshakes and connections have separate tables.
 //!
 //! Anyone may start a handshake, and only the holder of a token can finish it. Therefore a
-//! handshake takes no place of a connection, and when there are too many handshakes, the oldest of
-//! the addresses with the most is dropped. A share of them may come from addresses that are not
-//! proven; beyond it, the sender must answer a Retry packet (RFC 9000, section 8.1.2), so that
-//! forged addresses take no more places.
+//! handshake takes no place of a connection. If there are too many handshakes, the address with the
+//! most loses its oldest one. A share of the handshakes may come from unproven addresses; beyond
+//! it, the sender must answer a Retry packet (RFC 9000, section 8.1.2), so that forged addresses
+//! take no more places.
 
 use crate::lock::lock;
 use crate::server::connection_table::{Connections, Full};

@@ -274,7 +274,7 @@ impl<C: Catalogue> Daemon<C> {
     }
 
     /// Returns the changes since these versions, with a limited number of links. Groups request
-    /// this before each window, so the cost is kept proportional to the answer.
+    /// this before each window, so the cost must be proportional to the answer.
     fn news(&self, known: KnownVersions) -> ServerUpdate {
         // Versions of another registry are not comparable.
         let known = if known.registry == self.registry { known } else { KnownVersions::default() };
@@ -292,8 +292,8 @@ impl<C: Catalogue> Daemon<C> {
     /// Records a server's observations. Returns the peers to which it should measure links.
     fn probe_links(&self, observations: &[LinkObservation], caller: &Caller) -> Response {
         // `joined` stays locked to the end, and the link table is locked before the server table is
-        // read. A server that leaves is removed from the link table last, so nothing is recorded
-        // here for a server that was removed already.
+        // read. `leave` removes a server from the link table last, so this function records nothing
+        // for a server that has left.
         let joined = lock(&caller.joined);
         let Some(own) = *joined else {
             return Response::Refused("only servers report links; join first".to_owned());
@@ -316,8 +316,8 @@ impl<C: Catalogue> Daemon<C> {
         Time::ZERO + self.begun.elapsed()
     }
 
-    /// Removes a server. The server table and the link table are locked one after the other,
-    /// because probing locks the latter and then the former.
+    /// Removes a server. It never holds both locks, because `probe_links` locks the link table
+    /// first.
     fn leave(&self, number: u32) {
         self.server_table().leave(number);
         lock(&self.link_table).leave(number);

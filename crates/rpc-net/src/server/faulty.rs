@@ -1,4 +1,4 @@
-//! Tests of groups on imitated faulty servers.
+//! Tests of groups on servers that imitate faults.
 
 use crate::client::by_name::Client;
 use crate::client::groups::Remote;
@@ -315,7 +315,7 @@ async fn a_server_that_connects_slowly_delays_no_other() {
         Ok(Response::Joined)
     ));
     let mut rounds = 0;
-    // The news of it may come after the first servers were returned.
+    // The first answers may come before the client has learned of this server.
     while rounds < 2 && begin.elapsed() < CONNECTING {
         let cards = tokio::time::timeout(LIMIT, remote.cards()).await.unwrap().unwrap();
         assert_eq!(cards.into_iter().map(|card| card.name).collect::<Vec<_>>(), ["one"]);

@@ -1,4 +1,4 @@
-//! A process that serves for a registry: as a daemon with its own, or as a member of another one.
+//! A process that serves a registry: its own, as a daemon, or that of a daemon, as a member.
 
 use crate::server::daemon::{DaemonOptions, OpenedDaemon, daemon};
 use crate::server::executor::Executor;

@@ -36,7 +36,7 @@ const RANGES_AT_ONCE: usize = 1024;
 /// kilobyte, and fewer fetches fill a link.
 const FETCHES_AT_ONCE: usize = 64;
 
-/// Largest number of connections, one after the other, over which a fetch is tried.
+/// Largest number of connections that a fetch tries, one after the other.
 const CONNECTIONS_PER_FETCH: u32 = 2;
 
 /// The servers of one process.
@@ -82,8 +82,7 @@ impl<C: Catalogue> TaskServer<C> {
     /// Starts a group of a connection, unless it has started before. Returns the reason for a
     /// refusal.
     fn begin(&self, group: u64, groups: &Mutex<Groups>) -> Result<(), String> {
-        // Locked for both steps: an end in between would leave a group in the cache that is never
-        // ended.
+        // Locked for both steps: an end in between would leave a group in the cache for ever.
         let mut groups = lock(groups);
         groups.begin(group)?;
         self.with_objects(0, |objects| objects.begin(group));
@@ -122,8 +121,8 @@ impl<C: Catalogue> TaskServer<C> {
         let _ = give_segments(segment, to).await;
     }
 
-    /// Executes a task for the client at the other end of a connection, while the future is
-    /// awaited. `begun` is notified when the task starts to compute.
+    /// Executes a task for the client at the other end of a connection. Dropping the future gives
+    /// the task up. `begun` is notified when the task starts to compute.
     pub(crate) async fn task(
         self: &Arc<Self>,
         order: Order,

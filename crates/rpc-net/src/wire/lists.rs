@@ -9,8 +9,7 @@ use std::marker::PhantomData;
 /// memory, because a few characters of it become a hundred bytes.
 pub(crate) const PARTS_MAX: usize = 100_000;
 
-/// Reads a list of a task's parts. A list that is longer than the limit is refused as soon as it
-/// exceeds the limit.
+/// Reads a list of a task's parts. Refuses a list as soon as it exceeds [`PARTS_MAX`].
 pub(crate) fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {

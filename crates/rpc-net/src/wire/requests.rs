@@ -8,7 +8,7 @@ use quinn::{Connection, ConnectionError, RecvStream, SendStream, VarInt};
 
 /// Number of requests of one connection that may be open at the same time at first.
 pub(crate) const OPEN_FIRST: u32 = 32;
-/// Number that may be open once more than half of [`OPEN_FIRST`] are; further requests wait.
+/// Number that may be open once more than half of [`OPEN_FIRST`] are open; further requests wait.
 const OPEN_MAX: u32 = 1000;
 
 pub(crate) struct Requests<'a> {

@@ -1,8 +1,8 @@
 //! The context of a client's span in a request: a `traceparent` as text, or nothing.
 //!
-//! The field is left out if there is no context, and a receiver that does not know it ignores it,
-//! as fields of JSON are. So processes of different builds understand each other, with or without
-//! the field. A text that is not a `traceparent` is ignored, as W3C Trace Context requires.
+//! The field is left out if there is no context, and a receiver ignores fields of JSON that it does
+//! not know. So processes of different builds understand each other, with or without the field. A
+//! text that is not a `traceparent` is ignored, as W3C Trace Context requires.
 
 use gridspan_rpc::trace::TraceContext;
 use serde::{Deserialize, Deserializer, Serializer};

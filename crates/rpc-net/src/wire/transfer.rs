@@ -31,7 +31,7 @@ pub(crate) struct Flow {
 pub(crate) enum FetchError {
     /// The other side does not have the data, or has another number of bytes.
     Missing,
-    /// The other side did not answer, or not completely.
+    /// The other side gave no answer, or an incomplete one.
     Broken,
 }
 

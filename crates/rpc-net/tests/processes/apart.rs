@@ -36,8 +36,8 @@ impl Grid {
     }
 }
 
-/// Returns the pairs of servers, by name, of which the first cannot reach the second, as far as the
-/// client knows.
+/// Returns the pairs of servers, by name, for which the client knows that the first cannot reach
+/// the second.
 async fn apart(remote: &Remote) -> BTreeSet<(String, String)> {
     let assumed = AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
     let cards = remote.cards().await.unwrap();

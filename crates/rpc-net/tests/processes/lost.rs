@@ -6,7 +6,7 @@ use gridspan_workflow::{MapError, Mapping, Platform, ServerId, TaskGraph};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Two seconds until a silent server is lost, and some time to repeat its work.
+/// Two seconds until a silent server counts as lost, and some time to repeat its work.
 const COST_MAX: Duration = Duration::from_millis(2500);
 /// Number of attempts, of which one must take at most [`COST_MAX`]: a busy machine delays some.
 const ATTEMPTS: u32 = 3;
@@ -31,8 +31,8 @@ impl Heuristic for FillsOnOne {
     }
 }
 
-/// Returns the time that a group takes after a server is killed: the server that executes its call,
-/// or the one that has data for a call.
+/// Kills a server, and returns the time that a group then takes. If `is_at_it`, the server executes
+/// a call of the group; otherwise it has data for a call.
 async fn cost(is_at_it: bool) -> Duration {
     let mut grid = Grid::new(&["one", "other"]);
     let (remote, file) = (grid.remote(), grid.file("go"));
@@ -61,7 +61,7 @@ async fn cost(is_at_it: bool) -> Duration {
     cost
 }
 
-/// Asserts that a server that is killed costs a group at most [`COST_MAX`].
+/// Asserts that a killed server costs a group at most [`COST_MAX`].
 async fn assert_cost(is_at_it: bool) {
     let mut least = Duration::MAX;
     for _ in 0..ATTEMPTS {

@@ -124,7 +124,7 @@ impl Process {
         let output = BufReader::new(process.0.stdout.take().unwrap());
         let mut lines = output.lines().map_while(Result::ok);
         assert!(lines.any(|line| line.contains("it is there")), "{role} should have begun");
-        // A process that writes to a pipe without a reader is ended.
+        // The system ends a process that writes to a pipe without a reader.
         thread::spawn(move || lines.for_each(drop));
         process
     }

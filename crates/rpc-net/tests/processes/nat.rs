@@ -101,7 +101,7 @@ impl Grid {
         token.address = registry;
         let path = self.file(&format!("{name}.token"));
         fs::write(&path, serde_json::to_vec(&token).unwrap()).unwrap();
-        // The server reports its start once it has joined, and packets pass meanwhile.
+        // `join` blocks until the server has joined, which needs the tasks of the router.
         tokio::task::block_in_place(|| self.join(name, &path));
         nat
     }

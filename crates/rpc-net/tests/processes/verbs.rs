@@ -287,8 +287,8 @@ async fn each_server_of_a_call_has_the_whole_timeout_and_gets_the_call_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_with_a_short_timeout_continue_without_the_registry() {
     let mut grid = Grid::new(&["one", "other"]);
-    // Half of it is shorter than the time for which a client waits for news of servers, and it is
-    // long enough for a busy machine.
+    // Half of this timeout is shorter than the time for which a client waits for news of servers.
+    // The timeout is long enough for a busy machine.
     let config = Config::default().with_timeout(Duration::from_secs(3));
     let rpc = grid.remote().rpc(&config).unwrap();
     within_limit(async {

@@ -12,9 +12,9 @@ use std::pin::pin;
 use std::task::{Poll, Waker};
 
 impl<C: Catalogue> Services<C> {
-    /// Asks the server of this number, or its successor once it has left. `None` if the server is
-    /// lost, or was lost, and has not answered. Main asks again if it begins again from a
-    /// checkpoint.
+    /// Asks the server of this number, or its successor once it has left. Returns `None` if the
+    /// server was or is lost without an answer. If main begins again from a checkpoint, it asks
+    /// again.
     pub(crate) async fn ask_standing<T: DeserializeOwned + Send + 'static>(
         &self,
         number: u32,

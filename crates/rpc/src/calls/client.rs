@@ -11,7 +11,7 @@ use gridspan_runtime::{Member, Reply};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What an initialised client has.
+/// The state of an initialised client.
 pub(super) struct Open<C: Catalogue> {
     /// The number of the client.
     pub(super) owner: u32,

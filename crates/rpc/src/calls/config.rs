@@ -21,10 +21,10 @@ pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Time that a server has to answer before the next is tried. From 1 ms to a year; an hour by
-    /// default.
+    /// Time that a server has to answer before the client tries the next. From 1 ms to a year; an
+    /// hour by default.
     pub timeout: Duration,
-    /// Maximum number of servers that are tried for a call. At least 1; 3 by default.
+    /// Maximum number of servers to try for a call. At least 1; 3 by default.
     pub attempts: u32,
 }
 
@@ -48,7 +48,7 @@ impl Config {
         self
     }
 
-    /// Sets the maximum number of servers that are tried for a call, at least 1.
+    /// Sets the maximum number of servers to try for a call, at least 1.
     pub fn with_attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self

@@ -1,5 +1,5 @@
-//! The verbs of a client that call functions by name, for clients outside of the job whose types it
-//! does not know. Such a call may be given up.
+//! Calls of functions by name, on behalf of clients outside of the job, whose types it does not
+//! know. Such a call may be given up.
 
 use super::catalogue::{CallForm, Catalogue};
 use super::client::GridRpc;

@@ -186,9 +186,9 @@ impl<I, O> Function<I, O> {
         self
     }
 
-    /// Sets the function's time in a group to a [formula](Formula) of the sizes of its arguments,
-    /// in seconds on a server of speed 1, where the client does not know the scalars of
-    /// [`costs`](Self::costs). The sizes are `in0`, `in1` and so on, in bytes.
+    /// Sets the function's time in a group, in seconds on a server of speed 1, to a
+    /// [formula](Formula) of the sizes of its arguments: `in0`, `in1` and so on, in bytes. It
+    /// counts if the client does not know the scalars of [`costs`](Self::costs).
     pub const fn computes(mut self, formula: &'static str) -> Self {
         self.volumes.work = Some(formula);
         self

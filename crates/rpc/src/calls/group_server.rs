@@ -26,7 +26,7 @@ impl<C: Catalogue> Server<C> {
                 give_up(&order, "its server has left", cx);
             }
             GroupMessage::Order(order) => self.store.add(order),
-            // It is an `Order` once it is received.
+            // `GroupMessage::received` has made it an `Order`.
             GroupMessage::TracedOrder(..) => {}
             GroupMessage::Data(mut piece) => {
                 for Route { to, then } in Route::of_hops(&std::mem::take(&mut piece.then)) {
@@ -107,7 +107,7 @@ impl<C: Catalogue> Server<C> {
         cx.send_after(Duration::from_nanos(1), &me, ServerMessage::Report);
     }
 
-    /// Reports the outcome of the order that was executed last.
+    /// Reports the outcome of the last executed order.
     pub(super) fn report(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(Pending { reply, mut done, begun }) = self.pending.take() {
             let took_s = cx.now().since(begun).as_secs_f64();

@@ -49,7 +49,7 @@ pub enum RegistryMessage {
     Leave {
         /// The server.
         number: u32,
-        /// Whether it hands over; if not, the answer is `None`.
+        /// Whether it hands over its data; if not, the answer is `None`.
         hands_over: bool,
         /// Where the answer goes; an error if the server is not listed.
         reply: Reply<Result<Option<u32>, RpcError>>,
@@ -257,7 +257,7 @@ impl RegistryMessage {
     fn asks_for_servers(&self) -> bool {
         matches!(
             self,
-            // A server that is lost has no successor.
+            // Without a hand-over, the answer names no successor.
             Self::Leave { hands_over: true, .. }
                 | Self::List(_)
                 | Self::Find { .. }

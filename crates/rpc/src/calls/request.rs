@@ -92,8 +92,8 @@ pub enum SessionMessage {
     BeginTraced(TraceContext, CallTarget, Caller),
 }
 
-/// What a session manager has asked a registry or a server. The question has a tag, so that it is
-/// part of checkpoints, and each answer comes once.
+/// A question of a session manager to a registry or a server. Its tag makes it a part of
+/// checkpoints, so that each answer comes once.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Asked {
     /// The registry, for servers for the call of a session.
@@ -106,7 +106,7 @@ pub(super) enum Asked {
     Release(SessionId, Offer),
 }
 
-/// Number of kinds of questions; a tag is a multiple of it and the kind.
+/// Number of kinds of questions. A tag is the number of the question times this, plus the kind.
 const KINDS: u64 = 4;
 
 impl Asked {
@@ -123,7 +123,7 @@ impl Asked {
 }
 
 impl SessionMessage {
-    /// The message of the answer to a question of an [`Asked`].
+    /// Converts the answer to a question into a message; the tag gives the kind of the question.
     pub(super) fn of_answer(answer: TaggedAnswer) -> Self {
         let number = answer.tag / KINDS;
         match answer.tag % KINDS {

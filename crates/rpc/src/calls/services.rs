@@ -136,8 +136,8 @@ impl<C: Catalogue> Clone for Services<C> {
     }
 }
 
-/// [`Services`] in what main gives to [`Grid::progress`]. It is encoded with the state of the
-/// services at that time, even if it was taken before.
+/// A reference to [`Services`], for the value that main gives to [`Grid::progress`]. Its encoding
+/// contains the state of the services at that call, even if the reference was made earlier.
 ///
 /// ```
 /// # use gridspan_rpc::calls::*;
@@ -261,8 +261,8 @@ impl<C: Catalogue> Services<C> {
         }
     }
 
-    /// The services of a checkpoint, in a main that begins again from there, on any number of PEs.
-    /// Servers go with their PEs, and calls go on. Clients and groups that had no reference end
+    /// The services of a checkpoint, in a main that begins again from it, on any number of PEs.
+    /// Servers move with their PEs, and calls go on. Clients and groups that had no reference end
     /// here. The reference then refers to these services.
     pub fn restored(grid: &Grid, reference: &ServicesRef<C>) -> Self {
         let [clients, groups] = locked(&reference.membership).restore();
@@ -321,7 +321,6 @@ impl<C: Catalogue> Services<C> {
         self.membership().claim_client(client).then(|| self.session_manager_of(client))
     }
 
-    /// Notes that a client has ended.
     pub(super) fn end_client(&self, client: u32) {
         self.membership().end_client(client);
     }
@@ -375,7 +374,6 @@ impl<C: Catalogue> Services<C> {
         self.membership().departures()
     }
 
-    /// The sites, nodes and PEs of the job.
     pub(crate) fn layout(&self) -> &Layout {
         self.grid.layout()
     }
@@ -503,8 +501,8 @@ impl<C: Catalogue> Services<C> {
 
     /// Restarts the registry without its data: servers register again, and clients' questions wait
     /// until they have, for at most ten seconds. A server in a longer call is unavailable until the
-    /// call has ended; groups whose data it has wait for it. The times of functions and the load of
-    /// servers are learned again.
+    /// call has ended; groups wait for it if it has their data. The registry learns the times of
+    /// functions and the load of servers again.
     ///
     /// # Errors
     ///
@@ -580,12 +578,12 @@ impl<C: Catalogue> Services<C> {
         let successor = successor.filter(|&successor| self.successor_of(successor).is_some());
         leaving.outcome = Some(successor);
         if successor.is_none() {
-            // Its data is lost from now on.
+            // The server's data is lost from now on.
             self.membership().leave(number, None);
-            // Mapping must not wait for its answer, because it may be stuck.
+            // Mapping must not wait for the server's answer, because the server may be stuck.
             drop(leaving);
         }
-        // This question postpones checkpoints, because main does not remember how far it has come.
+        // This question postpones checkpoints, because main keeps no record of a leave in progress.
         let server = self.servers.member(Ix1(number as i32));
         let left = server.ask(FOREVER, move |reply| ServerMessage::Leave(successor, reply)).await;
         self.registry().send(RegistryMessage::Left(number));

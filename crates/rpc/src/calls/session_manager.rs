@@ -1,4 +1,4 @@
-//! The actor beside `main` that makes its calls and keeps its sessions.
+//! The actor beside `main` that makes main's calls and keeps their sessions.
 
 use super::catalogue::Catalogue;
 use super::config::{Config, FOREVER};
@@ -51,7 +51,7 @@ pub struct SessionManagerInit<C: Catalogue> {
 }
 
 impl<C: Catalogue> SessionManagerInit<C> {
-    /// Initial values with the settings of `config`.
+    /// Creates initial values with the settings of `config`.
     pub fn new(
         registry: ActorRef<Registry>,
         servers: CollectionRef<Server<C>>,
@@ -300,9 +300,8 @@ impl<C: Catalogue> SessionManager<C> {
         }
     }
 
-    /// Cancels a call at the current server, which has not answered it. The call counts as the
-    /// server's load until the server reports that it no longer holds the call, because it may be
-    /// executing it.
+    /// Cancels a call at the current server, which has not answered it. The server may be executing
+    /// the call, so the call counts as its load until it reports that it no longer holds the call.
     pub(super) fn cancel_attempt(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         let attempt = ongoing.attempt;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[serde(transparent)]
 pub struct SessionId(pub u64);
 
-/// Which of its sessions must end before a wait ends.
+/// Which sessions of a wait must end before the wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Until {
@@ -155,11 +155,12 @@ impl<R, W: Clone> Sessions<R, W> {
         }
     }
 
-    /// Checks that a session has ended: [`RpcError::NotCompleted`] if not.
+    /// Checks that a session has ended.
     ///
     /// # Errors
     ///
-    /// [`RpcError::InvalidSessionId`] if there is no such session, or its result was taken.
+    /// [`RpcError::NotCompleted`] if the session runs. [`RpcError::InvalidSessionId`] if there is
+    /// no such session, or its result was taken.
     pub fn probe(&self, id: SessionId) -> Result<(), RpcError> {
         match self.entry(id)?.state {
             State::Running => Err(RpcError::NotCompleted),
@@ -198,8 +199,8 @@ impl<R, W: Clone> Sessions<R, W> {
         }
     }
 
-    /// The sessions for one of which a wait for any session waits: those that no wait has returned,
-    /// running or ended.
+    /// The sessions that no wait has returned yet, running or ended. A wait for any session waits
+    /// for one of them.
     pub fn unnamed(&self) -> Vec<SessionId> {
         let unnamed = self.entries.iter().filter(|(_, entry)| entry.named == 0);
         unnamed.map(|(id, _)| *id).collect()

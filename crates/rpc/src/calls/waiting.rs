@@ -1,5 +1,4 @@
-//! The verbs of a client for sessions: waiting for calls that are under way, their results, their
-//! errors and their cancellation.
+//! The verbs of a client for sessions: waiting, results, errors and cancellation.
 
 use super::catalogue::Catalogue;
 use super::client::GridRpc;

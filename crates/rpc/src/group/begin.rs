@@ -27,7 +27,7 @@ impl<S: Execute> Mapper<S> {
     ///
     /// # Errors
     ///
-    /// The error of `body`, whose calls that were not executed by then are dropped; otherwise those
+    /// The error of `body`, after which calls that were not executed are dropped; otherwise those
     /// of [`CallGroup::run`].
     pub async fn map<R>(
         &self,

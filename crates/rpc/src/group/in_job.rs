@@ -90,7 +90,7 @@ impl<C: Catalogue> ServerPool for Services<C> {
 }
 
 /// Returns the data of a group that goes on after a restoration, for each server that has not left.
-/// Omits servers that are lost before they answer: what only they had is made again.
+/// Omits servers that are lost before they answer: data that only they had is produced again.
 pub(super) async fn group_data<C: Catalogue>(
     services: &Services<C>,
     group: u32,

@@ -35,10 +35,10 @@
 //! still exist; otherwise the window fails. Tasks of servers that turn out to be slow may move to
 //! others, if the mapper [has a policy for it](Mapper::with_straggler_policy).
 //!
-//! **Checkpoints.** A checkpoint has the data that servers have in memory. A main that begins again
-//! [goes on](Mapper::resume) with a group: it gathers the calls again, and executes those whose
-//! results are not there. The questions of a window are main's, which repeats them, so a window
-//! postpones no checkpoint.
+//! **Checkpoints.** A checkpoint contains the data that servers hold in memory. A main that begins
+//! again [goes on](Mapper::resume) with a group: it gathers the calls again, and executes those
+//! whose results are missing. Main asks the questions of a window and repeats them after a
+//! restoration, so a window postpones no checkpoint.
 //!
 //! **End.** All servers that may hold data or orders of a group are notified when data is freed,
 //! and when the group ends or is dropped. They then refuse late messages of failed attempts.

@@ -32,7 +32,7 @@ pub struct Piece {
     pub count: u32,
     /// The segment, or the reason why the data will never exist.
     pub bytes: Result<Numbers<u8>, String>,
-    /// The servers to which it is passed on.
+    /// The servers to which the receiver passes it on.
     pub then: Vec<Hop>,
 }
 
@@ -124,7 +124,7 @@ pub struct TaskOrder {
     pub place: u32,
     /// The function.
     pub function: String,
-    /// The function's signature for the caller.
+    /// The caller's signature of the function.
     pub signature: Option<Signature>,
     /// The arguments.
     pub inputs: Vec<DataKey>,
@@ -206,7 +206,7 @@ pub enum GroupMessage {
     /// A group goes on after a restoration: forget incomplete data. Asks for the data that the
     /// server has.
     Resume(u32, Reply<GroupData>),
-    /// Accept data again that was freed, since it is made again.
+    /// Accept freed data again, because calls make it again.
     TakeBack {
         /// The group.
         group: u32,
@@ -218,7 +218,7 @@ pub enum GroupMessage {
 }
 
 impl GroupMessage {
-    /// The message as it is sent: the context of an order stands beside it.
+    /// The form of the message for sending: the context of an order stands beside the order.
     pub(crate) fn into_sent(self) -> Self {
         match self {
             Self::Order(order) => match order.trace {
@@ -229,7 +229,7 @@ impl GroupMessage {
         }
     }
 
-    /// The message as it is handled: the context of an order is in it.
+    /// The form of the message for handling: the context of an order is in the order.
     pub(crate) fn received(self) -> Self {
         match self {
             Self::TracedOrder(context, order) => {

@@ -1,13 +1,13 @@
-//! Groups with which a main goes on that begins again from a checkpoint.
+//! Groups that a main resumes when it begins again from a checkpoint.
 //!
-//! **Checkpoint.** A checkpoint has the data of the group that servers have in memory. Main
+//! **Checkpoint.** A checkpoint contains the data of the group that servers hold in memory. Main
 //! remembers the [`GroupRef`], with the small results that it has fetched. The group may be in the
 //! middle of a window: its orders in servers' queues are forgotten.
 //!
 //! **Restoration.** Main asks all servers which data they have, and which they have dropped, and
 //! gathers the calls of the group again from the beginning. Data is numbered in the order in which
 //! it is named, so the same program names the same data; `sequence` checks that. Calls whose
-//! results are there are not executed again; see `repeated`.
+//! results exist are not executed again; see `repeated`.
 
 use super::begin::Begun;
 use super::in_job::group_data;
@@ -20,8 +20,9 @@ use gridspan_workflow::heuristics::Heuristic;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A [`CallGroup`] in what main gives to [`Grid::progress`](gridspan_runtime::Grid::progress),
-/// beside its [services](crate::calls::ServicesRef): the group's number, and the results that main
+/// A reference to a [`CallGroup`], which main passes to
+/// [`Grid::progress`](gridspan_runtime::Grid::progress) beside its
+/// [services](crate::calls::ServicesRef). It contains the group's number, and the results that main
 /// has fetched, up to 1 MiB in all.
 ///
 /// ```
@@ -76,8 +77,8 @@ pub struct GroupRef {
 impl<C: Catalogue> CallGroup<'_, Services<C>> {
     /// A reference for [`Grid::progress`](gridspan_runtime::Grid::progress), with which a main that
     /// begins again from the checkpoint [goes on](Mapper::resume) with this group. Take one for
-    /// each progress point, since it has the results that were fetched so far. Progress points may
-    /// also be reached while a window is executed, in another future.
+    /// each progress point, since it contains the results that were fetched so far. Progress points
+    /// may also be reached while a window is executed, in another future.
     pub fn reference(&self) -> GroupRef {
         self.mapper.services.remember_group(self.number);
         let draft = self.draft.borrow();
@@ -89,15 +90,16 @@ impl<C: Catalogue> CallGroup<'_, Services<C>> {
 impl<C: Catalogue> Mapper<Services<C>> {
     /// Like [`map`](Self::map), but goes on with a group of the checkpoint from which main begins
     /// again, on the [services](Services::restored) of that checkpoint. `body` makes all values and
-    /// calls of the group in the same order as before, from the beginning; calls whose results are
-    /// there are not executed again. Waits for servers that execute other calls, until they have
-    /// ended or the servers are [lost](Services::lose). What only lost servers had is made again.
+    /// calls of the group in the same order as before, from the beginning; calls whose results
+    /// exist are not executed again. Waits for servers that execute other calls, until they have
+    /// ended or the servers are [lost](Services::lose). Data that only lost servers had is made
+    /// again.
     ///
     /// # Errors
     ///
-    /// [`RpcError::Other`] if the group is not of these services, had ended by then, or was resumed
-    /// before. Also if `body` calls other functions, or makes other arguments or values of other
-    /// lengths, than before the progress point: then [`run`](CallGroup::run) and
+    /// [`RpcError::Other`] if the group is not of these services, had ended before the checkpoint,
+    /// or was resumed before. Also if `body` calls other functions, or makes other arguments or
+    /// values of other lengths, than before the progress point: then [`run`](CallGroup::run) and
     /// [`get`](CallGroup::get) fail, too. [`RpcError::Grid`] if the job is ending; otherwise those
     /// of [`map`](Self::map).
     pub async fn resume<R>(

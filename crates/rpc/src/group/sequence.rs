@@ -2,8 +2,9 @@
 //!
 //! Data is numbered in this sequence. If a group that goes on after a restoration made other values
 //! or calls, it would mistake data of servers for other results. So main remembers a fingerprint of
-//! the sequence up to the progress point. Once the group has made as much again, it fails if the
-//! fingerprints differ. Of a value, only the length counts: a map may be encoded in another order.
+//! the sequence up to the progress point. Once the restored group has made as many values and
+//! calls, it fails if the fingerprints differ. Of a value, only the length counts: a map may be
+//! encoded in another order.
 
 use crate::calls::RpcError;
 use gridspan_runtime::schema::Fingerprint;
@@ -23,7 +24,7 @@ pub(super) struct Sequence {
     made: Made,
     /// The values and calls up to the progress point from which the group goes on.
     before: Option<Made>,
-    /// Whether it has made something else up to there.
+    /// Whether the group has made other values or calls up to there.
     differs: bool,
 }
 
@@ -73,7 +74,7 @@ impl Sequence {
         }
     }
 
-    /// The same at the end of the group, which must have made as much.
+    /// Checks the same at the end of the group, which must have made as many values and calls.
     pub(super) fn check_end(&self) -> Result<(), RpcError> {
         match self.before {
             Some(before) if self.made.count < before.count => Err(other_sequence()),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Links that are assumed where there is no measurement, and whether measurements are used.
+/// The links to assume where there is no measurement, and whether to use measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AssumedLinks {
     /// Inside sites.
@@ -49,8 +49,8 @@ pub trait ServerPool {
         observed_speed: &dyn Fn(u32) -> f64,
     ) -> impl Future<Output = Result<Platform, RpcError>>;
 
-    /// The server that has the data of this one: itself, or its last successor; `None` if the data
-    /// is lost.
+    /// Returns the server that has the data of this one: this server, or its last successor; `None`
+    /// if the data is lost.
     fn standing(&self, server: u32) -> Option<u32>;
 
     /// Starts a group and returns its number.
@@ -59,7 +59,7 @@ pub trait ServerPool {
     /// Frees data of a group, on the servers that may have it.
     fn free(&self, group: u32, data: &Freed, servers: &BTreeSet<u32>);
 
-    /// Makes servers accept data again that was freed, since it is made again. This happens only in
+    /// Makes servers accept freed data again, because calls make it again. This happens only in
     /// groups that go on after a restoration of their job.
     ///
     /// # Errors

@@ -34,8 +34,8 @@ pub(super) struct Trees {
 impl Trees {
     /// Plans the routes of data of `bytes` bytes from its holder to servers. `otherwise` are the
     /// routes without a plan; all their servers must send data to other servers. Returns `None` if
-    /// data takes these routes: if it is small, for one server, or beyond `PLANS_MAX`, or if no
-    /// tree is clearly faster.
+    /// the data takes these routes: it is small, goes to one server only, or comes after
+    /// `PLANS_MAX` plans, or no tree is clearly faster.
     pub(super) fn plan(
         &mut self,
         platform: &Platform,

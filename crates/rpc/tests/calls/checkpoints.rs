@@ -257,7 +257,7 @@ async fn call(grid: &Grid, notes: &Mutex<CallNotes>) -> Result<(), RpcError> {
         let (n, session) = calls.under_way.remove(position);
         let result = client.results(&session).await?;
         assert_eq!(result, n * n);
-        // It was taken, so there is no second one.
+        // The client has taken the result, so there is no second one.
         let again = client.results(&session).await;
         assert!(matches!(again, Err(RpcError::InvalidSessionId { .. })), "{again:?}");
         calls.results.push(n);
@@ -305,7 +305,7 @@ fn calls_under_way_give_their_results_once_without_any_of_the_nodes() {
 const STEPS: u64 = 24;
 const WINDOW: u64 = 3;
 
-/// Functions of a chain of calls: each makes a longer list. The counter has the executions.
+/// Functions of a chain of calls, each of which makes a longer list, and a counter of executions.
 macro_rules! chain_functions {
     ($catalogue:ident, $grow:ident, $executed:ident) => {
         static $executed: AtomicU64 = AtomicU64::new(0);

@@ -206,7 +206,7 @@ fn a_group_waits_for_a_late_server_only_if_it_has_its_data() {
     });
 }
 
-/// Polls a future up to `times` times; returns whether it had not ended by then.
+/// Polls a future up to `times` times; returns whether it is still pending then.
 async fn polled_only(times: u32, something: impl Future) -> bool {
     let (mut something, mut polls) = (pin!(something), 0);
     std::future::poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! A layer that keeps spans, and a propagator that takes their numbers for identifiers.
+//! A layer that keeps spans, and a propagator that uses their numbers as identifiers.
 
 use gridspan_rpc::trace::{Propagator, TraceContext};
 use std::collections::BTreeMap;
@@ -21,9 +21,9 @@ pub(crate) struct KeptSpan {
     pub(crate) number: u64,
     name: &'static str,
     fields: BTreeMap<&'static str, String>,
-    /// The span that it is below in this process.
+    /// The parent in this process.
     pub(crate) parent: Option<u64>,
-    /// The context that the propagator has made its parent.
+    /// The remote parent that the propagator has set.
     client: Option<TraceContext>,
     is_over: bool,
 }

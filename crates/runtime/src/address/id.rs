@@ -88,7 +88,7 @@ pub(crate) struct Slot {
 pub(crate) enum Sender {
     /// The PE itself: for main, and when a timer fires or an answer arrives.
     Pe,
-    /// The actor that is being handled.
+    /// The actor whose handler runs.
     Actor(Slot),
 }
 

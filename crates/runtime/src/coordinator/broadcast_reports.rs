@@ -1,8 +1,8 @@
 //! Reports of large broadcasts and multicasts, for listeners of the job.
 //!
-//! A report has the trees by which a message went, and when each node had all of it. The relay of
-//! the sender measures the time until each node's report is back, and the estimated latency of the
-//! report is subtracted here. Nothing is kept for a job without listeners.
+//! A report contains the trees of a message, and the time at which each node had all of it. The
+//! sender's relay measures the time until each node's report arrives, and the coordinator subtracts
+//! the estimated latency of that report. Without listeners, the coordinator keeps nothing.
 
 use super::machine::Coordinator;
 use super::state::advice::Flow;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum number of plans whose trees are kept; each may have as many edges as the job has nodes.
-/// At this number, those that follow from the layout alone are forgotten, and made again if needed.
+/// At this number, the coordinator drops trees that follow from the layout alone; it can make them
+/// again.
 pub(super) const TREES_MAX: usize = 64;
 
 impl Coordinator {
@@ -55,7 +56,7 @@ impl Coordinator {
         Some(made)
     }
 
-    /// Tells the listeners that all nodes of a message have it.
+    /// Reports to the listeners that all nodes of a message have received it.
     pub(super) fn report_broadcast(&self, flow: &Flow) {
         if !self.reports_broadcasts() {
             return;

@@ -84,7 +84,7 @@ const STEP_MAX: Duration = Duration::from_secs(300);
 /// the last one that was made, or stored, in time. So a job whose handlers take up to 80 minutes
 /// makes checkpoints, too, and so does one with a store that takes as long for a part.
 const DOUBLINGS_MAX: u32 = 4;
-/// Largest manifest: it travels in one packet, and to the launcher in one line.
+/// Maximum size of a manifest: it travels in one packet, and to the launcher in one line.
 const MANIFEST_BYTES_MAX: usize = 6 << 20;
 /// The pause before the next round is the time since the first round divided by this number.
 const PAUSE_SHARE: u32 = 8;
@@ -139,7 +139,7 @@ impl Coordinator {
     }
 
     /// Begins the first round once no rebalance is in progress, and all replicas that ended for the
-    /// checkpoint before have begun again. Called after each event.
+    /// previous checkpoint have begun again. Called after each event.
     pub(super) fn begin_checkpoint(&mut self) {
         let is_settled = self.balances.is_settled()
             && self.departing.is_none()
@@ -242,7 +242,8 @@ impl Coordinator {
         self.give_up(late, reason);
     }
 
-    /// Gives up a checkpoint whose parts are all encoded if none of them was kept for too long.
+    /// Gives up a checkpoint whose parts are all encoded, if for too long none of them was stored
+    /// or copied.
     fn look_at_storing(&mut self) {
         let Some(keeping) = &self.checkpoints.keeping else { return };
         let waited = self.now.since(keeping.heard);
@@ -301,7 +302,7 @@ impl Coordinator {
         self.checkpoints.is_late_with_replicas = counted.is_some();
         self.checkpoints.late = late;
         self.checkpoints.given_up = (self.checkpoints.given_up + 1).min(DOUBLINGS_MAX);
-        // It belongs to this checkpoint: all parts of the previous one are kept.
+        // `keeping` belongs to this checkpoint: all parts of the previous one are kept.
         self.checkpoints.keeping = None;
         self.end_making(Err(reason));
     }
@@ -478,7 +479,7 @@ impl Coordinator {
         self.complete_checkpoint();
     }
 
-    /// The longest time that the copies of a PE take with the bandwidth for them.
+    /// Returns the longest time that the copies of a PE take at the bandwidth for copies.
     fn copying_time(&self, parts: &[PartSummary]) -> Duration {
         let (layout, run) = (&self.common.layout, &self.common.run);
         if run.checkpoints.copy_rate.is_none() {
@@ -537,7 +538,7 @@ impl Coordinator {
         if result.is_ok() {
             self.checkpoints.given_up = 0;
         }
-        // If this checkpoint was given up at once, some replicas of the one before may not have
+        // If this checkpoint was given up at once, some replicas of the previous one may not have
         // begun again yet.
         self.checkpoints.rebuilding = self.checkpoints.rebuilding.saturating_add(making.replicas);
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });

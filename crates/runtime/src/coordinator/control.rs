@@ -52,7 +52,7 @@ impl Coordinator {
         std::mem::take(&mut self.out)
     }
 
-    /// Continues after the coordinator has moved to this node, which `asker` waits for.
+    /// Continues after the coordinator has moved to this node; `asker` waits for that.
     pub(super) fn arrive(&mut self, asker: Asker) -> Vec<CoordinatorCommand> {
         self.tell_place(asker);
         self.resume_advice();
@@ -100,7 +100,7 @@ impl Coordinator {
 
     fn fire(&mut self, timer: Timer) {
         match timer {
-            // These take all founders, and nothing waits for them.
+            // These need all founders, and nothing waits for them.
             Timer::Period(_)
             | Timer::LookAtEvent(_)
             | Timer::ProbeProgress(_)
@@ -222,8 +222,8 @@ impl Coordinator {
         }
     }
 
-    /// Whether a control is not to be handled while founders are lost: it comes from one of them,
-    /// takes all of them and is awaited, so that the job ends, or serves no purpose without them.
+    /// Whether to drop a control while founders are lost: it comes from one of them, serves no
+    /// purpose without them, or needs all founders. In the last case this ends the job.
     fn is_barred(&mut self, from: NodeId, control: &Control) -> bool {
         match control {
             _ if self.losses.contains(from) => true,

@@ -153,7 +153,7 @@ impl Coordinator {
         names.join("; ")
     }
 
-    /// Returns what the job waits for. The caller has all PEs at hand, as in virtual time.
+    /// Returns what the job waits for, for a caller that has all PEs at hand, as in virtual time.
     pub fn diagnosis<'a>(&self, pes: impl Iterator<Item = &'a Pe>, main: MainStatus) -> Diagnosis {
         let about: Vec<_> = self.incomplete().into_iter().map(|it| (it.group, it.number)).collect();
         let mut now = Findings { main: Some(main), ..self.own_findings() };
@@ -165,7 +165,7 @@ impl Coordinator {
         Diagnosis::new(Rounds { before: None, now, are_alike: false }, count, 0)
     }
 
-    /// What waits at the coordinator.
+    /// The waits that the coordinator itself knows of.
     fn own_findings(&self) -> Findings {
         let mut waits = Waits::default();
         for Incomplete { group, number, here, of } in self.incomplete() {

@@ -116,7 +116,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Whether packets for the coordinator are forwarded to another node at once.
+    /// Whether this host forwards packets for the coordinator to another node at once.
     pub fn passes_on(&self) -> bool {
         matches!(self.state, State::Elsewhere(_))
     }
@@ -311,7 +311,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Sends the coordinator to its next node, if it is to leave.
+    /// Sends the coordinator to its next node, if it is ready to leave.
     fn let_go(&mut self, out: &mut Vec<CoordinatorCommand>) {
         let State::Here(coordinator) = &self.state else { return };
         let Some(place) = coordinator.departs_to() else { return };
@@ -398,7 +398,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Ends the job in place of the coordinator. This node is notified last, because it may end on
+    /// Ends the job in place of the coordinator. Notifies this node last, because it may end on
     /// receipt.
     fn end(&mut self, error: &JobError, out: &mut Vec<CoordinatorCommand>) {
         if std::mem::replace(&mut self.has_ended, true) {

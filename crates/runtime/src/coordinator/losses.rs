@@ -6,19 +6,19 @@
 //! nodes, and lenders repeat what a lost node owes (`tasks/backups.rs`).
 //!
 //! **Start.** A node that notices the loss of a founder reports it here. [`Coordinator::need_of`]
-//! looks for a need for that founder in what the coordinator knows. If it finds one, the job ends
-//! with the loss, and a launcher lets it go back to a checkpoint.
+//! checks whether the coordinator knows of a need for that founder. If it does, the job ends with
+//! the loss, and a launcher lets it go back to a checkpoint.
 //!
-//! **Suspended.** Otherwise all other founders are told to drop what the agents of the lost one
-//! send, and asked whether they know of a need (`pe/membership`). Nodes that are lost meanwhile are
-//! suspended too, and it is decided about all of them together.
+//! **Suspended.** Otherwise the coordinator orders all other founders to drop messages from the
+//! agents of the lost one, and asks whether they know of a need (`pe/membership`). Nodes that are
+//! lost meanwhile are suspended too, and the coordinator decides about all of them together.
 //!
-//! **Tolerated.** Then all nodes repeat the tasks that the lost one owes. What it sends is dropped.
+//! **Tolerated.** Then all nodes repeat the tasks that the lost one owes, and drop its messages.
 //! Values of a bound that it has spread stay known: tasks that run again find an equal value again
 //! (`tasks/bound.rs`).
 //!
 //! **Failure.** If a node does not answer within [`ANSWERS_MAX`] of a loss, or main requests
-//! something that takes all nodes, the job ends with the loss. So it does if it stalls.
+//! something that takes all nodes, or the job stalls, it ends with the loss.
 
 use super::machine::Coordinator;
 use super::state::collections::CollectionState;
@@ -103,7 +103,7 @@ impl Coordinator {
             let suspend = MembershipMessage::Suspend { node };
             self.post(layout.leader(other), Control::Membership(suspend));
         }
-        // It may run, and only not reach this node.
+        // The node may still run, and have lost only its connection to this one.
         self.post(layout.leader(node), Control::Stop { outcome: Err(error.clone()) });
         self.losses.suspended.insert(node, Suspended { error, awaited });
         // A round of stall detection that waits for the node would not end.
@@ -178,7 +178,7 @@ impl Coordinator {
     pub(super) fn can_serve_without_lost(&self, request: &MainRequest) -> bool {
         match request {
             MainRequest::Create { kind, .. } => self.common.task_names.contains_key(kind),
-            // It is postponed.
+            // A checkpoint is postponed.
             MainRequest::Checkpoint { .. } | MainRequest::KnownLinks => true,
             _ => false,
         }

@@ -47,7 +47,7 @@ pub struct Coordinator {
     pub(super) follow_ups: VecDeque<FollowUp>,
     pub(super) timers: Timers,
     pub(super) pieces: Pieces,
-    /// Counts the bytes of the requests that wait here, and of numbers by actor.
+    /// Counts the bytes of the requests that wait here, and of the numbers kept for actors.
     pub(super) budget: Budget,
     /// Number of controls sent that may lead to messages, for quiescence.
     pub(super) created: u64,

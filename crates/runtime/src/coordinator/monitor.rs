@@ -2,7 +2,7 @@
 //!
 //! **Steady state.** Every node that has sent something reports measurements of its connections
 //! twice a second; the coordinator combines them into one estimate for each pair of groups, and
-//! announces changes of more than a fifth. A pair of groups without recent measurements is probed.
+//! announces changes of more than a fifth. It probes a pair of groups without recent measurements.
 //! Once, if a plan of broadcasts, a listener or main needs the result, the coordinator orders two
 //! nodes of each group to send a train of packets to another group, first each alone and then both
 //! together. This shows whether they share a path. The trains delay the job's own messages.

@@ -17,12 +17,12 @@ impl Coordinator {
         }
     }
 
-    /// Describes, in readable text, the requests that main waits for.
+    /// Describes the requests that main waits for.
     fn main_waits(&self) -> Vec<String> {
         self.quiescence.waits().into_iter().chain(self.other_waits()).collect()
     }
 
-    /// Describes, in readable text, the requests that main waits for, except for quiescence.
+    /// Describes the requests that main waits for, except for quiescence.
     pub(super) fn other_waits(&self) -> Vec<String> {
         let others = self.publications.waits().chain(self.survey.waits());
         let mut waits: Vec<String> = others.collect();

@@ -7,8 +7,8 @@ use crate::message::Control;
 use bytes::Bytes;
 
 impl Coordinator {
-    /// Sends a value to every PE, one copy per node over the network. Answers with its number once
-    /// all PEs have it.
+    /// Sends a value to every PE, one copy per node over the network. Answers with the number of
+    /// the publication once all PEs have the value.
     pub(super) fn publish(&mut self, asker: Asker, value: &Bytes) {
         let pes = self.common.layout.pe_count();
         let Publications { next, waiting } = &mut self.publications;

@@ -1,4 +1,4 @@
-//! Quiescence: no message is in flight, waits, or is being handled on any PE.
+//! Quiescence: no message is in flight, waiting, or being handled on any PE.
 //!
 //! F. Mattern, "Algorithms for distributed termination detection" (1987), the four-counter method:
 //! the coordinator asks every PE for the number of messages that it has created and handled; a PE
@@ -24,7 +24,7 @@ use crate::pe::PlantedFault;
 use std::time::Duration;
 
 /// While messages are in flight, the pause between two rounds is the time waited so far, divided by
-/// this. So the delay is a small share of the wait, and long waits cost few messages.
+/// this. So the pause is a small share of the wait, and long waits cost few messages.
 const PAUSE_SHARE: u32 = 16;
 /// Shortest pause between two rounds.
 const PAUSE_MIN: Duration = Duration::from_micros(500);

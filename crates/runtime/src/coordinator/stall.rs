@@ -14,12 +14,13 @@
 //!
 //! **Handlers.** A PE that is inside a handler does not answer. A watchdog beside it reports the
 //! actor and the time since the handler began, and the coordinator issues a warning if no other PE
-//! has work to do. While PEs stop for a checkpoint, it issues one if the others stand still for
-//! long.
+//! has work to do. While PEs stop for a checkpoint, it issues a warning if the other PEs stand
+//! still for long.
 //!
-//! **Failure.** No stall is reported before all PEs have answered, except those of lost founders: a
-//! job that goes on without some, and stalls, ends with their loss. At the time limit the job ends
-//! after a diagnosis (`diagnosis.rs`), even if answers are missing.
+//! **Failure.** The coordinator reports a stall only after all PEs have answered, except those of
+//! lost founders: a job that goes on without some founders, and stalls, ends with the error of
+//! their loss. At the time limit the job ends after a diagnosis (`diagnosis.rs`), even if answers
+//! are missing.
 
 use super::machine::Coordinator;
 use super::state::stall::Round;
@@ -176,8 +177,8 @@ impl Coordinator {
         }
     }
 
-    /// Warns of long handlers if nothing else keeps the job from continuing, or a stall from being
-    /// found.
+    /// Warns of long handlers if only they keep the job from continuing, or the coordinator from
+    /// finding a stall.
     fn tell_long_handlers(&mut self) {
         let now = self.now;
         let stall = &mut self.stall;
@@ -195,15 +196,15 @@ impl Coordinator {
         self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
     }
 
-    /// Handles the time limit of the job: begins a diagnosis, whose end is the end of the job.
+    /// Handles the time limit of the job: begins a diagnosis, after which the job ends.
     pub(super) fn time_is_up(&mut self) {
         self.stall.is_over_time = true;
         self.begin_diagnosis(None);
     }
 }
 
-/// Whether the previous round was quiet and nothing has happened since. The texts about what main
-/// waits for may differ.
+/// Whether the previous round was quiet and nothing has happened since. The texts of main's waits
+/// may differ.
 fn is_same(previous: &Round, sum: &Round) -> bool {
     let counts = |round: &Round| {
         let pending = round.pending.clone();

@@ -2,9 +2,9 @@
 //!
 //! **Start.** Once every node has greeted the coordinator, or when places are requested in a job
 //! without greetings, the coordinator orders the nodes to measure round trips: of each pair once in
-//! small jobs, in rounds of samples in large ones. It infers the hierarchy from the round trips.
-//! The sites that the user named are kept; if the measurements contradict them, there is a warning.
-//! Only the askers wait for the result.
+//! small jobs, in rounds of samples in large ones. It infers the hierarchy from the round trips. It
+//! keeps the sites that the user named, and warns if the measurements contradict them. Only the
+//! askers wait for the result.
 //!
 //! **Steady state.** See `monitor`.
 //!

@@ -12,8 +12,8 @@
 //! of several kinds arrive.
 //!
 //! **State that stays behind.** The strategy and the gate stay behind, with their knowledge from
-//! rebalances. So does the advisor for broadcasts, because its plans start at the node for which it
-//! was made. A rebalance that the gate still judges is reported to listeners with an unknown
+//! rebalances. So does the advisor for broadcasts, because its plans start at the node of the
+//! coordinator. A rebalance that the gate still judges is reported to listeners with an unknown
 //! effect, and is not undone.
 
 use super::event::{Asker, FollowUp};
@@ -211,8 +211,8 @@ impl Coordinator {
         }
     }
 
-    /// Announces the coordinator's place from here to each node, and answers main. So this node has
-    /// a connection to each other node, over which the two nodes detect each other's loss.
+    /// Announces the coordinator's place from here to each node, and answers main. The announcement
+    /// opens a connection to each other node, over which the two nodes detect each other's loss.
     pub(super) fn tell_place(&mut self, asker: Asker) {
         let (place, layout) = (self.place(), self.common.layout.clone());
         let founders = layout.nodes().map(|node| layout.leader(node));

@@ -98,8 +98,8 @@ impl CheckpointKeeper {
     }
 
     /// Stores the manifest of a checkpoint to which the job goes back, if this node writes
-    /// manifests: the node that wrote it may have been lost before it did. Without the manifest,
-    /// the parts would be removed as those of an incomplete checkpoint.
+    /// manifests: the node that wrote them before may have been lost before it stored this one.
+    /// Without the manifest, the parts would be removed as those of an incomplete checkpoint.
     #[cfg(feature = "net")]
     fn store_manifest(&self, image: &Image) {
         let writer = self.writer.as_ref().filter(|writer| writer.present().0);
@@ -114,7 +114,7 @@ impl CheckpointKeeper {
     /// from the one with which it began. This node sends nothing meanwhile, but the other nodes
     /// cannot begin without these parts either. The parts stay in memory for the next loss. A
     /// node that was started later, in a job that stores no checkpoints itself, also
-    /// [reports](Self::holdings) from then on that this one is stored.
+    /// [reports](Self::holdings) from then on that the checkpoint is stored.
     #[cfg(feature = "net")]
     fn read_missing(&self, job: &Job, image: &mut Image, parts: &[PeId]) -> Result<(), StartError> {
         let here = image.parts();
@@ -145,7 +145,7 @@ impl CheckpointKeeper {
     }
 
     /// Numbers and parts of the last checkpoints that this node has. If the job has a place for its
-    /// checkpoints, each complete one is stored there: it is complete only then.
+    /// checkpoints, each complete one is stored there, since it is complete only then.
     pub fn holdings(&self) -> Vec<Holding> {
         let mut holdings = self.store().holdings();
         let complete = holdings.iter_mut().filter(|holding| holding.manifest.is_some());
@@ -261,7 +261,7 @@ fn lacking(image: &Image, part: PeId) -> StartError {
     StartError::Checkpoint { reason }
 }
 
-/// A number for a run of a job in this process, which no other run has.
+/// A unique number for a run of a job in this process.
 pub(super) fn new_run() -> u64 {
     use std::time::{SystemTime, UNIX_EPOCH};
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

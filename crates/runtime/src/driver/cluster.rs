@@ -19,9 +19,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for which nodes wait for others that read parts of a checkpoint from a folder or object
-/// store: as long as the coordinator waits for a part that is stored. If the place does not answer,
-/// the nodes that read are lost then.
+/// Time for which nodes wait for a node that reads parts of a checkpoint from a folder or object
+/// store, and then count it as lost. It is as long as the coordinator waits until a part is stored.
 const READING_MAX: Duration = Duration::from_secs(300);
 
 /// Runs this process's node of a job. On node 0, main runs on the calling thread; other nodes
@@ -50,8 +49,8 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Res
 }
 
 /// Like [`run_with`], with a `keeper` of this node's parts of checkpoints. If the bundle orders the
-/// job to continue from a checkpoint, the keeper has the parts that PEs of this node read, or the
-/// job's folder or object store has them.
+/// job to continue from a checkpoint, the keeper or the job's folder or object store must have the
+/// parts that PEs of this node read.
 ///
 /// # Errors
 ///
@@ -104,8 +103,9 @@ pub fn run_keeping(
     })
 }
 
-/// Warns before a job continues from a checkpoint if the memory of the machine will probably not do
-/// for its actors and checkpoints. `nodes`: the nodes on this machine, the first of which warns.
+/// Warns before a job continues from a checkpoint if the memory of the machine is probably too
+/// small for its actors and checkpoints. `nodes`: the nodes on this machine, the first of which
+/// warns.
 fn warn_of_shortage(program: &Program, node: NodeId, nodes: &[NodeId]) {
     let restored = program.restored_bytes(nodes).filter(|_| nodes.first() == Some(&node));
     let Some((memory, (bytes, copies))) = Memory::of_machine().zip(restored) else { return };
@@ -114,8 +114,8 @@ fn warn_of_shortage(program: &Program, node: NodeId, nodes: &[NodeId]) {
     }
 }
 
-/// Returns the nodes on the machine of a node, with the node itself. A grid that is emulated is on
-/// one machine.
+/// Returns the nodes on the machine of a node, with the node itself. An emulated grid is on one
+/// machine.
 fn nodes_beside(spec: &GridSpec, node: NodeId, is_emulated: bool) -> Vec<NodeId> {
     let hosts = first_on_hosts(spec);
     let own = hosts.get(node.index());
@@ -129,7 +129,7 @@ fn first_on_hosts(spec: &GridSpec) -> Vec<NodeId> {
     spec.hosts().map(|(node, host)| *first.entry(name_of(host)).or_insert(node)).collect()
 }
 
-/// The name of a host, which a user for `ssh` may precede.
+/// Returns the name of a host without the user for `ssh` that may precede it.
 fn name_of(host: &str) -> &str {
     host.rsplit_once('@').map_or(host, |(_, name)| name)
 }

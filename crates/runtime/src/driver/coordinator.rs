@@ -43,8 +43,8 @@ struct Machine {
 /// Driver of a node's coordinator host.
 pub(super) struct CoordinatorDriver {
     events: Mutex<VecDeque<CoordinatorEvent>>,
-    /// Whether `events` is not empty. PEs check this at the end of each turn; a lock that all of
-    /// them took would move from core to core.
+    /// Whether `events` is not empty. PEs check this at the end of each turn; the cache line of a
+    /// lock would move from core to core.
     has_events: AtomicBool,
     /// Whether `events` contains one that the coordinator's own thread, if any, has to handle.
     has_long: AtomicBool,
@@ -122,7 +122,7 @@ impl CoordinatorDriver {
             if !self.has_events.load(Ordering::SeqCst) {
                 return;
             }
-            // This thread has other work; the coordinator's own thread has not.
+            // This thread has other work; the coordinator's own thread has none.
             let is_much = round == ROUNDS_MAX || self.has_long.load(Ordering::SeqCst);
             if is_much && self.wake() {
                 return;

@@ -1,9 +1,9 @@
 //! The number of cores that this process may use.
 
-/// Returns the number of hardware threads whose time this process may use at once, at least 1.
-/// These are no more than those on which the system lets it run (`sched_setaffinity`, cpusets) and,
-/// on Linux, no more than the quotas of its control groups allow: `cpu.max` in version 2,
-/// `cpu.cfs_quota_us` in version 1, as containers have them. A part of a core does not count.
+/// Returns the number of hardware threads whose time this process may use at once, at least 1. The
+/// limits are the hardware threads on which the system lets it run (`sched_setaffinity`, cpusets)
+/// and, on Linux, the quotas of its control groups, such as those of containers: `cpu.max` in
+/// version 2, `cpu.cfs_quota_us` in version 1. A part of a core does not count.
 ///
 /// ```
 /// assert!(gridspan_runtime::driver::cores() >= 1);

@@ -56,8 +56,8 @@ pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), 
     run_emulated_with(job, spec, |_| {})
 }
 
-/// Like [`run_emulated`]; once the job runs, calls `begun` with a handle that cancels it, and asks
-/// all its nodes.
+/// Like [`run_emulated`]; once the job runs, calls `begun` with a handle that cancels it and
+/// reaches all its nodes.
 ///
 /// # Errors
 ///

@@ -34,7 +34,7 @@ struct Contents {
 pub(super) struct Taken {
     /// Actions that main and the network request of the PE.
     pub(super) actions: Vec<Action>,
-    /// Packets without messages. These and actions are taken even while messages have to wait.
+    /// Packets without messages. The PE takes these and actions even while messages have to wait.
     pub(super) control: Vec<(PeId, Packet)>,
     pub(super) messages: Vec<(PeId, Packet)>,
     /// Losses of nodes; handled after the packets that those nodes had sent before.

@@ -136,7 +136,7 @@ pub(super) struct ResidentMemory {
 }
 
 impl ResidentMemory {
-    /// Opens the file in which Linux reports it. On other systems it is unknown.
+    /// Opens the file in which Linux reports the resident memory. On other systems it is unknown.
     pub(super) fn open() -> Self {
         let page_bytes = fs::read("/proc/self/auxv").ok().and_then(|vector| page_bytes(&vector));
         let file = File::open("/proc/self/statm").ok().filter(|_| page_bytes.is_some());

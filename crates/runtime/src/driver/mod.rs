@@ -7,7 +7,7 @@
 //! Inside: `worker` is the thread of a PE, `park` its sleep, `inbox` its queue of packets, `switch`
 //! delivers packets to other PEs, `net_driver` sends frames to other nodes. `watchdog` reports on
 //! PEs that cannot answer because they are inside a handler. `checkpoints` keeps checkpoints in
-//! memory and files. `gauge`, `readings`, `traffic`: the counters of a node, for those who watch
+//! memory and files. `gauge`, `readings` and `traffic` count what a node does, for tools that watch
 //! the job. `affinity` binds threads to processors.
 
 mod affinity;

@@ -56,7 +56,7 @@ pub(super) struct NetDriver {
     arrivals: Mutex<Arrivals>,
     /// Addresses of guests that the transport does not know yet.
     contacts: Mutex<Vec<(NodeId, SocketAddr)>>,
-    /// The suspected nodes, and since when they are suspected.
+    /// The suspected nodes, each with the time at which the suspicion began.
     suspects: Mutex<BTreeMap<NodeId, Instant>>,
     /// Whether anything was queued since the last turn.
     has_frames: AtomicBool,
@@ -89,7 +89,7 @@ pub(super) struct NetDriver {
     needed: Option<BTreeSet<NodeId>>,
 }
 
-/// Frames to send, and counts of all that were to be sent so far.
+/// Frames to send, and counts of all frames queued so far.
 struct Outgoing {
     /// The destination, whether to send it as bulk whatever its size, and the frame.
     frames: VecDeque<(NodeId, bool, Frame)>,
@@ -185,8 +185,8 @@ impl NetDriver {
         Self { on_failure: on_failure.to_vec(), ..self }
     }
 
-    /// Sets the nodes whose losses certainly end the job: whether other founders' losses do is
-    /// decided by the coordinator, which notifies the listeners of a failure itself.
+    /// Sets the nodes whose losses certainly end the job. If another founder is lost, the
+    /// coordinator decides, and notifies the listeners of a failure itself.
     pub(super) fn needing(self, needed: Option<BTreeSet<NodeId>>) -> Self {
         Self { needed, ..self }
     }
@@ -235,7 +235,7 @@ impl NetDriver {
     }
 
     /// Sends queued frames, receives, and waits at most `timeout` if there is nothing to do.
-    /// Returns the time that this took apart from the wait.
+    /// Returns the time that this took, without the wait.
     fn turn(
         &self,
         net: &mut NetLoop,
@@ -286,8 +286,8 @@ impl NetDriver {
         Duration::from_nanos(end.saturating_sub(begin)).saturating_sub(waited)
     }
 
-    /// Whether too much waits here, for example because the relay passes frames on faster than
-    /// others accept them, and some of it still leaves. If none has left for [`STUCK`], reading
+    /// Whether too many frames wait here, for example because the relay passes frames on faster
+    /// than others accept them, and some still leave. If none has left for [`STUCK`], reading
     /// continues anyway, up to the hard limit: two nodes that each read only once the other has
     /// read would wait forever.
     fn is_draining(&self, switch: &Switch) -> bool {

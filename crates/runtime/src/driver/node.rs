@@ -122,7 +122,8 @@ fn wake(
     })
 }
 
-/// Connects a node to the nodes that it and they watch for losses. A guest connects to all others.
+/// Connects a node to the nodes that watch it for losses, and that it watches. A guest connects to
+/// all founders.
 #[cfg(feature = "net")]
 fn connect(net_driver: &NetDriver, program: &Program, node: NodeId) {
     let layout = program.layout();
@@ -160,8 +161,8 @@ fn new_switch(
     )
 }
 
-/// Starts the thread of a PE on the processors to which it is bound, if it is, and sets `thread` to
-/// it. If the system refuses the thread, ends the job.
+/// Starts the thread of a PE, which `affinity` binds to processors, and sets `thread` to it. If the
+/// system refuses the thread, ends the job.
 fn start_pe<'scope>(
     scope: &'scope Scope<'scope, '_>,
     (machine, mut idle): (Pe, Box<dyn Idle + Send>),
@@ -189,8 +190,8 @@ fn start_pe<'scope>(
 }
 
 impl<'scope> Node<'scope> {
-    /// Starts the threads of a node; `speed` is emulated if it is below ordinary. This process runs
-    /// `nodes_here` nodes of the job.
+    /// Starts the threads of a node; `speed` is emulated if it is below the ordinary one. This
+    /// process runs `nodes_here` nodes of the job.
     pub(super) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         (program, keeper): (&Program, CheckpointKeeper),

@@ -1,4 +1,4 @@
-//! The sleep of a PE's thread that does not drive the network, and the spin before it.
+//! How the thread of an idle PE that does not drive the network spins, and then sleeps.
 
 use super::inbox::Inbox;
 use super::worker::Idle;
@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 /// Longest time that an idle PE spins for packets before it sleeps, unless the job sets another
 /// one: a few times the cost of waking a thread.
 const SPIN: Duration = Duration::from_micros(100);
-/// Time that such a PE spins if its last waits were longer: about the time of an answer from a core
+/// Shortest time that such a PE spins, after longer waits: about the time of an answer from a core
 /// that is awake.
 const SPIN_MIN: Duration = Duration::from_micros(3);
 
-/// Parks the thread until another thread wakes it. Spins before, for a time that follows the waits.
+/// Spins for a time that depends on the last waits, and then parks the thread until another thread
+/// wakes it.
 pub(super) struct Park {
     spin: Spin,
-    /// Time that it has spun since this was last taken.
+    /// Time spun since the last call of `take_spun`.
     spun: Duration,
 }
 
@@ -26,7 +27,7 @@ impl Park {
         Self { spin: Spin::new(limit), spun: Duration::ZERO }
     }
 
-    /// Spins for packets, for this time at most. Returns whether they have come.
+    /// Spins for packets, for at most `time`. Returns whether any have come.
     fn spin_for(&mut self, inbox: &Inbox, time: Duration) -> bool {
         let begin = Instant::now();
         loop {
@@ -82,7 +83,7 @@ impl Spin {
         Self { limit, next: limit.min(SPIN_MIN) }
     }
 
-    /// Notes how long a wait for packets was, whether the thread has spun all the time or not.
+    /// Notes the length of a wait for packets, in which the thread may have spun or slept.
     fn note(&mut self, waited: Duration) {
         let next = if waited <= self.limit { self.next.saturating_mul(2) } else { self.next / 2 };
         self.next = next.max(SPIN_MIN).min(self.limit);

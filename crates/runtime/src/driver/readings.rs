@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// sample, and memory changes slowly.
 const MEMORY_HOLDS: Duration = Duration::from_secs(5);
 
-/// The counters of the node of a switch.
+/// Reads the counters of a switch's node.
 pub(super) struct SwitchReadings {
     switch: Weak<Switch>,
     /// Number of nodes of this process, which share its memory equally.

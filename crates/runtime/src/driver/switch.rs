@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// The network as seen by the PEs of a node.
 pub(crate) trait Network: Send + Sync {
     /// Queues a frame for another node; a frame that `is_bulk` does not delay others, whatever its
-    /// size. May be called by all PEs of the node.
+    /// size. All PEs of the node may call this.
     fn send(&self, to: NodeId, frame: Frame, is_bulk: bool);
     /// Sets the address of a guest, before anything is sent to it.
     fn meet(&self, guest: NodeId, contact: &str);
@@ -44,7 +44,7 @@ pub(crate) trait Network: Send + Sync {
     /// The nodes that are suspected because they are silent, each with the time since the
     /// suspicion.
     fn silences(&self) -> Vec<(NodeId, Duration)>;
-    /// What this node has sent, by receiving site.
+    /// The traffic that this node has sent, by receiving site.
     fn sent(&self) -> Vec<LinkReading>;
 }
 
@@ -184,7 +184,7 @@ impl Switch {
         }
     }
 
-    /// What this node has sent to other nodes, by receiving site.
+    /// The traffic that this node has sent to other nodes, by receiving site.
     pub(super) fn sent(&self) -> Vec<LinkReading> {
         self.network.as_ref().map(|network| network.sent()).unwrap_or_default()
     }
@@ -242,7 +242,6 @@ impl Switch {
         self.coordinator.begin(self);
     }
 
-    /// Passes an event to the coordinator.
     pub(super) fn tell_coordinator(&self, event: CoordinatorEvent) {
         self.coordinator.push(event);
         self.coordinator.run(self);

@@ -102,8 +102,8 @@ pub enum Misuse {
         /// The PE that was named.
         pe: PeId,
     },
-    /// A member was inserted of a type whose members are [created on
-    /// demand](crate::Job::on_demand).
+    /// A member was inserted, although messages [create](crate::Job::on_demand) the members of its
+    /// type.
     #[error(
         "members of {actor} are created on demand; send a message to {index} instead of inserting it"
     )]

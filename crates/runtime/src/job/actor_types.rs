@@ -187,7 +187,7 @@ impl Job {
     /// use gridspan::prelude::*;
     /// use gridspan::{CheckpointEvery, Checkpoints};
     ///
-    /// /// Counts what it was asked.
+    /// /// Counts its answers.
     /// #[derive(Serialize, Deserialize)]
     /// struct Server { answers: u64 }
     ///
@@ -276,8 +276,8 @@ impl Job {
         self
     }
 
-    /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint
-    /// is made, so that nothing of them is restored on another number of PEs.
+    /// Adds the type of workers for tasks of this name. Their groups end before a checkpoint is
+    /// made, so that none of them is restored on another number of PEs.
     pub(crate) fn workers<A: Actor>(mut self, tasks: &'static str) -> Self {
         self.registry.add_workers::<A>(tasks);
         self

@@ -1,4 +1,4 @@
-//! The listeners of a job, which are called in the process where their event is known.
+//! The listeners of a job, which run in the process that learns of their event.
 
 use crate::error::JobError;
 use crate::job::Job;
@@ -108,9 +108,9 @@ impl Job {
     }
 
     /// Adds a listener for large broadcasts and multicasts between nodes, called for each once all
-    /// of its nodes have it, with the trees by which it went. Messages of less than 30 kB are left
-    /// out, and multicasts that come from a node without the coordinator. Runs in the coordinator;
-    /// it must not block.
+    /// of its nodes have it, with the trees that it took. Messages of less than 30 kB are left out,
+    /// and so are multicasts from a node without the coordinator. Runs in the coordinator; it must
+    /// not block.
     pub fn on_broadcast(mut self, tell: impl Fn(&BroadcastReport) + Send + Sync + 'static) -> Self {
         self.watch.on_broadcast.push(Arc::new(tell));
         self

@@ -1,4 +1,4 @@
-//! What main's interfaces share: they pass actions to PE 0, and await promises that PE 0 resolves.
+//! Passes actions from main's interfaces to PE 0, and awaits promises that PE 0 resolves.
 
 use crate::Actor;
 use crate::address::collection::PlacementMap;
@@ -37,8 +37,9 @@ struct Shared {
 }
 
 impl MainHandle {
-    /// Creates the handle of a job with these types and placement maps, whose main has begun this
-    /// number of phases, and which may go on without lost founders.
+    /// Creates the handle of a job with these types and placement maps. `phases` is the number of
+    /// phases that main has begun so far, and `recovers_tasks` says whether the job may go on
+    /// without lost founders.
     pub(crate) fn new(
         port: MainPort,
         layout: Arc<Layout>,

@@ -77,7 +77,7 @@ pub(crate) fn promise<T>(awaited: &Arc<Awaited>) -> (Resolve<T>, Promise<T>) {
 }
 
 impl<T> Resolve<T> {
-    /// Whether the promise still exists: main may give up what it waits for.
+    /// Whether the promise still exists: main may drop it without waiting for the value.
     pub(crate) fn is_awaited(&self) -> bool {
         // The promise and its resolver are the only holders.
         Arc::strong_count(&self.0) > 1

@@ -45,7 +45,7 @@ pub(crate) struct SequencerRight {
     /// Number of times the right was granted, including this one.
     pub(crate) term: u64,
     pub(crate) next: u64,
-    /// Number of broadcasts that have a number, for each sender that the holder must know.
+    /// Count of numbered broadcasts, for each sender that the holder must know.
     pub(crate) numbered: BTreeMap<ActorId, u64>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum SequencerNews {
     Renounce,
 }
 
-/// Names a large message sent by a plan, on which nodes report.
+/// Identifies a large message that is sent by a plan, and on which nodes report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum FlowId {
     /// A tree broadcast of the coordinator.

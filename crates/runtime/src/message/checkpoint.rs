@@ -184,7 +184,7 @@ pub(crate) struct PartImage {
     pub(crate) delayed: Vec<DelayedImage>,
     /// Counts of phases that are not complete.
     pub(crate) phases: Vec<(u32, PhaseCounts)>,
-    /// Members whose home this was and that are gone.
+    /// Members that are gone, and whose home was this PE.
     pub(crate) gone: Vec<ActorId>,
     /// Published values; in the part of main's PE only.
     pub(crate) published: Vec<(u32, Bytes)>,
@@ -284,7 +284,7 @@ pub(crate) struct Manifest {
     /// Time since the job began.
     pub(crate) at: Time,
     pub(crate) layout: Layout,
-    /// What main passed to be remembered.
+    /// The value that main passed to the last progress point.
     pub(crate) progress: Bytes,
     /// Number of phases that main has begun.
     pub(crate) phases: u32,

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 #[error("cannot decode {what}: {reason}")]
 #[non_exhaustive]
 pub struct DecodeError {
-    /// What was being decoded.
+    /// The value that was being decoded.
     pub what: &'static str,
     /// Why it failed.
     pub reason: String,
@@ -29,9 +29,9 @@ impl From<DecodeError> for AskError {
     }
 }
 
-/// Appends `value` to `bytes`. Panics if the type's `Serialize` reports an error, which happens
-/// only for types that cannot cross the network. The driver turns the panic into an error that
-/// names the actor.
+/// Appends `value` to `bytes`. Panics if the type's `Serialize` reports an error, as it does only
+/// for types that cannot cross the network. The driver turns the panic into an error that names the
+/// actor.
 pub(crate) fn append<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) {
     if let Err(error) = postcard::serialize_with_flavor(value, Tail(bytes)) {
         panic!(

@@ -3,9 +3,9 @@
 use crate::address::index::Key;
 use serde::{Deserialize, Serialize};
 
-/// Members, each with the number of messages that come before the broadcast. A sender that sends a
-/// message to each member and then broadcasts names neighbours with equal numbers, so a run of
-/// neighbours is one entry.
+/// Members, each with the number of messages that come before the broadcast. Often a sender has
+/// sent one message to each member before it broadcasts, so neighbours with equal numbers are one
+/// entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Earlier(Vec<Run>);
 

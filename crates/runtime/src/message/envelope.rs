@@ -73,7 +73,6 @@ impl<M: DeserializeOwned> Envelope<M> {
 
 /// Consecutive messages of one sender to one receiver, whose headers differ only in their numbers.
 pub(crate) struct Series {
-    /// The header of the first.
     pub(crate) first: Header,
     /// Number of messages; their sequence numbers are consecutive.
     pub(crate) messages: u32,

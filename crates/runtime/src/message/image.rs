@@ -98,7 +98,7 @@ impl Image {
         &self.manifest.layout
     }
 
-    /// Time since the job began, in the time of the driver.
+    /// Time of the checkpoint since the job began, by the driver's clock.
     pub fn at(&self) -> gridspan_topology::Time {
         self.manifest.at
     }
@@ -233,15 +233,15 @@ impl<'de> Deserialize<'de> for EncodedManifest {
     }
 }
 
-/// What a node has of a checkpoint.
+/// The parts of a checkpoint that a node has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// Number of the checkpoint.
     pub number: u64,
     /// The manifest, if the node knows that the checkpoint is complete.
     pub manifest: Option<EncodedManifest>,
-    /// The PEs whose parts, or segments of them, it has. If the checkpoint is complete, so are the
-    /// parts.
+    /// The PEs of whose parts the node has segments. If the checkpoint is complete, these parts are
+    /// too.
     pub parts: Vec<PeId>,
     /// Whether all parts are also in a folder or object store from which every node of the job can
     /// read them.
@@ -256,15 +256,15 @@ pub struct CheckpointStore {
     complete: Option<Image>,
     /// The last checkpoint of this run that was given up here.
     given_up: u64,
-    /// Number of the checkpoint that was [read elsewhere](Self::adopt).
+    /// Number of the checkpoint that was read from a folder or an object store.
     adopted: Option<u64>,
 }
 
 impl CheckpointStore {
-    /// Keeps a segment. Returns the PE whose part is complete with it, if one is.
+    /// Keeps a segment. Returns the PE of its part if the part is then complete.
     pub fn keep(&mut self, segment: &CheckpointSegment) -> Option<PeId> {
         let Segment { checkpoint, part, position, segments } = segment.segment;
-        // Earlier ones are complete or given up by now.
+        // Earlier checkpoints are complete or given up by now.
         let newest = self.segments.keys().next_back().copied().unwrap_or(0);
         if checkpoint <= self.given_up || checkpoint < newest {
             return None;
@@ -292,7 +292,7 @@ impl CheckpointStore {
         part.map(|(_, bytes)| bytes.clone()).collect()
     }
 
-    /// Keeps the manifest of a complete checkpoint, and drops what is older.
+    /// Keeps the manifest of a complete checkpoint, and drops older checkpoints.
     ///
     /// # Errors
     ///
@@ -315,14 +315,14 @@ impl CheckpointStore {
         self.complete.as_ref()
     }
 
-    /// Keeps a complete checkpoint that was read elsewhere, with the parts that are there.
+    /// Keeps a complete checkpoint that was read from a folder or an object store.
     pub fn adopt(&mut self, image: Image) {
         self.adopted = Some(image.number());
         self.complete = Some(image);
     }
 
-    /// What this node has of a checkpoint. Another node, which knows that the checkpoint is
-    /// complete, has the manifest.
+    /// The parts of a checkpoint that this node has. The manifest comes from a node that knows that
+    /// the checkpoint is complete.
     ///
     /// # Errors
     ///
@@ -338,13 +338,13 @@ impl CheckpointStore {
         Ok(image)
     }
 
-    /// Drops the parts of a checkpoint that was not completed when a run of the job has ended.
+    /// Drops incomplete checkpoints after the end of a run of the job.
     pub fn drop_incomplete(&mut self) {
         self.segments.clear();
         self.given_up = 0;
     }
 
-    /// What this node has of each checkpoint, in the order of their numbers.
+    /// The parts that this node has of each checkpoint, in the order of checkpoint numbers.
     pub fn holdings(&self) -> Vec<Holding> {
         let complete = self.complete.iter().map(|image| Holding {
             number: image.number(),

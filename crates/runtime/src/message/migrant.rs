@@ -29,7 +29,7 @@ impl Migrant {
     }
 }
 
-/// The part of a member's bookkeeping that moves with it.
+/// The runtime's state of a member, which moves with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MemberRecord {
     /// The next expected messages: source, channel, sequence number.

@@ -18,12 +18,12 @@ pub(crate) enum ReplicaControl {
     Refused { id: ActorId, epoch: u32, reason: String },
     /// Asks the second replica to end once it has reached the frontier.
     End { id: ActorId, epoch: u32, until: Frontier },
-    /// Reports that the second replica has ended, with its progress. All its receivers are listed.
+    /// Reports that the second replica has ended. `reached` lists all its receivers.
     Ended { id: ActorId, epoch: u32, reached: Frontier },
 }
 
 impl ReplicaControl {
-    /// Returns the number of bytes it holds, for the memory budget.
+    /// Returns the number of bytes that the message holds, for the memory budget.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Offer { migrant, serves } => migrant.bytes() + size_of_val(&**serves),
@@ -47,11 +47,12 @@ pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
 /// the second at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Frontier {
-    /// The next messages to the actors that the second replica serves. The end is complete once
-    /// the other replica has reached these numbers.
+    /// The numbers of the next messages to the actors that the second replica serves. The end is
+    /// complete once the other replica has reached them.
     pub(crate) sent: Counters,
-    /// The next messages to the actor. A replica that has handled all messages before these must
-    /// have reached the numbers in `sent`; otherwise the actor is not deterministic.
+    /// The numbers of the next messages to the actor. A replica that has handled all messages
+    /// before these must have reached the numbers in `sent`; otherwise the actor is not
+    /// deterministic.
     pub(crate) heard: Counters,
     /// The number of the next broadcast to the actor.
     pub(crate) broadcasts: u64,

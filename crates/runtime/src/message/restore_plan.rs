@@ -35,7 +35,7 @@ pub struct RestorePlan {
 
 impl RestorePlan {
     /// A plan for a new start, where every process can read all parts: members continue where they
-    /// were if the layouts have as many PEs, and at their homes otherwise.
+    /// were if both layouts have the same number of PEs, and at their homes otherwise.
     pub fn restart(before: &Layout, layout: &Layout) -> Self {
         let pes = layout.pe_count();
         let is_same = before.pe_count() == pes;

@@ -169,7 +169,7 @@ impl IncomingControl {
         Ok(Self { head, payload: bytes.slice_ref(payload) })
     }
 
-    /// Returns the controls for the PEs of a node that the packet concerns.
+    /// Returns the control for each PE of a node that the packet concerns.
     pub(crate) fn controls(
         &self,
         here: impl Iterator<Item = PeId> + Clone,

@@ -45,7 +45,7 @@ pub struct TransportConfig {
     /// Whether time is virtual. Then the identifiers of connections come from the seed, and the
     /// time of day stands still, instead of coming from the system.
     pub is_virtual: bool,
-    /// A bug to plant, for tests of the tests.
+    /// A bug to plant, which tests must find.
     #[doc(hidden)]
     pub fault: PlantedSessionFault,
 }
@@ -120,8 +120,8 @@ pub struct TransportLimits {
     /// Number of connections without a hello above which a new peer must first prove its address.
     /// Default 32.
     pub retry_above: usize,
-    /// Time for which a peer that never answered is dialled before it is declared lost. Default
-    /// 20 s: the last node of a large job may be late.
+    /// Time for which a node dials a peer that never answered, before it declares the peer lost.
+    /// Default 20 s: the last node of a large job may be late.
     pub connect_patience: Duration,
 }
 
@@ -152,8 +152,8 @@ impl Default for TransportLimits {
     }
 }
 
-/// Time for which a connection lives without any packet. If the detector is more patient, dials
-/// follow until the node answers or is lost.
+/// Time for which a connection lives without any packet. If the detector is more patient, this node
+/// dials again until the other one answers or is lost.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Round trip assumed before the first is measured: it determines when a lost first packet is sent
 /// again.
@@ -161,7 +161,7 @@ const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// Packets that may arrive before they are acknowledged: measured 36 % less CPU for small frames.
 const ACK_THRESHOLD: u32 = 10;
 /// Longest delay of an acknowledgement: short against a wide-area round trip, so that it does not
-/// distort the measurement. Not reached where more than a few thousand packets a second flow.
+/// distort the measurement. Above a few thousand packets a second, delays are shorter.
 const ACK_DELAY: Duration = Duration::from_millis(1);
 /// Largest packet in bytes on all paths but [`PathKind::Loopback`]: Ethernet less IP and UDP
 /// headers.

@@ -6,10 +6,10 @@
 //!
 //! # Start
 //!
-//! Slow start from a window that fits the path, doubled each round trip, until all packets of a
-//! round were queued (similar to HyStart++, RFC 9406). The window then becomes 1.25 times the
-//! measured bandwidth-delay product of the path, so that a deep queue is not filled only to be
-//! detected.
+//! Slow start begins with a window that fits the path, and doubles it each round trip until all
+//! packets of a round were queued (similar to HyStart++, RFC 9406). The window then becomes 1.25
+//! times the measured bandwidth-delay product of the path, so that a deep queue is not filled only
+//! to be detected.
 //!
 //! # Steady state
 //!

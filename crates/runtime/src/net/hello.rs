@@ -130,7 +130,6 @@ impl HelloRefusal {
 }
 
 impl Hello {
-    /// Encodes the hello.
     pub(super) fn write(&self) -> Result<Bytes, postcard::Error> {
         let body = postcard::to_allocvec(self)?;
         let mut bytes = BytesMut::with_capacity(PREFIX_BYTES + body.len());

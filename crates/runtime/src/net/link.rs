@@ -9,7 +9,7 @@
 //! # Steady state
 //!
 //! Frames travel on one-way streams ([`Outgoing`], [`Incoming`]), heartbeats in datagrams.
-//! Streams that the other side opens before its hello was accepted are not read.
+//! A link does not read streams that the other side opens before its hello is accepted.
 //!
 //! # Failure
 //!
@@ -136,8 +136,8 @@ impl Link {
         }
     }
 
-    /// Sends the hello. A hello is far smaller than the first window, so that it is always accepted
-    /// completely; if it were not, the other side would time out and end the link.
+    /// Sends the hello. A hello is far smaller than the first window, so quinn accepts it as a
+    /// whole; otherwise the other side would time out and end the link.
     pub(super) fn say_hello(&mut self, hello: &[u8]) {
         let Some(stream) = self.hello_stream.or_else(|| self.connection.streams().open(Dir::Bi))
         else {

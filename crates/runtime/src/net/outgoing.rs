@@ -1,10 +1,10 @@
 //! Writes a session's frames to the streams of one connection.
 //!
-//! Small frames are collected into chunks before they are passed to quinn, because quinn searches
-//! its unacknowledged pieces for every packet: many small pieces cost more than the network. A
-//! chunk is created when the connection is about to transmit, so that the frames of one turn share
-//! packets, and no frame waits for a chunk to fill. Frames that quinn does not accept (its window
-//! is full) stay in the session; so a slow link costs references, not copies.
+//! Quinn gets small frames in chunks, because it searches its unacknowledged pieces for every
+//! packet: many small pieces cost more than the network. A chunk is created when the connection is
+//! about to transmit, so that the frames of one turn share packets, and no frame waits for a chunk
+//! to fill. Frames that quinn does not accept (its window is full) stay in the session; so a slow
+//! link costs references, not copies.
 
 use super::wire::{HEADER_BYTES_MAX, Header, STREAM_BULK, STREAM_SMALL};
 use crate::session::{Class, Sender};

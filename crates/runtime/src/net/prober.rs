@@ -4,17 +4,17 @@
 //! # Steady state
 //!
 //! One order is processed at a time. For round trips, each target receives pings in rounds, until
-//! [`PINGS`] rounds have not improved any round trip, or for [`PINGS_MAX`] rounds. The shortest one
-//! counts, so that one quiet moment is enough. A target that is [`PINGS`] answers behind is
-//! skipped: otherwise many nodes could flood a slow one with pings. For trains, each target
+//! [`PINGS`] rounds have not improved any round trip, or for [`PINGS_MAX`] rounds. The shortest
+//! round trip counts, so that one quiet moment is enough. A target that is [`PINGS`] answers behind
+//! is skipped: otherwise many nodes could flood a slow one with pings. For trains, each target
 //! receives a train of packets, one target after the other, and reports the time between the
 //! arrivals of the first and the last packet.
 //!
 //! # Failure
 //!
 //! Packets may be lost. A target that has not answered [`PATIENCE`] after the last packet gets one
-//! more round, and then counts as silent. Packets that are not of this job, or that answer no probe
-//! of this node, change nothing.
+//! more round, and then counts as silent. The prober ignores packets of other jobs, and packets
+//! that answer no probe of this node.
 
 use super::probe_packet::{Kind, PING_BYTES, ProbePacket, TRAIN_BYTES};
 use crate::message::probe::{ProbeKind, ProbeOrder, Probed};

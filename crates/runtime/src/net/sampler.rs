@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 /// Period of the samples.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Bytes per period below which a connection is quiet: beats and acknowledgements alone are less.
+/// Bytes per period below which a connection is quiet: heartbeats and acknowledgements alone are
+/// less.
 const QUIET_BYTES: u64 = 4 << 10;
 /// Number of periods from one sample of a quiet connection to the next.
 const QUIET_LOOKS: u32 = 8;
@@ -69,7 +70,7 @@ fn sample(
 ) -> LinkSample {
     let bytes = stats.bytes_acknowledged.saturating_sub(last.bytes_acknowledged);
     let rate = bytes as f64 * 8.0 / span.as_secs_f64().max(1e-3);
-    // More frames waited at both samples, and only the network limited the rate.
+    // Frames waited at both samples, and only the network limited the rate.
     let is_full = stats.is_backed_up && last.is_backed_up && stats.stops == last.stops;
     LinkSample {
         round_trip,

@@ -101,7 +101,8 @@ impl SecureStream {
         self.tcp.local_addr()
     }
 
-    /// Never waits only for room to write: if both sides did, neither would read.
+    /// Reads decrypted bytes. Never waits only for room to write: if both sides did, neither would
+    /// read.
     fn read(&self, to: &mut [u8], until: Option<Instant>) -> io::Result<usize> {
         loop {
             let (is_fed, must_write) = {

@@ -23,12 +23,12 @@ pub(super) const STREAM_BULK: u8 = 2;
 /// The first byte of a datagram with a heartbeat.
 const DATAGRAM_BEAT: u8 = 1;
 
-/// Largest number of bytes of a number: ten bytes hold 64 bits in groups of seven.
+/// Maximum length in bytes of a number: ten bytes hold 64 bits in groups of seven.
 const LEB128_BYTES_MAX: usize = 10;
 /// Length in bytes of the longest frame header: two numbers.
 pub(super) const HEADER_BYTES_MAX: usize = 2 * LEB128_BYTES_MAX;
-/// Largest number of ranges in a datagram: far more than the number of frames in transit at once,
-/// and few enough for a packet of 1,200 bytes, which every path carries, at up to 12 bytes each.
+/// Maximum number of ranges in a datagram. It far exceeds the number of frames in transit at once.
+/// At up to 12 bytes each, the ranges fit into a packet of 1,200 bytes, which every path carries.
 const RANGES_MAX: usize = 64;
 
 /// The other side sent bytes that a correct node does not send: the connection must be closed.

@@ -14,7 +14,7 @@ use crate::pe::command::PeCommand;
 use crate::pe::members::member::Member;
 
 impl Pe {
-    /// Returns what waits here, and the members here that are missing from the reductions and sync
+    /// Returns the waits on this PE, and its members that are missing from the reductions and sync
     /// points in `about`.
     pub(crate) fn findings(&self, about: &[(ReductionGroup, u64)]) -> Findings {
         self.core.findings(about)

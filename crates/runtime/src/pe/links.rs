@@ -7,7 +7,7 @@ use gridspan_topology::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Which nodes are near each other.
+/// The groups of nodes that are near each other, as given by the user and as measured.
 ///
 /// ```
 /// use gridspan::Locality;
@@ -51,7 +51,7 @@ pub struct Links {
     pub places: Arc<Locality>,
     /// Estimates of the link from one group to another, or inside a group if both are the same.
     pub estimates: Vec<((GroupId, GroupId), LinkEstimate)>,
-    /// How groups reach the outside, where the measurements show it.
+    /// The uplinks of groups, where the measurements show them.
     pub uplinks: Vec<(GroupId, Uplink)>,
 }
 

@@ -17,8 +17,8 @@ use std::ops::Range;
 /// cache before another core takes it.
 const BATCH_BYTES: usize = 512 << 10;
 /// Number of bytes at which a turn ends after the current handler: the driver then sends the
-/// packets and checks whether to hold the PE back. Far above the output of a turn with small
-/// messages, little compared with the memory budget.
+/// packets and checks whether to hold the PE back. This is far above the output of a turn with
+/// small messages, and little compared with the memory budget.
 const TURN_BYTES: usize = 16 << 20;
 
 /// Packets with their destinations, in the order in which they were begun. Messages to other nodes

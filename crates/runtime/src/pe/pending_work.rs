@@ -43,7 +43,7 @@ impl Core {
         }
     }
 
-    /// The name of a member in messages to people.
+    /// The name of a member in messages for users.
     pub(super) fn name_of(&self, id: ActorId) -> String {
         let local = self.collections.get(id.collection);
         let kind = local.and_then(|local| self.common.kind(local.info.kind));
@@ -51,7 +51,7 @@ impl Core {
         format!("{kind} {:?} of collection {}", id.key, id.collection.0)
     }
 
-    /// The type of the tasks of a pool, if the collection is one.
+    /// The type of a pool's tasks, if the collection is a pool.
     pub(super) fn tasks_of(&self, collection: CollectionId) -> Option<&'static str> {
         let kind = self.collections.get(collection)?.info.kind;
         self.common.task_names.get(&kind).copied()

@@ -1,4 +1,4 @@
-//! The order in which messages are handled: by priority or, among messages of steps, by step and
+//! The order in which a PE handles messages: by priority or, among messages of steps, by step and
 //! distance to another site.
 //!
 //! A job that advances in steps gives each message the step to which it belongs. The oldest step
@@ -14,8 +14,8 @@
 pub(crate) const FIRST_STEP: i32 = 1 << 30;
 
 /// Number of steps with different priorities. After that the priorities repeat, and for a moment
-/// the newest step counts as the oldest. The greatest priority is left to messages behind all
-/// others.
+/// the newest step counts as the oldest. The greatest priority remains for messages that come after
+/// all others.
 const STEPS: u64 = (1 << 30) - 1;
 
 /// The hops of an actor whose distance to another site is not known.

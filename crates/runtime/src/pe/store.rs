@@ -69,7 +69,7 @@ impl<A: Actor> TypedStore<A> {
             if let Some(begun) = begin {
                 begin = core.note_handled(self.kind, ready.slot, begun);
             }
-            // Requests of a handler for its actor, such as to migrate, come before its next
+            // A handler's requests for its actor, such as a migration, precede the actor's next
             // message.
             if !core.requests.is_empty() || core.turn_is_over || core.outbox.is_full() {
                 break;

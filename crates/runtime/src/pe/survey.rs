@@ -1,5 +1,5 @@
 //! A node's part in the measurement of places and links: its first PE takes the orders and reports
-//! the results. `coordinator/survey` decides what is measured.
+//! the results. `coordinator/survey` decides what to measure.
 
 use super::command::PeCommand;
 use super::core::Core;
@@ -11,7 +11,7 @@ use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId};
 use std::sync::Arc;
 
 impl Core {
-    /// Stores the measured hierarchy. One that does not consist of the founders is ignored.
+    /// Stores the measured hierarchy, and ignores one that does not consist of the founders.
     pub(super) fn handle_hierarchy(&mut self, from: PeId, hierarchy: Hierarchy) {
         let layout = &self.common.layout;
         let is_whole = hierarchy.nodes().eq(layout.nodes());

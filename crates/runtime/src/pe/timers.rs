@@ -1,4 +1,4 @@
-//! Deferred actions.
+//! Timers of a PE: deferred actions and delayed messages.
 
 use crate::address::id::{ActorId, KindId, Timer};
 use crate::pe::callback::Callback;
@@ -16,7 +16,7 @@ pub(crate) trait Delayed<C>: Send {
     fn receiver(&self) -> ActorId;
     /// Returns the receiver, its type, and the encoded message.
     fn image(&self) -> (ActorId, KindId, Bytes);
-    /// Returns the timer that the sender got, if the job was restored since.
+    /// Returns the timer that the sender got, if the job has been restored since then.
     fn timer(&self) -> Option<Timer>;
 }
 

@@ -1,4 +1,4 @@
-//! The report of a lost node without which the job goes on.
+//! The report of a lost node that the job tolerates.
 
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
@@ -36,9 +36,9 @@ impl fmt::Display for ToleratedLoss {
     }
 }
 
-/// Whether at least half of the nodes of a run are left after the loss of some. Of two parts of a
-/// job that do not reach each other, a smaller one does not go on: not without the coordinator's
-/// consent, in a job whose tasks other nodes repeat, and not in the eyes of the launcher.
+/// Whether at least half of the nodes of a run are left after the loss of some. If a job falls into
+/// parts that do not reach each other, a part with fewer nodes must not go on. The launcher applies
+/// this rule, and so does the coordinator of a job whose other nodes repeat lost tasks.
 ///
 /// ```
 /// use gridspan_runtime::has_half_left;
@@ -49,5 +49,5 @@ pub fn has_half_left(nodes: usize, lost: usize) -> bool {
     lost.saturating_mul(2) <= nodes
 }
 
-/// Called with each loss without which the job goes on.
+/// Called with each loss that the job tolerates.
 pub(crate) type OnToleratedLoss = Arc<dyn Fn(&ToleratedLoss) + Send + Sync>;

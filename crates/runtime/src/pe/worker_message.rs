@@ -57,7 +57,8 @@ impl Core {
         if is_foreign && hooks.is_some_and(|hooks| !(hooks.is_allowed)(&layout, node, &*envelope)) {
             return self.blame(node, "it sent a message that may not come from another node");
         }
-        // Numbered only now: if a number were missing, later messages would wait forever.
+        // The message gets its number only now: if a number were missing, later messages would wait
+        // forever.
         envelope.header_mut().sequence = self.channels(Sender::Pe).take_next(id, 0);
         self.created += 1;
         self.arrive_any(number, envelope);

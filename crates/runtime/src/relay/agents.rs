@@ -28,7 +28,7 @@ pub(super) struct Post<'a> {
     pub(super) node: NodeId,
     pub(super) layout: &'a Layout,
     pub(super) now: Time,
-    /// Limit of the bytes of messages from one founder that may wait.
+    /// Maximum number of bytes of waiting messages from one founder.
     pub(super) bytes_max: u64,
     pub(super) out: &'a mut Vec<RelayCommand>,
 }

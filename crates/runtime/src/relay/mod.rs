@@ -11,7 +11,8 @@
 //! - Steal agents share tasks between nodes (`agents`), and answer at once while PEs compute.
 //! - A tree broadcast goes to all PEs of all nodes, over the trees of a plan, in segments: each is
 //!   passed on as it arrives, without a copy.
-//! - While someone watches the job, the counters of its nodes are merged over a tree (`telemetry`).
+//! - While a tool watches the job, relays merge the counters of the nodes over a tree
+//!   (`telemetry`).
 //!
 //! A relay does no I/O: it receives packets and frames, and returns [`RelayCommand`]s.
 

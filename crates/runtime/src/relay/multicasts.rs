@@ -61,7 +61,7 @@ impl Relay {
             tree.nodes().next_back().is_some_and(|last| last.0 < self.layout.node_count());
         let is_theirs = origin == COORDINATOR || self.layout.node_of(origin) == root;
         if !is_known || !is_theirs || tree.parent(self.node) != Some(from) {
-            return refuse(format!("its tree does not bring it from {from}"));
+            return refuse(format!("its tree does not lead from {from} to this node"));
         }
         if total > self.bytes_max {
             let most = self.bytes_max;

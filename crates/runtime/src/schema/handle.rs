@@ -35,7 +35,7 @@ impl<'de, H: Deserialize<'de>, T: Deserialize<'de>> Visitor<'de> for HandleVisit
         H::deserialize(bytes)
     }
 
-    /// Called by a structure search only.
+    /// Only a structure search calls this.
     fn visit_seq<S: SeqAccess<'de>>(self, mut parts: S) -> Result<H, S::Error> {
         let handle = parts.next_element()?.ok_or_else(|| S::Error::invalid_length(0, &self))?;
         // A handle does not need the value that it refers to.

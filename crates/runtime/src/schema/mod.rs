@@ -8,9 +8,10 @@
 //! nor differences that do not show on the wire: a `Box<T>` or a newtype of `T` is a `T`, and a
 //! `Vec<T>` a `VecDeque<T>`.
 //!
-//! To find a structure, the type deserialises itself from made-up values (`trace`); the result is
-//! brought into a form that is the same for all programs (`canonical`), and hashed. A type that
-//! calls [`Deserializer::deserialize_any`](serde::Deserializer::deserialize_any) is *opaque*: it is
+//! To find a structure, the type deserialises itself from made-up values (`trace`); `canonical`
+//! brings the result into a form that is the same for all programs. The fingerprint is the hash of
+//! this form. A type that calls
+//! [`Deserializer::deserialize_any`](serde::Deserializer::deserialize_any) is *opaque*: it is
 //! described by the last segment of its type's name. In a tuple, the elements after a type that
 //! refuses all made-up values are opaque too, as `?`. `Numbers` are also described by the name of
 //! their type. The type to which a [`Reply`](crate::Reply) or a [`Published`](crate::Published)

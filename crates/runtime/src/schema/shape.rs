@@ -1,4 +1,4 @@
-//! Shapes, the parts of a structure: one for each type that was visited.
+//! Shapes, the parts of a structure: one for each visited type.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub(super) enum Shape {
     Scalar(Scalar),
     /// A block of numbers as bytes, with the name of its type.
     Block(String),
-    /// A type that does not state what it consists of.
+    /// A type that does not state its parts.
     Opaque(String),
     Option(ShapeId),
     Seq(ShapeId),

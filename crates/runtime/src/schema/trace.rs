@@ -1,4 +1,4 @@
-//! Search for the structure of a type, which deserialises itself from made-up values.
+//! Search for the structure of a type, by deserialising it from made-up values.
 //!
 //! `Deserialize` requests the values it needs from its deserializer, and so reveals the parts of
 //! the type. One *pass* makes one value and records all requests. The next pass visits the parts
@@ -19,7 +19,7 @@ use std::fmt;
 /// Maximum nesting of values, because each level takes a few stack frames. `serde_json` has the
 /// same bound.
 pub(super) const DEPTH_MAX: usize = 128;
-/// Maximum number of requests of a type in all passes: they take a second at most, and the usual
+/// Maximum number of requests of a type in all passes: these take a second at most, and a usual
 /// type makes a hundred.
 const STEPS_MAX: usize = 1 << 21;
 /// Number of passes without a new finding after which the search ends, in addition to one for each
@@ -55,7 +55,7 @@ pub(super) struct Trace {
     /// Number of consecutive passes without a new finding.
     idle: usize,
     is_new: bool,
-    /// Whether the cause of a failed value is known, until a value around it is made after all.
+    /// Whether the cause of a failed value is known. Reset when a value around it is made.
     is_blamed: bool,
 }
 

@@ -17,9 +17,9 @@
 //! # Failure
 //!
 //! After [`lost_after`](DetectorSettings::lost_after) and [`LOST_ROUND_TRIPS`] of silence the node
-//! is lost, for good. The round trips are for a connection that must be established again. Measured
-//! over twelve hosts with 10 % loss, stops of up to 1.5 s and saturated links, 3 s gave no false
-//! alarm; 1 s gave some, phi alone many.
+//! is lost, for good. The round trips leave time to establish a connection again. Measured over
+//! twelve hosts with 10 % loss, stops of up to 1.5 s and saturated links, 3 s gave no false alarm,
+//! 1 s gave some, and phi alone gave many.
 //!
 //! A node that did not run itself (stopped, swapped, starved of CPU) must not blame others for the
 //! silence during that time (Dadgar et al., "Lifeguard", 2017). [`LocalHealth`] detects the gap
@@ -38,7 +38,7 @@ pub struct DetectorSettings {
     pub phi: f64,
     /// Silence that phi tolerates in addition to the usual interval.
     pub acceptable_pause: Duration,
-    /// The least standard deviation that phi assumes, because phi would grow too fast after very
+    /// The least standard deviation that phi assumes, so that phi does not grow too fast after very
     /// regular beats.
     pub sigma_min: Duration,
     /// Silence after which a node is suspected, regardless of phi.

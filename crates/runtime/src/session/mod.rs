@@ -20,11 +20,12 @@
 //!
 //! # Failure
 //!
-//! When a connection breaks, it is unknown which frames under way have arrived. On the next
-//! connection each side first sends its [`Received`]; the other side releases those frames and
-//! sends exactly the missing ones again, in order, before new ones. Frames that arrive twice anyway
-//! (a late packet of the old connection) are dropped by their number. A node that stays silent for
-//! too long ([`Detector`]) ends the session; a new incarnation of the node has a new session.
+//! When a connection breaks, a sender does not know which frames under way have arrived. On the
+//! next connection each side first sends its [`Received`]; the other side releases those frames and
+//! sends exactly the missing ones again, in order, before new ones. If a frame arrives twice anyway
+//! (a late packet of the old connection), the receiver drops it by its number. A node that stays
+//! silent for too long ([`Detector`]) ends the session; a new incarnation of the node has a new
+//! session.
 //!
 //! [`PlantedSessionFault`] breaks one of these rules on purpose, for tests that prove that such a
 //! bug would be found.

@@ -104,7 +104,7 @@ impl<W: Work> PoolAgent<W> {
         Some(agent)
     }
 
-    /// Makes the policy, and the spread of the bound, do without the founders that are lost.
+    /// Removes the lost founders from the policy and from the spread of the bound.
     fn leave_out_lost(&mut self, now: Time) {
         for &node in &self.lost {
             self.spread.remove(node);
@@ -393,8 +393,8 @@ impl<W: Work> StealAgent for PoolAgent<W> {
                 self.lost.insert(node);
                 self.spread.remove(node);
                 self.stealing.handle_lost(now, node);
-                // Before other nodes repeat its tasks, since main may then close a pool that
-                // orphans call.
+                // Note the loss before other nodes repeat its tasks, because main may then close a
+                // pool that orphans call.
                 self.node.note_lost(node);
             }
             Stage::Left | Stage::Lost if !self.layout.is_guest(node) => {

@@ -1,17 +1,18 @@
-//! Copies of loans to other sites, which a node that runs dry works on itself.
+//! Copies of loans to other sites, which a node runs itself when it has no other tasks.
 //!
 //! The time that a task takes is an estimate, so a site may lend work that it could finish before
 //! the output comes back. Therefore a node keeps a copy of each loan to another site for a round
-//! trip, in which no output can come. If it runs dry meanwhile, it runs the copies as *backup
-//! tasks* (Dean and Ghemawat, MapReduce, OSDI 2004, section 3.6) while the other site works on the
-//! loan. The first output counts, and the nodes that work on the other copy drop it (`lineage`).
+//! trip, in which no output can come. If it has no other tasks meanwhile, it runs the copies as
+//! *backup tasks* (Dean and Ghemawat, MapReduce, OSDI 2004, section 3.6) while the other site works
+//! on the loan. The first output counts, and the nodes that work on the other copy drop it
+//! (`lineage`).
 //!
 //! Backups are not lent to other sites, which have the other copy.
 //!
-//! In a job that goes on without lost founders, a node keeps a copy of every loan to a founder until
-//! its output has come. If the founder is lost, the loan is *recalled*: it is forgotten, so that no
-//! later output of it counts, and its tasks run again. A loan that this node doubles is not
-//! recalled, because its backup runs here.
+//! In a job that goes on without lost founders, a node keeps a copy of every loan to a founder
+//! until its output has come. If the founder is lost, the loan is *recalled*: it is forgotten, so
+//! that no later output of it counts, and its tasks run again. A loan whose backup runs here is not
+//! recalled.
 //!
 //! Backups and recalled loans are marked as [repetitions](super::lineage::Repeats), on which the
 //! pool's bound depends (`bound`).
@@ -61,7 +62,7 @@ struct Lent {
 /// loans have come through. This node does not learn when these loans are done.
 #[derive(Default)]
 struct Passed {
-    /// With the number of the entry in `order`.
+    /// The nodes, after the number of the entry in `order`.
     to: BTreeMap<Via, (u64, BTreeSet<NodeId>)>,
     /// The guests and copies, oldest first.
     order: BTreeMap<u64, Via>,
@@ -74,7 +75,7 @@ struct Passed {
 pub(super) struct Settled {
     /// Whether it is the first output of its loan.
     pub(super) counts: bool,
-    /// The other copy, which is to be dropped, and the node that the loan was made to.
+    /// The other copy, which must be dropped, and the node that received the loan.
     pub(super) superseded: Option<(NodeId, CopyId)>,
 }
 

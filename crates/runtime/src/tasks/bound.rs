@@ -6,25 +6,25 @@
 //! improvement waits for a task to end.
 //!
 //! **Tasks that run twice.** Some tasks run again, because a node is lost that had them; others run
-//! as [backups](super::backups) beside the other copy of their loan. One output counts. It must not
-//! lack the best value because its task has pruned by it, when an output that does not count has
-//! that value. Two rules prevent this:
+//! as [backups](super::backups) beside the other copy of their loan. Only one of the two outputs
+//! counts. If the other output has the best value, the run that counts must find that value too,
+//! and so must not prune by it. Two rules ensure this:
 //!
 //! 1. Tasks that repeat others ([`Repeats`](super::lineage::Repeats)) see a bound that is worse by
-//!    one: what equals the best value, they find again. So do the tasks that they spawn here, or
-//!    call in another pool.
-//! 2. Backups, and what they spawn or call, record no values, since the output of the other copy
-//!    may count, which sees the bound as it is.
+//!    one, so that they find the best value again. So do the tasks that they spawn here, or call in
+//!    another pool.
+//! 2. Backups, and the tasks that they spawn or call, record no values: the output of the other
+//!    copy may count, and that copy sees the exact bound.
 //!
 //! So the outputs that count have a value as good as any recorded one. Suppose that a task records
-//! the best value, and its output does not count. Go from the root to that task. The outputs count
-//! down to some task that ran twice, and of which the other run counts. By the second rule, the run
-//! on the way to the value is no backup. So the run that counts is a backup, or began when no
-//! output of the other one could count any more (`ledger`, and recalls in `backups`): it is a
-//! repetition. By the first rule, nothing on its way to the value is pruned. This holds if the
+//! the best value, and its output does not count. On the path from the root to that task, outputs
+//! count down to a task that ran twice, and whose other run counts. By the second rule, the run on
+//! the path is no backup. So the run that counts is a backup, or it began when the output of the
+//! run on the path could no longer count (`ledger`, and recalls in `backups`). Either way it is a
+//! repetition, and by the first rule it prunes nothing on its way to the value. This holds if the
 //! output of a task has the values that the task has found, and if a task prunes only what is not
-//! better than the bound that it sees. It does not matter whether tasks for which no frame waits
-//! record values, nor when.
+//! better than the bound that it sees. It does not matter whether, or when, tasks for which no
+//! frame waits record values.
 //!
 //! In virtual time a task ends as soon as it has begun. A value that it finds after a charge
 //! becomes known to the other PEs when the charged time has passed; the task itself does not notice
@@ -96,7 +96,7 @@ impl Goal {
 pub(super) struct Bound {
     best: AtomicI64,
     /// In virtual time: the times at which running tasks will have found values, and the ranks of
-    /// these.
+    /// these values.
     ahead: Mutex<Vec<(Time, i64)>>,
     nudge: OnceLock<Nudge>,
 }

@@ -99,7 +99,7 @@ pub(crate) struct Engine<W: Work> {
     /// Tasks for other pools.
     pub(super) calls: Vec<Call<W::Output>>,
     pub(super) bound: LocalBound,
-    /// Slots of PEs of this node that are to be notified of work.
+    /// Slots of PEs of this node to notify of work.
     pub(super) wakes: Vec<usize>,
     /// The lineage of the task that runs.
     pub(super) lineage: LineageId,
@@ -109,8 +109,8 @@ pub(crate) struct Engine<W: Work> {
     pub(super) failure: Option<String>,
     /// Whether no other PE can take offered tasks.
     alone: bool,
-    /// Whether tasks take long, so that all are offered but the one that runs next: kept tasks
-    /// cannot be taken while a task runs.
+    /// Whether tasks take long, so that this PE offers all but the one that runs next: other PEs
+    /// cannot take kept tasks while a task runs.
     pub(super) are_long: bool,
     /// Number of tasks that this PE has run.
     done: u64,
@@ -232,7 +232,7 @@ impl<W: Work> Engine<W> {
     }
 
     /// Keeps the task that runs next, and notes how many tasks could be taken away from the node.
-    /// Returns whether the agent is to be notified.
+    /// Returns whether to notify the agent.
     pub(super) fn publish(&mut self) -> bool {
         if !self.node.has_agent() {
             return false;
@@ -250,8 +250,8 @@ impl<W: Work> Engine<W> {
         self.node.note_done(self.slot, tasks);
     }
 
-    /// Whether the agent is to be notified of the number of tasks done, from which it estimates the
-    /// time of a task. This happens when the number passes a power of two.
+    /// Whether to notify the agent of the number of tasks done, from which it estimates the time of
+    /// a task: each time that the number passes a power of two.
     pub(super) fn tell_done(&mut self) -> bool {
         let size = self.done.checked_ilog2().map_or(0, |log| log + 1);
         std::mem::replace(&mut self.told_done, size) != size && self.node.has_agent()
@@ -260,8 +260,8 @@ impl<W: Work> Engine<W> {
     #[cold]
     fn offer(&mut self) {
         let (tasks, slots) = (self.kept.len(), self.node.len());
-        // If a PE sleeps, at least one task is offered for each PE of the node, if there are
-        // enough: kept tasks cannot be taken while one runs.
+        // If a PE sleeps, offer at least one task for each PE of the node, if there are enough:
+        // other PEs cannot take kept tasks while one runs.
         let least = if self.node.has_sleepers() { slots.min(tasks - 1) } else { 0 };
         let share = if self.are_long { tasks - 1 } else { (tasks / 2).min(OFFER_MAX) };
         self.lay_out(share.max(least));
@@ -324,8 +324,8 @@ impl<W: Work> Engine<W> {
         }
     }
 
-    /// Drops the tasks that came through a guest or a copy that is gone, with the frames that they
-    /// work for. Later outputs for these frames are dropped.
+    /// Drops the tasks that came through a guest or a copy that is gone, and the frames that they
+    /// work for, so that later outputs for these frames have no effect.
     pub(super) fn drop_orphans(&mut self) {
         let lineages = &self.node.lineages;
         let mut known = BTreeMap::new();

@@ -19,7 +19,7 @@ pub(super) const GRANT_BYTES: usize = 512 << 10;
 /// is done.
 const FAR_LOANS: u64 = 64;
 
-/// Maximum number of tasks that may not leave, and are set aside to reach the tasks behind them.
+/// Maximum number of tasks that may not leave and are set aside, to reach the tasks behind them.
 const SET_ASIDE_MAX: usize = 1 << 10;
 
 /// Maximum bytes of the name of a task's frame and of its marks, which are sent beside the task.
@@ -125,8 +125,8 @@ pub(super) fn pass_on<W: Work>(
 }
 
 /// Splits a loan into its first tasks, at most `limit`, and the others. A loan that may have a
-/// copy, or that cannot be decoded, is not split; an undecodable loan is reported by the node that
-/// takes all of it.
+/// copy, or that cannot be decoded, is not split; the node that takes all of an undecodable loan
+/// reports it.
 fn split<W: Work>(loan: Loan, limit: u64) -> (Option<Loan>, Option<Loan>) {
     if loan.lender.items <= limit {
         return (Some(loan), None);

@@ -48,8 +48,8 @@ pub(super) const LINEAGE_MAX: usize = 32;
 /// Maximum number of guests and copies in all lineages that a node distinguishes in a pool. A
 /// lineage is forgotten with its last loan; this many take 100 MB.
 const VIAS_MAX: usize = 1 << 20;
-/// Maximum number of gone copies that are remembered: tasks of older ones have been dropped since,
-/// or run to their end.
+/// Maximum number of gone copies that a node remembers. By the time that it forgets one, the tasks
+/// of that copy have been dropped or have run to their end.
 const GONE_MAX: usize = 64 << 10;
 
 /// The name of a lineage within the pool of a node, valid as long as a loan of that lineage is
@@ -112,7 +112,7 @@ pub(super) struct Lineages(Arc<Mutex<Known>>);
 /// Keeps the name of a lineage from being used for another one.
 pub(crate) struct Held {
     id: LineageId,
-    /// The state in which holders are counted; `None` if nothing is held.
+    /// The state that counts holders; `None` if nothing is held.
     known: Option<Arc<Mutex<Known>>>,
 }
 

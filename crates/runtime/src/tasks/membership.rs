@@ -174,13 +174,13 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Notes that another PE of this node has no tasks and frames any more.
+    /// Notes that another PE of this node has no more tasks and frames.
     pub(super) fn note_empty(&mut self, pe: PeId) {
         self.draining.get_or_insert_default().done.insert(pe);
     }
 }
 
-/// Divides items into lists of at most as many bytes as a grant has, or of one item.
+/// Divides items into lists of at most [`GRANT_BYTES`]; a list of one item may be longer.
 fn payloads<I: serde::Serialize>(items: Vec<I>) -> Vec<Vec<I>> {
     let (mut payloads, mut payload, mut bytes) = (Vec::new(), Vec::new(), 0);
     for item in items {

@@ -2,8 +2,8 @@
 //!
 //! A task is a *token*: all that is needed to run it anywhere (Zhang et al., Jcluster, IPDPS 2007,
 //! section 3). Each PE has a queue of tasks, newest first, and offers its oldest ones where the
-//! other PEs of its node can take them without a message. Nodes that have run dry ask other nodes,
-//! by the rules of a [`StealingPolicy`](gridspan_balance).
+//! other PEs of its node can take them without a message. Nodes without tasks ask other nodes, by
+//! the rules of a [`StealingPolicy`](gridspan_balance).
 //!
 //! - [`Task`] forks and joins: its children's outputs come back to it. [`Search`] visits a tree and
 //!   adds its nodes to one total.

@@ -14,9 +14,9 @@ use std::marker::PhantomData;
 /// Workers for tasks of one type, one on each PE.
 ///
 /// Before you make tasks long or large:
-/// - A PE runs one task to its end before it does anything else. Other nodes need not wait for
-///   that: the PE offers its waiting tasks, all but the next one where tasks take more than 10 µs.
-///   It offers the children of a task once the task has run.
+/// - A PE runs one task to its end before it does anything else. Other nodes can take tasks from it
+///   meanwhile: the PE offers its waiting tasks in advance, all but the next one if tasks take more
+///   than 10 µs. It offers the children of a task once the task has run.
 /// - Messages of all priorities come before tasks.
 /// - Waiting tasks are not messages, so [`Limits`](crate::Limits) do not bound them. A PE takes the
 ///   newest first, and so has about as many as the depth of the tree times the children of a task.
@@ -112,14 +112,14 @@ impl Job {
 }
 
 impl Grid {
-    /// Opens a pool for tasks of a type, which the job has added with [`Job::tasks`]. Fails if it
-    /// has not.
+    /// Opens a pool for tasks of type `T`. Fails if the job has not added the type with
+    /// [`Job::tasks`].
     pub async fn task_pool<T: Task>(&self) -> Result<TaskPool<T>, GridError> {
         Ok(TaskPool(Pool::open(self, "tasks").await?))
     }
 
-    /// Opens a pool for searches of a type, which the job has added with [`Job::search`]. Fails if
-    /// it has not.
+    /// Opens a pool for searches of type `S`. Fails if the job has not added the type with
+    /// [`Job::search`].
     pub async fn search_pool<S: Search>(&self) -> Result<SearchPool<S>, GridError> {
         Ok(SearchPool(Pool::open(self, "search").await?))
     }

@@ -22,8 +22,8 @@ const WINDOW_PER_PE: u64 = 256;
 const WINDOW_MIN: u64 = 1 << 10;
 /// Maximum window of all PEs together, in tasks: its frames and queue entries take about 100 MB.
 const WINDOW_MAX: u64 = 1 << 20;
-/// Default number of bytes of the tasks in the window at which no more tasks are handed in: the
-/// default of a PE's soft limit for messages, because all tasks begin on the first PE.
+/// Default number of bytes of tasks in the window at which a stream hands in no more: the default
+/// of a PE's soft limit for messages, because all tasks begin on the first PE.
 const WINDOW_BYTES: usize = 256 << 20;
 /// Size, in bytes, below which a task's bytes are not counted: the window bounds the memory of such
 /// tasks well enough.
@@ -185,9 +185,8 @@ impl<S: Search> SearchStream<S> {
 
     /// Sets the number of bytes at which the stream hands in no more searches, counted over the
     /// encoded searches whose totals main has not taken. Searches of less than 1 KiB do not count.
-    /// Totals may have as
-    /// many bytes, estimated from earlier ones. Default 256 MiB; raise it where it is too small to
-    /// keep all PEs busy.
+    /// Totals may have as many bytes, estimated from earlier ones. Default 256 MiB; raise it where
+    /// it is too small to keep all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {
         Self(self.0.window_bytes(bytes))
     }
@@ -441,7 +440,7 @@ impl<W: Work> Stream<W> {
         self.given = self.begun;
     }
 
-    /// Asks for outputs, or goes on waiting for those that a dropped call has asked for.
+    /// Asks for outputs, or continues to wait for those that a dropped call has asked for.
     async fn collect(&mut self) -> Result<Outputs, GridError> {
         let pending = match &mut self.pending {
             Some(pending) => pending,

@@ -186,8 +186,8 @@ impl<W: Work> Worker<W> {
         is_own || self.ledger.is_owed(frame, node)
     }
 
-    /// Hands back tasks if this node leaves, continues or sleeps, sends outputs, wakes and calls,
-    /// and records the number of open tasks.
+    /// Hands back tasks if this node leaves; runs tasks or falls asleep; sends outputs, wakes and
+    /// calls; and records the number of open tasks.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if self.draining.is_some() {
             self.hand_back(cx);
@@ -344,7 +344,7 @@ impl<W: Work> Worker<W> {
         has_found
     }
 
-    /// Continues if there is anything to run here or to take in the node; otherwise falls asleep.
+    /// Continues if this PE has tasks or can take some in the node; otherwise falls asleep.
     fn rest(&mut self, cx: &mut Context<'_, Self>) {
         let found = self.engine.has_tasks() || self.find(cx);
         if !found {

@@ -95,8 +95,8 @@ impl<W: Work> Pool<W> {
         Ok(StealStatistics::from_slice(&values))
     }
 
-    /// The counts of all nodes but the lost ones, which are asked one by one: broadcasts and
-    /// reductions take all nodes.
+    /// The counts of all nodes but the lost ones. Asks the nodes one by one, since broadcasts and
+    /// reductions need all nodes.
     async fn statistics_without(
         &self,
         lost: &BTreeSet<NodeId>,

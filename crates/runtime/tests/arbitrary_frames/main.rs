@@ -1,5 +1,5 @@
-//! Frames of arbitrary bytes are handled or rejected without a panic. The fuzz target `frame`
-//! searches longer, guided by coverage.
+//! The runtime handles or rejects frames of arbitrary bytes without a panic. The fuzz target
+//! `frame` searches longer, guided by coverage.
 #![allow(missing_docs)]
 
 mod handle;
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 const FRAMES: u32 = 150;
 /// More than the number of kinds of control.
 const CONTROLS: u8 = 90;
-/// Number of kinds of content that are tried: a message, a control, and so on.
+/// Number of kinds of content to try: a message, a control, and so on.
 const CONTENTS: u8 = 8;
 const BODY_BYTES_END: u64 = 41;
 

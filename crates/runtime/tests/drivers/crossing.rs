@@ -134,7 +134,7 @@ fn all_listeners_receive_estimates_of_links() {
             }
             grid.sleep(Duration::from_millis(50)).await?;
         }
-        Err("a listener heard of nothing".into())
+        Err("a listener has received no estimates".into())
     });
 
     let outcome = embedded::run_emulated(job.on_links(listen(0)).on_links(listen(1)), &two_sites());

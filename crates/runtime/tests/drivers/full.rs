@@ -69,7 +69,7 @@ fn a_checkpoint_is_made_while_messages_wait_for_a_pe_over_its_soft_limit() {
             let all = grid.create::<Slow>(Ix1::range(2), |_| ()).await?;
             for _ in 0..BATCHES {
                 all.member(Ix1(0)).send(Msg::Produce);
-                // The first batch is more than the limit, so that later ones are not taken.
+                // The first batch exceeds the limit, so the PE does not take later ones.
                 grid.sleep(Duration::from_millis(20)).await?;
             }
 

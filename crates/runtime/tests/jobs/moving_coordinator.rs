@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// reduction over all members with its result sent to all.
 const ROUNDS: u64 = 60;
 const MEMBERS: u32 = 6;
-/// Time for which the PE of the node that the coordinator leaves computes.
+/// Computing time of the PE on the node that the coordinator leaves.
 const COMPUTING: Duration = Duration::from_secs(4);
 
 #[derive(Serialize, Deserialize)]
@@ -81,7 +81,7 @@ fn nothing_is_lost_while_the_coordinator_moves_from_node_to_node() {
             grid.move_coordinator(NodeId(to)).await?;
         }
         grid.quiescence().await?;
-        // Create a collection with the coordinator in its last place, and publish read-only data.
+        // Create a collection after the coordinator's last move, and publish read-only data.
         let more = grid.create::<Talking>(Ix1::range(MEMBERS), |_| ()).await?;
         grid.publish(&vec![7_u8; 200_000]).await?;
         more.broadcast(Talk::Report);
@@ -103,7 +103,7 @@ fn the_coordinator_leaves_a_node_whose_pe_computes() {
     let job = Job::new("leaving").actor::<Talking>().main(async |grid| {
         let busy = grid.create::<Talking>(Ix1::range(3), |_| ()).await?;
         grid.move_coordinator(NodeId(1)).await?;
-        // The PE of the node that the coordinator is on computes.
+        // Let the PE of the coordinator's node compute.
         busy.member(Ix1(1)).send(Talk::Compute);
         let begin = Instant::now();
         grid.move_coordinator(NodeId(2)).await?;

@@ -142,7 +142,7 @@ impl World {
         self.enter(node, Transport::new(config, self.now).unwrap());
     }
 
-    /// Makes this the transport of a node. The former one, if any, is dropped.
+    /// Makes this the transport of a node, and drops the former one, if any.
     pub(crate) fn enter(&mut self, node: NodeId, mut transport: Transport) {
         for other in self.layout.nodes().filter(|&other| other != node) {
             transport.set_address(other, address(other));
@@ -157,7 +157,7 @@ impl World {
         self.note(node, "crash");
     }
 
-    /// Stops a node's process for `duration`; packets that arrive meanwhile are handled after that.
+    /// Stops a node's process for `duration`. It handles packets that arrive meanwhile afterwards.
     pub(crate) fn stop(&mut self, node: NodeId, duration: Duration) {
         let until = self.now + duration;
         if let Some(member) = &mut self.members[node.index()] {

@@ -4,12 +4,11 @@ use super::ledger::{self, Ledger};
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The ballast of an actor has fewer bytes than this. An actor may be large enough to travel as
-/// bulk.
+/// The ballast of an actor has fewer bytes than this: enough for some actors to travel as bulk.
 const BALLAST_MAX: u64 = 1500;
 
-/// The ballast of an actor. Its decoding fails with the probability that the ledger states, which
-/// refuses an arriving actor.
+/// The ballast of an actor. Its decoding fails with the probability that the ledger states; the
+/// PE then refuses the arriving actor.
 #[derive(Serialize)]
 pub(super) struct Ballast(Bytes);
 

@@ -16,8 +16,8 @@ impl Bonds {
         self.collections.push(collection);
     }
 
-    /// The other members of these collections with the index of this one, whether they exist or
-    /// not. None if the collection of `id` is not one of these.
+    /// The members of the other collections with the index of `id`, whether they exist or not.
+    /// Empty if the collection of `id` is not one of these.
     pub(super) fn others(&self, id: ActorId) -> impl Iterator<Item = ActorId> {
         let is_bound = self.collections.contains(&id.collection);
         let others =

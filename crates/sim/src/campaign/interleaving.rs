@@ -48,9 +48,9 @@ impl Interleaving {
         self.handled.retain(|(_, to), _| *to != id);
     }
 
-    /// Checks a message that is handled: its receiver must not have handled the next broadcast that
-    /// its sender sent after it. A receiver that was created too late for that broadcast may get
-    /// the message later.
+    /// Checks a message that `to` handles: `to` must not have handled the next broadcast that the
+    /// sender sent after the message. A receiver that was created too late for that broadcast may
+    /// get the message later.
     pub(super) fn message_handled(&mut self, to: ActorId, number: u64) -> Result<(), String> {
         let Some(&(from, place)) = self.messages.get(&number) else { return Ok(()) };
         let last = self.handled.entry((from, to)).or_default();
@@ -65,8 +65,8 @@ impl Interleaving {
         }
     }
 
-    /// Checks a broadcast that is handled: the receiver must not have handled a message that its
-    /// sender sent later.
+    /// Checks a broadcast that `to` handles: `to` must not have handled a message that the sender
+    /// sent after the broadcast.
     pub(super) fn broadcast_handled(&mut self, to: ActorId, number: u64) -> Result<(), String> {
         self.taken.entry(to).or_default().insert(number);
         let Some(&(from, place)) = self.broadcasts.get(&number) else { return Ok(()) };

@@ -8,7 +8,7 @@ pub(super) struct Items {
     counts: BTreeMap<u64, (u64, u64)>,
     /// The phase that main awaits, or awaited last.
     pub(super) awaited: u64,
-    /// Number of carriers.
+    /// Number of actors that pass items on.
     pub(super) carriers: u64,
 }
 

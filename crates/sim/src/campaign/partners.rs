@@ -19,7 +19,7 @@ const ACT: f64 = 0.6;
 /// Probability that a member migrates whenever it acts.
 const MIGRATE: f64 = 0.2;
 /// Probability that a member acts when it arrives. If it is much higher, the moves of one rebalance
-/// lead to others for longer than its period, and a job is never quiescent.
+/// cause other moves for longer than the balancing period, and a job is never quiescent.
 const ACT_ON_ARRIVAL: f64 = 0.3;
 /// Probability that a bound member ends when it arrives.
 const END_ON_ARRIVAL: f64 = 0.03;

@@ -93,7 +93,7 @@ pub(super) enum Msg {
     },
 }
 
-/// A member.
+/// An actor that takes random actions.
 #[derive(Serialize, Deserialize)]
 pub(super) struct RandomActor {
     moves: u32,

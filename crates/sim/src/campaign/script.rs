@@ -65,12 +65,11 @@ struct Main {
     late: Option<Latecomers>,
     partners: Option<Partners>,
     moves: Option<Dice>,
-    /// Reductions to main that it has not awaited, by collection (`true` for the old one) and
+    /// Reductions to main that main has not awaited, by collection (`true` for the old one) and
     /// round.
     awaited: Vec<(bool, u64)>,
 }
 
-/// Runs the whole job.
 pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
     ledger::with(|ledger| ledger.refusal = plan.refusal);
     let old = grid.create_placed(plan.placement, Ix1::range(plan.old), |_| None).await?;

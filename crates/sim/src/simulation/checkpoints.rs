@@ -55,7 +55,7 @@ pub struct Halted {
     pub is_paused: bool,
     /// The checkpoints of each node.
     pub stores: Vec<CheckpointStore>,
-    /// The report of the run, which has no outcome of the job.
+    /// The report of the run, without an outcome of the job.
     pub report: SimReport,
     pub(crate) left: LeftBehind,
 }

@@ -1,4 +1,4 @@
-//! How a simulation ends, and what it reports.
+//! The end of a simulation, and its report.
 
 use super::{Counts, Event, Simulation};
 use crate::faults::QuicCounts;
@@ -74,7 +74,7 @@ impl Simulation {
 
     /// What the job waits for; `None` while the coordinator moves.
     pub(super) fn diagnosis(&self) -> Option<Diagnosis> {
-        // As in real time, only founders are asked.
+        // As in real time, a diagnosis asks founders only.
         let machines = self.stations.iter().map(|station| &station.machine);
         let founders = machines.filter(|machine| self.layout.contains(machine.id()));
         let main = match self.main.waits_inside() {
@@ -151,7 +151,7 @@ impl Simulation {
         }
     }
 
-    /// Stops the run. Also returns what it leaves.
+    /// Stops the run. Also returns the state with which the job can continue.
     pub(super) fn halt(mut self) -> (SimReport, Option<Stopped>) {
         let (stores, is_paused) = (std::mem::take(&mut self.kept), self.is_paused);
         let network = &self.network;

@@ -67,7 +67,7 @@ impl Simulation {
         Some(self.delays.as_mut().map_or(at, |delays| delays.frame(from, to, at)))
     }
 
-    /// Handles a frame that a lost node of the run before sends again. The node that receives it
+    /// Handles a frame that a lost node of the previous run sends again. The node that receives it
     /// must refuse it.
     pub(super) fn receive_late(&mut self, late: LateFrame) {
         let Some(former) = &mut self.former else { return };
@@ -111,7 +111,7 @@ impl Simulation {
         }
     }
 
-    /// Handles an event on the network under QUIC, delayed while the node is paused.
+    /// Handles an event of the network under QUIC. While its node is paused, delays the event.
     pub(super) fn handle_quic_event(&mut self, event: QuicEvent) {
         if let Some(node) = QuicNetwork::place(&event) {
             let until = self.nodes[node].paused_until;
@@ -160,7 +160,7 @@ impl Simulation {
         }
     }
 
-    /// Handles the loss of a node that the transport of another has declared.
+    /// Handles the loss of a node, which the transport of another node has declared.
     fn lose(&mut self, at: NodeId, node: NodeId, reason: &LossReason) {
         let site = self.layout.site_name(self.layout.site_of_node(node)).to_owned();
         let others = match reason {

@@ -1,4 +1,4 @@
-//! Guests in virtual time: they join, leave, die, or are declared lost. Founders that are lost.
+//! Guests in virtual time, which join, leave, die, or are declared lost; and losses of founders.
 
 use super::{Event, Simulation};
 use crate::faults::LostNode;
@@ -69,8 +69,8 @@ impl Simulation {
         }
     }
 
-    /// Whether a PE is finished: its node has died; or the PE, which is one of a guest or of a node
-    /// that was declared lost in error, has ended.
+    /// Whether a PE is finished. Either its node has died; or the PE has ended, and belongs to a
+    /// guest or to a node that was declared lost in error.
     pub(super) fn is_over(&self, pe: PeId) -> bool {
         let node = self.layout.node_of(pe);
         let ends_alone = self.layout.is_guest(node) || self.mistaken.contains(&node);

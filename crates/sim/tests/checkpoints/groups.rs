@@ -1,5 +1,5 @@
-//! Groups on other numbers of PEs and nodes than at the checkpoint: no message is lost, and members
-//! are merged and created where they should.
+//! Groups on other numbers of PEs and nodes than at the checkpoint: no message is lost, and the
+//! right members are merged and created.
 
 use super::{every, grid, without};
 use gridspan_runtime::{
@@ -118,7 +118,7 @@ struct Groups {
 #[derive(Clone, Copy, Default)]
 struct Features {
     is_resizable: bool,
-    /// One member contributes to a reduction before the checkpoint.
+    /// Whether one member contributes to a reduction before the checkpoint.
     contributes: bool,
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 const FIRST: &str = "2x2x1,wan=8ms";
 /// Number of members on the first grid.
 const MEMBERS: i32 = 4;
-/// Time until which runs that are halted go on: main sleeps then.
+/// Time at which runs are halted; main sleeps then.
 const HALT: Time = Time(2_000_000_000);
 const HOUR: Duration = Duration::from_secs(3600);
 

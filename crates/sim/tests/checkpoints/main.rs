@@ -28,7 +28,7 @@ pub(crate) fn gathered(stores: &[CheckpointStore], lost: usize) -> Option<Image>
     Image::gathered(left.map(|(_, store)| store)).unwrap()
 }
 
-/// The grid without one node, and the numbers that the nodes of the grid have in it.
+/// The grid without one node, and the number of each node of the old grid in the new one.
 pub(crate) fn without(spec: &GridSpec, lost: u32) -> (GridSpec, Vec<Option<NodeId>>) {
     let left = spec.without(&[NodeId(lost)]).unwrap();
     let number = |node: NodeId| match node.0.cmp(&lost) {

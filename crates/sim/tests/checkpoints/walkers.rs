@@ -1,4 +1,4 @@
-//! Actors that move about, and send to each other at once and after a delay.
+//! Actors that migrate, and send to each other at once and after a delay.
 
 use super::{every, gathered, grid, without};
 use gridspan_runtime::{
@@ -14,7 +14,7 @@ use std::time::Duration;
 const WALKERS: i32 = 60;
 const STEPS: u32 = 40;
 
-/// Sends numbers to others, at once and by timers, broadcasts and reductions, and moves about.
+/// Sends numbers to others at once, by timers, broadcasts and reductions, and migrates.
 #[derive(Serialize, Deserialize)]
 struct Walker {
     sum: u64,
@@ -163,7 +163,7 @@ fn totals(results: &Results) -> Vec<String> {
     notes.iter().filter(|note| !note.starts_with("restored")).cloned().collect()
 }
 
-/// Runs without a checkpoint.
+/// The notes of a run without a checkpoint.
 fn expected() -> Vec<String> {
     let results = Results::default();
     let report =

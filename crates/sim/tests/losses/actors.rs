@@ -49,7 +49,7 @@ impl Account {
     }
 }
 
-/// The collections, and sizes.
+/// The collections of the job, and some of their sizes.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct World {
     pub(crate) members: u32,
@@ -58,7 +58,7 @@ pub(crate) struct World {
     pub(crate) late: CollectionRef<Late>,
     pub(crate) brief: CollectionRef<Brief>,
     pub(crate) tallies: CollectionRef<Tally>,
-    /// Whether there is a tally on each PE, and not on each node.
+    /// Whether there is a tally on each PE, rather than on each node.
     pub(crate) are_per_pe: bool,
     pub(crate) table: Published<Vec<u64>>,
     pub(crate) is_balanced: bool,
@@ -103,7 +103,7 @@ pub(crate) enum Message {
     Report,
 }
 
-/// A member that is there from the beginning, moves, and does everything.
+/// A member that exists from the beginning, moves, and uses all operations.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Busy {
     dice: Dice,
@@ -116,11 +116,11 @@ pub(crate) struct Busy {
     /// The timer that is set, and its number.
     alarm: Option<(Timer, u64)>,
     alarms: u64,
-    /// Timers that were cancelled, and when.
+    /// Timers that it has cancelled, with the times.
     cancelled: Vec<(u64, Time)>,
     questions: Questions,
     inserted: u32,
-    /// Results of reductions that went to all members.
+    /// Number of results that it has received from reductions to all members.
     results: u64,
 }
 
@@ -219,7 +219,7 @@ impl Busy {
         cx.send_after(delay, &me, Mail(None, Message::AnswerNext));
     }
 
-    /// Answers a question. Each one leads to one call.
+    /// Answers the question that waits for the longest time. Called once for each question.
     fn answer_next(&mut self, cx: &mut Context<'_, Self>) {
         let Some((value, reply)) = self.questions.take() else {
             self.account.poison += 1;
@@ -520,7 +520,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes in another member, after the group has become smaller.
+    /// Merges another member into this one, after the group has become smaller.
     pub(crate) fn add(&mut self, other: Self) {
         self.account.add(other.account);
         self.heard.add(other.heard);

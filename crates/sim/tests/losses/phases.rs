@@ -16,9 +16,9 @@ thread_local! {
 /// An activity that may be under way when nodes are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LossPhase {
-    /// No PE has a message ready, and nothing of the following is under way.
+    /// No PE has a message ready, and none of the following is under way.
     Idle,
-    /// A checkpoint is made, or stored and copied.
+    /// A checkpoint is being made, stored or copied.
     Checkpoint,
     /// The job goes back to a checkpoint after another loss.
     Recovery,
@@ -67,7 +67,7 @@ pub(crate) struct Ledger {
     is_restored: bool,
     /// Whether main waits for a checkpoint.
     pub(crate) is_at_checkpoint: bool,
-    /// Whether tasks for which main waits have run on other PEs than the first.
+    /// Whether tasks for which main waits have run on PEs other than the first.
     pub(crate) are_tasks_taken: bool,
     /// For each broadcast of this run, the number of members that have not handled it.
     broadcasts: BTreeMap<Broadcast, u32>,

@@ -26,7 +26,7 @@ impl Processes {
         &self.runs.last().unwrap().1
     }
 
-    /// Members that are to leave, and processes that are no members and are to join.
+    /// Draws members that leave, and other processes that join.
     pub(crate) fn changes(&self, dice: &mut Dice) -> (Vec<usize>, Vec<usize>) {
         let members = self.members();
         let mut leaving: Vec<usize> =
@@ -38,7 +38,7 @@ impl Processes {
         (leaving, others.filter(|_| dice.chance(0.5)).collect())
     }
 
-    /// The grid of the present members.
+    /// The grid of these members.
     pub(crate) fn grid(&self, members: &[usize]) -> GridSpec {
         let lost = (0..self.stores.len()).filter(|process| !members.contains(process));
         self.spec.without(&lost.map(NodeId::from).collect::<Vec<_>>()).unwrap()

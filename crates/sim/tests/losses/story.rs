@@ -20,7 +20,7 @@ const STOPS_MAX: u32 = 6;
 /// Number of random sets of members, one of which is lost.
 const LOSSES_DRAWN: u32 = 6;
 
-/// When a job must have ended.
+/// Time by which a job must have ended.
 const END: Time = Time(600_000_000_000);
 
 /// Summary of the events of a job.
@@ -48,7 +48,7 @@ pub(crate) struct Story {
 /// When a run is stopped.
 struct Stop {
     at: Time,
-    /// Members that are to leave after some time, and processes that are to join then.
+    /// A time, the members that leave after it, and the processes that join then.
     change: Option<(Time, Vec<usize>, Vec<usize>)>,
 }
 
@@ -74,7 +74,7 @@ impl Stop {
     }
 }
 
-/// Tells the story of a seed.
+/// Runs the job of a seed to its end, and returns its story.
 pub(crate) fn story(seed: u64, planted: Planted) -> Story {
     let notes = Arc::<Mutex<Notes>>::default();
     let make = || job(seed, &notes).planted_fault(planted.in_pe());
@@ -263,8 +263,8 @@ fn grid(dice: &mut Dice) -> GridSpec {
     GridSpec::from_emulate(&format!("{sites}x{nodes}x{pes},wan=8ms")).unwrap()
 }
 
-/// A network of some kind: without faults, with delays, with connections that break and nodes that
-/// pause, or QUIC over a network that fails.
+/// A random network: without faults, with delays, with connections that break and nodes that pause,
+/// or QUIC over a network that fails.
 fn options(dice: &mut Dice) -> SimOptions {
     let options = SimOptions::with_seed(dice.next_u64());
     let delayed = FaultPlan::default()

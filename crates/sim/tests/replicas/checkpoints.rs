@@ -44,7 +44,7 @@ fn restarted(seed: u64, fault: PlantedFault, text: &str) -> SimReport {
     let Ok(halted) = first.run_until(at) else { panic!("it has ended before {at}") };
     let image = halted.checkpoint().unwrap().expect("checkpoints were made");
     let plan = RestorePlan::restart(image.layout(), grid(text).layout());
-    // Only what is in the image shows the fault.
+    // The fault is not planted again, so only the image can show it.
     let again = job(UNEVEN, &postponed, if text.contains(',') { ONCE } else { &[] });
     let again = Simulation::restored(again, grid(text), options(seed + 100), (image, plan));
     let report = again.unwrap().run();

@@ -21,13 +21,16 @@ enum Look {
     Finder,
 }
 
-/// Times in nanoseconds at which each PE first saw the value and last did not, and at which the
-/// value was found, and the PE that found it.
+/// The spread of the value over the PEs. Times are in nanoseconds.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Seen {
+    /// By PE, the first time at which it saw the value.
     first: BTreeMap<u32, u64>,
+    /// By PE, the last time at which it did not see the value.
     last_without: BTreeMap<u32, u64>,
+    /// The time at which the value was found.
     found: u64,
+    /// The PE that found it.
     finder: u32,
 }
 

@@ -132,7 +132,8 @@ fn packets_take_time_of_the_pes_that_send_and_accept_them() {
     ] {
         let cheap = question_us(member, Duration::ZERO, SimOptions::default());
         let dear = question_us(member, Duration::ZERO, options.clone());
-        // The question and its answer are one packet each, at least, and cost up to 0.5 us before.
+        // The question and its answer are at least one packet each, and each replaces a default
+        // cost of at most 0.5 us.
         assert!(
             dear >= cheap + 1_995,
             "member {member}: {dear} us instead of {cheap}, {options:?}"

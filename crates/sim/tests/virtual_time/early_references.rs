@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const MEMBERS: u32 = 6;
-/// The word of broadcasts. These are counted; their order with other words is not checked.
+/// The word of broadcasts, which are counted. Their order with other words is not checked.
 const SHOUT: u64 = 9;
 
 /// Sends a reference to its collection to a listener while the collection is being created.

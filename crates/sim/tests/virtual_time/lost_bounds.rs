@@ -69,8 +69,8 @@ impl Guests {
         }
     }
 
-    /// Finds the best leaf. If the job takes `took` without losses, guests are lost. Returns its
-    /// time, and the number of lost guests.
+    /// Finds the best leaf. Guests are lost if `took`, the time of the job without losses, is
+    /// given. Returns the time of the job, and the number of lost guests.
     fn run(&self, took: Option<Duration>) -> (Duration, usize) {
         let (is_search, tree) = (self.is_search, self.tree);
         let lost = Arc::new(AtomicUsize::new(0));
@@ -153,7 +153,7 @@ impl Merge for Best {
     }
 }
 
-/// A path of which only the longest one is offered to the others, when it is complete.
+/// A path. Only the longest path, when it is complete, improves the bound.
 #[derive(Serialize, Deserialize)]
 struct Longest {
     length: i64,
@@ -162,7 +162,7 @@ struct Longest {
 
 impl Longest {
     const STEPS: u32 = 11;
-    /// The length of a path of steps of 3.
+    /// The length of a path of 11 steps of 3.
     const BEST: i64 = 33;
 }
 
@@ -182,7 +182,7 @@ impl Search for Longest {
         }
         let most = self.length + 3 * i64::from(self.rest);
         if cx.bound().is_none_or(|best| most > best) {
-            // The longest one is below the oldest tasks, which other nodes take.
+            // The longest path is below the oldest tasks, which other nodes steal.
             for step in [3, 1] {
                 cx.spawn(Self { length: self.length + step, rest: self.rest - 1 });
             }

@@ -1,5 +1,5 @@
-//! Nodes of the layout that are lost while a job has only a pool of tasks: the others repeat their
-//! tasks, and the count of the tree is exact. The job ends with the loss where it needs the node.
+//! Losses of founders while a job has only a pool of tasks: the other nodes repeat the lost tasks,
+//! and the count of the tree is exact. A job that needs the lost node ends with the loss.
 
 use crate::common::comb::Comb;
 use crate::common::losses::{Case, Outcomes, Purpose, SILENCE, assert_lost, draw, four_nodes};

@@ -83,7 +83,7 @@ impl Case {
         layout.guest(SiteId(site), number) == Some(layout.node_of(pe))
     }
 
-    /// Checks that no task ran twice later than two latencies after the news of the loss, except in
+    /// Checks that two latencies after the news of the loss, no task runs twice any more, except in
     /// the slice that was running when the news arrived.
     fn check_orphans(&self, runs: &[Run], news: Duration) {
         let slice = Duration::from_micros(200) + self.cost;

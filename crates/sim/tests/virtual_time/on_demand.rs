@@ -79,7 +79,7 @@ fn run(job: Job, grid: &str) -> SimReport {
 }
 
 /// A job with a speaker on each of three PEs, each of which gets `say`. At quiescence, it sends the
-/// number of members and that of their notes and words.
+/// number of members, and the number of notes and words that they have received.
 fn speaking(at: CreateAt, coordinator: u32, say: Say) -> (Job, Receiver<Vec<u64>>) {
     let (out, results) = channel();
     let job = Job::new("on demand").on_demand::<Speaker>(at, |_| ()).coordinator_on(coordinator);

@@ -100,7 +100,7 @@ impl Actor for Speaker {
     }
 }
 
-/// Index of a member that is inserted.
+/// Index of the inserted member.
 const INSERTED: Ix1 = Ix1(100);
 
 /// Makes the nodes `roots` broadcast in turn, with `pause` ms after each request. Returns the times

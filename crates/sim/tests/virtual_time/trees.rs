@@ -52,7 +52,7 @@ impl Actor for Listener {
     }
 }
 
-/// The edges that one broadcast from a node takes, found from the frames of a simulated job.
+/// The edges that one broadcast from a node takes, according to the frames of a simulated job.
 fn taken(grid: &GridSpec, mode: Mode, root: u32) -> BTreeSet<(u32, u32)> {
     let (out, began) = mpsc::channel();
     let job = Job::new("trees").broadcasts(mode).actor::<Listener>().main(async move |grid| {

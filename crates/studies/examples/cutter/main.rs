@@ -1,10 +1,10 @@
-//! Compares the cutter with METIS, and with the optimum where trying everything finds it.
+//! Compares the cutter with METIS, and with the optimum where an exhaustive search finds it.
 //!
 //! `cargo run --release -p gridspan-studies --example cutter -- [WORD...]` prints one line of
 //! tab-separated figures for each graph and number of parts whose kind or name begins with one of
 //! the words, and geometric means at the end. `small` selects graphs of 8 to 12 vertices. The
-//! processor time is that of the thread: for each seed the least of the runs, in which both take
-//! turns. Seeds begin at 1.
+//! processor time is that of the thread, the least over the runs of each seed. The two programs run
+//! in turns. Seeds begin at 1.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a study, which prints")]
 
 mod cases;

@@ -1,5 +1,5 @@
 //! A task that alternates between computing and communicating with all others, as the NAS kernels
-//! do in their transposes and sums, with memory that moves with it.
+//! do in their transposes and sums. Its memory moves with it.
 //!
 //! In each round one task, a different one each time, receives from all others and then answers all
 //! of them.

@@ -40,7 +40,7 @@ pub(crate) fn threads(process: u32) -> Vec<(Pid, String)> {
     entries.filter_map(thread).collect()
 }
 
-/// Other programs that compute. They end when this is dropped, or by themselves.
+/// Other programs that compute. They end when this value is dropped, or after their time.
 pub(crate) struct Hogs(Vec<Child>);
 
 impl Hogs {

@@ -14,7 +14,7 @@ pub(crate) struct Program {
     pub(crate) published: [f64; 2],
 }
 
-/// Nodes of one processor each, and the load that goes around.
+/// Nodes of one processor each, and the load that goes from node to node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cluster {
     pub(crate) ranks: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Cluster {
     pub(crate) pes: usize,
     /// Distance between nodes that the load visits, beginning with the first node.
     pub(crate) distance: usize,
-    /// Share of the time alone for which the load stays on a node.
+    /// Time for which the load stays on a node, as a share of the time of the program without load.
     pub(crate) stay: f64,
 }
 
@@ -38,8 +38,8 @@ const REDUNDANT: Cluster =
     Cluster { ranks: 9, nodes: 3, pes: 3, distance: 1, stay: 600.0 / 2468.0 };
 
 /// All programs. Those of NAS are of class W: nodes of the paper had 64 MB, less than a rank of
-/// `mg` in class A needs, and the ranks move in about as small a part of a stay as the tasks of the
-/// paper.
+/// `mg` in class A needs, and a move of a rank takes about the same part of a stay as a move of a
+/// task in the paper.
 pub(crate) static PROGRAMS: [Program; 7] = [
     nas("cg", "nas cg --class W --migrate-every 1", [87.0, 24.0]),
     nas("ep", "nas ep --class W --migrate-every 1", [18.0, 9.0]),
@@ -67,7 +67,7 @@ impl Program {
     }
 }
 
-/// The number of repetitions with which a program takes `wanted` seconds, if it takes `once`
+/// The number of repetitions with which a program takes `wanted` seconds, if one takes `once`
 /// seconds.
 pub(crate) fn repetitions(wanted: f64, once: f64) -> u32 {
     (wanted / once.max(1e-6)).ceil().clamp(1.0, 1e6) as u32

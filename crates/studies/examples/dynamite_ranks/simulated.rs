@@ -12,9 +12,9 @@ use std::process::{self, Command};
 use std::sync::mpsc;
 use std::{env, fs};
 
-/// Speed of processors, as a part of that for which the programs charge.
+/// Speed of processors, as a fraction of the speed that the programs' charges assume.
 const SPEED: &str = "1/100";
-/// Duration of the load, as a multiple of the time alone.
+/// Duration of the load, as a multiple of the program's time without load.
 const CYCLES: f64 = 4.0;
 
 /// A setting of the runs.
@@ -42,7 +42,7 @@ impl Simulated<'_> {
         }
     }
 
-    /// Runs `gridctl sim`.
+    /// Runs `gridctl sim`, and returns the seconds that the program prints.
     fn printed(&self, words: &[String], grid: &str, strategy: &str) -> Result<f64, Box<dyn Error>> {
         let file = env::temp_dir().join(format!("dynamite_ranks-{}.toml", process::id()));
         fs::write(&file, grid)?;

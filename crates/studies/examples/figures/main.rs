@@ -6,11 +6,11 @@
 //! - `--only NAME`: only this part; may be repeated. Default all.
 //! - `--fresh`: measure all selected parts, also those that an interrupted run has finished.
 //!
-//! It builds all that it needs, and then measures part by part, for at most 30 minutes: a part has
-//! a limit, and is begun only if its limit fits into the remaining time. Finished parts are kept in
-//! `target/figures` until all selected ones have succeeded. So after an interruption, the same
-//! command on the same commit and machine measures only the remaining parts. Rows of other parts
-//! stay as they are. Nothing else should run on the machine.
+//! It builds all programs first, and then measures the parts one by one for at most 30 minutes. A
+//! part has a time limit, and begins only if this limit fits into the remaining time. Finished
+//! parts are kept in `target/figures` until all selected ones have succeeded. So after an
+//! interruption, the same command on the same commit and machine measures only the remaining parts.
+//! Rows of other parts stay as they are. Nothing else should run on the machine.
 
 mod broadcasts;
 mod campaign;
@@ -107,7 +107,7 @@ fn is_of(now: &FigureRun, state: &Path) -> bool {
     records.first().is_some_and(|record| is_same(&record.run))
 }
 
-/// Keeps a finished part. Fails if the page cannot be made of it.
+/// Keeps a finished part. Fails if the page cannot be updated with it.
 fn keep(run: &PageRun, root: &Path, state: &Path) -> Result<(), Box<dyn Error>> {
     update_page(&fs::read_to_string(root.join(PAGE))?, std::slice::from_ref(run))?;
     let unfinished = state.with_extension("tmp");

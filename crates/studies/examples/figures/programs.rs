@@ -1,4 +1,4 @@
-//! The programs that measure: built by cargo, and run with a limit.
+//! Builds the programs that measure, and runs each with a time limit.
 
 use crate::parts::{Part, Work};
 use std::collections::BTreeMap;
@@ -42,8 +42,8 @@ impl Programs {
         Ok(command)
     }
 
-    /// Runs a program, whose output goes where that of this process goes. Fails if it fails, or if
-    /// it has not ended at the limit.
+    /// Runs a program, with its output on that of this process. Fails if the program fails, or has
+    /// not ended at the limit.
     pub(crate) fn run(
         &self,
         name: &str,

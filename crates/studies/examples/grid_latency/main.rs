@@ -49,7 +49,7 @@ const PROBLEM_REAL: &str =
 const ROUNDS_REAL: usize = 3;
 const PHASES: Phases = Phases { steps: 16, balances: 2 };
 
-/// Steps of molecular dynamics on two sites, over the latency between them.
+/// Measures steps of molecular dynamics on two sites, for several latencies between them.
 #[derive(Parser)]
 struct Arguments {
     /// Run four PEs in real time, over QUIC.

@@ -9,7 +9,7 @@ use gridspan_topology::PeId;
 #[derive(Clone)]
 pub(crate) struct Metis {
     pub(crate) seed: u64,
-    /// Cut into sites first, without regard to loads, and then within each site.
+    /// Whether to cut into sites first, without regard to loads, and then within each site.
     pub(crate) has_two_phases: bool,
 }
 

@@ -31,8 +31,7 @@ impl Problem {
         let words = ["leanmd", "--quiet", "--work", "charge"].into_iter();
         let words = words.chain(arguments.split_whitespace());
         let mut options = Options::try_parse_from(words).expect("the arguments are right");
-        // Energies that are not reported are not summed either; the start and the end are always
-        // reported.
+        // The job sums only the energies that it reports; it always reports the start and the end.
         options.report_every = 0;
         options.silent = true;
         let (system, schedule) = options.prepare().expect("the problem fits");
@@ -48,9 +47,10 @@ impl Problem {
         Options { steps, sync_every, ..self.options.clone() }
     }
 
-    /// Returns a lower bound of a step for every placement: the work is shared evenly, and since
-    /// cells are connected through their faces, some pair of adjacent cells is separated, for which
-    /// positions go one way and forces come back.
+    /// Returns a lower bound of the time of a step for every placement: the larger of an even share
+    /// of the work and the time of two adjacent cells at different sites, for which positions go
+    /// one way and forces come back. Cells are connected through their faces, so every placement
+    /// separates such a pair.
     pub(crate) fn bound(&self, pes: u32, latency: Duration) -> Duration {
         (self.work / pes).max(2 * latency + self.lightest)
     }

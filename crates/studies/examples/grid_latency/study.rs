@@ -30,7 +30,7 @@ pub(crate) struct Outline<'a> {
     pub(crate) bound: &'a dyn Fn(u32, Duration) -> Duration,
 }
 
-/// A series, PEs, and a latency in ms.
+/// The position of a series, a number of PEs, and a latency in ms.
 pub(crate) type Point = (usize, u32, u64);
 
 /// The measured figure.
@@ -109,7 +109,7 @@ impl<'a> Figure<'a> {
         knee(&self.curve(series, pes))
     }
 
-    /// Returns the step of a series at a point.
+    /// Returns the median time of a step at a point.
     pub(crate) fn step(&self, point: Point) -> Duration {
         self.times.get(&point).copied().unwrap_or_default()
     }

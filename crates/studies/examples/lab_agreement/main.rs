@@ -4,9 +4,9 @@
 //! cargo run --release -p gridspan-studies --example lab_agreement
 //! ```
 //!
-//! Two nodes, at two sites, run each job once with `gridctl run --emulate`, which emulates links
-//! below QUIC, and once with `gridctl run --grid` on two hosts of `gridctl lab`, which knows
-//! nothing of the job, in turns. For each delay and rate:
+//! Two nodes, at two sites, run each job in turns with `gridctl run --emulate`, which emulates
+//! links below QUIC, and with `gridctl run --grid` on two hosts of `gridctl lab`, which emulates
+//! links for any program. For each delay and rate:
 //!
 //! - `round trip` is that of a message of 32 bytes between two actors, as the mean over a run;
 //! - `stream` is the rate of 64 messages from one rank to another, before the receiver answers;
@@ -15,9 +15,9 @@
 //! Values are medians over the rounds; a ratio is the median of the ratios of the rounds, with its
 //! interval of 95 %. A cell is marked if its median differs by more than 5 %.
 //!
-//! For each probability of loss, datagrams are sent one way: over a host's socket in a lab, and
-//! through the emulator of `gridctl run` over a socket of this process. The number of lost
-//! datagrams is marked if it is outside of the interval of 99.9 % of the binomial distribution.
+//! For each probability of loss, the study sends datagrams one way: over a host's socket in a lab,
+//! and through the emulator of `gridctl run` over a socket of this process. It marks the number of
+//! lost datagrams if that is outside of the interval of 99.9 % of the binomial distribution.
 //!
 //! Where the system gives no namespaces or TUN devices, the study prints the reason and ends. Linux
 //! only. Nothing else should run on the machine.
@@ -35,7 +35,7 @@ use quantities::QUANTITIES;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Largest difference of a median from that of the other place, as a part of it.
+/// Largest relative difference between the medians of the two places that is not marked.
 const DIFFERENCE_MAX: f64 = 0.05;
 /// The delay and the rate of links that lose packets.
 const LOSSY_LINK: &str = "wan=5ms,rate=50mbit";

@@ -10,11 +10,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The port at which datagrams are counted on the other host.
+/// The port at which the other host counts datagrams.
 const PORT: u16 = 7000;
-/// Time after which no further datagram is expected: far longer than the delay of the link.
+/// Time after which no further datagram can come: far longer than the delay of the link.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Datagrams that are sent at a time, and the pause between them, so that no buffer overflows.
+/// Number of datagrams in a burst, and the pause after a burst, so that no buffer overflows.
 const BURST: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 /// The seed of the emulator; that of a lab is its default.

@@ -10,7 +10,7 @@ const BYTES: (u64, u64) = (1_000, 4 << 20);
 /// Intended time of a stream at the rate of the link: many round trips, so that the beginning of
 /// the connection counts for little.
 const STREAM_SECONDS: f64 = 2.0;
-/// Number of steps of molecular dynamics, of which the job prints the median.
+/// Number of steps of molecular dynamics; the job prints their median time.
 const STEPS: &str = "40";
 
 /// A quantity that a job reports.

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The grid of the cases.
 const GRID: &str = "2x2,wan=10ms";
 const PES: u32 = 4;
-/// State of a PE. Encoding takes the cost of the case.
+/// State of a PE. Encoding it takes the cost of the case.
 const STATE_BYTES: usize = 2_000;
 /// Time until a loss is known.
 const NOTICE: Duration = Duration::from_millis(100);
@@ -19,7 +19,7 @@ const NOTICE: Duration = Duration::from_millis(100);
 const STEPS_MAX: f64 = 120_000.0;
 /// Factor from one fixed interval to the next, in steps.
 const GROWTH: f64 = 1.3;
-/// Fixed intervals begin at this part of Daly's, and end at its reciprocal.
+/// Fixed intervals begin at this multiple of Daly's, and end at its reciprocal.
 const RANGE: f64 = 0.25;
 const SEED: u64 = 1;
 /// Largest cost, as a part of the time between losses, in cases where main is ahead.
@@ -104,7 +104,7 @@ pub(crate) fn print(losses: u32, costs: &[f64]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The job with the automatic interval, and with the best of the fixed ones.
+/// Runs the job with the automatic interval, and with the best of the fixed ones.
 fn compare(
     case: &Case,
     losses_max: u32,

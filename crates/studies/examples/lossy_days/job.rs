@@ -104,7 +104,7 @@ impl Actor for Cell {
         };
         let arrived = &mut self.arrived[step as usize % 2];
         *arrived += 1;
-        // Two borders, and the order of main.
+        // Both borders and main's order have arrived.
         if *arrived == 3 {
             *arrived = 0;
             cx.charge(cost);
@@ -117,7 +117,7 @@ impl Actor for Cell {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct At {
     cells: CollectionRef<Cell>,
-    /// The first step that is not ordered.
+    /// The first step that main has not ordered.
     next: u64,
     /// The first step that is not complete.
     done: u64,
@@ -130,7 +130,7 @@ pub(crate) fn job(shape: &Shape, checkpoints: Checkpoints, diary: &Diary) -> Job
     Job::new("steps").actor::<Cell>().restartable_main(main).checkpoints(checkpoints)
 }
 
-/// Checkpoints this often, of a job whose nodes together fail after this time.
+/// Checkpoints this often, for a job in which one of `nodes` fails after `to_failure` on average.
 pub(crate) fn checkpoints(every: CheckpointEvery, to_failure: Duration, nodes: u32) -> Checkpoints {
     Checkpoints::every(every).with_node_mtbf(to_failure * nodes)
 }

@@ -13,8 +13,7 @@ use std::error::Error;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// Number of steps without losses, from which the time of a step beside its compute time is
-/// measured.
+/// Number of steps without losses that measure the time of a step besides its compute time.
 const CALIBRATION_STEPS: u32 = 20;
 
 /// The image from which a run of a job begins, and where its parts go. `None` for the beginning.
@@ -28,7 +27,7 @@ pub(crate) struct Plan {
     pub(crate) every: CheckpointEvery,
     /// Rate at which a PE encodes and decodes checkpoints.
     pub(crate) rate: Bandwidth,
-    /// Mean time between losses that the job is given.
+    /// Mean time between losses, as the settings of the job state it.
     pub(crate) to_failure: Duration,
     /// When nodes are lost, in order, and a number in `0..1` that selects one.
     pub(crate) losses: Vec<(Duration, f64)>,
@@ -54,14 +53,13 @@ pub(crate) fn losses(seed: u64, mean: Duration, end: Duration) -> Vec<(Duration,
 /// The result of a job. Times are in seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Life {
-    /// Time of the steps that were not repeated, each as long as it takes undisturbed on the PEs
-    /// that it had.
+    /// Sum of the times of the steps that were not repeated. The time of a step is that on the same
+    /// PEs without disturbance.
     pub(crate) useful: f64,
     pub(crate) all: f64,
     /// Losses that ended a run; further nodes may be lost before the others know.
     pub(crate) losses: u32,
-    /// Number of losses for which no copy of a part was left, so that the job went on from a
-    /// folder.
+    /// Number of losses that left no copy of a part, so that the job continued from a folder.
     pub(crate) unprotected: u32,
     pub(crate) recoveries: Vec<Stop>,
     /// Stops for nodes to join.
@@ -71,7 +69,7 @@ pub(crate) struct Life {
     /// Time from a checkpoint to the next.
     pub(crate) intervals: Vec<f64>,
     pub(crate) postponed: u32,
-    /// Number of steps that were made again.
+    /// Number of repeated steps.
     pub(crate) repeated: u64,
     /// Number of actors of the fullest PE in each step.
     pub(crate) actors_max: Vec<f64>,
@@ -126,7 +124,7 @@ pub(crate) fn live(plan: &Plan) -> Result<Life, Box<dyn Error>> {
     Ok(life)
 }
 
-/// Time of a step beside the compute time of the fullest PE, measured without checkpoints.
+/// Time of a step besides the compute time of the fullest PE, measured without checkpoints.
 fn overhead(plan: &Plan) -> Result<f64, Box<dyn Error>> {
     let diary = Diary::default();
     let shape = &plan.shape;
@@ -307,8 +305,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Loses the nodes that fail until the first loss at `now` is known. Returns the image to go on
-    /// from, if there is any, and that time.
+    /// Removes the nodes that fail at `now` and until the others know of the last loss. Returns the
+    /// image from which the job continues, if there is one, and the time at which they know.
     fn lose(&mut self, now: Duration) -> Result<(Start, Duration), Box<dyn Error>> {
         let mut known = now + self.plan.notice;
         let mut members = self.members().to_vec();

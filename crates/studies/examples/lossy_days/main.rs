@@ -12,11 +12,11 @@
 //! - `intervals`: the automatic interval and fixed ones.
 //!
 //! **Useful time.** A step that is not repeated counts with the time that it takes undisturbed on
-//! the PEs that the job has at that time: the compute time of the fullest PE, and the time of a
-//! step beside that, which is measured in a run without checkpoints. So the useful share compares
-//! with a job that has the same nodes at the same times and loses no work. The lower speed of fewer
-//! nodes does not count as lost time. The column `fullest` has the mean number of actors on the
-//! fullest PE, which is 8 if no node is lost.
+//! the PEs that the job has at that time: the compute time of the fullest PE, and the other time of
+//! a step, as measured in a run without checkpoints. So the useful share compares with a job that
+//! has the same nodes at the same times and loses no work. The lower speed of fewer nodes does not
+//! count as lost time. The column `fullest` has the mean number of actors on the fullest PE, which
+//! is 8 if no node is lost.
 //!
 //! **The model.** Daly's useful share at his optimum interval, from three measured times: the mean
 //! time that main waits for a checkpoint, the mean time from a loss until the job computes again,
@@ -26,7 +26,7 @@
 //! **What takes time.** Encoding takes a rate per PE, and so does the decoding of the parts that a
 //! PE reads in a recovery. Copies take the bandwidth of their links. Nothing is charged for the
 //! allocation of memory, for members that arrive from another PE, and for the connections of the
-//! nodes that go on. Losses are known after a given time, in which nothing useful is done.
+//! nodes that go on. The job learns of a loss after a given time, in which it does no useful work.
 #![allow(clippy::print_stdout, reason = "a study, which prints")]
 
 mod daly;

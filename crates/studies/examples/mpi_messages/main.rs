@@ -9,9 +9,9 @@
 //! processes, and at two emulated sites, whose latency is subtracted; messages of actors between
 //! two PEs; and two processes of each MPI. All programs send a buffer and receive into it. With
 //! `touch`, they overwrite it before each send and read all of it after each receive; with `move`,
-//! ours pass vectors on. Programs take turns, and each figure is the median of some rounds.
+//! ours pass vectors on. Programs take turns, and each figure is the median of several rounds.
 //!
-//! Processes of an MPI that wait for a message poll, and use their processor. Ours are parked. So
+//! An MPI process that waits for a message polls, and occupies its processor. Ours sleep. So
 //! two more tables compare equal ways of waiting between two processes: in `both poll` our PEs test
 //! for the message all the time, too, while the threads of the network sleep; in `both sleep` the
 //! ranks of an MPI sleep for 50 µs between two tests. The last row of each table gives the number
@@ -173,7 +173,7 @@ fn table(handling: &str, programs: &[Program], options: &Options) -> Result<(), 
     row("bytes", programs.iter().map(|program| program.name.to_owned()).collect());
     for bytes in &options.bytes {
         let cell = |times: &Vec<Times>| {
-            // Actors are measured with other sizes, of which the next larger one is shown.
+            // Actors are measured with other sizes; the table shows the next larger one.
             let found = times.iter().filter_map(|times| times.range(bytes..).next());
             let found: Vec<f64> = found.map(|(_, ns)| *ns).collect();
             median(found).map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns / 1e3))

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! Each job is recorded on one grid, and predicted on grids of other latencies, bandwidths, numbers
-//! of sites and PEs, with more steps, and for larger problems. Then each of these runs is
-//! simulated, searches five times with latencies that differ a little; the median is the truth. All
-//! cells are printed; an error above the bound is marked with `!`, and a cell that the tests hold
-//! to it with `*`. With `--real`, jobs on two PEs are recorded and predicted in real time, and the
-//! median of seven runs is the truth.
+//! of sites and PEs, with more steps, and for larger problems. Then the example simulates each of
+//! these runs, searches five times with latencies that differ a little; the median is the truth.
+//! The output has all cells, and marks an error above the bound with `!`, and a cell that the tests
+//! hold to the bound with `*`. With `--real`, jobs on two PEs are recorded and predicted in real
+//! time, and the median of seven runs is the truth.
 
 mod cells;
 mod real;

@@ -1,5 +1,5 @@
 //! Collective operations as programs of ranks that know nothing of sites: those of MPICH, and
-//! exchanges in which everyone sends to everyone at once.
+//! exchanges in which every rank sends to every other at once.
 
 use gridspan::ranks::{Comm, RankError, wait_all};
 
@@ -18,7 +18,7 @@ fn others(world: &Comm) -> impl Iterator<Item = u32> + use<> {
 }
 
 /// In step `j` ranks exchange their partial results with the rank `2^j` away. If their number is no
-/// power of two, some of them are pairs, of which one takes part for both.
+/// power of two, some of them form pairs, and one rank of a pair takes part for both.
 pub(crate) async fn recursive_doubling(
     world: &Comm,
     mut mine: Vec<u64>,
@@ -52,9 +52,9 @@ pub(crate) async fn recursive_doubling(
     Ok(mine)
 }
 
-/// Ranks exchange halves of what they have with the rank half of all away, then halves of these
-/// with one a quarter away, and so on, and the sums come back in the same steps. The number of
-/// ranks is a power of two.
+/// Each rank exchanges half of its elements with the rank at a distance of half of all ranks, then
+/// half of these with the rank at a quarter, and so on. The sums come back in the reverse steps.
+/// The number of ranks is a power of two.
 pub(crate) async fn halving_and_doubling(
     world: &Comm,
     mut mine: Vec<u64>,
@@ -133,7 +133,7 @@ pub(crate) async fn binomial(world: &Comm, mut mine: Vec<u64>) -> Result<Vec<u64
     Ok(mine)
 }
 
-/// Everyone sends its numbers to everyone.
+/// Every rank sends its numbers to every other.
 pub(crate) async fn everyone(world: &Comm, mut mine: Vec<u64>) -> Result<Vec<u64>, RankError> {
     let sending: Result<Vec<_>, _> = others(world).map(|to| world.isend(&mine, to, 0)).collect();
     let mut theirs = vec![0; mine.len()];
@@ -181,7 +181,7 @@ pub(crate) async fn pairwise(
     Ok(got)
 }
 
-/// Everyone sends a block to everyone at once.
+/// Every rank sends a block to every other at once.
 pub(crate) async fn all_blocks_at_once(
     world: &Comm,
     mine: &[u8],
@@ -202,8 +202,8 @@ pub(crate) async fn all_blocks_at_once(
     Ok(got)
 }
 
-/// In step `j` a rank sends to the rank `2^j` after it all blocks whose way to their receiver has
-/// the `j`-th binary digit (Bruck and others, 1997).
+/// In step `j` a rank sends to the rank `2^j` after it all blocks whose distance to their receiver
+/// has the binary digit `2^j` (Bruck and others, 1997).
 pub(crate) async fn in_log_steps(
     world: &Comm,
     mine: &[u8],
@@ -271,7 +271,7 @@ pub(crate) async fn ring_of_blocks(world: &Comm, mine: &[u8]) -> Result<Vec<u8>,
     Ok(all)
 }
 
-/// Everyone sends its block to everyone at once.
+/// Every rank sends its block to every other at once.
 pub(crate) async fn blocks_of_everyone(world: &Comm, mine: &[u8]) -> Result<Vec<u8>, RankError> {
     let (me, bytes) = (world.rank(), mine.len());
     let block = |rank: u32| rank as usize * bytes..(rank as usize + 1) * bytes;
@@ -285,7 +285,7 @@ pub(crate) async fn blocks_of_everyone(world: &Comm, mine: &[u8]) -> Result<Vec<
     Ok(all)
 }
 
-/// In step `j` a rank notifies the rank `2^j` after it, and waits for the one as far before it.
+/// In step `j` a rank notifies the rank `2^j` after it, and waits for the rank `2^j` before it.
 pub(crate) async fn dissemination(world: &Comm) -> Result<(), RankError> {
     let (me, size) = (world.rank(), world.size());
     let mut distance = 1;

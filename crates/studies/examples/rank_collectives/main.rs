@@ -1,7 +1,8 @@
-//! Allreduce, reduce-scatter and alltoall of ranks over four sites, beside the flat algorithms that
-//! MPICH uses (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations
-//! in MPICH", 2005, sections 4 and 5): recursive doubling, a ring, and pairwise exchange. Over
-//! other grids also barrier and allgather, beside dissemination and the same two.
+//! Compares allreduce, reduce-scatter and alltoall of ranks over four sites with the flat
+//! algorithms that MPICH uses (Thakur, Rabenseifner and Gropp, "Optimization of Collective
+//! Communication Operations in MPICH", 2005, sections 4 and 5): recursive doubling, a ring, and
+//! pairwise exchange. Over other grids it also compares barrier with dissemination, and allgather
+//! with recursive doubling and a ring.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example rank_collectives
@@ -14,17 +15,17 @@
 //! time over emulated links. Sites are 20 ms apart, and each pair has 1 Gbit/s each way. The third
 //! runs grids of other shapes in virtual time, and compares with the best of the flat algorithms.
 //! The fourth does so over many grids with several ranks on each PE ([`sweep`]), and names the
-//! cells in which ours are slowest beside the others. All algorithms are programs of ranks over the
-//! same messages. Each operation is carried out several times in a row; a figure is the mean time
-//! of one, over all ranks.
+//! cells in which the operations of Gridspan are slowest relative to the flat ones. All algorithms
+//! are programs of ranks over the same messages. Each operation is carried out several times in a
+//! row; a figure is the mean time of one, over all ranks.
 //!
 //! # The bound
 //!
-//! A result needs data of all sites, which takes one crossing, and each link must carry the data
+//! A result needs data of all sites, which takes one crossing. Each link must also carry the data
 //! that only it can carry: for an allreduce the partial result of a site, for a reduce-scatter the
-//! part of it that the ranks of the other site get, and for an alltoall what the ranks of one site
-//! have for those of the other. The bound is the larger of both times. An operation that begins
-//! when all links are idle and ends with its last byte takes at least their sum, the column
+//! part of it that the ranks of the other site get, and for an alltoall the data that the ranks of
+//! one site send to those of the other. The bound is the larger of both times. An operation that
+//! begins when all links are idle and ends with its last byte takes at least their sum, the column
 //! `alone`. Several in a row can take less, if ranks that have their results go on before the
 //! others.
 
@@ -54,7 +55,7 @@ struct Options {
     /// Run many grids in virtual time, with several ranks on each PE.
     #[arg(long, conflicts_with_all = ["real", "grids"])]
     sweep: bool,
-    /// Of the many grids, run few.
+    /// Run only a few of the many grids.
     #[arg(long, requires = "sweep")]
     quick: bool,
     /// Number of operations of each kind and size.
@@ -181,7 +182,7 @@ fn other_grids(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// The time in ms for which a link between two sites is busy, at least.
+/// The least time in ms for which a link between two sites is busy.
 fn transfer(algorithm: Algorithm, nodes: u32, bytes: usize) -> f64 {
     let blocks = match algorithm {
         Alltoall => f64::from(nodes * nodes),

@@ -9,9 +9,8 @@
 //! interval of 95 % (`gridspan_jobs::paired`). `off again` is a second run of `off` in each round:
 //! its ratio shows how exact the measurement is on this machine.
 //!
-//! - *Messages* are in one process, on one PE or between two: ns for each message while nothing is
-//!   observed, while the counters are asked for five times a second, and while all events are
-//!   recorded.
+//! - *Messages* are in one process, on one PE or between two: ns for each message without
+//!   observation, with the counters read five times a second, and with all events recorded.
 //! - *leanmd* on two PEs of one process, and on four processes at two emulated sites: processor
 //!   time of all threads and processes, with the launcher. With four processes, `counters` means
 //!   that `gridctl top` runs beside them; its own time does not count.
@@ -39,13 +38,13 @@ use turns::{Alternative, in_turns};
 
 /// Goal for the processor time of a recorded job, divided by that of the job alone.
 const RECORDED_MAX: f64 = 1.02;
-/// Goal for a sample, for each node and tick.
+/// Goal for the time of a sample, for each node and tick.
 const SAMPLE_MAX: Duration = Duration::from_micros(20);
 
 #[derive(Parser)]
 #[command(about = "Measures what it costs to record a job, and to watch its counters")]
 struct Options {
-    /// Number of rounds of each table; fewer than 6 have their range in place of an interval.
+    /// Number of rounds of each table; with fewer than 6, the range replaces the interval.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Number of messages of a run, in millions.

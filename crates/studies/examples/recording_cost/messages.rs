@@ -1,4 +1,4 @@
-//! Benches of messages in one process, as those of `cargo bench --bench local`.
+//! Benches of messages in one process, like those of `cargo bench --bench local`.
 
 use crate::observed::{self, Observed};
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, To};
@@ -20,7 +20,7 @@ pub(crate) struct Bench {
     pes: u32,
     actors: u32,
     is_stream: bool,
-    /// The number of messages is divided by this.
+    /// Divisor of the number of messages.
     fewer: u64,
 }
 

@@ -89,7 +89,7 @@ impl Molecules {
             Observed::Counters => match self.watch(&mut launcher) {
                 Ok(watching) => Some(watching),
                 Err(error) => {
-                    // Its nodes end with it.
+                    // The nodes end with the launcher.
                     launcher.kill()?;
                     launcher.wait()?;
                     return Err(error);
@@ -113,7 +113,7 @@ impl Molecules {
             }
         }
         if by == Observed::Events {
-            // The recording was written; another run may use the same folder.
+            // The next recorded run uses the same folder.
             fs::remove_dir_all(&recording)?;
         }
         Ok(run)
@@ -168,7 +168,8 @@ impl Watching {
     }
 }
 
-/// The times of a sample, in nanoseconds, of a line of `gridctl top --json`.
+/// Returns the mean and the largest time of a sample, in nanoseconds, from a line of
+/// `gridctl top --json`.
 fn times_ns(line: &str) -> Option<(f64, f64)> {
     let object: Value = serde_json::from_str(line).ok()?;
     let times = object.get("telemetry")?;

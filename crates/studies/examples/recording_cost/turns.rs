@@ -31,7 +31,7 @@ pub(crate) struct Table {
     rows: Vec<(&'static str, Option<FigureGoal>, Vec<f64>)>,
 }
 
-/// Measures each alternative once a round, in an order that is reversed from round to round.
+/// Measures each alternative once a round. Every second round runs in the reverse order.
 pub(crate) fn in_turns(
     rounds: u32,
     mut alternatives: Vec<Alternative<'_>>,

@@ -27,8 +27,9 @@ pub(crate) struct Cost {
 
 /// A command with a time limit.
 pub(crate) struct Bounded<'a> {
-    /// The program, its arguments, and more variables of its environment.
+    /// The program and its arguments.
     pub(crate) words: &'a [String],
+    /// More variables of its environment.
     pub(crate) variables: &'a [(&'a str, &'a str)],
     /// Time after which the command is ended.
     pub(crate) limit: Duration,

@@ -53,7 +53,7 @@ pub(crate) fn job_command(gridctl: &Path, program: &Path, kind: Kind, nodes: u32
     words.map(str::to_owned).to_vec()
 }
 
-/// The peers that are on this machine. Prints why others are not.
+/// The peers that are on this machine. Prints why the others are skipped.
 pub(crate) fn found(folder: &Path, errors: &Path) -> Vec<Peer> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/start_costs/empty.c");
     let mut peers = Vec::new();

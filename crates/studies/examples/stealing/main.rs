@@ -6,12 +6,12 @@
 //! --wan-ms 20 --out FOLDER]`
 //!
 //! Tasks appear where they do in `cargo bench --bench stealing`, which studies the policies alone.
-//! An attempt is a request of an idle node for tasks, also if it gets none, from the start of the
-//! first batch to the end of the last; messages are all between agents except the packets with
-//! tasks and results. The makespan of a batch is the time from the appearance of its tasks, on all
-//! nodes at once, until the last is done, as in the paper. At the end the last policy is compared
-//! with the others, by geometric means. Charts like figures 4 to 8 of the paper are written to
-//! FOLDER, one for each load: a row for each number of sites, with attempts, messages and
+//! An attempt is a request of an idle node for tasks, whether it gets any or not, from the start of
+//! the first batch to the end of the last. Messages are those between agents, except the packets
+//! with tasks and results. The makespan of a batch is the time from the appearance of its tasks, on
+//! all nodes at once, until the last is done, as in the paper. At the end the program compares the
+//! last policy with the others, by geometric means. It writes charts like figures 4 to 8 of the
+//! paper to FOLDER, one for each load: a row for each number of sites, with attempts, messages and
 //! makespans, and one curve for each policy.
 
 mod compare;
@@ -123,7 +123,7 @@ fn rows(options: &Options, sites: u32, spread: LoadSpread) -> Result<Vec<Row>, S
     Ok(rows)
 }
 
-/// Returns the time if all nodes worked all of the time.
+/// Returns the time that the batches would take if all nodes worked all of the time.
 fn ideal(experiment: &StealingExperiment) -> Duration {
     experiment.task * (experiment.tasks_per_node * experiment.batches as u64) as u32
 }

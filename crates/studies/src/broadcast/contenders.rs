@@ -181,7 +181,7 @@ impl<'a> Player<'a> {
                 self.planned(bytes, true, PlannerConfig::default().trees_max)
             }
             C::OursOnce => match &self.once {
-                // Planned once for each size within a factor of two.
+                // Planned again only for a message of at most half the size.
                 Some((planned, draft)) if bytes * 2 > *planned => draft.clone(),
                 _ => {
                     let draft = self.planned(bytes, true, PlannerConfig::default().trees_max);

@@ -12,7 +12,7 @@ const FIRST_GAP_S: f64 = 90.0;
 /// Ratio of each gap to the previous one: 3.7 s at the end, 27 minutes in all.
 const GAP_FACTOR: f64 = 0.9475;
 
-/// A contender that plans midway does so after the bytes divided by this.
+/// A contender that plans midway does so after the first part of the bytes: one in `MIDWAY`.
 const MIDWAY: u64 = 4;
 /// Minimum number of bytes before planning midway, enough to measure.
 const MIDWAY_MIN: u64 = 75_000;

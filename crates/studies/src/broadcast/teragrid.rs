@@ -43,7 +43,8 @@ const LEFT_MIN: f64 = 0.1;
 struct Load {
     from_s: f64,
     to_s: f64,
-    /// Two clusters, and the fraction of the bandwidth from the first to the second that it takes.
+    /// Two clusters, and the fraction of the bandwidth from the first to the second that the load
+    /// takes.
     pairs: Vec<(usize, usize, f64)>,
 }
 

@@ -1,5 +1,5 @@
-//! Properties of all strategies on random networks, and of some on that of Gupta and Vadhiyar
-//! (2006).
+//! Properties of all strategies on random networks, and of some strategies on the network of Gupta
+//! and Vadhiyar (2006).
 
 use super::*;
 use gridspan_bcast::strategies::{NAMES, Request, by_name};

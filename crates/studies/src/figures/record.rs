@@ -60,9 +60,9 @@ pub struct Comparison {
     pub unit: FigureUnit,
     /// Number of rounds.
     pub rounds: usize,
-    /// Ours.
+    /// The program of Gridspan.
     pub ours: ComparedProgram,
-    /// The others.
+    /// The programs that it is compared with.
     pub baselines: Vec<ComparedBaseline>,
 }
 
@@ -84,7 +84,7 @@ pub struct ComparedProgram {
 pub struct ComparedBaseline {
     /// Its cost.
     pub program: ComparedProgram,
-    /// The ratio of ours to it, of times or of rates, from the rounds of this run.
+    /// The ratio of our time or rate to that of the baseline, from the rounds of this run.
     pub ratio: Interval,
     /// The goal for the ratio.
     pub goal: Option<FigureGoal>,
@@ -151,7 +151,7 @@ pub struct ComputedValue {
 }
 
 impl ComputedValue {
-    /// A value without others.
+    /// A value without values of other methods.
     pub fn new(ours: impl Into<String>) -> Self {
         Self { ours: ours.into(), ..Self::default() }
     }

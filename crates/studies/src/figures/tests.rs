@@ -172,7 +172,7 @@ fn the_readme_gets_the_rows_of_the_page() {
 #[test]
 fn figures_of_virtual_time_are_the_same_bytes_in_every_run() {
     let page = |run: &str| {
-        // The titles are those of the page, the number of nodes is not.
+        // The titles state the 1024 nodes of the page, although this run has 64.
         let computed = four_sites(64, &[2, 3]).unwrap().into_iter();
         let records = computed.map(|(title, value)| {
             let title = title.replace("64 nodes", "1024 nodes");

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// The unit of a measured time of an operation, which determines whether more is better.
+/// The unit that shows the measured time of an operation, and determines whether more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureUnit {
@@ -40,7 +40,7 @@ impl FigureUnit {
         self == Self::Time
     }
 
-    /// Returns the values to divide, ours by theirs, given times.
+    /// Returns the ratio of our value to theirs in this unit, given the times in nanoseconds.
     pub fn ratio_of_times(self, ours_ns: f64, theirs_ns: f64) -> f64 {
         if self.is_less_better() { ours_ns / theirs_ns } else { theirs_ns / ours_ns }
     }
@@ -62,12 +62,12 @@ pub enum FigureGoal {
     /// The ratio of ours to theirs: at most for times, at least for rates. A goal of 1 means to be
     /// faster.
     Ratio(f64),
-    /// The time of an operation of ours, in nanoseconds, at most.
+    /// The longest time of our operation, in nanoseconds.
     Limit(u64),
 }
 
 impl FigureGoal {
-    /// The goal of an operation of at most `limit`.
+    /// The goal that an operation takes at most `limit`.
     pub fn limit(limit: Duration) -> Self {
         Self::Limit(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
     }

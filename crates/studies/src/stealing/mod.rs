@@ -39,7 +39,7 @@ pub struct StealingExperiment {
     pub task: Duration,
     /// Seed of the load and of the policies.
     pub seed: u64,
-    /// Nodes that are lost, and the times. Their tasks appear again on another node.
+    /// Nodes that are lost, and when. Their tasks appear again on another node.
     pub losses: Vec<(Time, NodeId)>,
     /// Time for which the job idles after all tasks are done, to count messages during that time.
     pub idling: Duration,
@@ -112,6 +112,6 @@ pub struct Tally {
     pub done: u64,
     /// Time of all batches.
     pub makespan: Duration,
-    /// The time if all nodes had worked all of the time, divided by the makespan.
+    /// The makespan if all nodes had worked all of the time, divided by the actual makespan.
     pub efficiency: f64,
 }

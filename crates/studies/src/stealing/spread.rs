@@ -35,8 +35,9 @@ impl LoadSpread {
         }
     }
 
-    /// Returns how many of `tasks` appear on each of `nodes` (at least one), batch by batch. The
-    /// result depends on the arguments alone, so that all policies get the same load.
+    /// Returns for each batch how many of its `tasks` tasks appear on each of `nodes` nodes, of
+    /// which there is at least one. The result depends on the arguments alone, so that all policies
+    /// get the same load.
     pub fn batches(self, nodes: u32, tasks: u64, batches: usize, seed: u64) -> Vec<Vec<u64>> {
         let mut dice = Dice::new(seed);
         let nodes = nodes.max(1) as usize;

@@ -1,7 +1,7 @@
 //! Circular calls between the files over which the methods of a type are spread.
 //!
-//! Imports are acyclic, and yet two files may call each other, because all methods of a type are
-//! reached through the type. A file *calls* another one if any of its functions or closures
+//! Even where imports are acyclic, two files may call each other, because each reaches all methods
+//! of a type through the type. A file *calls* another one if any of its functions or closures
 //!
 //! - calls a method of the type that the other file defines, on `self`, on a variable named after
 //!   the type (`core` of type `Core`), or by its path (`Core::settle`);

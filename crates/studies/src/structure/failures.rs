@@ -3,7 +3,7 @@
 use super::source::{Source, documentation, is_test};
 use syn::{Attribute, ImplItem, Item, ReturnType, Signature, Type, Visibility};
 
-/// Members of the workspace that are programs, and no libraries for others.
+/// Members of the workspace that are programs, not libraries for others.
 const PROGRAMS: [&str; 2] = ["cli", "studies"];
 
 /// A public function that can fail, whose documentation does not say when.
@@ -62,7 +62,7 @@ fn add_unexplained(items: &[Item], names: &mut Vec<String>) {
     }
 }
 
-/// Whether a function returns a `Result`, of whichever module.
+/// Whether a function returns a `Result`, of any module.
 fn can_fail(signature: &Signature) -> bool {
     match &signature.output {
         ReturnType::Type(_, of) => match &**of {

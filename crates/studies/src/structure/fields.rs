@@ -4,9 +4,9 @@ use super::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Fields, Item, ItemStruct, Type};
 
-/// Returns the names of the fields of a struct of a member; none if the struct does not exist. A
-/// field whose type is a struct of the same member without inherent methods counts as the fields of
-/// that struct, since it only groups them.
+/// Returns the names of the fields of a struct of a workspace member; none if the struct does not
+/// exist. A field whose type is a struct of the same member without inherent methods counts as the
+/// fields of that struct, since it only groups them.
 pub fn fields(sources: &[Source], member: &str, name: &str) -> Vec<String> {
     let files = || {
         let of_member = sources.iter().filter(|source| source.member == member);

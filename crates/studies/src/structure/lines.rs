@@ -1,4 +1,4 @@
-//! Code lines: lines with anything except comments, blanks and tests.
+//! Code lines: lines that have more than comments and blanks, and are outside of tests.
 
 use super::source::{Source, is_test};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The median round trip between the nodes of each two groups of a hierarchy's last level, as
-/// measured.
+/// The median measured round trip between the nodes of each pair of groups of a hierarchy's last
+/// level.
 ///
 /// ```
 /// use gridspan_topology::{Distances, GridSpec, Hierarchy, NodeId};
@@ -69,8 +69,8 @@ impl Distances {
         Self { medians, uneven }
     }
 
-    /// Returns the median round trip between the nodes of each two groups of the last level, the
-    /// lower first, and within each.
+    /// Returns the median round trip between the nodes of each pair of groups of the last level,
+    /// in ascending order of the pairs. The lower group of a pair comes first.
     pub fn medians(&self) -> impl Iterator<Item = ((GroupId, GroupId), Duration)> {
         self.medians.iter().map(|(&pair, &rtt)| (pair, rtt))
     }

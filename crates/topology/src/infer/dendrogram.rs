@@ -27,7 +27,7 @@ pub(in crate::infer) struct Merge {
 
 impl Dendrogram {
     /// Clusters items of the given weights. `pairs` has no missing entry off the diagonal. Takes
-    /// O(n²) (Murtagh's nearest-neighbour chain; Sneath and Sokal's UPGMA).
+    /// O(n²) time (Murtagh's nearest-neighbour chain; Sneath and Sokal's UPGMA).
     pub(in crate::infer) fn new(mut pairs: Pairs, mut sizes: Vec<f32>) -> Self {
         let items = pairs.items();
         let mut alive: Vec<usize> = (0..items).collect();

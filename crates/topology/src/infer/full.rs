@@ -8,15 +8,15 @@ use crate::id::NodeId;
 use crate::matrix::RttMatrix;
 use std::collections::BTreeMap;
 
-/// Maximum number of samples, beyond which a median gains nothing.
+/// Maximum number of samples: more do not improve a median.
 const MOST_SAMPLES: usize = 1 << 21;
 
 /// Infers the hierarchy in a matrix of round-trip times, with as many levels as the matrix shows.
 /// Takes O(n² log n) time, about 15 ms for 256 nodes, and O(n²) memory.
 ///
 /// The method tolerates jitter, single slow pairs, busy hosts (up to 0.5 ms), asymmetry and missing
-/// entries as long as most pairs are sound; `cargo bench --bench topology` measures how well. Where
-/// latencies form a continuum, levels are separated where it is thinnest, with a low confidence.
+/// entries as long as most pairs are sound; `cargo bench --bench topology` measures how well. If
+/// latencies form a continuum, it separates levels at the rarest ones, with a low confidence.
 /// The method follows the "robust" one of this project's study: average linkage on repaired
 /// distances, levels by persistent valleys.
 ///

@@ -3,10 +3,10 @@
 use super::height::MOST_MS;
 use super::pairs::{Pairs, median};
 
-/// Maximum ratio of a node's distances to another group and to its own at which the node moves.
+/// A node moves if the ratio of its distances to another group and to its own is below this.
 const CLEARLY_NEARER: f32 = 0.75;
-/// Maximum ratio of the distances to the nearest and the second group at which a node that is alone
-/// in its group counts as busy and moves, if it is no further away than busy hosts are.
+/// A node that is alone in its group counts as busy, and moves, if the ratio of its distances to
+/// the nearest and the second group is at most this, and it is no further away than busy hosts are.
 const LIKELY_BUSY: f32 = 0.5;
 /// Maximum number of rounds: each corrects errors that the previous one revealed, and more than a
 /// few would be an oscillation.

@@ -13,7 +13,7 @@ use super::pairs::{Pairs, median};
 const REACH: f32 = 1.6;
 /// Maximum number of neighbours; more add work and no certainty.
 const MOST_NEIGHBOURS: usize = 6;
-/// Maximum number of third nodes of each end through which a missing pair is bounded.
+/// Maximum number of nodes near each end from which a missing pair is estimated.
 const MOST_THIRDS: usize = 16;
 
 /// Returns the natural logarithms of the repaired pairs; none is missing.
@@ -39,7 +39,7 @@ pub(super) fn smoothed(pairs: &Pairs) -> Pairs {
     smooth
 }
 
-/// Returns each item with its natural neighbours.
+/// Returns the natural neighbours of each item, and the item itself.
 fn natural_neighbours(pairs: &Pairs) -> Vec<Vec<usize>> {
     let nearest: Vec<f32> = (0..pairs.items())
         .map(|item| pairs.row(item).iter().copied().fold(f32::INFINITY, f32::min))
@@ -58,8 +58,8 @@ fn natural_neighbours(pairs: &Pairs) -> Vec<Vec<usize>> {
     (0..pairs.items()).map(of).collect()
 }
 
-/// Fills pairs without a measurement by any neighbour of either end: in a hierarchy two nodes are
-/// no further apart than the further of the two is from any third node.
+/// Fills the pairs between whose neighbours nothing was measured: in a hierarchy two nodes are no
+/// further apart than the further of the two is from any third node.
 fn fill(smooth: &mut Pairs, holes: &[(usize, usize)]) {
     let furthest = smooth
         .row(0)

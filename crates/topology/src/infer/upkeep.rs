@@ -22,10 +22,10 @@ pub struct Upkeep {
     surprise: f64,
 }
 
-/// Number of changes divided by the number of nodes at which an inference is due.
+/// Ratio of changes to nodes at which an inference is due.
 const MOST_CHANGED: f64 = 0.5;
-/// Fraction of nodes that fit no group at which an inference is due: they are probably the first
-/// nodes of new groups.
+/// Fraction of nodes without a fitting group at which an inference is due: such nodes are probably
+/// the first ones of new groups.
 const MOST_ALONE: f64 = 0.05;
 /// Fraction of surprises at which an inference is due. Slow pairs and busy hosts make a fifth of
 /// the observations surprising on a sound hierarchy.
@@ -129,7 +129,7 @@ impl Upkeep {
 pub struct Join {
     node: NodeId,
     log: Log,
-    /// The level of the group found so far and a node in it; `None` for the whole.
+    /// The level of the group found so far and a node in it; `None` for the root.
     beside: Option<(usize, NodeId)>,
     seeker: Option<(Groups, Vec<GroupMark>, Seeker)>,
     is_done: bool,

@@ -84,8 +84,8 @@ pub struct LinkEstimate {
 }
 
 impl LinkEstimate {
-    /// Creates the estimate of a link of which the latency is certain, and the bandwidth not known.
-    /// It has neither jitter nor losses.
+    /// Creates the estimate of a link whose latency is certain and whose bandwidth is unknown,
+    /// without jitter and losses.
     pub fn new(latency: Latency, observed: Time) -> Self {
         Self {
             latency,
@@ -144,13 +144,11 @@ struct Entry {
     flows: BTreeMap<(NodeId, NodeId), (Time, u64, bool)>,
     /// Number of packets sent. This and `lost` are halved together, so that old packets count less.
     sent: u64,
-    /// Number of packets lost.
     lost: u64,
     current: Option<LinkEstimate>,
     announced: Option<LinkEstimate>,
     /// Whether the previous estimate already differed from the announcement.
     differs: bool,
-    /// Number of round trips so far.
     round_trips: u32,
     /// Number of half-seconds with longer round trips than the estimate, without a shorter one
     /// between, and the last of these half-seconds.

@@ -7,8 +7,8 @@
 use crate::units::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
 
-/// Minimum ratio of the total rate sent to the best rate of a single node at which the pipe was
-/// tested.
+/// The pipe counts as tested if the ratio of the total rate sent to the best rate of a single node
+/// is at least this.
 const DEMAND_MIN: f64 = 1.5;
 /// Maximum fraction of the sent data that arrives through a shared pipe. Between this and
 /// [`SEPARATE_MIN`] the result is unclear. Measured rates are within a fifth of the truth.
@@ -66,7 +66,7 @@ impl Uplink {
         let best = alone.iter().max()?.bits_per_second();
         let sent = sum(&mut together.iter().map(|&(sent, _)| sent));
         let arrived = sum(&mut together.iter().map(|&(_, arrived)| arrived));
-        // The nodes cannot deliver more together than each alone.
+        // Together the nodes cannot deliver more than the sum of their rates alone.
         let possible = sent.min(sum(&mut alone.iter().copied()));
         let share = arrived as f64 / possible.max(1) as f64;
         let pipes = match share {

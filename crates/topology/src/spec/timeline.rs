@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// Maximum length of a change in bytes, far longer than any needs.
+/// Maximum length of a change in bytes, far more than any change needs.
 const MAX_TEXT_BYTES: usize = 512;
 const FORM: &str = "`at TIME link SITE-SITE NAME=VALUE …`, such as `at 60s link a-b rate=10mbit`, or `at TIME node HOST load=N`";
 const SETTINGS: &str = "`latency`, `rate`, `jitter`, `loss`, `queue`, `reorder`";

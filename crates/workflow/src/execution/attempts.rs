@@ -23,14 +23,14 @@ pub(super) struct Attempt {
 }
 
 /// All attempts of a group. Queries about the attempts that compute or could begin on a server take
-/// time by their number. [`open_on`](Self::open_on) and [`hand_over`](Self::hand_over) examine all
-/// attempts of the group.
+/// time proportional to the number of these. [`open_on`](Self::open_on) and
+/// [`hand_over`](Self::hand_over) examine all attempts of the group.
 #[derive(Debug)]
 pub(super) struct Attempts {
     all: Vec<Attempt>,
     of_task: Vec<Vec<AttemptId>>,
-    /// Attempts whose arguments have come to exist, with the time in seconds, until the time is
-    /// noted in the attempt.
+    /// Attempts whose arguments now exist, each with the time in seconds since which they do, until
+    /// that time is noted in the attempt.
     pub(super) complete: Vec<(AttemptId, f64)>,
     /// The rank of each task. Of the attempts that can begin on a server, the one with the lowest
     /// rank begins first.
@@ -72,7 +72,8 @@ impl Attempts {
         attempt
     }
 
-    /// Sets since when the arguments of an attempt exist, and how long they take to its server.
+    /// Sets the time since which the arguments of an attempt exist, and the duration of their
+    /// transfer to its server.
     pub(super) fn set_possible(&mut self, attempt: AttemptId, since_s: f64, inputs_s: f64) {
         let possible = &mut self.all[attempt];
         if possible.possible_s.is_none() {
@@ -88,7 +89,7 @@ impl Attempts {
         self.place(attempt);
     }
 
-    /// Closes an attempt that is no longer needed. Returns the servers to which it was to send
+    /// Closes an attempt that is no longer needed. Returns the servers to which it had to send
     /// results.
     pub(super) fn close(&mut self, attempt: AttemptId) -> Vec<(DataId, Vec<ServerId>)> {
         self.lift(attempt);
@@ -96,7 +97,7 @@ impl Attempts {
         self.take_readers(attempt)
     }
 
-    /// Takes the servers to which an attempt was to send results, and relieves it of sending them.
+    /// Takes the servers to which an attempt had to send results. It no longer sends them.
     pub(super) fn take_readers(&mut self, attempt: AttemptId) -> Vec<(DataId, Vec<ServerId>)> {
         std::mem::take(&mut self.all[attempt].readers)
     }
@@ -142,7 +143,7 @@ impl Attempts {
     }
 
     /// Iterates over the attempts on a server that have not begun and whose arguments exist, in the
-    /// order in which it begins them.
+    /// order in which the server begins them.
     pub(super) fn possible(&self, server: ServerId) -> impl Iterator<Item = AttemptId> + '_ {
         self.possible[server.index()].iter().map(|&(_, attempt)| attempt)
     }

@@ -191,7 +191,7 @@ impl<'a> Dispatcher<'a> {
         self.commands.extend(given);
         let fetch = |is_relay| move |(data, from)| DispatchCommand::Fetch { data, from, is_relay };
         self.commands.extend(self.state.data.take_requests().into_iter().map(fetch(false)));
-        // Before more data is requested, which needs the space.
+        // Drops come first, since the data requested next needs the space.
         self.commands.extend(self.state.take_spent().into_iter().map(DispatchCommand::Drop));
         let sizes = &self.sizes;
         let relays = self.state.take_relays(|data| sizes[data.index()]);

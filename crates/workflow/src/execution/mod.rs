@@ -1,11 +1,11 @@
 //! The execution of a mapped task graph (Brady et al. (2010), section 3.1): one implementation for
 //! each of the two roles, used by all drivers.
 //!
-//! - **Client**: [`Dispatcher`] decides which tasks are ordered from which servers, where data
-//!   is, and which tasks are repeated. It is used by groups in a job, groups behind a registry, and
-//!   [simulated](crate::simulate) executions.
-//! - **Server**: [`TaskQueue`] holds orders that wait for data, and chooses the next one. It is
-//!   used by servers in a job, task servers behind a registry, and simulated servers.
+//! - **Client**: [`Dispatcher`] orders tasks from servers, records where data is, and repeats
+//!   tasks. Groups in a job, groups behind a registry, and [simulated](crate::simulate) executions
+//!   use it.
+//! - **Server**: [`TaskQueue`] holds orders that wait for data, and chooses the next one. Servers
+//!   in a job, task servers behind a registry, and simulated servers use it.
 //!
 //! Both are synchronous and read no clock. A driver passes events to the dispatcher
 //! ([`DispatchEvent`]), executes its commands ([`DispatchCommand`]), and does all I/O.

@@ -32,7 +32,7 @@ pub(super) struct TaskStates {
     /// The server to which each task goes next.
     servers: Vec<ServerId>,
     states: Vec<TaskState>,
-    /// Number of orders of each task that count.
+    /// Number of orders of each task that count as attempts.
     counts: Vec<u32>,
     /// Number of tasks that are neither done nor failed.
     unsettled: usize,

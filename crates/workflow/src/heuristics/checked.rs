@@ -11,7 +11,7 @@ use crate::platform::Platform;
 /// # Errors
 ///
 /// Those of the heuristic, and [`MapError::Invalid`] if its mapping does not have as many places
-/// and servers as there are tasks, or a server is not of the platform or cannot execute its task.
+/// and servers as there are tasks, or a server is not on the platform or cannot execute its task.
 pub fn map(
     heuristic: &dyn Heuristic,
     graph: &TaskGraph,
@@ -52,7 +52,7 @@ mod tests {
         Platform::new(vec![server("one"), server("two")], sites, client)
     }
 
-    /// Returns this mapping, whatever the group.
+    /// Returns this mapping, whatever the graph.
     struct Fixed(Vec<ServerId>);
 
     impl Heuristic for Fixed {

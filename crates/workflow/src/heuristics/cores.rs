@@ -45,7 +45,7 @@ impl Cores {
         first.unwrap_or(Slot { core: 0, start_s: from_s })
     }
 
-    /// Returns the earliest slot from a time on after all tasks.
+    /// Returns the earliest slot from a time on that comes after all tasks of its core.
     pub(super) fn behind(&self, server: ServerId, from_s: f64) -> Slot {
         let cores = self.taken[server.index()].iter().enumerate();
         let ends =

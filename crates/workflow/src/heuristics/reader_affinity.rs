@@ -30,9 +30,9 @@ impl<'a> ReaderAffinity<'a> {
         &self.bytes[task.index() * sites..][..sites]
     }
 
-    /// Returns for each site the transfer time of a task's results to its readers, over idle links,
-    /// if the task ran there. For each reader, either the result is sent to the site with most of
-    /// its other inputs, or these inputs are sent to the site of the task.
+    /// Returns, for each site at which a task could run, the time to transfer the results to their
+    /// readers over idle links. For each reader, either the result goes to the site with most of
+    /// the reader's other inputs, or these inputs go to the site of the task.
     pub(super) fn away_s(&self, task: TaskId) -> Vec<f64> {
         let mut away_s = vec![0.0; self.servers.len()];
         if self.servers.len() < 2 {

@@ -165,7 +165,7 @@ impl<'a> Mapper<'a> {
         Mapping::in_order(servers, &order, false, last_s)
     }
 
-    /// Returns the candidate that goes next; of equal ones, the one called first.
+    /// Returns the candidate that goes next; of equal ones, the task that was called first.
     fn choose(&self, rule: Rule) -> Option<usize> {
         let key = |candidate: &Candidate| match rule {
             Rule::MinMin => candidate.end_s(),

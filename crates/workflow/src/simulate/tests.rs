@@ -188,8 +188,7 @@ fn a_long_task_that_is_late_is_begun_again_elsewhere() {
 
     let copied = execute(&graph, &platform, &mapping, &stuck, StragglerPolicy::StealAndCopy);
 
-    // The copy takes 10 s, and it takes a while to decide that the first attempt is not just a long
-    // task.
+    // The copy takes 10 s. It begins only once the first attempt takes longer than a long task may.
     assert!((25.0..=40.0).contains(&copied.makespan_s), "{copied:?}");
     assert_eq!((copied.runs.len(), copied.wasted.len()), (2, 1));
 }

@@ -38,7 +38,7 @@ pub struct Workflow {
     pub guesses: Vec<String>,
 }
 
-/// The reason that a file is not a workflow. Nothing was read.
+/// Why a file is not a workflow. Nothing was read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WorkflowError {

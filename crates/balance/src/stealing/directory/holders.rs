@@ -101,7 +101,7 @@ impl Holders {
         tasks.fold(0, u64::saturating_add)
     }
 
-    /// Returns the estimated time for which one worker would be busy with all tasks.
+    /// Returns the estimated time that one worker would need for all tasks.
     pub(super) fn lasts(&self, now: Time, task_ns: u64) -> Duration {
         let lasts = |holder: &Holder| match holder.is_replenished(now, task_ns) {
             true => holder.backlog.lasted_ns(now).saturating_mul(holder.workers.into()),

@@ -111,7 +111,7 @@ impl Requests {
         self.standing.iter().filter_map(receiver).collect()
     }
 
-    /// Returns the time for which a site that asks still has work; `way`: the latency to it.
+    /// Returns the time for which a site that asks still has work. `way` is the latency to it.
     fn backlog(&self, site: usize, pace: TaskPace, way: Duration, post: &Outgoing<'_>) -> Duration {
         let Some((standing, at)) = self.standing.get(&site) else { return Duration::ZERO };
         let left = |said: Duration| said.saturating_sub(post.now.since(*at));
@@ -127,8 +127,8 @@ impl Requests {
         }
     }
 
-    /// Returns whether the site made its request before it knew about tasks on their way to it;
-    /// `way`: the latency to it. If that is not known any more, it may have.
+    /// Returns whether the site may have made its request before it knew about tasks on their way
+    /// to it. `way` is the latency to it; `None` if it is not known any more.
     fn is_blind(&self, site: usize, asked: Time, way: Option<Duration>) -> bool {
         let is_early = |sent: &Sent| way.is_none_or(|way| asked < sent.at + way * 2);
         self.sent.get(&site).is_some_and(is_early)

@@ -9,9 +9,9 @@ pub(super) struct Receivers {
     pub(super) from: f64,
 }
 
-/// Returns the time from now, in units of the time of a task, at which all groups are done with
-/// `tasks` if each gets the share that makes it end with the others. A group that cannot begin
-/// before that gets nothing. Infinite without groups.
+/// Returns the time from now, in units of the time of a task, at which all groups finish `tasks`
+/// tasks if their shares let them end together. A group that cannot begin before that time gets
+/// nothing. Infinite without groups.
 ///
 /// This is the fluid optimum: the latency of a task on its way is discounted from its receiver's
 /// share.

@@ -70,8 +70,8 @@ fn short_tasks_that_are_done_in_time_stay() {
     assert_eq!(first_shipment(&mut head, Time(100 * MS)), None);
 }
 
-/// Returns whether the head of a busy site that holds `tasks` tasks from a time on parks a request
-/// at the other site by the time `until`.
+/// Returns whether the head of a site with `tasks` tasks from the time `from` on parks a request at
+/// the other site by the time `until`.
 fn asks(head: &mut Stealing, tasks: u64, [from, until]: [Time; 2]) -> bool {
     let advert = StealMessage::Advertise { tasks, task_ns: 100, workers: 1 };
     head.handle_message(from, NodeId(1), advert);
@@ -246,8 +246,8 @@ fn latencies_to_other_sites_are_measured_before_there_are_tasks() {
     assert!(time < Time(21 * MS), "{time:?}");
 }
 
-/// Returns the messages to the keeper of its part from a node with `stock` tasks that serves two
-/// others, after `sent` tasks have left for each.
+/// Makes a node with `stock` tasks serve two others, with `sent` tasks for each. Returns its
+/// messages to the keeper of its part.
 fn told(stock: u64, sent: u64) -> Vec<StealMessage> {
     let grid = GridSpec::from_emulate("1x4").unwrap();
     let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
@@ -285,8 +285,8 @@ fn a_holder_reports_if_it_gave_much_less_than_ordered() {
     assert_eq!(told(300, 20), [gave(2), gave(3), advert]);
 }
 
-/// Returns the node that a directory makes serve a third node, after a node with 180 tasks was to
-/// give half of them to a second and may have reported how many it gave.
+/// Makes a directory order a node with 180 tasks to give half of them to a second node; `message`
+/// may report how many it gave. Returns the node that then serves a third one.
 fn holder_after(message: Option<StealMessage>) -> NodeId {
     let grid = GridSpec::from_emulate("1x4").unwrap();
     let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));

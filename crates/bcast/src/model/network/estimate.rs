@@ -47,7 +47,7 @@ pub struct NetworkEstimate {
     sharing: Sharing,
     /// Row by row, from cluster to cluster.
     pairs: Vec<Pair>,
-    /// Bytes per second measured when all nodes of a cluster together send, and receive.
+    /// Bytes per second measured when all nodes of a cluster send together, and receive together.
     together: Vec<(f64, f64)>,
 }
 
@@ -55,8 +55,8 @@ pub struct NetworkEstimate {
 const OWN_LIMIT: f64 = 0.95;
 
 impl NetworkEstimate {
-    /// An estimate for nodes at these places with these links. `link` gives the latency in seconds
-    /// and the bandwidth in bytes per second from a cluster to a cluster, or inside one.
+    /// Creates an estimate for nodes at these places with these links. `link` gives the latency in
+    /// seconds and the bandwidth in bytes per second from a cluster to a cluster, or inside one.
     pub fn new(
         places: &[Place],
         nodes: Vec<NodeLink>,
@@ -83,8 +83,7 @@ impl NetworkEstimate {
     /// [`Link::lan`] or [`Link::wan`] counts. Nodes outside the hierarchy form one cluster. The
     /// access of a cluster is the link to another cluster of its site, as in
     /// [`NetworkEstimate::from_grid`], or the sum over its nodes if the site has no other; tighter
-    /// limits are noticed in use. `initiation_s` gives the seconds that a node needs to begin a
-    /// message.
+    /// limits show in use. `initiation_s` gives the seconds that a node needs to begin a message.
     pub fn from_hierarchy(
         hierarchy: &Hierarchy,
         members: &[NodeId],
@@ -195,7 +194,7 @@ impl NetworkEstimate {
         Self { sharing, ..self.clone() }
     }
 
-    /// Bytes per second measured when all nodes of a cluster together send, and receive.
+    /// Bytes per second measured when all nodes of a cluster send together, and receive together.
     pub fn together(&self, cluster: usize) -> (f64, f64) {
         self.together[cluster]
     }

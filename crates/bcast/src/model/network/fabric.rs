@@ -129,14 +129,15 @@ impl Network {
         self.latency_between_s(self.cluster_of(from), self.cluster_of(to))
     }
 
-    /// All capacities on the way from node to node.
+    /// All capacities on the path from node to node.
     pub fn path(&self, from: u32, to: u32) -> impl Iterator<Item = u32> {
         let shared = self.route(self.cluster_of(from), self.cluster_of(to));
         let into = self.nodes.len() as u32 + to;
         [from].into_iter().chain(shared.iter().copied()).chain([into])
     }
 
-    /// Bytes per second of the shared capacities between two clusters; infinite without any.
+    /// The smallest of the shared capacities between two clusters, in bytes per second; infinite
+    /// without any.
     pub fn route_bandwidth(&self, from: usize, to: usize) -> f64 {
         let shared = self.route(from, to).iter();
         shared.map(|&capacity| self.capacities[capacity as usize]).fold(f64::INFINITY, f64::min)
@@ -148,8 +149,8 @@ impl Network {
         path.map(|capacity| self.capacities[capacity as usize]).fold(f64::INFINITY, f64::min)
     }
 
-    /// The end-to-end view, one transfer at a time, which is all that the system of Gupta and
-    /// Vadhiyar (2006) uses.
+    /// The latency and bandwidth between nodes for one transfer at a time: the only view of the
+    /// network that the system of Gupta and Vadhiyar (2006) uses.
     pub fn links(&self) -> LinkMatrix {
         let class_of = self.nodes.iter().map(|node| node.cluster).collect();
         let initiation_s = self.nodes.iter().map(|node| node.initiation_s).collect();

@@ -1,4 +1,4 @@
-//! One tree over the map.
+//! Draws one tree over the map.
 
 use super::map::{Frame, Map, NAME_SIZE, TITLE_SIZE};
 use super::shades::Shades;

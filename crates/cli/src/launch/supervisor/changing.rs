@@ -171,7 +171,7 @@ impl Supervisor {
         self.changes.add(Change { what: What::Stop, request: None, until }, now);
     }
 
-    /// Returns when a change begins or expires.
+    /// Returns the time at which a change begins or expires.
     pub(super) fn change_due(&self) -> Option<Time> {
         let is_running = matches!(self.phase, Phase::Running);
         let due = self.changes.due().filter(|_| is_running);
@@ -213,7 +213,7 @@ impl Supervisor {
         }
         let stops = self.changes.stops() || next.is_empty();
         if stops && !self.has_folder {
-            // Without a folder there is no checkpoint to go on from later.
+            // Without a folder there is no checkpoint from which the job could go on later.
             return self.interrupt(SIGTERM, now);
         }
         let leaves = |node: &NodeId| !stops && !next.contains(node);
@@ -281,7 +281,7 @@ impl Supervisor {
         }
     }
 
-    /// Begins the next run of the job, which has stopped, or ends it.
+    /// Begins the next run of the stopped job, or ends the job.
     pub(super) fn paused(&mut self, pause: &Pause, now: Time) {
         if !matches!(self.phase, Phase::Running) || pause.order != self.pauses {
             return;

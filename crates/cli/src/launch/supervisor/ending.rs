@@ -1,4 +1,4 @@
-//! The end of the job: which node is blamed, and how processes are made to end.
+//! The end of the job: the node to blame, and the commands that end its processes.
 
 use super::super::event::{Blame, Command};
 use super::{KILL_PATIENCE, Phase, SETTLE, Step, Supervisor};
@@ -29,7 +29,7 @@ impl Supervisor {
         }
     }
 
-    /// Lets the job fail, because one of two processes that have enrolled as a node may belong to
+    /// Fails the job, because one of two processes that have enrolled as a node may belong to
     /// another user.
     pub(super) fn enrolled_twice(&mut self, node: NodeId, now: Time) {
         let name = &self.nodes[node.index()].name;

@@ -46,7 +46,7 @@ impl Supervisor {
     }
 
     /// Whether these members may leave, if [`may_outnumber`](Self::may_outnumber) limits the number
-    /// of nodes that join: those that are about to join must not outnumber those that stay then.
+    /// of nodes that join: the nodes about to join must not outnumber those that stay.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Supervisor {
         }
     }
 
-    /// Adds the next node, which is reached in this way.
+    /// Adds the next node. `way`: how the launcher reaches it.
     pub(in super::super) fn add_node(&mut self, name: String, way: Option<Way>) {
         let node = Node::new(name);
         self.nodes.push(Node { way, is_left: true, is_over: true, ..node });

@@ -1,4 +1,4 @@
-//! Tests of the supervisor, event by event: what they share, and changes of the nodes.
+//! Tests of the supervisor, event by event: shared helpers, and tests of changes of the nodes.
 
 mod ends;
 mod losses;
@@ -66,7 +66,7 @@ fn holdings(number: u64, parts: &[u32]) -> Holdings {
     Holdings::new(vec![holding], true)
 }
 
-/// The same of a job that stores its checkpoints in a folder.
+/// The same for a job that stores its checkpoints in a folder.
 fn stored_holdings(number: u64, parts: &[u32]) -> Holdings {
     let mut holdings = holdings(number, parts);
     holdings.checkpoints.iter_mut().for_each(|holding| holding.is_stored = true);

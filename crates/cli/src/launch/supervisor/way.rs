@@ -1,26 +1,23 @@
-//! How nodes on other machines are reached, and what that explains about their ends.
+//! The ways in which the launcher reaches nodes on other machines, and how these explain the ends
+//! of nodes.
 
 use super::super::event::Exit;
 
-/// How a node on another machine is reached.
+/// The way to a node on another machine.
 #[derive(Clone, Debug)]
 pub(crate) enum Way {
     /// Over ssh.
     Ssh {
-        /// The host.
         host: String,
         /// The command that logs in there.
         login: String,
     },
     /// As a task of Slurm.
-    Srun {
-        /// The host.
-        host: String,
-    },
+    Srun { host: String },
 }
 
 impl Way {
-    /// Explains the end of a node by a message and a hint, if the way to the node caused it.
+    /// Explains the end of a node with a message and a hint, if the way to the node caused the end.
     pub(super) fn explain(&self, exit: Exit, is_starting: bool) -> Option<(String, String)> {
         match self {
             Self::Ssh { host, login } => over_ssh(host, login, exit, is_starting),

@@ -1,4 +1,4 @@
-//! Large broadcasts and multicasts, with the trees by which they went.
+//! Large broadcasts and multicasts, with their trees.
 
 use super::places::Places;
 use gridspan_record::{RecordedHop, Recording, What};
@@ -12,7 +12,7 @@ const LISTED_MAX: usize = 1000;
 const PLANS_MAX: usize = 4;
 /// Maximum number of trees of a plan that are shown.
 const TREES_MAX: usize = 3;
-/// Maximum number of nodes of a tree, so that a drawing has one height at most.
+/// Maximum number of nodes of a tree that are shown, which limits the height of a drawing.
 const NODES_MAX: usize = 80;
 
 /// A broadcast.
@@ -20,9 +20,9 @@ const NODES_MAX: usize = 80;
 pub(crate) struct BroadcastRow {
     /// When it began.
     pub(crate) at_ns: u64,
-    /// Name of the node from which it came.
+    /// Name of the node that sent it.
     pub(crate) root: String,
-    /// Its bytes.
+    /// Size in bytes.
     pub(crate) bytes: u64,
     /// Number of nodes that it reached.
     pub(crate) reached: u64,
@@ -37,13 +37,13 @@ pub(crate) struct BroadcastRow {
 /// The trees of a plan, with the times of its slowest broadcast.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct PlanTrees {
-    /// Name of the node from which it goes.
+    /// Name of the node at the root of the trees.
     pub(crate) root: String,
-    /// Its version.
+    /// Version of the plan.
     pub(crate) plan: u64,
-    /// Number of broadcasts that took it.
+    /// Number of broadcasts that used the plan.
     pub(crate) count: u64,
-    /// Their mean time.
+    /// Mean time of these broadcasts.
     pub(crate) mean_ns: u64,
     /// When the slowest one began.
     pub(crate) at_ns: u64,
@@ -89,7 +89,7 @@ pub(crate) struct Broadcasts {
     pub(crate) count: usize,
     /// The sum of their times, which may overlap.
     pub(crate) sum_ns: u64,
-    /// The slowest one, also if it is not listed.
+    /// The slowest broadcast, even if it is not listed.
     pub(crate) slowest: Option<BroadcastRow>,
     /// The plans with the largest sums of times, the largest first.
     pub(crate) plans: Vec<PlanTrees>,
@@ -109,7 +109,7 @@ struct Sent<'a> {
     hops: &'a [RecordedHop],
 }
 
-/// The broadcasts that took a plan.
+/// The broadcasts that used a plan.
 #[derive(Default)]
 struct Use<'a> {
     count: u64,
@@ -203,8 +203,8 @@ fn plan_trees(of_plan: &Use<'_>, slowest: &Sent<'_>, places: &Places) -> PlanTre
     }
 }
 
-/// Returns the tree that these edges form. Leaves out an edge from a node that the earlier edges do
-/// not reach, and an edge to one that they do: the edges may come from any file.
+/// Returns the tree that these edges form. Leaves out edges from nodes that the earlier edges do
+/// not reach, and edges to nodes that they reach: a file may contain any edges.
 fn tree(root: u32, hops: &[RecordedHop], places: &Places) -> BroadcastTree {
     let mut ways: BTreeMap<u32, (Option<u32>, Option<u64>)> = BTreeMap::new();
     ways.insert(root, (None, Some(0)));
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn edges_that_form_no_tree_are_left_out() {
-        // A circle, an edge from a node that nothing reaches, a second way, and one to the root.
+        // A circle that no edge reaches, a second edge to a node, and an edge to the root.
         let hops = vec![hop(2, 3, 0, 1), hop(3, 2, 0, 1), hop(0, 1, 0, 1), hop(0, 1, 0, 5)];
         let hops = hops.into_iter().chain([hop(1, 0, 0, 1)]).collect();
         let found = broadcasts(vec![broadcast(1, 0, 5, hops)]);

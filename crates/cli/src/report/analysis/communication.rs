@@ -33,7 +33,7 @@ pub(crate) struct Matrix {
     pub(crate) cells: Vec<Vec<Cell>>,
 }
 
-/// The matrices.
+/// The messages of a job, as matrices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Communication {
     /// By actor types; `main` also stands for the runtime.
@@ -121,8 +121,8 @@ fn messages<'a>(
     })
 }
 
-/// Returns the messages between the actors that send and receive most. They are found first, so
-/// that the pairs of all actors need not be kept.
+/// Returns the messages between the actors that send and receive most. The function finds these
+/// actors first, so it need not keep the pairs of all actors.
 fn actors(history: &History<'_>, kinds: &Kinds, weight: f64) -> Matrix {
     let mut counts: BTreeMap<ActorKey, u64> = BTreeMap::new();
     for actor in messages(history, kinds).flat_map(|(ends, _)| ends) {

@@ -1,4 +1,4 @@
-//! How long handlers and tasks take: quantiles and a histogram by type, from the kept spans.
+//! Durations of handlers and tasks: quantiles and a histogram by type, from the kept spans.
 
 use super::history::History;
 use super::kinds::Kinds;
@@ -6,8 +6,8 @@ use gridspan_record::OTHER;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Number of buckets between two powers of two, from which quantiles are read: a quantile differs
-/// by at most 3 %.
+/// Number of buckets between two powers of two. Quantiles are read from buckets, with an error of
+/// at most 3 %.
 const PARTS: u64 = 16;
 /// Number of buckets for all durations.
 const BUCKETS: usize = 64 * PARTS as usize;
@@ -21,7 +21,7 @@ const BOUNDS: usize = 28;
 pub(crate) struct DurationRow {
     /// Name of the type.
     pub(crate) name: String,
-    /// Runs that are kept.
+    /// Number of kept runs.
     pub(crate) runs: u64,
     /// Half of the runs are shorter.
     pub(crate) median_ns: u64,
@@ -38,7 +38,7 @@ pub(crate) struct DurationRow {
 pub(crate) struct Durations {
     /// Bounds of the histograms.
     pub(crate) bounds_ns: Vec<u64>,
-    /// The types of which runs are kept, those with the most time first.
+    /// The types with kept runs, those with the most time first.
     pub(crate) rows: Vec<DurationRow>,
 }
 
@@ -50,7 +50,7 @@ struct Counts {
 }
 
 impl Durations {
-    /// The durations of a history.
+    /// Collects the durations of the spans of a history.
     pub(crate) fn of(history: &History<'_>, kinds: &Kinds) -> Self {
         let bounds_ns: Vec<u64> = bounds().collect();
         let mut found: BTreeMap<usize, Counts> = BTreeMap::new();
@@ -79,7 +79,7 @@ impl Durations {
     }
 }
 
-/// 1, 2, 5, 10, ... microseconds, in nanoseconds.
+/// Returns 1, 2, 5, 10, ... microseconds, in nanoseconds.
 fn bounds() -> impl Iterator<Item = u64> {
     (0..).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power) * 1000)).take(BOUNDS)
 }

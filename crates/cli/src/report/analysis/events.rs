@@ -20,10 +20,9 @@ const COLUMNS_MIN: u64 = 4;
 pub(crate) struct Rebalance {
     /// When it was decided.
     pub(crate) at_ns: u64,
-    /// Why.
     pub(crate) trigger: RebalanceTrigger,
     pub(crate) strategy: String,
-    /// Actors moved.
+    /// Number of actors moved.
     pub(crate) moved: u64,
     /// Bytes of their state.
     pub(crate) bytes: u64,
@@ -34,7 +33,6 @@ pub(crate) struct Rebalance {
     /// Decrease of the time for the same work, as estimated from the busy time of all PEs before
     /// and after it.
     pub(crate) observed_gain: Option<f64>,
-    /// Time that it took.
     pub(crate) took_ns: u64,
     /// Time of the next rebalance that moved actors, or the end of the job.
     pub(crate) until_ns: u64,
@@ -56,11 +54,8 @@ impl Rebalance {
 pub(crate) struct CheckpointRow {
     /// When it was complete.
     pub(crate) at_ns: u64,
-    /// Its number.
     pub(crate) number: u64,
-    /// Its bytes.
     pub(crate) bytes: u64,
-    /// Time that it took.
     pub(crate) took_ns: u64,
 }
 
@@ -70,20 +65,16 @@ pub(crate) struct CheckpointRow {
 pub(crate) enum MarkKind {
     /// A rebalance that moved actors.
     Rebalance,
-    /// A checkpoint.
     Checkpoint,
     /// Nodes were lost, joined or left, or their processes failed.
     Nodes,
-    /// A link changed.
     Link,
-    /// A warning.
     Warning,
 }
 
 /// An event for the timeline, and for the list of events.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Mark {
-    /// When.
     pub(crate) at_ns: u64,
     pub(crate) kind: MarkKind,
     /// What happened.
@@ -122,7 +113,7 @@ impl Pauses {
         let spans = history.pes.iter().flat_map(|pe| &pe.spans);
         let mut busy: Vec<[u64; 2]> = spans.map(|kept| [kept.span.begin_ns, kept.end_ns]).collect();
         busy.sort_unstable();
-        // End of the last handler up to each one.
+        // For each span, the latest end of a span up to it.
         let ends = busy.iter().scan(0, |until, [_, end]| {
             *until = (*end).max(*until);
             Some(*until)

@@ -1,9 +1,9 @@
 //! The actors before and after one rebalance: where they ran, and the bytes between these places.
 //!
 //! The spans say where an actor ran: before the rebalance, the PE of its last span since the
-//! rebalance before; afterwards, the PE of its last span until the next rebalance. Actors without a
-//! kept span on both sides are left out, since their places are not known. Bytes are those of equal
-//! times directly before and after.
+//! previous rebalance; afterwards, the PE of its last span until the next one. Actors that lack a
+//! kept span on either side are left out, since their places are not known. Bytes are counted in
+//! two windows of equal length, directly before and after the rebalance.
 
 use super::events::{Events, Rebalance};
 use super::history::History;
@@ -20,8 +20,8 @@ mod placed;
 
 pub(crate) use placed::GraphSource;
 
-/// Maximum number of regions: more are not told apart in a picture. The last one then stands for
-/// all others.
+/// Maximum number of regions, because a picture cannot show more apart. If there are more places,
+/// the last region stands for all others.
 const REGIONS_MAX: usize = 12;
 /// Number of dots above which a dot stands for several actors.
 const DOTS_MAX: usize = 600;
@@ -97,7 +97,7 @@ pub(crate) struct MovedGroup {
     /// Their region afterwards.
     pub(crate) to: usize,
     pub(crate) actors: usize,
-    /// Their time in handlers between the rebalance before and this one, in kept spans.
+    /// Their time in handlers between the previous rebalance and this one, in kept spans.
     pub(crate) load_ns: u64,
 }
 
@@ -123,10 +123,10 @@ pub(crate) struct RebalanceGraph {
     pub(crate) regions: Vec<Region>,
     /// The pairs of different regions between which bytes were sent.
     pub(crate) links: Vec<RegionLink>,
-    /// Time before and time after in which bytes and busy times count; `None` if there is no whole
-    /// column on a side.
+    /// Length of each of the two windows in which bytes and busy times count; `None` if a side has
+    /// no whole column.
     pub(crate) window_ns: Option<u64>,
-    /// Whether spans were dropped that the bytes are estimated from.
+    /// Whether the bytes are estimates, because spans were dropped.
     pub(crate) are_bytes_estimated: bool,
     /// Actors whose places are known.
     pub(crate) actors_known: usize,
@@ -182,15 +182,15 @@ impl RebalanceGraph {
         })
     }
 
-    /// Whether the last region stands for all places that have none of their own.
+    /// Whether the last region stands for all places without a separate region.
     pub(crate) fn has_others(&self) -> bool {
         let last = self.regions.last().filter(|_| self.regions.len() == REGIONS_MAX);
         last.is_some_and(|region| region.name == OTHERS)
     }
 }
 
-/// Returns the rebalance with the largest gain; without any gain that is known, the one that moved
-/// most actors. The first of equal ones.
+/// Returns the rebalance with the largest gain; if no gain is known, the one that moved the most
+/// actors. Of equal ones, returns the first.
 fn chosen(rebalances: &[Rebalance]) -> Option<(usize, &Rebalance)> {
     let gain = |rebalance: &Rebalance| rebalance.gain().unwrap_or(f64::NEG_INFINITY);
     rebalances
@@ -233,8 +233,8 @@ fn regions(places: &Places, kind: RegionKind, actors: &[PlacedActor]) -> (Vec<Re
     (names.map(|name| Region { name, ..Region::default() }).collect(), region_of)
 }
 
-/// Returns equal times directly before and after the rebalance, in whole columns. `None` if there
-/// are no whole columns on one of the sides.
+/// Returns windows of equal length directly before and after the rebalance, in whole columns.
+/// `None` if a side has no whole column.
 fn windows(before: [u64; 2], after: [u64; 2], column_ns: u64) -> Option<[[u64; 2]; 2]> {
     let columns = |[from_ns, to_ns]: [u64; 2]| [from_ns.div_ceil(column_ns), to_ns / column_ns];
     let ([first, end], [begin, last]) = (columns(before), columns(after));
@@ -243,8 +243,8 @@ fn windows(before: [u64; 2], after: [u64; 2], column_ns: u64) -> Option<[[u64; 2
     (count > 0).then(|| [[ns(end - count), ns(end)], [ns(begin), ns(begin + count)]])
 }
 
-/// Sets the busy shares of regions in a time, and returns the busy time of the busiest PE over the
-/// mean.
+/// Sets the busy shares of regions in a window, and returns the busy time of the busiest PE over
+/// the mean.
 fn add_busy(
     regions: &mut [Region],
     region_of: &[usize],
@@ -279,7 +279,7 @@ fn links(sums: Sums) -> Vec<RegionLink> {
     used.map(|((from, to), bytes)| RegionLink { from, to, bytes }).collect()
 }
 
-/// Returns the bytes between sites: the counts of PEs.
+/// Returns the bytes between sites, as PEs have counted them.
 fn links_of_sites(
     traffic: &Traffic,
     places: &Places,
@@ -302,7 +302,7 @@ fn links_of_sites(
     links(sums)
 }
 
-/// Returns the bytes between nodes: those of the messages of kept spans, as a part of all.
+/// Returns the bytes between nodes, estimated from the messages of kept spans.
 fn links_of_nodes(
     history: &History<'_>,
     region_of: &[usize],

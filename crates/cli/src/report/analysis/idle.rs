@@ -1,12 +1,12 @@
-//! Finds in the bins of a PE since when it was idle, where its spans were dropped.
+//! Finds the begin of a PE's wait in its bins, where its spans were dropped.
 
 use gridspan_record::PeRecord;
 
 /// Smallest idle part of an interval for which the PE counts as idle throughout.
 const WHOLE_MIN: f64 = 0.9;
 
-/// Returns since when a PE was idle at `until_ns`, at the earliest `least_ns`. Where bins are wider
-/// than waits, the wait is as long as waits were on average in such an interval.
+/// Returns the time since which a PE was idle at `until_ns`, at the earliest `least_ns`. A bin that
+/// is partly idle counts as idle at its end; a part of a bin is idle for the same share of time.
 pub(crate) fn idle_since(record: &PeRecord, until_ns: u64, least_ns: u64) -> u64 {
     let width = record.bin_ns.max(1);
     let mut since = until_ns;

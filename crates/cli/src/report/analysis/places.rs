@@ -48,32 +48,26 @@ impl Places {
         self.crowding.get(node)?.as_ref()
     }
 
-    /// Number of PEs.
     pub(crate) fn pe_count(&self) -> usize {
         self.pes.len()
     }
 
-    /// Number of nodes.
     pub(crate) fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Number of sites.
     pub(crate) fn site_count(&self) -> usize {
         self.sites.len()
     }
 
-    /// The node of a PE.
     pub(crate) fn node_of(&self, pe: usize) -> usize {
         self.pes.get(pe).map_or(0, |(node, _)| *node)
     }
 
-    /// The site of a PE.
     pub(crate) fn site_of(&self, pe: usize) -> usize {
         self.site_of_node(self.node_of(pe))
     }
 
-    /// The site of a node.
     pub(crate) fn site_of_node(&self, node: usize) -> usize {
         self.nodes.get(node).map_or(0, |(_, site)| *site)
     }
@@ -83,17 +77,14 @@ impl Places {
         self.pes.get(pe).map_or(1.0, |(_, speed)| *speed)
     }
 
-    /// The PEs of a site.
     pub(crate) fn pes_at(&self, site: usize) -> Vec<usize> {
         (0..self.pe_count()).filter(|&pe| self.site_of(pe) == site).collect()
     }
 
-    /// The PEs of a node.
     pub(crate) fn pes_on(&self, node: usize) -> Vec<usize> {
         (0..self.pe_count()).filter(|&pe| self.node_of(pe) == node).collect()
     }
 
-    /// The name of a site.
     pub(crate) fn site_name(&self, site: usize) -> &str {
         self.sites.get(site).map_or("?", String::as_str)
     }

@@ -6,14 +6,14 @@
 //! chain of PEs lead to the PE or the link at its end, as in Böhme et al. (2010), "Identifying the
 //! Root Causes of Wait States in Large-Scale Parallel Applications".
 //!
-//! Neither main nor the runtime, which sends the results of reductions, is in a recording. Their
-//! messages are traced back to the span whose message could arrive last before, since they most
-//! likely waited for it. Of each site, that is the last span that ended one latency earlier. The
-//! time after its end is the latency of the link, and then main's own time.
+//! Neither main nor the runtime, which sends the results of reductions, is in a recording. A
+//! message of theirs is traced back to the span whose message could arrive last before it, because
+//! main or the runtime most likely waited for that message. The candidate of each site is the last
+//! span that ended at least one latency earlier. The time after its end is the latency of the link,
+//! and then main's own time.
 //!
 //! Gaps are explained in the order of their ends. A message is sent before the wait for it ends, so
-//! that the earlier waits of its sender are explained by then. Messages leave when their handler
-//! ends.
+//! the earlier waits of its sender are already explained. Messages leave when their handler ends.
 //!
 //! [`transit`]: super::transit
 
@@ -71,12 +71,12 @@ impl Waits {
     }
 }
 
-/// The work of explaining gaps.
+/// Explains gaps one by one.
 struct Tracing<'a> {
     history: &'a History<'a>,
     transit: Transit<'a>,
     pauses: &'a Pauses,
-    /// What each PE waited for, by gap, as far as it is explained.
+    /// What each PE waited for in each gap; `None` for a gap that is not explained yet.
     found: Vec<Vec<Option<Pieces>>>,
 }
 
@@ -144,7 +144,7 @@ impl Tracing<'_> {
     }
 
     /// Explains a wait for all PEs, until the end of the job or a sync point. The time after the
-    /// message of the last span could reach PE 0 is `rest`.
+    /// message of the last span could reach PE 0 counts as `rest`.
     fn all(&self, [begin, end]: [u64; 2], rest: Awaited, to: &mut Pieces) {
         let mut left = begin as f64;
         if let Some(last) = self.history.last_end(begin, end) {
@@ -159,7 +159,7 @@ impl Tracing<'_> {
     }
 
     /// Explains a wait until `sent`, when main or the runtime sent a message from PE `sender`. The
-    /// time after the last message could arrive there is `rest`.
+    /// time after the last message could arrive there counts as `rest`.
     fn last(&self, begin: u64, sent: u64, sender: usize, rest: Awaited, to: &mut Pieces) {
         let arrivals = self.history.ends_at.keys().filter_map(|site| {
             let way = |end: &SpanEnd| self.transit.latency_ns(end.pe as usize, sender, sent) as u64;

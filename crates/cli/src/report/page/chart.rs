@@ -35,7 +35,7 @@ pub(crate) struct BarPart {
     pub(crate) class: String,
     /// Its length.
     pub(crate) value: f64,
-    /// What it is, for a tooltip.
+    /// Text of its tooltip.
     pub(crate) title: String,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Bar {
 
 /// A number along an axis.
 pub(crate) struct Axis {
-    /// What it is, with the unit.
+    /// The quantity, with its unit.
     pub(crate) title: &'static str,
     /// Divisor of the values of bars.
     pub(crate) unit: f64,
@@ -205,7 +205,7 @@ pub(crate) fn heat_map(
     for (from, to) in all() {
         let value = value(from, to);
         let opacity = match value > 0.0 {
-            // If all are equal, none is small.
+            // If all values are equal, all cells are dark.
             true if most == least => 1.0,
             true => 0.12 + 0.88 * ((value / least).ln() / span).clamp(0.0, 1.0),
             false => 0.0,
@@ -336,8 +336,8 @@ fn put_axes(svg: &mut String) {
     );
 }
 
-/// Ends a chart over time with texts (their place, how they are anchored, and what they say) and
-/// with the two ends of the time below.
+/// Ends a chart over time: writes `texts`, each given as x, y, anchor and content, and below the
+/// chart the beginning and the end of the time.
 fn end_over_time<const TEXTS: usize>(
     mut svg: String,
     texts: [(f64, f64, &str, String); TEXTS],

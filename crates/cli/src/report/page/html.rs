@@ -48,20 +48,18 @@ pub(crate) fn share(share: f64) -> String {
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cell {
-    /// For people.
+    /// Text for people.
     shown: String,
-    /// For programs.
+    /// Text for programs.
     raw: String,
     is_number: bool,
 }
 
 impl Cell {
-    /// A text.
     pub(crate) fn text(text: &str) -> Self {
         Self { shown: text.to_owned(), raw: text.to_owned(), is_number: false }
     }
 
-    /// A number.
     pub(crate) fn count(number: u64) -> Self {
         Self { shown: number.to_string(), raw: number.to_string(), is_number: true }
     }
@@ -87,7 +85,7 @@ impl Cell {
     }
 
     /// The value in a file. Spreadsheets read a text that begins with one of these characters as a
-    /// formula, and after an apostrophe as a text.
+    /// formula, unless an apostrophe precedes it.
     fn in_file(&self) -> Cow<'_, str> {
         match !self.is_number && self.raw.starts_with(['=', '+', '-', '@', '\t', '\r']) {
             true => Cow::Owned(format!("'{}", self.raw)),
@@ -127,7 +125,6 @@ impl Table {
         Self { file: format!("{file}.csv"), titles: titles.to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row.
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(Row { cells, site: None });
     }
@@ -142,7 +139,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Renders it with a link to its file.
+    /// Renders the table with a link to its file.
     pub(crate) fn render(&self) -> String {
         let name = self.file.trim_end_matches(".csv").replace('-', " ");
         let mut html =
@@ -176,7 +173,7 @@ impl Table {
         html
     }
 
-    /// Renders its file.
+    /// Renders the file of the table.
     fn csv(&self) -> String {
         let titles = self.titles.iter().map(|(_, title)| quoted(title));
         let mut csv = titles.collect::<Vec<_>>().join(",") + "\n";
@@ -223,7 +220,6 @@ pub(crate) struct Panel {
 }
 
 impl Panel {
-    /// Renders it.
     pub(crate) fn render(&self) -> String {
         let Self { id, title, conclusion, body, tables } = self;
         let mut html = format!(

@@ -6,7 +6,7 @@ use gridspan_topology::{GroupId, Hierarchy, NodeId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Largest number of rows that can be told apart on a page.
+/// Maximum number of rows that a reader can distinguish on a page.
 const ROWS_MAX: usize = 256;
 
 /// Content of a row.

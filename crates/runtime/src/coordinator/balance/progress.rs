@@ -2,8 +2,8 @@
 //!
 //! **Start.** With the first collection a periodic timer starts, if the job is to be balanced
 //! periodically. A change of a link, or of the share of its processor that a PE gets, is an event.
-//! After an event the coordinator asks a strategy that predicts, too: at most once a second, and
-//! less often while this has no effect.
+//! After an event the coordinator also asks the strategy, if the strategy predicts: at most once a
+//! second, and less often while this has no effect.
 //!
 //! **Steady state.** The coordinator regularly asks all PEs for the number of messages that they
 //! have handled, often at first and after each plan. So the balancer knows the pace before a plan.
@@ -13,9 +13,9 @@
 //!
 //! **Failure.** If a job handles no message for long, it waits for something other than messages,
 //! and its last plan is not judged. Reports of loads count as messages of the job. So while the job
-//! handles no other messages, a period does not make the coordinator measure loads, and in a job
-//! that is watched for stalls an event does not either. Otherwise other programs that use the
-//! processors now and then, or links whose round trips vary, would hide a stall.
+//! handles no other messages, the coordinator does not measure loads after a period or, in a job
+//! that is watched for stalls, after an event. Otherwise other programs that use the processors now
+//! and then, or links whose round trips vary, would hide a stall.
 
 use crate::address::id::MAIN_PE;
 use crate::coordinator::event::FollowUp;

@@ -1,8 +1,8 @@
 //! Replicas in rebalances: the information that strategies get, and how a plan begins and ends
 //! replicas.
 //!
-//! A plan first moves actors and ends replicas. After that, the PEs where the actors then live
-//! begin new replicas. PEs report each start and end of a replica in the same way as a move.
+//! A plan first moves actors and ends replicas. Then the PEs on which the actors now live begin new
+//! replicas. PEs report each start and end of a replica in the same way as a move.
 
 use crate::address::id::{ActorId, CollectionId, RebalanceId};
 use crate::address::load_keys::{id_of, key_of};

@@ -35,7 +35,7 @@ struct Coordination {
     host: CoordinatorHost,
     warnings: Arc<Mutex<Vec<String>>>,
     now: Time,
-    /// What the coordinator has sent since the last `look`.
+    /// Controls that the coordinator has sent since the last `look`.
     sent: Vec<(PeId, Control)>,
     /// Number of answers to main, which main's PE counts as handled.
     replies: u64,
@@ -141,7 +141,7 @@ impl Coordination {
         assert_eq!((messages, answers), (both.to_vec(), vec![]));
     }
 
-    /// Both PEs are to continue, and main learns why.
+    /// Checks that both PEs continue, and that main learns why.
     fn assert_given_up(&mut self, checkpoint: u64, slot: u64, expected: &str) {
         let (messages, answers) = self.look();
         assert_eq!(messages, [0, 1].map(|pe| (pe, format!("resume {checkpoint}"))));
@@ -150,7 +150,7 @@ impl Coordination {
         assert!(reason.contains(expected), "{reason}");
     }
 
-    /// The request is refused at once, without a stop.
+    /// Checks that the request is refused at once, and no PE stops.
     fn assert_refused(&mut self, slot: u64, expected: &str) {
         let (messages, answers) = self.look();
         assert!(messages.is_empty(), "{messages:?}");
@@ -281,7 +281,7 @@ fn a_checkpoint_that_is_made_in_time_is_not_given_up_later() {
     for pe in [MAIN_PE, PE_1] {
         job.say(pe, CheckpointMessage::Kept { checkpoint: 1, part: pe, is_copy: false });
     }
-    // Another one begins just before the time of the first would be up.
+    // Another one begins just before the deadline of the first.
     job.pass_until(STEP_MAX.as_secs() - 1);
     job.look();
     job.ask(4);
@@ -294,7 +294,7 @@ fn a_checkpoint_that_is_made_in_time_is_not_given_up_later() {
     job.assert_given_up(2, 4, "pe0");
 }
 
-/// Lets a checkpoint be encoded, of which PE 0 keeps its part.
+/// Lets both PEs encode a checkpoint, and PE 0 keep its part.
 fn half_stored(job: &mut Coordination, slot: u64, checkpoint: u64) {
     job.ask(slot);
     for round in 1..=2 {
@@ -328,14 +328,14 @@ fn a_checkpoint_whose_parts_are_not_stored_in_time_is_given_up() {
     job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
     assert_eq!(job.look(), (vec![], vec![]));
     half_stored(&mut job, 5, 2);
-    // It has twice as much time, from the last part that was kept.
+    // The second one has twice as much time, counted from the last part that was kept.
     job.pass_until(3 * STEP_MAX.as_secs() - 1);
     assert_eq!(job.warning_about("checkpoint 2"), None);
     job.look();
     job.say(PE_1, CheckpointMessage::Kept { checkpoint: 2, part: PE_1, is_copy: false });
     let (messages, _) = job.look();
     assert!(messages.iter().any(|(_, text)| text.starts_with("Complete")), "{messages:?}");
-    // It needed more than the first deadline, so the next one has twice as much time, too.
+    // The second one needed more time than the first had, so the third has twice as much time, too.
     half_stored(&mut job, 6, 3);
     job.pass_until(4 * STEP_MAX.as_secs());
     assert_eq!(job.warning_about("checkpoint 3"), None);

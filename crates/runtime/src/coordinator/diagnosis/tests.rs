@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
-/// Steps after which a job should have come to an end.
+/// Number of steps within which each job should end.
 const STEPS_MAX: usize = 100_000;
 const MEMBERS: i32 = 6;
 const FOREVER: Duration = Duration::MAX;
@@ -191,11 +191,11 @@ impl Lab {
     }
 }
 
-/// What the tests compare of two runs of a job.
+/// The results of a run that tests compare: its packets, and the activity and pending work of PEs.
 type Outcome = (Vec<String>, Vec<(u64, PendingWork)>);
 
 /// Runs a job of messages, questions, timers, reductions and quiescence to the end of its main,
-/// with requests for a diagnosis at these steps. Returns what it did, and the number of answers.
+/// with requests for a diagnosis at these steps. Returns its results and the number of answers.
 fn run_with_requests(steps: &[usize]) -> (Outcome, usize) {
     let mut lab = Lab::new(job().main(async |grid: Grid| {
         let cells = grid.create::<Cell>(Ix1::range(MEMBERS as u32), |_| ()).await?;
@@ -319,7 +319,7 @@ fn a_job_that_goes_on_waits_for_nothing_for_long() {
 
 type Found = Arc<Mutex<Vec<(u64, Diagnosis)>>>;
 
-/// A coordinator of a job that ends after four seconds, and the answers of its diagnoses.
+/// A coordinator of a job with a time limit of four seconds, and the answers of its diagnoses.
 fn coordinator() -> (CoordinatorHost, Found) {
     let limit = Duration::from_secs(4);
     let job = job().main(async |_| Ok::<(), JobError>(())).time_limit(limit);
@@ -328,7 +328,7 @@ fn coordinator() -> (CoordinatorHost, Found) {
     (host, found)
 }
 
-/// The controls that are sent to PEs.
+/// The controls that the commands send, each with its receiver.
 fn sent(commands: Vec<CoordinatorCommand>) -> Vec<(PeId, Control)> {
     let control = |command| match command {
         CoordinatorCommand::Send { to, packet: Packet(Content::Control(control)) } => {

@@ -21,7 +21,7 @@ pub(crate) enum News {
     Arrived(Arrived),
     /// Another node sends broadcasts, by this default plan.
     Sender(Box<BroadcastPlan>),
-    /// Nodes of a site were found to share their uplink.
+    /// Nodes of a site share their uplink.
     SharedUplinks,
     /// The estimate of a link has changed.
     Link(ClusterPair, LinkEstimate),
@@ -101,7 +101,7 @@ pub(crate) struct Flow {
     pub(crate) arrivals: Vec<(NodeId, Arrival)>,
     /// Time from the start until the report of each node reached the sender's relay.
     pub(crate) report_times: Vec<(NodeId, Duration)>,
-    /// Its trees, if the job has listeners to broadcasts and they are known.
+    /// The trees of the plan, if they are known and the job has listeners to broadcasts.
     pub(crate) trees: Option<Arc<SubPlan>>,
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Advice {
     /// Number of the next tree broadcast from this node. Relays count those of each node
     /// separately.
     pub(crate) next_flow: u64,
-    /// The same number for each other node on which the coordinator has been.
+    /// The next number for each other node on which the coordinator has run.
     flows_elsewhere: BTreeMap<NodeId, u64>,
     /// Lower bound (exclusive) of the versions of new plans.
     pub(crate) versions_after: u64,
@@ -154,14 +154,14 @@ pub(crate) struct Advice {
     pub(crate) news: Vec<News>,
     /// Estimates of links that the advisor received last.
     pub(crate) told: BTreeMap<ClusterPair, Told>,
-    /// Plans in use, by the message size that they are used for. All nodes know them.
+    /// Plans in use, by message size. All nodes know them.
     pub(crate) choices: BTreeMap<u64, PlanId>,
     /// Plans to use once all nodes know them, by message size.
     pub(crate) decided: BTreeMap<u64, PlanId>,
     pub(crate) unconfirmed: BTreeMap<PlanId, Unconfirmed>,
     /// Plans that relays know or will know soon, without those known from the start.
     pub(crate) published: BTreeSet<PlanId>,
-    /// Plans no longer used by tree broadcasts, which relays forget with the next new plan.
+    /// Plans that tree broadcasts no longer use. Relays forget them with the next new plan.
     pub(crate) retired: Vec<PlanId>,
     /// Other nodes that broadcast and that the advisor knows.
     pub(crate) introduced: BTreeSet<NodeId>,
@@ -175,8 +175,8 @@ pub(crate) struct Advice {
     pub(crate) sub_plans: BTreeMap<(PlanId, BTreeSet<NodeId>), Arc<SubPlan>>,
 }
 
-/// Maximum number of pending news. Further news are dropped, except estimates of links, because the
-/// advisor cannot keep up.
+/// Maximum number of pending pieces of news. Further ones are dropped, except estimates of links,
+/// because the advisor cannot keep up.
 const NEWS_MAX: usize = 256;
 /// Maximum number of flows with missing reports. The oldest is dropped first, without a result.
 const FLOWS_MAX: usize = 256;
@@ -274,7 +274,7 @@ impl Advice {
         }
     }
 
-    /// Keeps news for the next planning job. If too many are pending, drops them, because others
+    /// Keeps news for the next planning job. If too much is pending, drops the news, because more
     /// will follow.
     pub(crate) fn tell(&mut self, news: News) {
         if !self.is_over && self.news.len() < NEWS_MAX {
@@ -302,7 +302,7 @@ impl Advice {
         nearest(&self.choices, bytes)
     }
 
-    /// Decides on a plan for messages of about this size, used once all nodes know it.
+    /// Decides on a plan for messages of about this size, which is used once all nodes know it.
     pub(crate) fn decide(&mut self, plan: PlanId, bytes: u64) {
         self.decided.insert(bytes, plan);
         if !self.unconfirmed.contains_key(&plan) {
@@ -351,9 +351,9 @@ impl Advice {
     }
 }
 
-/// Returns the timings of the edges of a tree broadcast. A receiver observes when segments arrive;
-/// if they arrive no slower than at the node that passes them on, the edge between the two may be
-/// faster than its timing, so the timing is left out.
+/// Returns the timings of the edges of a tree broadcast. A receiver observes when segments arrive.
+/// If they arrive no slower than at the node that passes them on, the edge between the two nodes
+/// may be faster than this timing, so the result omits it.
 pub(crate) fn edges(arrivals: &[(NodeId, Arrival)]) -> Vec<EdgeTiming> {
     /// Ratio of rates below which an edge counts as slower than the one before it.
     const SLOWER: f64 = 0.9;

@@ -107,7 +107,7 @@ pub(crate) struct Events {
     pub(crate) looks: u64,
     /// Pause before a repeated look, which doubles with each.
     pub(crate) pause: Duration,
-    /// Whether the present window is discarded, to start one that begins after the event.
+    /// Whether to discard the present window, and to start one after the event.
     pub(crate) is_fresh_wanted: bool,
     /// Whether the event waits until the job has handled messages. If the coordinator moves
     /// meanwhile, the next look sets this again.

@@ -63,7 +63,7 @@ pub(crate) struct BroadcastRequest {
     pub(crate) priority: i32,
 }
 
-/// A request for a number that waits while a PE has the right to number, or while an insertion is
+/// A request that waits for its number while a PE has the right to number, or while an insertion is
 /// in progress.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum WaitsForNumber {
@@ -75,7 +75,7 @@ pub(crate) enum WaitsForNumber {
     Insertion(Accounted<WaitingInsertion>),
 }
 
-/// The insertion of a member that waits for the broadcasts before it.
+/// The insertion of a member, which waits for the broadcasts before it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct WaitingInsertion {
     pub(crate) id: ActorId,

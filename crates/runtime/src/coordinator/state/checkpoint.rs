@@ -31,12 +31,12 @@ pub(crate) struct Checkpoints {
     pub(crate) late: BTreeSet<PeId>,
     /// Whether a timer is set that checks how long the making of a checkpoint takes.
     pub(crate) is_watched: bool,
-    /// Number of checkpoints given up for taking too long since the last complete one, up to the
-    /// number that counts.
+    /// Number of checkpoints given up for taking too long since the last complete one, up to
+    /// `DOUBLINGS_MAX`.
     pub(crate) given_up: u32,
-    /// Number of checkpoints whose parts were not stored in time, up to the number that counts. It
-    /// is reset once the parts of one are stored in the usual time: a store that is always slow
-    /// would otherwise make the job give up most of its checkpoints.
+    /// Number of checkpoints whose parts were not stored in time, up to `DOUBLINGS_MAX`. It is
+    /// reset only once the parts of one are stored in the usual time: with a store that is always
+    /// slow, the job would otherwise give up most of its checkpoints.
     pub(crate) unstored: u32,
     /// Whether late PEs may end replicas that [`Making::replicas`] does not count.
     #[serde(skip)]
@@ -54,9 +54,8 @@ impl Checkpoints {
     }
 
     /// Whether the coordinator may move, and rebalances may begin. They may not while a checkpoint
-    /// is being made, because parts of its state do not move with the coordinator. They may not
-    /// either while a late PE waits for its replicas to end, because a rebalance could begin
-    /// others.
+    /// is being made, because parts of its state do not move with the coordinator; nor while a late
+    /// PE waits for its replicas to end, because a rebalance could begin other replicas.
     pub(crate) fn may_move(&self) -> bool {
         !self.is_draining() && self.late.is_empty()
     }
@@ -82,7 +81,7 @@ pub(crate) struct Making {
     pub(crate) since: Option<Time>,
     /// Time until the answers of the first round, summed over PEs.
     pub(crate) first_answers: Option<Duration>,
-    /// Mean time for which PEs computed on while others were stopped.
+    /// Mean time for which PEs still computed while others were stopped.
     pub(crate) computed: Duration,
     pub(crate) stage: Stage,
     /// Number of replicas that have ended for it.
@@ -130,9 +129,9 @@ pub(crate) struct Keeping {
     pub(crate) stopped: Duration,
     /// When all parts were encoded.
     pub(crate) since: Time,
-    /// When all parts were encoded, or one was kept after that.
+    /// When all parts were encoded, or when a part was last kept after that.
     pub(crate) heard: Time,
-    /// The longest time after that in which no part was kept.
+    /// The longest time after `since` in which no part was kept.
     pub(crate) silence: Duration,
     /// Time that the copies of a PE may take, since the job limits their bandwidth.
     pub(crate) copying: Duration,

@@ -5,7 +5,7 @@ use crate::message::pending_work::counted;
 use gridspan_topology::Time;
 use serde::{Deserialize, Serialize};
 
-/// Rounds of quiescence detection.
+/// The rounds of quiescence detection, and the requests that wait for quiescence.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct QuiescenceRounds {
     pub(crate) round: u64,

@@ -29,7 +29,7 @@ pub(crate) enum Timer {
     DiagnoseAgain(u64),
     /// Give up the checkpoint that is being made if some PE has not done its part in time.
     LookAtCheckpoint,
-    /// End the job if it is not decided whether it goes on without this founder.
+    /// End the job if it is still undecided whether it continues without this founder.
     EndSuspension(NodeId),
 }
 

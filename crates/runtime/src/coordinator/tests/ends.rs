@@ -1,4 +1,4 @@
-//! Errors, requests of guests, and what comes too late.
+//! Errors, requests of guests, and late contributions.
 
 use super::{contribution, create, program, request, tell};
 use crate::address::id::{ActorId, COORDINATOR, CollectionId};

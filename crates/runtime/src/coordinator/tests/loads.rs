@@ -34,7 +34,7 @@ fn answer_as_measured(
         };
         let event = CoordinatorEvent::Packet { from: pe, packet: Packet::control(answer) };
         asked.extend(sent(host.handle(now, event)));
-        // Plans are made by a timer.
+        // A timer makes the plan.
         asked.extend(sent(host.wake(now)));
     }
     measured

@@ -59,7 +59,8 @@ fn lose_at(coordinator: &mut CoordinatorHost, now: Time, node: u32) -> Vec<u32> 
     told.iter().filter(|(_, control)| is_asked(control)).map(|(pe, _)| pe.0).collect()
 }
 
-/// Answers for a node whether it needs a lost one. Returns who learns of which tolerated loss.
+/// Answers for a node whether it needs a lost one. Returns the PEs that learn of tolerated losses,
+/// each with the lost node.
 fn answer(
     coordinator: &mut CoordinatorHost,
     from: u32,

@@ -32,13 +32,14 @@ impl Hosts {
         Self { hosts, frames: Vec::new(), told: Vec::new() }
     }
 
-    /// Sends a packet to the host of a node, encoded and decoded if it is forwarded.
+    /// Gives a packet to the host of a node, and carries out the commands of the host.
     fn tell(&mut self, node: u32, from: PeId, packet: Packet) {
         let event = CoordinatorEvent::Packet { from, packet };
         let commands = self.hosts[node as usize].handle(Time::ZERO, event);
         self.obey(commands);
     }
 
+    /// Carries out commands. Forwarded packets are encoded and decoded.
     fn obey(&mut self, commands: Vec<CoordinatorCommand>) {
         for command in commands {
             match command {

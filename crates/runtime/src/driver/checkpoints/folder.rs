@@ -1,5 +1,5 @@
-//! Objects as files, in a folder for each group. A file is written under another name, flushed to
-//! the disk, and then gets its name.
+//! Objects as files, in a folder for each group. A file is written under a temporary name, flushed
+//! to the disk, and then gets its final name.
 
 use super::storage::CheckpointStorage;
 use bytes::Bytes;

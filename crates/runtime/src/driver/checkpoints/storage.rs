@@ -10,8 +10,8 @@ pub(super) trait CheckpointStorage: Debug + Send + Sync {
     /// Stores an object of these pieces, in place of an earlier one.
     fn put(&self, name: &str, pieces: Vec<Bytes>) -> io::Result<()>;
 
-    /// Stores an object of these pieces if there is none of this name; of several nodes that do
-    /// this at once, one succeeds.
+    /// Stores an object of these pieces if there is none of this name. If several nodes do this at
+    /// once, one succeeds.
     fn put_new(&self, name: &str, pieces: Vec<Bytes>) -> io::Result<()>;
 
     /// Stores an object of these pieces if there is none of this name, as [`put_new`](Self::put_new)
@@ -20,8 +20,8 @@ pub(super) trait CheckpointStorage: Debug + Send + Sync {
         self.put_new(name, pieces)
     }
 
-    /// Ensures that an object that is there stays there, whatever happens to the machine. Another
-    /// process may have stored it, and have ended before it ensured that itself.
+    /// Ensures that a stored object stays there, whatever happens to the machine. Another process
+    /// may have stored it, and ended before it could ensure this.
     fn flush(&self, _name: &str) -> io::Result<()> {
         Ok(())
     }

@@ -39,7 +39,7 @@ impl Witness {
     ///
     /// # Errors
     ///
-    /// Those of [`create`](Self::create), also if there is no such folder.
+    /// Those of [`create`](Self::create), and that of the system if there is no such folder.
     pub fn open(location: &Path) -> io::Result<Self> {
         Self::at(location, false)
     }

@@ -36,12 +36,13 @@ pub(super) enum Order {
     Manifest(Bytes, Option<Done>),
 }
 
-/// Called with the error if a part or manifest could not be stored. It is dropped with a part whose
-/// storing is no longer awaited.
+/// Called with the error if a part or manifest could not be stored. It is dropped without a call if
+/// the part is no longer needed.
 pub(super) type Done = Box<dyn FnOnce(Option<String>) + Send>;
 
 impl Order {
-    /// Whether a part of this checkpoint of this run makes this one useless.
+    /// Whether a part of `newest`, the number of a run and of a checkpoint in it, makes this order
+    /// useless.
     fn is_before(&self, newest: (u64, u64)) -> bool {
         match *self {
             Self::Part { run, checkpoint, .. } => run != newest.0 || checkpoint < newest.1,
@@ -49,7 +50,7 @@ impl Order {
         }
     }
 
-    /// `back`: the number of the last manifest that this node has had to store. The other nodes
+    /// `back`: the number of the last manifest that this node was ordered to store. The other nodes
     /// know that checkpoint, and go back to it if they lose this node before they know a later one.
     fn carry_out(self, archive: &CheckpointArchive, back: &mut Option<u64>) {
         match self {
@@ -95,7 +96,7 @@ impl Writer {
     }
 
     /// Begins a run of the job. `writes_manifests`: this node stores the manifests. Parts of the
-    /// run before are useless, and those of this run must not wait for them.
+    /// previous run are useless, and those of this run must not wait for them.
     pub(super) fn begin(&self, writes_manifests: bool, run: u64) {
         *locked(&self.run) = (writes_manifests, run);
         locked(&self.waiting).retain(|order| !order.is_before((run, 0)));

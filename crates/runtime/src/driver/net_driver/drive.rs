@@ -1,4 +1,4 @@
-//! The idle wait of a node's first PE, in the node's socket.
+//! The idle wait of a node's first PE, on the node's socket.
 
 use super::{ATTEND, NetDriver, lock, try_lock};
 use crate::driver::inbox::Inbox;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Makes the first PE of a node wait in the node's socket.
+/// Makes the first PE of a node wait on the node's socket.
 pub(in crate::driver) struct Drive {
     pub(in crate::driver) net_driver: Arc<NetDriver>,
     pub(in crate::driver) switch: Arc<Switch>,

@@ -1,10 +1,11 @@
-//! A diagnosis: why a job is slow, or does not go on.
+//! A diagnosis: why a job is slow or makes no progress.
 //!
 //! **Start.** The coordinator asks all PEs what waits there (`coordinator/diagnosis.rs`).
 //!
 //! **Steady state.** Each PE answers with [`Findings`], whose size is bounded, and the coordinator
-//! adds them up. It asks twice, with a pause in between: what is the same in both rounds lasts, and
-//! if nothing was handled meanwhile, the job stands still. A [`Diagnosis`] holds the second sum.
+//! adds them up. It asks twice, with a pause in between: a wait that is the same in both rounds
+//! lasts, and if no PE handled anything meanwhile, the job stands still. A [`Diagnosis`] holds the
+//! second sum.
 //!
 //! **Failure.** A diagnosis also lists PEs that do not answer: as inside a handler if their node's
 //! watchdog reports one, and as not answering otherwise.
@@ -38,8 +39,9 @@ pub struct Diagnosis {
     pub ready: u64,
     /// Number of such messages on the PE that has most of them, and that PE.
     pub fullest: Option<(u64, PeId)>,
-    /// Number of messages and operations created or handled between the two looks; 0 after a single
-    /// look at a job without events, and `None` if different PEs have answered the two looks.
+    /// Number of messages and operations created or handled between the two rounds; 0 after a
+    /// single round of a job without events, and `None` if different PEs have answered the two
+    /// rounds.
     pub handled: Option<u64>,
     /// What waits.
     pub waits: Waits,
@@ -64,7 +66,7 @@ impl Diagnosis {
             Some(before) if are_alike => Some(now.activity().wrapping_sub(before.activity())),
             Some(_) => None,
         };
-        // A PE that has not answered may have handled what others have created.
+        // A PE that has not answered may have handled messages that others have created.
         let in_flight = match unanswered {
             0 => now.created.saturating_sub(now.processed),
             _ => 0,
@@ -74,7 +76,7 @@ impl Diagnosis {
             if wait.kind == WaitKind::Quiescence {
                 wait.count = in_flight;
             }
-            // A single look cannot tell.
+            // A single round cannot tell.
             wait.is_lasting = before.as_ref().is_none_or(|before| {
                 wait.kind == WaitKind::Quiescence || before.waits.has_same(wait)
             });

@@ -71,13 +71,13 @@ pub struct NodeTelemetry {
     /// The sum over its PEs.
     pub counts: TelemetryCounts,
     /// Resident memory of its process at some time in the last five seconds, in bytes; 0 where the
-    /// system does not tell. If the process has several nodes, an equal share of it.
+    /// system does not report it. If the process has several nodes, an equal share of it.
     pub memory_bytes: u64,
     /// Share of the last period in which its PEs were busy, in thousandths.
     pub busy_permille: u16,
     /// Number of its PEs that did not answer in time.
     pub late_pes: u32,
-    /// Whether someone asks for the PEs of this node.
+    /// Whether an observer asks for the PEs of this node.
     pub is_focus: bool,
 }
 

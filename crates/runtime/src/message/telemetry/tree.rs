@@ -2,7 +2,7 @@
 //!
 //! The leaders of sites, which are their first nodes, form a tree of [`FANOUT`] children each, with
 //! the site of main on top. Inside a site the other nodes form a tree below the leader. So a sample
-//! crosses each pair of sites at most once, and no node gets more than eight.
+//! crosses each pair of sites at most once, and no node gets samples from more than eight others.
 //!
 //! A job may go on without nodes that were lost. The nodes below a lost one then report to the node
 //! above it, so the tree follows from the layout and the nodes that are left. All other places stay
@@ -21,7 +21,7 @@ pub(crate) struct TelemetryTree {
     pub(crate) parent: Option<NodeId>,
     /// The nodes whose samples it gets.
     pub(crate) children: Vec<NodeId>,
-    /// Number of nodes between it and the root, and the root.
+    /// Number of nodes above it, including the root.
     pub(crate) depth: u32,
 }
 

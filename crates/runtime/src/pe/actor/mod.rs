@@ -108,8 +108,8 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     /// Messages that waited at the checkpoint are not passed to this function. They are decoded as
     /// [`Message`](Self::Message), so a version that changes messages may add variants at the end
     /// of an `enum`, and change other variants only if no message of them waits. If one does not
-    /// decode, the job ends with an error that names the type. Bytes that happen to decode as
-    /// another message are not noticed.
+    /// decode, the job ends with an error that names the type. The runtime does not notice bytes
+    /// that happen to decode as another message.
     ///
     /// ```
     /// use gridspan::prelude::*;

@@ -19,7 +19,7 @@ pub(crate) enum AfterAnswer<C> {
     Repeated(Resume<C>),
     /// The actor that asked, which is of this type, gets a message made of the answer and the tag.
     Tagged { by: ActorId, kind: KindId, tag: u64 },
-    /// The message is sent, since the job was quiescent.
+    /// The message is sent, because the job has become quiescent.
     Quiescent(Box<dyn Delayed<C>>),
 }
 
@@ -131,7 +131,7 @@ impl<C> Waits<C> {
         self.pending.len() - self.for_main.len()
     }
 
-    /// Number of these that checkpoints cannot contain.
+    /// Number of such questions that checkpoints cannot contain.
     pub(crate) fn not_storable(&self) -> usize {
         let runs = |it: &&Unanswered<C>| matches!(it.after, AfterAnswer::Run(_));
         self.all().filter(runs).count() - self.for_main.len()

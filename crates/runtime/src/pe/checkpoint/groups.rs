@@ -3,8 +3,8 @@
 //! **Start.** Before a PE reads anything, it registers the members that such groups get here,
 //! without their actors. Their mailboxes keep messages for them.
 //!
-//! **Steady state.** As former members arrive that go into one of these, the PE keeps them. It
-//! merges them in a fixed order later, so the result does not depend on the order of arrival.
+//! **Steady state.** When former members arrive that belong to one of these, the PE keeps them. It
+//! merges them later in a fixed order, so the result does not depend on the order of arrival.
 //!
 //! **End.** When all PEs continue, each PE builds the actors: from the first former member, which
 //! takes in the others, or from the job's initial value if there is none. The messages of former
@@ -126,8 +126,8 @@ impl Pe {
     }
 }
 
-/// Takes over the part of a former member in operations of other collections and, if it is the
-/// first one, its sync point.
+/// Takes over a former member's numbers of section reductions and, if it is the first one, its sync
+/// point.
 fn take_over(member: &mut Member, former: &MemberImage, is_first: bool) {
     if is_first {
         (member.syncs, member.synced) = (former.syncs, former.synced);

@@ -77,7 +77,7 @@ impl Pe {
     }
 
     /// Stops handling messages for a checkpoint, once no actor here has a replica. Replicas can end
-    /// while other PEs stand still: all messages that they have to handle are in flight. If the
+    /// while other PEs stand still: all messages that replicas have to handle are in flight. If the
     /// checkpoint was given up, other PEs may have begun replicas here again, which do not end.
     pub(super) fn stop_without_replicas(&mut self) {
         let has_replicas = match self.core.checkpointing.is_given_up {
@@ -278,7 +278,8 @@ impl Core {
         }
     }
 
-    /// Sends the next copy. Returns the time for which the others wait; `None` if there is no copy.
+    /// Sends the next copy. Returns the time for which the other copies wait; `None` if there is no
+    /// copy.
     fn send_copy(&mut self) -> Option<Duration> {
         let (partner, segment, bytes) = self.checkpointing.copies.pop_front()?;
         let layout = &self.common.layout;

@@ -46,7 +46,7 @@ impl Checkpoints {
         let position = layout.nodes_in(own).position(|node| node == here).unwrap_or(0);
         let at_site = |site| {
             let nodes: Vec<NodeId> = layout.nodes_in(site).filter(stays).collect();
-            // In a trial, several sites may share the same hosts.
+            // Several sites may share hosts.
             let apart = nodes.iter().copied().filter(|&node| host(node) != host(here));
             let apart: Vec<NodeId> = apart.collect();
             let nodes = if apart.is_empty() { nodes } else { apart };

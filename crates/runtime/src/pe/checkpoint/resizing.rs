@@ -12,8 +12,8 @@ pub(crate) type Merge<C> =
 
 /// How the members of groups of a type continue from a checkpoint.
 pub(crate) enum Resizing<C> {
-    /// Members continue; several that come to one place are merged there, and where none comes, one
-    /// is created.
+    /// Members continue. Several that come to one place are merged there. A place to which none
+    /// comes gets a new member.
     Merge {
         /// Makes the initial value of a member from its index, as a `Vec<(Key, Init)>` with one
         /// element.

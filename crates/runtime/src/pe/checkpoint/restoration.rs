@@ -35,8 +35,8 @@ impl Restoration {
     }
 }
 
-/// Order in which members of a group that come to one place are merged there. The first one takes
-/// in the others.
+/// Order in which members of a group that come to one place are merged there. The others merge into
+/// the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FormerOrder {
     /// Whether the PE of the member is lost, so that its members are spread.
@@ -44,7 +44,7 @@ pub(crate) struct FormerOrder {
     number: u32,
 }
 
-/// The number of operations over a group that are complete.
+/// The numbers of complete operations over a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupCounts {
     pub(crate) reductions: u64,
@@ -107,7 +107,7 @@ impl ResizedGroup {
         Some((order, Ix1(to as i32).key()))
     }
 
-    /// The part of a member in the operations over its group.
+    /// The record of a member's part in the operations over its group.
     pub(crate) fn record(&self) -> MemberRecord {
         let GroupCounts { reductions, syncs, sections } = self.counts.clone();
         MemberRecord { reductions, syncs, section_reductions: sections, ..Default::default() }

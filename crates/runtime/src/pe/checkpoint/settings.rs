@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Mean time between failures of one node, from which [`CheckpointEvery::Auto`] computes: a month.
+/// Mean time between failures of one node, from which [`CheckpointEvery::Auto`] computes its
+/// interval: a month.
 pub(crate) const NODE_MTBF: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Shortest interval of automatic checkpoints.
 const AUTO_MIN: Duration = Duration::from_secs(1);
@@ -70,8 +71,8 @@ pub struct Checkpoints {
     pub protects_site: bool,
     /// Mean time between failures of one node. Default 30 days.
     pub node_mtbf: Duration,
-    /// Bandwidth that the copies from one site to others take together, as a mean. Default as much
-    /// as there is.
+    /// Bandwidth that the copies from one site to others take together, as a mean. Default
+    /// unlimited.
     #[serde(default)]
     pub copy_rate: Option<Bandwidth>,
 }
@@ -89,7 +90,7 @@ impl Checkpoints {
         Self { every: Some(every), ..Self::default() }
     }
 
-    /// Sets how often.
+    /// Sets how often the job makes checkpoints.
     #[must_use]
     pub fn with_every(mut self, every: CheckpointEvery) -> Self {
         self.every = Some(every);

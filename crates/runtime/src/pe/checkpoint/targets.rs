@@ -58,7 +58,7 @@ impl Core {
 }
 
 /// Returns how many of `all` members each PE gets, in proportion to the shares, and adds these
-/// numbers to `dealt`. The rest of the division goes to the PEs that have least for their shares.
+/// numbers to `dealt`. The remainder goes to the PEs that have the fewest relative to their shares.
 fn numbers<'a>(
     all: u64,
     shares: &'a [(PeId, u64)],

@@ -86,7 +86,7 @@ fn the_first_checkpoint_is_tried_again_at_the_first_progress_point_after_a_pause
 #[test]
 fn a_pe_that_stops_after_the_checkpoint_was_given_up_answers_and_continues_at_once() {
     let mut pe = pe();
-    // It has been told to stop, and waits for the end of a replica.
+    // The PE must stop, and waits for the end of a replica.
     (pe.core.checkpointing.stop, pe.core.checkpointing.first_round) = (1, Some(1));
 
     pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });

@@ -73,9 +73,8 @@ pub(crate) struct Broadcasts {
 
 /// The broadcasts that a PE has taken from one sender.
 pub(crate) struct Seen {
-    /// Their count.
     pub(crate) count: u64,
-    /// The number of the last one.
+    /// The number of the last broadcast.
     pub(crate) number: u64,
 }
 

@@ -6,8 +6,8 @@
 //! travels while its number is fetched.
 //!
 //! **Steady state.** The coordinator orders these requests together with those that carry a
-//! message, and sends the number to all PEs. A PE joins message and number by the sender and its
-//! count, in whichever order they arrive, and takes the broadcast in its turn.
+//! message, and sends the number to all PEs. A PE joins message and number by the sender and the
+//! sender's count, in whichever order they arrive, and takes the broadcast in its turn.
 //!
 //! **Failure.** Message and number are both counted, so that the job is not quiescent while one is
 //! missing; neither is lost unless a node is lost.

@@ -35,8 +35,8 @@ impl Core {
         self.leader_of(self.common.layout.site_of(self.me))
     }
 
-    /// Positions of the edges whose receivers are estimated to live at another site, with that
-    /// site.
+    /// Positions of the edges whose receivers live at another site, as far as this PE knows, with
+    /// that site.
     pub(super) fn away(&self, edges: &[Edge]) -> Vec<(u32, SiteId)> {
         let layout = &self.common.layout;
         let here = layout.site_of(self.me);

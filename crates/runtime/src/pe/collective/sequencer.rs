@@ -1,4 +1,4 @@
-//! Use of the right to number the broadcasts of a collection by the PE that holds it.
+//! The right to number the broadcasts of a collection: how a PE uses it and gives it up.
 //! `coordinator/sequencer.rs` explains how the right is passed on.
 
 use crate::address::id::{COORDINATOR, CollectionId, KindId, MAIN_PE};

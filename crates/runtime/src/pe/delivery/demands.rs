@@ -1,5 +1,5 @@
-//! Creation on demand: a message to a member that does not exist creates it, if the job says so for
-//! the actor type ([`Job::on_demand`](crate::Job::on_demand)).
+//! Creation on demand: a message to a member that does not exist creates it, if the job enables
+//! this for the actor type ([`Job::on_demand`](crate::Job::on_demand)).
 //!
 //! **Start.** A message to a member that does not exist arrives on the member's home. If the home
 //! knows no place of the member, or has its tombstone, it holds the message like any message to a
@@ -12,9 +12,9 @@
 //! or its place is known. It asks at the end of the turn, because the first members of a collection
 //! may send each other messages before all of them are created.
 //!
-//! **Conflicts.** Other insertions of such members are refused (`collective/create`, which also
-//! requests those in demand), so the home alone decides. Groups have all their members from the
-//! start, and a broadcast concerns members that exist; neither creates any.
+//! **Conflicts.** `collective/create` refuses other insertions of such members and requests those
+//! in demand, so the home alone decides. Groups have all their members from the start, and a
+//! broadcast concerns members that exist; neither creates any.
 
 use super::on_demand::OnDemand;
 use crate::address::collection::CreateAt;
@@ -25,7 +25,7 @@ use crate::pe::core::Core;
 use gridspan_topology::PeId;
 
 impl Core {
-    /// The rule by which messages create missing members of this collection, if they do.
+    /// The rule by which messages create missing members of this collection, if there is one.
     pub(in crate::pe) fn rule(&self, collection: CollectionId) -> Option<(KindId, &OnDemand)> {
         let info = &self.collections.get(collection)?.info;
         let rule = self.common.on_demand.get(&info.kind)?;

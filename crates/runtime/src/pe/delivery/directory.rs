@@ -1,10 +1,9 @@
 //! The places of actors on other PEs, as this PE knows them.
 //!
-//! Every move raises an actor's *epoch*, and so does each time that it gains or loses a replica. A
-//! known place has a PE and an epoch, and newer epochs replace older ones, whatever the order in
-//! which they arrive. The home of an actor and every PE that it has left always know a PE on which
-//! it has been since. Following these places leads to the actor, because each step goes to a higher
-//! epoch.
+//! Every move of an actor raises its *epoch*, and so does each begin and end of a replica. A known
+//! place has a PE and an epoch, and newer epochs replace older ones, whatever the order in which
+//! they arrive. The home of an actor and every PE that it has left always know a PE on which it has
+//! been since. Following these places leads to the actor, because each step goes to a higher epoch.
 
 use crate::address::id::ActorId;
 use crate::pe::PlantedFault;

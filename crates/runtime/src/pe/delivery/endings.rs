@@ -3,10 +3,10 @@
 //! **Start.** The PE on which a member ends sends the member's counters to its home, as its
 //! tombstone (`tombstones`).
 //!
-//! **Steady state.** A PE that knows that the member is gone forwards messages for it to its home,
-//! which counts them in their order and drops them. The home does the same with messages for a
-//! member that never existed, once they have waited long enough. At a tombstone no message waits
-//! for a broadcast.
+//! **Steady state.** A PE that knows that the member is gone forwards messages for the member to
+//! the member's home, which counts them in their order and drops them. The home does the same with
+//! messages for a member that never existed, once they have waited long enough. At a tombstone no
+//! message waits for a broadcast.
 //!
 //! **Return.** A new member takes over the counters, and the messages that wait in the tombstone
 //! for an earlier one. Every message is dropped or handled once, and the order is kept. An

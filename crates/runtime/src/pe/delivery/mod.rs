@@ -6,7 +6,7 @@
 //!
 //! **Across PEs.** `send` gives the message the next number of its pair (`channels`), gets the
 //! receiver's PE from `routes`, and puts the message into the outbox. On that PE, `receive` calls
-//! `verdict`: deliver, hold, drop or forward. A message whose turn has come passes into its
+//! `verdict`: deliver, hold, drop or forward. A message whose turn has come passes into the
 //! mailbox, with the messages that wait for it (`order`). A message whose receiver is not here
 //! waits (`state`), follows the receiver (`directory`), creates it (`demands`), or ends at a
 //! tombstone (`tombstones`).
@@ -14,7 +14,7 @@
 //! **Memory.** All waiting messages count in a memory budget (`budget`). If they exceed it, the job
 //! ends before it fills the machine (`memory`).
 //!
-//! [`Delivery`] is the state of a PE for all this besides its members, each of which has its own
+//! [`Delivery`] is the state of a PE for all this, apart from its members: each member has its own
 //! [`Channels`].
 
 mod batches;

@@ -7,8 +7,8 @@
 //!
 //! **A message after a broadcast** carries the number of broadcasts to the collection that its
 //! sender had requested, up to the last one in the channel. The member lets the message pass when
-//! it has taken the last of them. It has if that broadcast has reached this PE, which counts
-//! broadcasts by sender, and has a number below the next one that the member expects.
+//! it has taken the last of them: that broadcast has reached this PE, which counts broadcasts by
+//! sender, and its number is below the next one that the member expects.
 //!
 //! **A broadcast after messages** names the members to which its sender has sent messages since its
 //! previous broadcast in the channel, each with the number of messages so far. A named member lets
@@ -20,11 +20,11 @@
 //! earlier. These have lower numbers, since the coordinator numbers each sender's requests in
 //! order.
 //!
-//! **Migration.** A member that arrived with broadcasts owed to it is behind its PE, which keeps
-//! only the last number of each sender. A message may then wait for a later broadcast than
-//! necessary, but not for a broadcast that waits for the message: if the next broadcast is held and
-//! comes after the message, the message passes. A member that is ahead of its PE waits for the PE.
-//! Held messages move with the member.
+//! **Migration.** A member that arrives before it has taken all broadcasts of its PE is behind the
+//! PE, which keeps only the last number of each sender. A message may then wait for a later
+//! broadcast than necessary, but not for a broadcast that waits for the message: if the next
+//! broadcast is held and comes after the message, the message passes. A member that is ahead of its
+//! PE waits for the PE. Held messages move with the member.
 //!
 //! An inserted member takes no broadcast that is older than itself. Messages that were sent to it
 //! before such a broadcast are in no order with later ones.

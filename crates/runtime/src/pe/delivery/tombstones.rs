@@ -1,9 +1,9 @@
 //! Tombstones: the channels of destroyed members, kept on their homes.
 //!
 //! A new member may be inserted under the same index while messages to the destroyed one are in
-//! flight. Senders number messages and receivers count them, so the numbers have to continue:
-//! messages for a destroyed member are counted in their order, and dropped. `endings` explains how
-//! a tombstone arrives here and passes to a new member.
+//! flight. Senders number messages and receivers count them, so the numbers must continue: the home
+//! counts messages for a destroyed member in their order, and drops them. `endings` explains how a
+//! tombstone arrives here and passes to a new member.
 
 use super::budget::{AccountedEnvelope, Budget};
 use super::channels::{Channels, channel};
@@ -16,7 +16,7 @@ use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 /// Bytes of memory for a tombstone of a member that never existed, in a tree that is at least half
-/// full. It is needed as long as messages for the member may arrive, which has no known end.
+/// full. The tombstone stays until the job ends, since messages for the member may always arrive.
 const TOMBSTONE_BYTES: usize = size_of::<Channels>() + 2 * size_of::<(ActorId, Box<Channels>)>();
 
 /// The tombstones of members whose home this PE is.
@@ -43,8 +43,8 @@ impl Tombstones {
         self.channels.remove(&id)
     }
 
-    /// Takes a message for a member that is gone or never existed, on its home `me`. The message is
-    /// dropped in its turn, with the messages that waited for it. Returns the number of messages
+    /// Takes a message for a member that is gone or never existed, on the member's home `me`, and
+    /// drops it in its turn, with the messages that waited for it. Returns the number of messages
     /// dropped now, or `None` if the message was a repeated one. The tombstone of a member that
     /// never existed counts in `budget`: a sender can name any number of such members.
     pub(super) fn handle(

@@ -36,7 +36,7 @@ pub(crate) enum Verdict {
 pub(crate) enum Until {
     /// An earlier message of its channel.
     Earlier,
-    /// Only a broadcast before this message or, for a broadcast, a message before it.
+    /// Only an earlier broadcast or, if the message is a broadcast, only an earlier message.
     OtherKind,
     /// The answer of the PE to which the receiver was offered.
     Settled,

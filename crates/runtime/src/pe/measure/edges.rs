@@ -1,9 +1,9 @@
 //! Message counts and bytes between pairs of actors, for balancing.
 //!
 //! An actor of an iterative job sends to the same actors in the same order, again and again. So the
-//! pairs of a sender form a ring in the order of their first messages, and the next message is most
-//! often for the next pair in the ring: no hash has to be computed. The rings of all senders lie in
-//! one list, which an iterative job reads from the beginning to the end; this suits caches.
+//! pairs of a sender form a ring in the order of their first messages. Most messages are for the
+//! next pair in the ring, and need no hash. The rings of all senders lie in one list, which an
+//! iterative job reads from the beginning to the end, which suits caches.
 //!
 //! **Bounds.** At most [`PAIRS_MAX`] pairs are kept. When there are more, the pairs with the fewest
 //! messages are forgotten, as in lossy counting (G. S. Manku, R. Motwani, 2002): the pairs that
@@ -22,7 +22,8 @@ const SEARCHED_MAX: u32 = 16;
 #[derive(Default)]
 pub(crate) struct Edges {
     pairs: Vec<Pair>,
-    /// The pairs of long rings.
+    /// Positions of the pairs of rings with more than [`SEARCHED_MAX`] pairs, by sender and
+    /// receiver.
     index: FxHashMap<(ActorId, ActorId), u32>,
 }
 

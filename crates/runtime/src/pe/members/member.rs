@@ -56,7 +56,7 @@ pub(crate) struct Paced {
     pub(crate) handled: u32,
     /// The part of its load that it brought along when it moved here in this window.
     pub(crate) carried_ns: u64,
-    /// The PE where this was last taken, and the nanoseconds per message there.
+    /// The PE of the last measurement, and the time per message there in nanoseconds.
     pub(crate) last: Option<(PeId, u64)>,
 }
 

@@ -16,7 +16,7 @@
 //! Agents exchange messages with agents of guests as with all others. Workers use *worker
 //! messages*, which are not messages of actors: they have no numbers, and quiescence does not count
 //! them. Besides these, founders take from a guest only messages about its membership and reports
-//! of failures. A guest that sends invalid data is lost.
+//! of failures. A guest that sends invalid data counts as lost.
 //!
 //! **Draining.** The coordinator announces to all founders that the guest takes no more tasks, then
 //! informs the guest. The guest hands back the tasks that it has not begun, and reports that it is
@@ -32,12 +32,12 @@
 //! **A lost founder.** If the job recovers tasks locally (`Job::recover_tasks_locally`), a PE that
 //! notices the loss of a founder reports it to the coordinator, which decides
 //! (`coordinator/losses.rs`). First all other nodes drop what the founder's agents send, and answer
-//! whether they know of a need for it: main waits for an answer from there. If there is no need,
+//! whether the job needs the founder, for example because main waits for an answer from it. If not,
 //! all nodes repeat the tasks that the founder owes, as after the loss of a guest.
 //!
 //! This file handles the coordinator's messages. `guests`: joining and leaving. `losses`: nodes
-//! that are lost. `pools`, `pool_hooks`: the pools of a PE, which learn of all this. `notices`:
-//! how the coordinator, agents and pools are told.
+//! that are lost. `pools`, `pool_hooks`: the pools of a PE, which receive these events. `notices`:
+//! notices to the coordinator, agents and pools.
 
 mod guests;
 mod losses;

@@ -1,4 +1,4 @@
-//! The state that moves with an actor besides its own: its channels and its part in collective
+//! The runtime's state of an actor, which moves with it: its channels and its part in collective
 //! operations.
 
 use crate::address::id::{ActorId, KindId};
@@ -12,7 +12,7 @@ use crate::pe::members::member::{Member, Paced};
 use crate::pe::rank::FAR;
 use bytes::Bytes;
 
-/// The bookkeeping of a member that moves with it, in a fixed order.
+/// Returns the runtime's state of a member, in a fixed order.
 pub(crate) fn record(member: &Member) -> MemberRecord {
     let mut record = MemberRecord {
         broadcasts: member.broadcasts,
@@ -66,6 +66,7 @@ pub(crate) fn channels(
     held: &[Bytes],
 ) -> Result<Option<Box<Channels>>, DecodeError> {
     let MemberRecord { expected, next, sent_broadcasts, section_reductions, .. } = record;
+    // A sender that has broadcast has numbered its requests, so that `next` is not empty.
     if expected.len() + next.len() + section_reductions.len() + held.len() == 0 {
         return Ok(None);
     }

@@ -17,7 +17,7 @@ pub(crate) struct OwnPlans {
     choices: BTreeMap<u64, PlanId>,
     /// Plans up to this version were made before the coordinator's last move.
     after: u64,
-    /// Number of broadcasts that this PE has begun by a plan.
+    /// Number of broadcasts that this PE has begun with a plan.
     begun: u64,
 }
 

@@ -172,7 +172,7 @@ impl Core {
         payload
     }
 
-    /// Ends what [`begin_origin`](Self::begin_origin) has begun.
+    /// Ends the origin that [`begin_origin`](Self::begin_origin) has begun.
     pub(in crate::pe) fn end_origin(&mut self) {
         if let Some(recording) = &mut self.recording {
             recording.origin = None;
@@ -252,14 +252,14 @@ impl Core {
         self.recording.as_ref().map(|recording| recording.save(header))
     }
 
-    /// Restores what [`save_cause`](Self::save_cause) has saved.
+    /// Restores the cause that [`save_cause`](Self::save_cause) has saved.
     pub(in crate::pe) fn restore_cause(&mut self, header: &Header, saved: Option<SavedCause>) {
         if let (Some(recording), Some(saved)) = (&mut self.recording, saved) {
             recording.restore(header, saved);
         }
     }
 
-    /// The span that is running, which sets a timer of this delay.
+    /// The running span, as the setter of a timer of this delay.
     pub(in crate::pe) fn timer_setter(&self, delay: Duration) -> Option<TimerSetter> {
         let span = self.recording.as_ref()?.current?;
         Some(TimerSetter { span, delay })

@@ -81,7 +81,7 @@ impl RecordSettings {
 #[derive(Clone, Debug)]
 pub struct Records {
     settings: Arc<RecordSettings>,
-    /// By number in the recording.
+    /// By the number of the PE in the recording.
     recorders: Arc<Mutex<BTreeMap<u32, Recorder>>>,
 }
 

@@ -9,8 +9,8 @@ use gridspan_record::{MainWait, Recorder, RecorderConfig, SpanCause, TimeUse};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Divisor of a PE's budget that gives the bytes for causes of messages that wait for their turn or
-/// their receiver. Causes of ready messages get as much, and the recorder gets the rest.
+/// The inverse of the fraction of a PE's budget for the causes of messages that wait for their turn
+/// or their receiver. Causes of ready messages get as much, and the recorder gets the rest.
 const CAUSES_PART: usize = 8;
 
 /// Identifies a message that waits, by receiver, sender, priority, number, and whether it is a
@@ -38,20 +38,20 @@ pub(crate) struct Recording {
     pub(super) current: Option<u64>,
     /// Compute time that was charged in this turn before the running handler.
     pub(super) charged: Duration,
-    /// When the packet that is being handled has arrived at the node.
+    /// When the packet that is being handled arrived at the node.
     pub(super) arrived_ns: Option<u64>,
     /// The cause of the message that is being delivered.
     pub(super) passing: Option<SpanCause>,
     /// The cause of all messages that are being delivered or sent: a multicast, a broadcast or an
     /// answer.
     pub(super) origin: Option<SpanCause>,
-    /// What main waits for: by the slot of the answer, the time of the request and its kind. Has
-    /// one entry for each unanswered request of main.
+    /// The unanswered requests of main: by the slot of the answer, the time of the request and what
+    /// main waits for.
     pub(super) asked: BTreeMap<u64, (u64, MainWait)>,
     held: BTreeMap<HeldKey, SpanCause>,
     /// Maximum number of entries in `held`.
     held_max: usize,
-    /// Whether a timer sends the message that is being delivered, which has no cause.
+    /// Whether the message that is being delivered comes from a timer. Such a message has no cause.
     pub(super) is_timed: bool,
     /// Whether that message has become ready on this PE.
     pub(super) is_timed_ready: bool,
@@ -79,7 +79,7 @@ pub(crate) struct SavedCause {
 }
 
 impl Recording {
-    /// Begins to record a PE of a node, which shares the bytes of the node with its other PEs.
+    /// Begins to record a PE. The `pes_of_node` PEs of its node share the budget of the node.
     pub(crate) fn new(
         records: &Records,
         pe: u32,
@@ -112,13 +112,13 @@ impl Recording {
         }
     }
 
-    /// The causes of ready messages, which take a part of the PE's share of the bytes of the node.
+    /// The causes of ready messages, which take a part of the PE's budget.
     pub(super) fn causes(records: &Records, pes_of_node: usize) -> Causes {
         Causes::new(budget(records.settings(), pes_of_node) / CAUSES_PART)
     }
 
-    /// Begins at this time of the recording, or at its end if that is later: the clock of the host
-    /// may have been set back since the last run.
+    /// Begins at this time of the recording, or at the end of the previous run if that is later:
+    /// the clock of the host may have been set back since.
     pub(super) fn begin_at(&mut self, offset_ns: u64) {
         self.offset_ns = offset_ns.max(self.recorder.until_ns());
         let is_first_run = self.records.settings().run == 0;
@@ -194,7 +194,7 @@ impl Recording {
         first
     }
 
-    /// Keeps the cause of the message that was being delivered, if it waits.
+    /// Keeps the cause of a message that waits instead of being delivered.
     pub(super) fn hold(&mut self, header: &Header) {
         let Some(cause) = self.passing.take() else { return };
         if self.held.len() >= self.held_max {
@@ -213,13 +213,13 @@ impl Recording {
         }
     }
 
-    /// Saves the cause of a message, as far as it is known, before a copy of the message is sent.
+    /// Saves the cause of a message, if it is known, before a copy of the message is sent.
     pub(super) fn save(&self, header: &Header) -> SavedCause {
         let held = self.held.get(&key(header)).cloned();
         SavedCause { passing: self.passing.clone(), held }
     }
 
-    /// Gives a message its cause back after a copy of it was sent.
+    /// Restores the cause of a message after a copy of the message was sent.
     pub(super) fn restore(&mut self, header: &Header, saved: SavedCause) {
         self.passing = saved.passing;
         if let Some(held) = saved.held {
@@ -228,7 +228,7 @@ impl Recording {
     }
 }
 
-/// The bytes of a PE whose node has this number of PEs.
+/// The budget of a PE in bytes, if its node has this number of PEs.
 fn budget(settings: &RecordSettings, pes_of_node: usize) -> usize {
     usize::try_from(settings.node_bytes).unwrap_or(usize::MAX) / pes_of_node.max(1)
 }

@@ -14,8 +14,8 @@ pub(crate) struct Replicas {
     by_actor: BTreeMap<ActorId, ReplicaState>,
     /// Second replicas here that are about to be removed.
     leaving: BTreeSet<ActorId>,
-    /// Actors here that have one replica again and have sent less than their former second one: the
-    /// frontier of that one, and the actions that wait.
+    /// Actors here that have one replica again and have sent less than their former second replica:
+    /// the frontier of the former replica, and the actions that wait.
     trailing: BTreeMap<ActorId, (Frontier, Vec<Then>)>,
     /// Number of messages to second replicas here, which the primary handles too.
     pub(crate) doubled: u64,
@@ -46,7 +46,8 @@ pub(crate) enum PrimaryStage {
     /// The second replica has been offered, on behalf of a plan or, without one, after a
     /// checkpoint. If actions wait, it ends again once it is accepted.
     Offered { plan: Option<RebalanceId>, then: Vec<Then> },
-    /// Both handle all messages. The second's PE gives it the broadcasts from this number on.
+    /// Both handle all messages. The PE of the second replica delivers to it the broadcasts from
+    /// this number on.
     Both { broadcasts: u64 },
     /// The second replica is about to be removed.
     Ending { broadcasts: u64, then: Vec<Then> },

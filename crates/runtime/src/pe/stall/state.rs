@@ -8,7 +8,7 @@ use gridspan_topology::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// State for a PE's answers about stalls and in diagnoses.
+/// State from which a PE answers questions about stalls and diagnoses.
 #[derive(Default)]
 pub(crate) struct Looks {
     /// The handler that the PE is running.
@@ -21,7 +21,7 @@ pub(crate) struct Looks {
     pub(crate) diagnosed: Option<(u64, Vec<(ReductionGroup, u64)>)>,
     /// Receivers that did not exist when a message came for them, at most [`NAMED_MAX`].
     pub(crate) absent_members: BTreeSet<ActorId>,
-    /// When the sleeps of main end, by number.
+    /// The ends of main's sleeps, by the number of the sleep.
     sleeps: BTreeMap<u64, Time>,
     /// Number of sleeps so far.
     slept: u64,

@@ -1,4 +1,4 @@
-//! The counters of a PE for those who watch the job: the work that it has done, and its queues.
+//! The counters of a PE for watchers of the job: the work that it has done, and its queues.
 
 pub(in crate::pe) mod state;
 
@@ -9,7 +9,7 @@ use crate::pe::core::Core;
 use crate::pe::rank::{Rank, step_of};
 
 impl Pe {
-    /// Returns the counters of this PE, without those that its driver keeps: the use of time. Takes
+    /// Returns the counters of this PE, except for the use of time, which its driver counts. Takes
     /// time proportional to the number of actor types.
     pub fn reading(&self) -> PeReading {
         let core = &self.core;

@@ -1,8 +1,8 @@
-//! Counts of a PE's work for those who watch the job.
+//! Counts of a PE's work, for samples of the job.
 
 use crate::address::id::KindId;
 
-/// Counts since the start of the run. They affect nothing.
+/// Counts since the start of the run. They affect no decision.
 #[derive(Default)]
 pub(crate) struct WorkCounts {
     /// Messages handled, by actor type.

@@ -1,4 +1,4 @@
-//! Tests of messages from other nodes, some of which have to wait.
+//! Tests of messages from other nodes, some of which must wait.
 
 use super::*;
 use crate::Job;

@@ -234,7 +234,7 @@ fn the_pes_of_one_node_of_a_large_job_are_listed_on_request() {
 
 #[test]
 fn the_nodes_below_a_lost_one_stay_in_the_totals() {
-    // Nodes 1 and 2 are inner ones; node 20 is the leader of a site.
+    // Nodes 1 and 2 are inner nodes of the tree; node 20 is the leader of a site.
     let mut net = Net::new(&[20, 6]);
     let lost = [1, 20].map(NodeId);
     for second in 1..=12 {
@@ -246,7 +246,7 @@ fn the_nodes_below_a_lost_one_stay_in_the_totals() {
             }
         }
         if second == 4 {
-            // The others learn of it one after the other, the ones below first.
+            // The other nodes learn of the losses one after the other, those below first.
             for node in (0..26).rev().map(NodeId).filter(|node| !lost.contains(node)) {
                 for gone in lost {
                     net.call(node, |telemetry, post| telemetry.lose(gone, post));

@@ -25,7 +25,7 @@ pub enum Purpose {
     BestByTasks,
 }
 
-/// A grid, and a tree to count there, or whose best leaf to find.
+/// A grid, and a tree that the job counts, or whose best leaf the job finds.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub seed: u64,
@@ -40,7 +40,7 @@ pub struct Case {
     pub has_faults: bool,
 }
 
-/// For each pool of a run, when it was open, and when its root was done.
+/// For each pool of a run, the times at which it was open and its root was done.
 pub type Spans = Vec<(Duration, Option<Duration>)>;
 
 /// A run of a case.
@@ -53,7 +53,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// When the first pool was open, and when the last root was done.
+    /// The times at which the first pool was open and the last root was done.
     pub fn span(&self) -> (Duration, Duration) {
         (self.spans[0].0, self.spans.last().unwrap().1.unwrap())
     }
@@ -75,8 +75,8 @@ impl Case {
         1 << self.teeth
     }
 
-    /// The tree whose best leaf is sought. About as many of its nodes are visited. In some cases
-    /// several leaves are the best.
+    /// The tree whose best leaf the job finds, with about [`nodes`](Self::nodes) visits. In some
+    /// cases several leaves are the best.
     fn leaves(&self) -> Leaves {
         let values = if self.seed.is_multiple_of(3) { 500 } else { 1 << 40 };
         Leaves::new(self.seed, self.teeth + 1, values, self.cost)
@@ -87,7 +87,7 @@ impl Case {
         Layout::new(sites.map(|(at, site)| (format!("s{at}"), site.clone())).collect())
     }
 
-    /// Serves the purpose in each pool while these nodes are lost.
+    /// Counts or searches the tree in each pool while these nodes are lost.
     pub fn run(&self, lost: Vec<LostNode>) -> Ran {
         let losses: Arc<Mutex<Vec<ToleratedLoss>>> = Arc::default();
         let spans: Arc<Mutex<Spans>> = Arc::default();
@@ -123,7 +123,7 @@ impl Case {
     }
 }
 
-/// Main: serves the purpose in several pools.
+/// Main: counts or searches the tree in each pool.
 async fn serve(grid: &Grid, case: &Case, spans: &Mutex<Spans>) -> Result<(), JobError> {
     let (comb, leaves) = (Comb::new(case.teeth, case.cost), case.leaves());
     for number in 0..case.pools {
@@ -230,11 +230,12 @@ pub fn four_nodes(purpose: Purpose) -> Case {
     }
 }
 
-/// What has come of losses.
+/// Counts of the effects of losses.
 #[derive(Debug, Default)]
 pub struct Outcomes {
-    /// Losses without which the job went on, and those of them that were mistaken.
+    /// Losses after which the job went on.
     pub tolerated: usize,
+    /// Tolerated losses that were mistaken.
     pub mistaken: usize,
     /// Runs that went on after several losses.
     pub several: usize,
@@ -245,8 +246,8 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// Loses random nodes but main's while the job runs, and checks that its result is right unless
-    /// it ends with a loss that it cannot tolerate.
+    /// Loses random nodes, but not main's, while the job runs. Checks that the result is right, or
+    /// that the job ends with a loss that it cannot tolerate.
     pub fn lose(&mut self, case: &Case) {
         let seed = case.seed;
         let calm = case.run(Vec::new());
@@ -254,7 +255,7 @@ impl Outcomes {
         let (opened, done) = calm.span();
         let mut dice = Dice::new(!seed);
         let nodes = case.layout().node_count();
-        // At least half of the nodes are left, with main's.
+        // At least half of the nodes remain, among them main's.
         let most = nodes / 2;
         let mut victims: Vec<u32> = (1..nodes).collect();
         let lost: Vec<LostNode> = (0..1 + dice.below(most.min(3)))
@@ -271,7 +272,7 @@ impl Outcomes {
 
         let about = (seed, case, &lost);
         if ran.report.outcome.is_err() {
-            // The job ends if it misses a node while main closes a pool, or opens the next one.
+            // The job ends if it loses a node while main closes a pool, or opens the next one.
             assert_lost(&ran, &lost, &about);
             let is_inside = lost.iter().all(|lost| ran.is_well_inside(lost, case.wan));
             assert!(!is_inside, "{about:?}: {:?} in {:?}", ran.report.outcome, ran.spans);

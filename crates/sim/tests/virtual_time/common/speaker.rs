@@ -1,4 +1,4 @@
-//! Members of which one broadcasts, and the times of its broadcasts.
+//! An actor that broadcasts, and the times of its broadcasts.
 
 use bytes::Bytes;
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, Per, Time, To, Unordered};

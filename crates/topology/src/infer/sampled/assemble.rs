@@ -26,8 +26,8 @@ pub(super) struct Leaf {
     pub(super) members: Vec<u32>,
 }
 
-/// Weight of the joins within a leaf per member after the first, about that in a dendrogram of the
-/// leaf.
+/// Weight of each member of a leaf after the first, for the merges within the leaf. It is about
+/// that in a dendrogram of the leaf.
 const WEIGHT_OF_MEMBER: f32 = 1.5;
 /// Ratio of the distances within a leaf to a cut beyond which the leaf is not a group at that cut.
 const SPREAD: f32 = 1.3;

@@ -21,11 +21,11 @@ pub struct ProbeCount {
 
 /// An inference in rounds: each round returns the pairs to probe and takes the measurements.
 ///
-/// Up to [`Inference::MAX_FULL`] nodes there is one round of all pairs. Beyond, each node is an end
-/// of 25 to 80 probes on average on networks of known structure. A node gets no more probes once it
-/// was an end of 300, so that no node has many more. The inference takes some dozens of rounds,
-/// each of independent probes. A pair without an answer counts as lost and is not requested again.
-/// Clusters with less than about three in a hundred of the nodes of their site may be missed.
+/// Up to [`Inference::MAX_FULL`] nodes there is one round of all pairs. With more nodes, each is an
+/// end of 25 to 80 probes on average on networks of known structure. A node gets no more probes
+/// once it was an end of 300, so that no node has many more. The inference takes some dozens of
+/// rounds, each of independent probes. A pair without an answer counts as lost and is not requested
+/// again. The inference may miss clusters with less than about 3 % of the nodes of their site.
 ///
 /// ```
 /// use gridspan_topology::{Inference, NodeId};

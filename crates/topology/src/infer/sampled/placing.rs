@@ -17,8 +17,8 @@ const AT_ONCE: usize = 8;
 const DOUBTS: [(usize, usize); 2] = [(16, 2), (4, 8)];
 /// Maximum factor by which a slow pair is slower than others.
 const SLOWEST: f32 = 10.0;
-/// Number of probes from which on a member gets no more: the limit for seekers, and the limit for
-/// seekers in doubt. Without it all nodes of a region would probe the only member of a small group.
+/// Maximum number of probes of a member: for seekers, and for seekers in doubt. Without a limit all
+/// nodes of a region would probe the only member of a small group.
 const MOST_LOAD: [u32; 2] = [150, 300];
 /// Ratio of the distances to the second and the nearest group beyond which the nearest is certain.
 const CLEARLY_FURTHER: f32 = 1.5;
@@ -30,8 +30,8 @@ const WITNESSES: usize = 3;
 pub(in crate::infer) struct Groups {
     /// The known members of each group.
     pub(in crate::infer) members: Vec<Vec<u32>>,
-    /// The median round trip between each two groups, and within each, in milliseconds; NaN if
-    /// unknown.
+    /// The median round trip between each pair of groups, and within each group, in milliseconds;
+    /// NaN if unknown.
     pub(in crate::infer) between: Vec<Vec<f32>>,
     /// Maximum round trip between two nodes of one group, in milliseconds.
     pub(in crate::infer) cut_ms: f32,
@@ -118,7 +118,8 @@ impl Seeker {
         rest.into_iter().take(AT_ONCE).map(|(_, group)| group).collect()
     }
 
-    /// Chooses members of each of these groups with few probes so far, up to `times` of each.
+    /// Chooses members with few probes so far, until the node has probed `times` members of each of
+    /// these groups.
     fn ask(&mut self, ask: &[usize], times: usize, groups: &Groups, log: &mut Log) -> Vec<u32> {
         let mut probes = Vec::new();
         let most_load = MOST_LOAD[self.doubts.min(1)];

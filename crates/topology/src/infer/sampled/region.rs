@@ -1,4 +1,5 @@
-//! One region: a set of nodes that is sampled, split into groups and filled up.
+//! One region: a set of nodes, of which a sample is split into groups. The other nodes then search
+//! for their groups.
 
 use super::log::Log;
 use super::placing::{Groups, Next, Seeker};

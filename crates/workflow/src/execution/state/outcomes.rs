@@ -6,8 +6,8 @@ use crate::execution::{AttemptId, Delivery};
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 
 impl ExecutionState<'_> {
-    /// Completes an attempt, for which its server has fetched data. Returns the other attempts at
-    /// the task, which are no longer needed.
+    /// Completes an attempt whose server fetched the data `fetched` for it. Returns the other
+    /// attempts at the task, which are no longer needed.
     pub(in crate::execution) fn done(
         &mut self,
         attempt: AttemptId,
@@ -69,9 +69,9 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// Handles an attempt that failed because its server does not reach others, which have this
-    /// data. The attempt does not count against the bound on attempts: each such failure makes at
-    /// least one more pair of servers known as apart, so their number is bounded too.
+    /// Handles an attempt that failed because its server cannot reach the servers that have this
+    /// data. The attempt does not count against the bound on attempts: each such failure reveals at
+    /// least one more pair of servers that cannot connect, so their number is bounded too.
     pub(in crate::execution) fn unreached(
         &mut self,
         attempt: AttemptId,
@@ -90,7 +90,7 @@ impl ExecutionState<'_> {
         self.make_up();
     }
 
-    /// Handles an attempt that failed; if there is no other, the task is ordered again.
+    /// Handles an attempt that failed. If the task has no other open attempt, it is ordered again.
     pub(in crate::execution) fn again(&mut self, attempt: AttemptId) {
         self.ends_in_vain(attempt);
         self.make_up();
@@ -190,8 +190,8 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// Returns the server that has refused a task least often and, of several such, would end it
-    /// first according to its load, among those that can execute it.
+    /// Returns, of the servers that can execute a task, the one that has refused it least often. Of
+    /// several such servers, returns the one that would end the task first according to its load.
     fn next_for(&self, task: TaskId) -> Option<ServerId> {
         let able = (0..self.is_there.len() as u32).map(ServerId).filter(|&server| {
             self.is_there[server.index()] && self.graph.task(task).can_run_on(server)
@@ -204,8 +204,8 @@ impl ExecutionState<'_> {
         })
     }
 
-    /// Repeats the tasks whose results are needed and lost. Takes time by the number of changes,
-    /// not by the size of the group.
+    /// Repeats the tasks whose results are needed and lost. The cost grows with the number of
+    /// changes, not with the size of the group.
     pub(super) fn make_up(&mut self) {
         let graph = self.graph;
         while let Some(data) = self.doubtful.pop_first() {

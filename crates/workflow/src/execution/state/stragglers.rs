@@ -9,7 +9,7 @@ use crate::platform::Platform;
 use crate::stragglers::{AttemptState, Observations, OngoingAttempt, Reassignment, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of attempts that wait on a server and are examined to see whether it should have
+/// Maximum number of waiting attempts of a server that are examined to see whether it should have
 /// begun them: those that it begins first.
 const BELIEVED_MAX: usize = 32;
 
@@ -72,8 +72,8 @@ impl ExecutionState<'_> {
         Some(offer)
     }
 
-    /// Returns the number of idle cores of each server, of which `cores` gives all cores; 0 for a
-    /// lost server. The tasks that a server is about to receive occupy cores.
+    /// Returns the number of idle cores of each server, which has `cores` in all; 0 for a lost
+    /// server. The tasks that a server is about to receive occupy cores.
     fn idle_cores(&self, cores: &[usize]) -> Vec<usize> {
         // A task whose arguments the client still has to fetch has no order yet, but will get one.
         let ready = self.tasks.stirred.iter().filter(|&&task| self.is_ready(task));

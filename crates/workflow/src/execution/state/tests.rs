@@ -35,8 +35,8 @@ fn mapping() -> Mapping {
 const ONE: ServerId = ServerId(0);
 const OTHER: ServerId = ServerId(1);
 
-/// An execution on `servers` equal servers that fetch data, with the pairs in `apart` not reaching
-/// each other.
+/// An execution on `servers` equal servers that fetch data. The pairs in `apart` cannot reach each
+/// other.
 fn fetching<'a>(
     graph: &'a TaskGraph,
     mapping: &Mapping,
@@ -113,7 +113,7 @@ fn data_of_a_lost_server_is_made_again_if_it_is_needed() {
     // The right part is being made; its server has not fetched `made` yet.
     state.lost(ServerId(0));
 
-    assert_eq!(orders(&mut state), [(0, 1)], "the left part was made of it, and the right will be");
+    assert_eq!(orders(&mut state), [(0, 1)], "the left part and the right part need its output");
     state.again(attempt_at(&state, 2));
     state.missing(made, Endpoint::Server(ServerId(0)));
     done(&mut state, 0, &[]);
@@ -231,7 +231,7 @@ fn a_server_that_begins_no_task_is_slow() {
     let watch = Watch::new(&graph, &platform, true);
     orders(&mut state);
     let mut rescue = |now_s| state.rescue(now_s, &platform, &watch, &|_, _, _| 0.0);
-    assert!(rescue(1.0).is_none(), "it has just had the time to end one");
+    assert!(rescue(1.0).is_none(), "it has had time for one task only");
 
     let taken_back = rescue(10.0).unwrap().attempt;
 
@@ -251,7 +251,7 @@ fn an_idle_core_gets_one_task_while_the_client_relays_its_arguments() {
     assert!(rescue(&mut state).is_some());
 
     assert_eq!((orders(&mut state), relays(&mut state).len()), (vec![], 1));
-    assert_eq!(rescue(&mut state), None, "one is to come");
+    assert_eq!(rescue(&mut state), None, "a task is on its way");
 }
 
 #[test]
@@ -303,8 +303,8 @@ fn an_order_to_a_server_that_is_lost_already_goes_elsewhere() {
     assert_eq!(orders(&mut state), [(0, 1)]);
 }
 
-/// Each event takes time by the number of changes, not by the number of waiting tasks: 100,000
-/// tasks take about a second.
+/// The time of an event depends on the number of changes, not on the number of waiting tasks:
+/// 100,000 tasks take about a second.
 #[test]
 fn the_time_per_task_does_not_grow_with_the_group() {
     const TASKS: u32 = 100_000;
@@ -356,8 +356,8 @@ fn a_task_that_all_servers_refuse_is_tried_on_each_and_fails_alone() {
     assert!(state.is_over());
 }
 
-/// Losses also take time by the number of changes: each of 100,000 tasks of a lost server goes
-/// elsewhere, and each task that does not get its argument is examined alone.
+/// The time of a loss also depends on the number of changes: each of 100,000 tasks of a lost server
+/// goes elsewhere, and each task that does not get its argument is examined alone.
 #[test]
 fn the_time_per_lost_task_does_not_grow_with_the_group() {
     const TASKS: u32 = 100_000;
@@ -381,7 +381,7 @@ fn the_time_per_lost_task_does_not_grow_with_the_group() {
 
     state.lost(ONE);
     let first = state.take_orders(1.0);
-    assert_eq!(first.len(), TASKS as usize, "all is made again on the other");
+    assert_eq!(first.len(), TASKS as usize, "the other server makes all data again");
     for given in second {
         let data = graph.task(given.task).inputs[0];
         state.again(given.attempt);

@@ -1,4 +1,4 @@
-//! What the supervisor of another launcher does after it has taken over the job.
+//! Supervisors of launchers that take over a job from another launcher.
 
 use super::*;
 

@@ -102,7 +102,7 @@ impl Diagnosis {
 /// Shares of waits that no limit explains.
 #[derive(Clone, Copy)]
 struct UnknownWaits {
-    /// Waits for what was not recorded.
+    /// Waits without a recorded reason.
     no_reason: f64,
     /// Waits for PEs that do not have more work than others.
     each_other: f64,

@@ -10,8 +10,8 @@ use gridspan_record::{
 /// What each PE does in a step: the times in ms that its actors compute, one after the other.
 pub(super) type Works<'a> = [&'a [u64]];
 
-/// Adds a step, which messages of `by`, the last span before it, begin on all PEs at `begin_ms`.
-/// Returns when it ends, and which PE ends last with which span.
+/// Adds a step that messages of `by`, the last span before it, start on all PEs at `begin_ms`.
+/// Returns when the step ends, and which PE ends last with which span.
 pub(super) fn add_step(
     recording: &mut Recording,
     begin_ms: u64,

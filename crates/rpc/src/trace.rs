@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_that_nobody_records_has_no_context() {
+    fn a_span_without_a_subscriber_has_no_context() {
         let span = client_span("add", None);
         assert!(span.is_disabled(), "this process has no subscriber");
         assert_eq!(context_of(&span), None);

@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use gridspan_runtime::driver::embedded;
-use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Limits, Op, PeId, To};
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Limits, Op, PeId, Priority, To};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -56,6 +56,7 @@ enum Msg {
     /// to member 1 and to itself.
     Produce {
         to: i32,
+        priority: i32,
         messages: u32,
         again: u32,
     },
@@ -74,10 +75,11 @@ impl Actor for Cell {
 
     fn handle(&mut self, message: Msg, cx: &mut Context<'_, Self>) {
         match message {
-            Msg::Produce { to, messages, again } => {
+            Msg::Produce { to, priority, messages, again } => {
                 for _ in 0..messages {
                     let data = vec![7; MESSAGE_BYTES].into();
-                    cx.send(&cx.collection().at(Ix1(to)), Msg::Data(data));
+                    let to = cx.collection().at(Ix1(to));
+                    cx.send_with(Priority(priority), &to, Msg::Data(data));
                 }
                 let me = cx.me();
                 match again {
@@ -85,7 +87,7 @@ impl Actor for Cell {
                         cx.send(&cx.collection().at(Ix1(1)), Msg::Done);
                         cx.send(&me, Msg::Done);
                     }
-                    _ => cx.send(&me, Msg::Produce { to, messages, again: again - 1 }),
+                    _ => cx.send(&me, Msg::Produce { to, priority, messages, again: again - 1 }),
                 }
             }
             // Slower than the producer.
@@ -102,11 +104,11 @@ impl Actor for Cell {
     }
 }
 
-fn produce(to: i32, messages: u32, again: u32) -> Job {
+fn produce((to, priority): (i32, i32), messages: u32, again: u32) -> Job {
     let limits = Limits::default().with_soft_bytes(HARD_BYTES / 4).with_hard_bytes(HARD_BYTES);
     Job::new("budget").actor::<Cell>().limits(limits).main(async move |grid| {
         let cells = grid.create::<Cell>(Ix1::range(2), |_| ()).await?;
-        cells.member(Ix1(0)).send(Msg::Produce { to, messages, again });
+        cells.member(Ix1(0)).send(Msg::Produce { to, priority, messages, again });
         cells.reduction::<u64>(Op::Sum).await?;
         Ok(())
     })
@@ -115,8 +117,14 @@ fn produce(to: i32, messages: u32, again: u32) -> Job {
 /// The cases run one after the other, since they share a count of bytes.
 #[test]
 fn messages_over_the_budget_end_the_job_before_they_fill_the_memory() {
-    // One handler sends 40 times the budget: to the other PE, and then to its own PE.
-    for (to, place) in [(1, "bytes just sent to budget::Cell on pe1"), (0, "budget::Cell 0x")] {
+    // One handler sends 40 times the budget: to the other PE, and then to its own PE, also with a
+    // priority.
+    let cases = [
+        ((1, 0), "bytes just sent to budget::Cell on pe1"),
+        ((0, 0), "budget::Cell 0x"),
+        ((0, 1), "budget::Cell 0x"),
+    ];
+    for (to, place) in cases {
         MOST.store(0, Ordering::SeqCst);
         let error = embedded::run(produce(to, 8_000, 0), 2).expect_err("it is too much");
 
@@ -132,7 +140,7 @@ fn messages_over_the_budget_end_the_job_before_they_fill_the_memory() {
 
     // Many handlers send 2 MB each to a PE that sleeps in its handler.
     MOST.store(0, Ordering::SeqCst);
-    let error = embedded::run(produce(1, 20, 400), 2).expect_err("it is too much");
+    let error = embedded::run(produce((1, 0), 20, 400), 2).expect_err("it is too much");
 
     let JobError::OverBudget { pe, ref fullest, .. } = error else { panic!("{error}") };
     assert_eq!(pe, PeId(1), "{error}");

@@ -49,9 +49,11 @@ pub struct SimOptions {
     pub faults: Option<FaultPlan>,
     /// Guests that join while the job runs. Default none.
     pub guests: Vec<GuestPlan>,
-    /// Nodes of the layout that are lost while the job runs. Not for jobs over QUIC. Default none.
+    /// Nodes of the layout that are lost while the job runs. Refused over QUIC, see
+    /// [`FaultPlan::quic`]. Default none.
     pub lost_nodes: Vec<LostNode>,
-    /// Time until others notice that a node has died; over QUIC, the transport decides. Default 3 s.
+    /// Time until others notice that a node has died; over QUIC, the transport decides. Default
+    /// 3 s.
     pub silence: Duration,
     /// Whether to keep a [`LogEntry`](crate::LogEntry) of 32 bytes for each packet. The hash of the
     /// log is computed in any case. Default false.

@@ -22,6 +22,9 @@ pub enum SimError {
     /// No certificates could be created for nodes that communicate over QUIC.
     #[error("cannot give the nodes certificates: {0}")]
     Certificates(String),
+    /// Nodes of the layout are to be lost while nodes communicate over QUIC. Only guests can.
+    #[error("over QUIC, only guests can be lost: leave out `lost_nodes` or the faults of QUIC")]
+    LostNodesOverQuic,
 }
 
 impl From<SimError> for JobError {

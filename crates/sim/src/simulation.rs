@@ -189,7 +189,8 @@ impl Simulation {
     /// # Errors
     ///
     /// [`SimError::Job`] if the job's definition is invalid; [`SimError::NoPlace`] if a guest's
-    /// site does not exist; [`SimError::Certificates`] if nodes over QUIC cannot get certificates.
+    /// site does not exist; [`SimError::Certificates`] if nodes over QUIC cannot get certificates;
+    /// [`SimError::LostNodesOverQuic`] if nodes of the layout are to be lost over QUIC.
     pub fn new(job: Job, spec: GridSpec, options: SimOptions) -> Result<Self, SimError> {
         let program = Program::new(job, spec.layout().clone())?;
         Self::of(program, spec, options)
@@ -208,6 +209,9 @@ impl Simulation {
         let faults = options.faults.clone();
         let sessions = faults.as_ref().and_then(|faults| faults.sessions);
         let over_quic = faults.as_ref().and_then(|faults| faults.quic);
+        if over_quic.is_some() && !options.lost_nodes.is_empty() {
+            return Err(SimError::LostNodesOverQuic);
+        }
         let connections = sessions.filter(|_| over_quic.is_none());
         let connections = connections.map(|sessions| Connections::new(sessions, seed));
         let quic = over_quic.map(|faults| QuicNetwork::new(&layout, faults, seed)).transpose();

@@ -96,16 +96,16 @@ impl Dice {
     /// Returns a duration from zero to `longest`, in whole nanoseconds. A `longest` above 584 years
     /// counts as 584 years.
     pub fn up_to(&mut self, longest: Duration) -> Duration {
-        let longest_ns = longest.as_nanos().min(u128::from(u64::MAX));
+        let longest_ns = u128::from(nanoseconds(longest));
         let drawn = (u128::from(self.next_u64()) * (longest_ns + 1)) >> 64;
         Duration::from_nanos(drawn as u64)
     }
 
     /// Returns a duration from zero to `longest` of any order of magnitude: `longest` is halved up
-    /// to 15 times first.
+    /// to 15 times first. A `longest` above 584 years counts as 584 years.
     pub fn any_scale_up_to(&mut self, longest: Duration) -> Duration {
         let halvings = self.below(16_u32);
-        self.up_to(Duration::from_nanos(longest.as_nanos() as u64 >> halvings))
+        self.up_to(Duration::from_nanos(nanoseconds(longest) >> halvings))
     }
 
     /// Returns one of `choices`. Panics if there is none.
@@ -137,6 +137,11 @@ impl TryRng for Dice {
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
         self.0.try_fill_bytes(bytes)
     }
+}
+
+/// Converts to whole nanoseconds; longer times become the maximum, 584 years.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The integer types that dice draw.
@@ -251,6 +256,9 @@ mod tests {
         let times = drawn(3, |dice| dice.up_to(Duration::from_millis(1)).as_nanos());
         assert_eq!(times, [856_717, 137_554, 470_461]);
         assert!(Dice::new(1).up_to(Duration::MAX) > Duration::from_secs(1 << 33));
+        // One nanosecond more than 64 bits hold.
+        let long = Duration::from_nanos(u64::MAX) + Duration::from_nanos(1);
+        assert!(Dice::new(1).any_scale_up_to(long) > Duration::from_secs(1));
     }
 
     #[test]

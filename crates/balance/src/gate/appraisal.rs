@@ -37,18 +37,17 @@ impl Appraisal {
             plan.validate(snapshot)?;
         }
         let then = plan.mapping(snapshot)?;
-        let bytes: BTreeMap<_, u64> =
-            snapshot.actors.iter().map(|actor| (actor.id, actor.bytes)).collect();
+        let actors = snapshot.actors.iter().zip(&then);
+        let known: BTreeMap<_, (u64, PeId)> =
+            actors.map(|(actor, &pe)| (actor.id, (actor.bytes, pe))).collect();
         let mut transfers = Transfers::new(snapshot);
-        let size = |actor| bytes.get(actor).copied().unwrap_or(0);
         for step in &plan.moves {
-            transfers.add(step.from, step.to, size(&step.actor));
+            let bytes = known.get(&step.actor).map_or(0, |&(bytes, _)| bytes);
+            transfers.add(step.from, step.to, bytes);
         }
         for replica in &plan.begin {
-            let first =
-                snapshot.actors.iter().zip(&then).find(|(actor, _)| actor.id == replica.actor);
-            if let Some((_, &pe)) = first {
-                transfers.add(pe, replica.at, size(&replica.actor));
+            if let Some(&(bytes, pe)) = known.get(&replica.actor) {
+                transfers.add(pe, replica.at, bytes);
             }
         }
         let (inside, between) = (transfers.inside, transfers.between);

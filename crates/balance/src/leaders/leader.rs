@@ -81,10 +81,10 @@ impl Leader {
         let mut notes: AddressedNotes =
             vec![(None, Note::Census(SiteReport { rounds: borders.rounds(), ..census }))];
         for other in layout.sites().filter(|other| other.0 != site) {
-            let border = borders.told.entry(other.0).or_default().clone();
+            let border = borders.outgoing.entry(other.0).or_default().clone();
             notes.push((Some(other), Note::Border(border)));
         }
-        borders.told.retain(|&other, _| other < layout.site_count());
+        borders.outgoing.retain(|&other, _| other < layout.site_count());
         let leader = Self {
             site,
             layout: layout.clone(),

@@ -35,7 +35,7 @@ pub(super) struct Known {
 pub(super) struct Borders {
     pub(super) members: Vec<LeaderActor>,
     pub(super) inner: Vec<(u32, u32, u64, u64)>,
-    pub(super) told: BTreeMap<u32, Border>,
+    pub(super) outgoing: BTreeMap<u32, Border>,
 }
 
 impl Borders {
@@ -61,22 +61,23 @@ impl Borders {
                 None => outer.entry(talk.at.0).or_default().push(talk),
             }
         }
-        let told = outer.into_iter().map(|(site, talks)| (site, border(&talks))).collect();
+        let outgoing = outer.into_iter().map(|(site, talks)| (site, border(&talks))).collect();
         let inner = inner.into_iter().map(|((a, b), (messages, bytes))| (a, b, messages, bytes));
-        Self { inner: inner.collect(), members, told }
+        Self { inner: inner.collect(), members, outgoing }
     }
 
     /// Returns the site graph, once the borders of the others have arrived.
-    pub(super) fn join(self, site: u32, heard: &BTreeMap<u32, Border>) -> SiteGraph {
-        let Self { members, inner, told } = self;
+    pub(super) fn join(self, site: u32, incoming: &BTreeMap<u32, Border>) -> SiteGraph {
+        let Self { members, inner, outgoing } = self;
         let mut graph =
             SiteGraph { site, members, strangers: vec![], talks: inner, known: BTreeMap::new() };
-        let (empty, others) = (Border::default(), told.keys().chain(heard.keys()));
+        let (empty, others) = (Border::default(), outgoing.keys().chain(incoming.keys()));
         for &other in others.collect::<std::collections::BTreeSet<_>>() {
-            let [told, heard] = [&told, heard].map(|all| all.get(&other).unwrap_or(&empty));
+            let [outgoing, incoming] =
+                [&outgoing, incoming].map(|all| all.get(&other).unwrap_or(&empty));
             // Both sites come to the same result, since each has both borders.
-            if !told.talks.is_empty() || !heard.talks.is_empty() {
-                graph.add(other, told, heard);
+            if !outgoing.talks.is_empty() || !incoming.talks.is_empty() {
+                graph.add(other, outgoing, incoming);
             }
         }
         graph
@@ -110,33 +111,36 @@ fn position(members: &[LeaderActor], key: ActorKey) -> Option<u32> {
 
 impl SiteGraph {
     /// Adds the borders that this site and another have sent to each other.
-    fn add(&mut self, other: u32, told: &Border, heard: &Border) {
-        let mut names: Vec<ActorKey> = told.yours.iter().chain(&heard.ours).copied().collect();
+    fn add(&mut self, other: u32, outgoing: &Border, incoming: &Border) {
+        let mut names: Vec<ActorKey> =
+            outgoing.yours.iter().chain(&incoming.ours).copied().collect();
         names.sort_unstable();
         names.dedup();
         let first = self.members.len() + self.strangers.len();
         self.strangers.extend(names.iter().map(|&name| (name, other)));
         let stranger = |key| (first + names.partition_point(|known| *known < key)) as u32;
         let member = |key| position(&self.members, key);
-        let [ours_told, ours_heard] =
-            [&told.ours, &heard.yours].map(|keys| keys.iter().map(|&key| member(key)));
-        let [theirs_told, theirs_heard] =
-            [&told.yours, &heard.ours].map(|keys| keys.iter().map(|&key| stranger(key)));
+        let [ours_outgoing, ours_incoming] =
+            [&outgoing.ours, &incoming.yours].map(|keys| keys.iter().map(|&key| member(key)));
+        let [theirs_outgoing, theirs_incoming] =
+            [&outgoing.yours, &incoming.ours].map(|keys| keys.iter().map(|&key| stranger(key)));
         let (ours, theirs): (Vec<Option<u32>>, Vec<u32>) = match self.site < other {
-            true => {
-                (ours_told.chain(ours_heard).collect(), theirs_told.chain(theirs_heard).collect())
-            }
-            false => {
-                (ours_heard.chain(ours_told).collect(), theirs_heard.chain(theirs_told).collect())
-            }
+            true => (
+                ours_outgoing.chain(ours_incoming).collect(),
+                theirs_outgoing.chain(theirs_incoming).collect(),
+            ),
+            false => (
+                ours_incoming.chain(ours_outgoing).collect(),
+                theirs_incoming.chain(theirs_outgoing).collect(),
+            ),
         };
-        let sent = told.talks.iter().filter_map(|&(from, to, messages, bytes)| {
-            let from = member(*told.ours.get(from as usize)?)?;
-            Some((from, stranger(*told.yours.get(to as usize)?), messages, bytes))
+        let sent = outgoing.talks.iter().filter_map(|&(from, to, messages, bytes)| {
+            let from = member(*outgoing.ours.get(from as usize)?)?;
+            Some((from, stranger(*outgoing.yours.get(to as usize)?), messages, bytes))
         });
-        let received = heard.talks.iter().filter_map(|&(from, to, messages, bytes)| {
-            let to = member(*heard.yours.get(to as usize)?)?;
-            Some((stranger(*heard.ours.get(from as usize)?), to, messages, bytes))
+        let received = incoming.talks.iter().filter_map(|&(from, to, messages, bytes)| {
+            let to = member(*incoming.yours.get(to as usize)?)?;
+            Some((stranger(*incoming.ours.get(from as usize)?), to, messages, bytes))
         });
         let both: Vec<_> = sent.chain(received).collect();
         self.talks.extend(both);

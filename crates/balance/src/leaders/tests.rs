@@ -317,7 +317,7 @@ fn messages_of_one_pair_add_up_to_at_most_the_largest_number() {
     });
 
     assert_eq!(borders.inner, [(0, 1, u64::MAX, u64::MAX)]);
-    assert_eq!(borders.told[&1].talks, [(0, 0, u64::MAX, u64::MAX)]);
+    assert_eq!(borders.outgoing[&1].talks, [(0, 0, u64::MAX, u64::MAX)]);
 }
 
 fn grid_of(layout: &Layout, links: &[SiteLink]) -> GridView {

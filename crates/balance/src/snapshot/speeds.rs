@@ -32,8 +32,8 @@ const KERNEL_ERROR: f64 = 0.1;
 const KERNEL_NOISE: f64 = 0.05;
 /// Factor on the weight of earlier windows when a later one compares the same PEs.
 const MEMORY: f64 = 0.7;
-/// Maximum number of pairs of PEs that an estimate stores. Above it, the half with the least weight
-/// is dropped.
+/// Maximum number of pairs of PEs that an estimate stores. Above it, the half with the most weight
+/// is kept.
 const PAIRS_MAX: usize = 1 << 16;
 /// Maximum number of sweeps over all pairs. They begin with the last estimate, so few are enough if
 /// little has changed.
@@ -152,10 +152,19 @@ impl SpeedEstimate {
             *weight += news;
         }
         if self.pairs.len() > PAIRS_MAX {
-            let mut weights: Vec<f64> = self.pairs.values().map(|&(_, weight)| weight).collect();
-            let (_, least, _) = weights.select_nth_unstable_by(PAIRS_MAX / 2, f64::total_cmp);
-            let least = *least;
-            self.pairs.retain(|_, (_, weight)| *weight > least);
+            self.drop_least();
+        }
+    }
+
+    /// Drops the pairs with the least weight, and of equal ones the first.
+    fn drop_least(&mut self) {
+        let weight = |(&pair, &(_, weight)): (&(PeId, PeId), &(f64, f64))| (weight, pair);
+        let mut ranked: Vec<(f64, (PeId, PeId))> = self.pairs.iter().map(weight).collect();
+        let excess = ranked.len().saturating_sub(PAIRS_MAX / 2);
+        // Many weights are equal, since errors have a minimum.
+        ranked.sort_unstable_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+        for (_, pair) in &ranked[..excess] {
+            self.pairs.remove(pair);
         }
     }
 
@@ -344,5 +353,21 @@ mod tests {
         estimate.apply(&mut pes);
 
         assert_eq!(pes, [PeLoad::default(); 2]);
+    }
+
+    #[test]
+    fn half_of_the_pairs_is_left_if_there_are_too_many_of_equal_weight() {
+        let mut estimate = SpeedEstimate::default();
+        let compared = |to: u32| {
+            let error = if to == 1 { NOISE_MIN } else { 2.0 * NOISE_MIN };
+            Compared { from: PeId(0), to: PeId(to), log_ratio: 0.5, error }
+        };
+
+        estimate.learn(&Evidence { compared: (1..=PAIRS_MAX as u32).map(compared).collect() });
+        assert_eq!(estimate.pairs.len(), PAIRS_MAX);
+        estimate.learn(&Evidence { compared: vec![compared(PAIRS_MAX as u32 + 1)] });
+
+        assert_eq!(estimate.pairs.len(), PAIRS_MAX / 2);
+        assert!(estimate.pairs.contains_key(&(PeId(0), PeId(1))), "it has the most weight");
     }
 }

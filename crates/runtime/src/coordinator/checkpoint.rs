@@ -127,7 +127,7 @@ impl Coordinator {
                 replicas: 0,
                 pause,
                 given_up: None,
-                is_told: false,
+                is_warned: false,
             });
             // In virtual time a PE that does nothing more is a stall, which is found at once.
             if self.stall.is_on && !self.checkpoints.is_watched {
@@ -322,9 +322,9 @@ impl Coordinator {
     pub(super) fn tell_slow_checkpoint(&mut self) {
         let Some((number, since, late)) = self.present_step() else { return };
         let is_slow = !late.is_empty() && self.now.since(since) >= HANDLER_LONG;
-        let making = self.checkpoints.making.as_mut().filter(|it| is_slow && !it.is_told);
+        let making = self.checkpoints.making.as_mut().filter(|it| is_slow && !it.is_warned);
         let Some(making) = making else { return };
-        making.is_told = true;
+        making.is_warned = true;
         let late = self.silence_of_all(late.iter().copied());
         self.warn(&format!("the job stands still for checkpoint {number}: {late}"));
     }

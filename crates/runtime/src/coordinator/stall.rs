@@ -66,7 +66,7 @@ impl Coordinator {
     pub(super) fn check_stall(&mut self) {
         let (now, activity) = (self.now, self.activity());
         let stall = &mut self.stall;
-        if stall.is_told || stall.is_over_time {
+        if stall.is_reported || stall.is_over_time {
             return;
         }
         if std::mem::replace(&mut stall.activity, activity) != activity {
@@ -156,7 +156,7 @@ impl Coordinator {
     }
 
     fn tell_stall(&mut self) {
-        self.stall.is_told = true;
+        self.stall.is_reported = true;
         let waits = self.stall.sum.pending.stalled();
         self.common.watch.on_warning.iter().for_each(|tell| tell(&waits));
         if self.common.watch.fails {
@@ -186,11 +186,11 @@ impl Coordinator {
             let since = stall.inside.get(pe).map(|(_, since)| *since);
             since.is_some_and(|since| now.since(since) >= HANDLER_LONG)
         };
-        let is_told = stall.is_handler_told;
-        if is_told || !stall.sum.is_quiet || !stall.missing.iter().all(is_long) {
+        let is_reported = stall.is_handler_reported;
+        if is_reported || !stall.sum.is_quiet || !stall.missing.iter().all(is_long) {
             return;
         }
-        stall.is_handler_told = true;
+        stall.is_handler_reported = true;
         let pes = self.stall.missing.iter().copied();
         let text = format!("{}; no other PE has work to do", self.silence_of_all(pes));
         self.common.watch.on_warning.iter().for_each(|tell| tell(&text));

@@ -127,6 +127,17 @@ impl BatchTraces {
     }
 }
 
+/// Maximum number of bytes that are reserved for the messages of a batch before they are decoded:
+/// more than nearly all batches need, and little for a peer that sends a wrong number.
+const RESERVED_BYTES_MAX: usize = 1 << 20;
+
+/// Returns for how many of the stated `messages`, encoded in `bytes` bytes, to reserve memory.
+fn reserved<M>(messages: u32, bytes: usize) -> usize {
+    // A message takes at least a byte on the wire, but may take far more in memory.
+    let fitting = RESERVED_BYTES_MAX / size_of::<M>().max(1);
+    (messages as usize).min(bytes).min(fitting)
+}
+
 /// Converts a size to 32 bits; larger sizes become the maximum.
 fn size(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
@@ -185,8 +196,7 @@ impl<M: DeserializeOwned> EnvelopeBatch<M> {
     ) -> Result<Self, DecodeError> {
         let mut batch = Self::new(kind);
         let mut sizes = Vec::new();
-        // A message takes at least a byte, whatever the stated number is.
-        batch.messages.reserve((messages as usize).min(bytes.len()));
+        batch.messages.reserve(reserved::<M>(messages, bytes.len()));
         let mut route = HeaderDelta::begin();
         let mut rest = bytes;
         for _ in 0..messages {
@@ -318,6 +328,15 @@ mod tests {
             prop_assert_eq!(lengths(&batch), lengths(&batch_of(&messages)));
             prop_assert_eq!(taken_apart(batch), messages);
         }
+    }
+
+    #[test]
+    fn the_memory_reserved_for_a_batch_is_limited_by_its_length_and_by_the_size_of_messages() {
+        assert_eq!(reserved::<u16>(30, 100), 30);
+        assert_eq!(reserved::<u16>(u32::MAX, 100), 100, "the stated number is too high");
+        assert_eq!(reserved::<[u64; 512]>(u32::MAX, 1 << 20), 256);
+        assert_eq!(reserved::<[u8; 2 << 20]>(3, 100), 0, "one message exceeds the limit");
+        assert_eq!(reserved::<()>(30, 100), 30);
     }
 
     #[test]

@@ -118,18 +118,25 @@ pub(super) struct LossTolerant {
 /// Shortest round trip of the last [`BASE_AGE`], kept in two halves.
 #[derive(Clone, Copy, Debug)]
 struct Shortest {
+    /// Shortest round trip of the present half.
     current: Duration,
+    /// Shortest round trip of the half before it.
     before: Duration,
+    /// Start of the present half.
     since: Option<Instant>,
 }
 
 impl Shortest {
     fn update(&mut self, now: Instant, sample: Duration) {
         let since = *self.since.get_or_insert(now);
-        if now.saturating_duration_since(since) > BASE_AGE / 2 {
-            self.before = self.current;
+        let age = now.saturating_duration_since(since);
+        if age > BASE_AGE {
+            // After a pause, the samples of both halves are too old.
+            (self.before, self.since) = (Duration::MAX, Some(now));
             self.current = sample;
-            self.since = Some(now);
+        } else if age > BASE_AGE / 2 {
+            (self.before, self.since) = (self.current, Some(since + BASE_AGE / 2));
+            self.current = sample;
         }
         self.current = self.current.min(sample);
     }

@@ -111,7 +111,8 @@ impl Emulator {
         self.spec.is_emulated(self.node, node)
     }
 
-    /// Sends `contents` to `to`, as packets of `segment_size` bytes; the last may be shorter.
+    /// Sends `contents` to `to`, as packets of `segment_size` bytes; the last may be shorter. If
+    /// `segment_size` is 0, sends one packet.
     pub fn send(
         &mut self,
         now: Instant,
@@ -127,6 +128,7 @@ impl Emulator {
             self.spec.shaper(self.node, to, seed)
         });
         let all = Bytes::copy_from_slice(contents);
+        let segment_size = if segment_size == 0 { all.len() } else { segment_size };
         let mut at = 0;
         while at < all.len() {
             let bytes = all.slice(at..all.len().min(at + segment_size));
@@ -224,6 +226,17 @@ mod tests {
         assert_eq!(batch, Some(DueBatch { destination: ADDRESS, ecn: None, segment_size }));
         assert_eq!(buffer.len(), 2_500);
         assert_eq!(emulator.poll_timeout(), None);
+    }
+
+    #[test]
+    fn contents_without_a_segment_size_are_one_packet() {
+        let now = Instant::now();
+        let mut emulator = emulator(Link::perfect(), now);
+        emulator.send(now, NodeId(2), ADDRESS, None, (&[7; 2_500], 0));
+        assert_eq!(emulator.stats().packets, 1);
+        let mut buffer = vec![];
+        let batch = emulator.poll_transmit(now, 10, &mut buffer);
+        assert_eq!(batch.map(|batch| (batch.segment_size, buffer.len())), Some((None, 2_500)));
     }
 
     #[test]

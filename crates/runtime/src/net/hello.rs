@@ -129,13 +129,33 @@ impl HelloRefusal {
     }
 }
 
+/// A hello cannot be sent. The connection ends, and nothing else changes.
+#[derive(Debug, Error)]
+pub(super) enum HelloWriteError {
+    /// The other side would refuse it.
+    #[error("a hello of {bytes} bytes exceeds {HELLO_BYTES_MAX}: give the job a shorter name")]
+    TooLong { bytes: usize },
+    /// It cannot be encoded.
+    #[error("a hello cannot be encoded: {0}")]
+    Encoding(#[from] postcard::Error),
+}
+
 impl Hello {
-    pub(super) fn write(&self) -> Result<Bytes, postcard::Error> {
+    /// Encodes the hello.
+    ///
+    /// # Errors
+    ///
+    /// [`HelloWriteError`] if it is too long or cannot be encoded.
+    pub(super) fn write(&self) -> Result<Bytes, HelloWriteError> {
         let body = postcard::to_allocvec(self)?;
+        let too_long = HelloWriteError::TooLong { bytes: body.len() };
+        let body_bytes = u16::try_from(body.len()).ok();
+        let fits = |&bytes: &u16| usize::from(bytes) <= HELLO_BYTES_MAX;
+        let body_bytes = body_bytes.filter(fits).ok_or(too_long)?;
         let mut bytes = BytesMut::with_capacity(PREFIX_BYTES + body.len());
         bytes.put_slice(&MAGIC);
         bytes.put_u16(PROTOCOL_VERSION);
-        bytes.put_u16(u16::try_from(body.len()).unwrap_or(u16::MAX));
+        bytes.put_u16(body_bytes);
         bytes.put_slice(&body);
         Ok(bytes.freeze())
     }
@@ -191,6 +211,19 @@ mod tests {
             assert_eq!(Hello::read(&bytes[..end]), Ok(None), "{end}");
         }
         assert_eq!(Hello::read(&bytes), Ok(Some(hello())));
+    }
+
+    #[test]
+    fn a_hello_is_not_sent_if_the_other_side_would_refuse_its_length() {
+        let named = |bytes| Hello { job: "x".repeat(bytes), ..hello() };
+        let longest = (0..HELLO_BYTES_MAX).rev().find_map(|bytes| named(bytes).write().ok());
+        let longest = longest.unwrap();
+        assert_eq!(longest.len(), PREFIX_BYTES + HELLO_BYTES_MAX);
+        assert!(Hello::read(&longest).unwrap().is_some());
+        for bytes in [HELLO_BYTES_MAX, 1 << 20] {
+            let error = named(bytes).write().unwrap_err();
+            assert!(error.to_string().contains("shorter name"), "{error}");
+        }
     }
 
     #[test]

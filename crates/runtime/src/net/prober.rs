@@ -138,9 +138,11 @@ impl Prober {
         }
     }
 
-    /// Returns the time at which [`poll_transmit`](Self::poll_transmit) must be called.
+    /// Returns the time at which [`poll_transmit`](Self::poll_transmit) must be called; it may be
+    /// past.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         if !self.answers.is_empty() {
+            // Answers are due at once, and this time is past.
             return Some(self.began);
         }
         self.running.as_ref().map(Running::due)

@@ -18,7 +18,7 @@ impl Core {
     pub(super) fn pending_work(&self) -> PendingWork {
         let core = self;
         let members = || core.members.iter().flatten().flatten();
-        let [buried, awaiting, early] = core.delivery.waiting();
+        let [at_tombstones, awaiting, early] = core.delivery.waiting();
         let held = |channels: &Channels| channels.held.len() as u64;
         PendingWork {
             members: members().filter(|member| !core.replicas.is_secondary(member.id)).count()
@@ -27,7 +27,7 @@ impl Core {
             processed: core.processed,
             busy: u64::from(!core.lanes.is_empty()),
             held: members().filter_map(|member| member.channels.as_deref()).map(held).sum::<u64>()
-                + buried,
+                + at_tombstones,
             awaiting,
             early,
             departing: core.departing.len() as u64,

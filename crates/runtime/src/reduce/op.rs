@@ -33,14 +33,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Op {
-    /// Adds; `f64` exactly, integers wrapping around.
+    /// Adds; `f64` exactly, integers wrapping around. For `bool`, the same as [`Or`](Self::Or).
     Sum,
     /// Multiplies; integers wrapping around. The rounding of products of `f64` depends on their
-    /// order.
+    /// order. For `bool`, the same as [`And`](Self::And).
     Product,
-    /// Takes the smallest; for `f64` in IEEE 754 total order.
+    /// Takes the smallest; for `f64` in IEEE 754 total order. `false` is less than `true`.
     Min,
-    /// Takes the largest; for `f64` in IEEE 754 total order.
+    /// Takes the largest; for `f64` in IEEE 754 total order. `false` is less than `true`.
     Max,
     /// Logical for `bool`, bitwise for integers.
     And,

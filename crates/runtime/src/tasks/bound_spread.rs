@@ -3,11 +3,12 @@
 //! The node on which a task has found an improvement sends it to the nodes of its site and to the
 //! first founder of each other site, which sends it to the nodes of that site. So an improvement
 //! crosses to each other site once. A guest knows founders only, and sends to the first one of its
-//! site, which passes the value on as if it had found it. A node passes on only values that are
-//! better than all that it has sent or received, so the spread of each improvement ends.
+//! site, which passes the value on as if it had found it. The next founder of a site replaces a
+//! first one that is lost. A node passes on only values that are better than all that it has sent
+//! or received, so the spread of each improvement ends.
 
 use super::bound::{Bound, NONE};
-use gridspan_topology::{Layout, NodeId, Time};
+use gridspan_topology::{Layout, NodeId, SiteId, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +76,7 @@ impl BoundSpread {
             return None;
         }
         self.guests.insert(guest);
-        (self.first_of(guest) == Some(self.me) && self.told != NONE).then_some(self.told)
+        (self.first_of(self.site(guest)) == Some(self.me) && self.told != NONE).then_some(self.told)
     }
 
     /// Removes a guest that is gone, or a founder that is lost.
@@ -85,12 +86,13 @@ impl BoundSpread {
         }
     }
 
-    fn site(&self, node: NodeId) -> gridspan_topology::SiteId {
+    fn site(&self, node: NodeId) -> SiteId {
         self.layout.site_of_node(node)
     }
 
-    fn first_of(&self, node: NodeId) -> Option<NodeId> {
-        self.layout.nodes_in(self.site(node)).next()
+    /// Returns the first founder of `site` that is not lost.
+    fn first_of(&self, site: SiteId) -> Option<NodeId> {
+        self.layout.nodes_in(site).find(|node| !self.lost.contains(node))
     }
 
     /// Returns the nodes to which to send a value that has come from node `from`, or was found
@@ -99,7 +101,7 @@ impl BoundSpread {
         let layout = &self.layout;
         if layout.is_guest(self.me) {
             return if from.is_none() {
-                self.first_of(self.me).into_iter().collect()
+                self.first_of(self.site(self.me)).into_iter().collect()
             } else {
                 Vec::new()
             };
@@ -108,9 +110,9 @@ impl BoundSpread {
         let is_of_far_site = from.is_some_and(|from| self.site(from) != self.site(self.me));
         let sites = layout.sites().filter(|_| !is_of_far_site);
         let far = sites.filter(|&site| site != self.site(self.me));
-        let is_there = |node: &NodeId| !self.lost.contains(node);
-        let far = far.filter_map(|site| layout.nodes_in(site).find(is_there));
-        let is_wanted = |node: &NodeId| *node != self.me && Some(*node) != from && is_there(node);
+        let far = far.filter_map(|site| self.first_of(site));
+        let is_wanted =
+            |node: &NodeId| *node != self.me && Some(*node) != from && !self.lost.contains(node);
         own.chain(far).filter(is_wanted).collect()
     }
 }
@@ -118,7 +120,6 @@ impl BoundSpread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gridspan_topology::SiteId;
     use std::collections::BTreeMap;
 
     /// Makes a node find a value and all nodes pass it on. Returns how often each node received it,
@@ -189,6 +190,23 @@ mod tests {
         [1, 2].into_iter().for_each(|node| spread.remove(NodeId(node)));
         spread.bound.learn(5);
         assert_eq!(spread.take_found(Time(1)), Some((5, vec![NodeId(3)])));
+    }
+
+    #[test]
+    fn guests_exchange_values_with_the_next_founder_if_the_first_one_of_their_site_is_lost() {
+        let layout = Arc::new(Layout::new(vec![("a".to_owned(), vec![1, 1])]));
+        let guest = layout.guest(SiteId(0), 0).unwrap();
+        let mut of_guest = BoundSpread::new(Arc::default(), guest, layout.clone());
+        let mut of_founder = BoundSpread::new(Arc::default(), NodeId(1), layout);
+        for spread in [&mut of_guest, &mut of_founder] {
+            spread.remove(NodeId(0));
+        }
+
+        of_guest.bound.learn(5);
+
+        assert_eq!(of_guest.take_found(Time(1)), Some((5, vec![NodeId(1)])));
+        of_founder.receive(guest, 5);
+        assert_eq!(of_founder.add(guest), Some(5));
     }
 
     #[test]

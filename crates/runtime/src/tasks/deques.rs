@@ -282,8 +282,8 @@ impl<I> Deques<I> {
 
     /// Drops the queued loans of a node that is gone.
     pub(super) fn forget_arrivals(&self, from: NodeId) {
-        let is_his = |arrival: &Arrival<I>| matches!(arrival, Arrival::Lent(by, _) if *by == from);
-        self.with_arrivals(|arrivals| arrivals.retain(|arrival| !is_his(arrival)));
+        let is_gone = |arrival: &Arrival<I>| matches!(arrival, Arrival::Lent(by, _) if *by == from);
+        self.with_arrivals(|arrivals| arrivals.retain(|arrival| !is_gone(arrival)));
     }
 
     /// Notes that no frame waits for tasks that have come through `via`. Returns the nodes of other

@@ -54,7 +54,7 @@ impl LossPhase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Begun {
     #[default]
-    Anew,
+    FromStart,
     AfterLoss,
     AfterChange,
 }

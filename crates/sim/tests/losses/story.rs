@@ -84,7 +84,7 @@ pub(crate) fn story(seed: u64, planted: Planted) -> Story {
         processes: Processes::new(grid(&mut dice)),
         dice,
         from: None,
-        begun: Begun::Anew,
+        begun: Begun::FromStart,
         handled: Time::ZERO,
         before: None,
         planted,
@@ -228,7 +228,7 @@ impl Telling {
             }
             Ok(None) => {
                 self.story.beginnings += 1;
-                (self.begun, self.handled) = (Begun::Anew, Time::ZERO);
+                (self.begun, self.handled) = (Begun::FromStart, Time::ZERO);
                 None
             }
             Err(()) => {

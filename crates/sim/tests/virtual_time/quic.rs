@@ -4,10 +4,11 @@
 use crate::common::comb::{Comb, Nodes};
 use gridspan_balance::stealing::Directory;
 use gridspan_runtime::session::PlantedSessionFault;
-use gridspan_runtime::{GuestEvent, Job, Layout, SiteId};
+use gridspan_runtime::{GuestEvent, Job, JobError, Layout, SiteId};
 use gridspan_sim::campaign::{Campaign, Planted, Scenario, run_scenario};
 use gridspan_sim::{
-    Departure, FaultPlan, GuestPlan, QuicFaults, SimOptions, SimReport, Simulation,
+    Departure, FaultPlan, GuestPlan, LostNode, QuicFaults, SimError, SimOptions, SimReport,
+    Simulation,
 };
 use gridspan_topology::{GridSpec, Latency, Link, NodeId};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,6 +166,16 @@ fn transports_alone_declare_a_dead_or_cut_off_guest_lost() {
         let patience = Duration::from_secs(3);
         assert!(report.virtual_time.as_secs_f64() > 1.0 + patience.as_secs_f64(), "{how:?}");
     }
+}
+
+#[test]
+fn losses_of_nodes_of_the_layout_are_refused() {
+    let job = Job::new("empty").main(async |_| Ok::<(), JobError>(()));
+    let options = SimOptions::default()
+        .with_lost_nodes(vec![LostNode::new(NodeId(1), Duration::from_secs(1))])
+        .with_faults(FaultPlan::default().with_quic(quic_faults()));
+    let refusal = Simulation::new(job, grid(), options).err();
+    assert_eq!(refusal, Some(SimError::LostNodesOverQuic));
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub(super) struct DataCopies<'a> {
     /// Data that a server waits for, and that no other has been asked to send to it.
     due: BTreeSet<(DataId, ServerId)>,
     /// The part of `due` that may be sendable now.
-    stirred_due: BTreeSet<(DataId, ServerId)>,
+    maybe_sendable: BTreeSet<(DataId, ServerId)>,
     /// The part of `due` that must first come to the client and was not requested yet.
     far: BTreeSet<DataId>,
     /// Data that a server has the order to send, with the receiver, until the sender reports on it.
@@ -119,7 +119,7 @@ impl<'a> DataCopies<'a> {
             missing,
             complete: Vec::new(),
             due: BTreeSet::new(),
-            stirred_due: BTreeSet::new(),
+            maybe_sendable: BTreeSet::new(),
             far: BTreeSet::new(),
             sending: BTreeSet::new(),
             ungranted: requests.iter().flatten().count(),
@@ -208,8 +208,8 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Notes that data has a new location: it may be sent to servers, and requested for the client.
-    pub(super) fn stir(&mut self, data: DataId) {
-        self.stirred_due.extend(self.due.range(at_all(data)));
+    pub(super) fn note_new_location(&mut self, data: DataId) {
+        self.maybe_sendable.extend(self.due.range(at_all(data)));
         if self.requests[data.index()] == Some(ResultRequest::Open) {
             self.requestable.insert(data);
         }
@@ -219,7 +219,7 @@ impl<'a> DataCopies<'a> {
     pub(super) fn require(&mut self, data: DataId, at: ServerId) {
         if !self.is_held_by(data, at) {
             self.due.insert((data, at));
-            self.stirred_due.insert((data, at));
+            self.maybe_sendable.insert((data, at));
         }
     }
 
@@ -233,7 +233,7 @@ impl<'a> DataCopies<'a> {
         tried: impl Fn(DataId, ServerId) -> Option<Vec<ServerId>>,
     ) -> BTreeMap<(DataId, Endpoint), Vec<ServerId>> {
         let mut sends: BTreeMap<(DataId, Endpoint), Vec<ServerId>> = BTreeMap::new();
-        for (data, to) in std::mem::take(&mut self.stirred_due) {
+        for (data, to) in std::mem::take(&mut self.maybe_sendable) {
             let is_here = self.is_held_by(data, to) || self.sending.contains(&(data, to));
             let Some(tried) = tried(data, to).filter(|_| !is_here) else {
                 self.due.remove(&(data, to));
@@ -401,7 +401,7 @@ impl<'a> DataCopies<'a> {
             self.relays.missing(data, server);
         }
         self.ask_again(data, |_| true);
-        self.stir(data);
+        self.note_new_location(data);
     }
 
     /// Removes a server that has left. Its successor, if it has one, has the data. Returns the data
@@ -413,14 +413,14 @@ impl<'a> DataCopies<'a> {
             if self.remove(data, server) {
                 successor.into_iter().for_each(|successor| self.add(data, successor, is_sure));
                 had.push(data);
-                self.stir(data);
+                self.note_new_location(data);
             }
             self.ask_again(data, |asked| asked == server);
         }
         self.relays.lost(server);
         if let Some(successor) = successor {
             self.successors.insert(server, successor);
-            for set in [&mut self.due, &mut self.stirred_due, &mut self.sending] {
+            for set in [&mut self.due, &mut self.maybe_sendable, &mut self.sending] {
                 let all = std::mem::take(set).into_iter();
                 set.extend(all.map(|(data, to)| (data, if to == server { successor } else { to })));
             }

@@ -117,8 +117,8 @@ impl<'a> ExecutionState<'a> {
     /// Takes the tasks whose servers can obtain all arguments. Unreachable arguments are queued for
     /// a relay through the client.
     fn take_reached(&mut self) -> Vec<(TaskId, ServerId)> {
-        let stirred = std::mem::take(&mut self.tasks.stirred).into_iter();
-        let first = stirred.filter(|&task| self.is_ready(task));
+        let changed = std::mem::take(&mut self.tasks.changed).into_iter();
+        let first = changed.filter(|&task| self.is_ready(task));
         let first: Vec<_> = first.map(|task| (task, self.tasks.server(task))).collect();
         let copies = std::mem::take(&mut self.tasks.copies);
         self.data.relays.reconsider();
@@ -135,7 +135,7 @@ impl<'a> ExecutionState<'a> {
                 true => reached.push((task, to)),
                 false if is_copy => self.tasks.copies.push((task, to)),
                 // The task stays ready, and is examined again.
-                false => drop(self.tasks.stirred.insert(task)),
+                false => drop(self.tasks.changed.insert(task)),
             }
             far.into_iter().for_each(|data| self.data.relays.want(data));
         }
@@ -275,14 +275,14 @@ impl<'a> ExecutionState<'a> {
 
     /// Notes that data has a new location: tasks may be ready, servers may receive it, and the
     /// client may request it.
-    fn stir(&mut self, data: DataId) {
+    fn note_new_location(&mut self, data: DataId) {
         let graph = self.graph;
         for &reader in &graph.datum(data).consumers {
             if self.tasks.state(reader) == TaskState::Waiting {
-                self.tasks.stirred.insert(reader);
+                self.tasks.changed.insert(reader);
             }
         }
-        self.data.stir(data);
+        self.data.note_new_location(data);
     }
 
     /// Notes that data that the client wants has arrived.
@@ -305,7 +305,7 @@ impl<'a> ExecutionState<'a> {
     /// Notes that the client has received data of `bytes` bytes that it relays.
     pub(super) fn relayed(&mut self, data: DataId, bytes: u64) {
         self.data.relayed(data, bytes);
-        self.stir(data);
+        self.note_new_location(data);
     }
 
     /// Takes the relayed data that is no longer needed. A server that computes has its arguments,

@@ -40,7 +40,7 @@ pub(super) struct TaskStates {
     loads: Vec<usize>,
     /// Tasks that may be ready, because they or their inputs have changed since they were last
     /// examined.
-    pub(super) stirred: BTreeSet<TaskId>,
+    pub(super) changed: BTreeSet<TaskId>,
     /// Late tasks that are begun a second time, and their second server.
     pub(super) copies: Vec<(TaskId, ServerId)>,
     /// Tasks that were moved before their arguments existed, and the server that keeps a core free
@@ -63,7 +63,7 @@ impl TaskStates {
             counts: vec![0; mapped.len()],
             unsettled: mapped.len(),
             loads,
-            stirred: (0..mapped.len() as u32).map(TaskId).collect(),
+            changed: (0..mapped.len() as u32).map(TaskId).collect(),
             copies: Vec::new(),
             reserved: BTreeMap::new(),
             refusals: BTreeMap::new(),
@@ -106,7 +106,7 @@ impl TaskStates {
         let load = &mut self.loads[self.servers[task.index()].index()];
         (*load, self.unsettled) = (*load + before - after, self.unsettled + before - after);
         if state == TaskState::Waiting {
-            self.stirred.insert(task);
+            self.changed.insert(task);
         }
     }
 

@@ -89,9 +89,9 @@ pub(super) struct SimulatedPlatform<'a> {
     /// Number of transfers to each endpoint that have begun and not ended.
     incoming: Vec<u32>,
     /// Servers on which an order may begin.
-    stirred: BTreeSet<ServerId>,
+    servers_to_try: BTreeSet<ServerId>,
     /// Endpoints to which a transfer may begin.
-    stirred_ends: BTreeSet<Endpoint>,
+    endpoints_to_try: BTreeSet<Endpoint>,
     begun: VecDeque<AttemptId>,
     timers: BinaryHeap<Reverse<(SimTime, u64, Timer)>>,
     count: u64,
@@ -121,8 +121,8 @@ impl<'a> SimulatedPlatform<'a> {
             flows: Flows::new(platform),
             queues: vec![BTreeSet::new(); platform.endpoints()],
             incoming: vec![0; platform.endpoints()],
-            stirred: BTreeSet::new(),
-            stirred_ends: BTreeSet::new(),
+            servers_to_try: BTreeSet::new(),
+            endpoints_to_try: BTreeSet::new(),
             begun: VecDeque::new(),
             timers: BinaryHeap::new(),
             count: 0,
@@ -143,7 +143,7 @@ impl<'a> SimulatedPlatform<'a> {
         let attempt = self.orders.len();
         let number = self.servers[server.index()].queue.add(attempt, place, missing);
         self.orders.push(SimulatedOrder { task, server, stage: Stage::Queued(number) });
-        self.stirred.insert(server);
+        self.servers_to_try.insert(server);
         attempt
     }
 
@@ -155,7 +155,7 @@ impl<'a> SimulatedPlatform<'a> {
     /// Notes that data is on a server.
     pub(super) fn has(&mut self, data: DataId, server: ServerId) {
         self.servers[server.index()].queue.arrived(data);
-        self.stirred.insert(server);
+        self.servers_to_try.insert(server);
     }
 
     /// Ends an attempt without a result.
@@ -168,7 +168,7 @@ impl<'a> SimulatedPlatform<'a> {
             Stage::Running { since_s: start_s } => {
                 self.execution.wasted.push(TaskRun { task, server, start_s, end_s });
                 self.servers[server.index()].free += 1;
-                self.stirred.insert(server);
+                self.servers_to_try.insert(server);
             }
             Stage::Over => {}
         }
@@ -186,7 +186,7 @@ impl<'a> SimulatedPlatform<'a> {
         let transfer = Transfer { data, from, to, start_s: 0.0, end_s: 0.0 };
         self.transfers.push(SimulatedTransfer { transfer, place, is_queued: true });
         self.queues[self.platform.position(to)].insert((place, number));
-        self.stirred_ends.insert(to);
+        self.endpoints_to_try.insert(to);
         number
     }
 
@@ -243,14 +243,14 @@ impl<'a> SimulatedPlatform<'a> {
     /// Begins all orders and transfers that may begin. This happens only after all simultaneous
     /// events, so that the lowest place goes first.
     fn begin(&mut self) {
-        while let Some(server) = self.stirred.pop_first() {
+        while let Some(server) = self.servers_to_try.pop_first() {
             while self.servers[server.index()].free > 0 {
                 let Some(attempt) = self.servers[server.index()].queue.begin() else { break };
                 self.servers[server.index()].free -= 1;
                 self.compute(attempt);
             }
         }
-        while let Some(to) = self.stirred_ends.pop_first() {
+        while let Some(to) = self.endpoints_to_try.pop_first() {
             let end = self.platform.position(to);
             while to == Endpoint::Client || self.incoming[end] < TRANSFERS_MAX {
                 let Some((_, number)) = self.queues[end].pop_first() else { break };
@@ -291,7 +291,7 @@ impl<'a> SimulatedPlatform<'a> {
         let transfer = *transfer;
         self.execution.transfers.push(transfer);
         self.incoming[self.platform.position(transfer.to)] -= 1;
-        self.stirred_ends.insert(transfer.to);
+        self.endpoints_to_try.insert(transfer.to);
         PlatformEvent::Arrived(number, transfer)
     }
 
@@ -301,7 +301,7 @@ impl<'a> SimulatedPlatform<'a> {
         let Stage::Running { since_s: start_s } = *stage else { return None };
         *stage = Stage::Over;
         self.servers[server.index()].free += 1;
-        self.stirred.insert(server);
+        self.servers_to_try.insert(server);
         let run = TaskRun { task, server, start_s, end_s };
         self.execution.runs.push(run);
         Some(PlatformEvent::Ended(attempt, run))

@@ -236,8 +236,8 @@ impl Advice {
 
     /// Whether no planning job runs, and all nodes know all plans.
     pub(crate) fn is_settled(&self) -> bool {
-        let is_thinking = self.advisor.is_none() && !self.leaders.is_empty() && !self.is_over;
-        !is_thinking && self.unconfirmed.is_empty()
+        let is_planning = self.advisor.is_none() && !self.leaders.is_empty() && !self.is_over;
+        !is_planning && self.unconfirmed.is_empty()
     }
 
     /// Extracts the part that moves with the coordinator to another node.

@@ -91,7 +91,7 @@ pub(crate) struct Making {
     /// Why a part cannot be kept, if this is known before all parts are encoded.
     pub(crate) given_up: Option<String>,
     /// Whether a warning was issued that the job stands still for it.
-    pub(crate) is_told: bool,
+    pub(crate) is_warned: bool,
 }
 
 /// The stages of the making of a checkpoint.

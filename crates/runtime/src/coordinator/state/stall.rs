@@ -23,9 +23,9 @@ pub(crate) struct StallWatch {
     /// Whether watching has started.
     pub(crate) is_on: bool,
     /// Whether the stall was reported, which happens once.
-    pub(crate) is_told: bool,
+    pub(crate) is_reported: bool,
     /// Whether long handlers were reported, which also happens once.
-    pub(crate) is_handler_told: bool,
+    pub(crate) is_handler_reported: bool,
     /// Whether messages to unknown members were dropped since the last activity.
     pub(crate) has_dropped: bool,
     /// The coordinator's activity at the last check.

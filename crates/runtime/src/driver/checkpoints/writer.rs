@@ -9,7 +9,7 @@ use crate::error::StartError;
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::collections::VecDeque;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -24,8 +24,8 @@ pub(super) struct Writer {
     /// Whether this node writes the manifests in the present run, and the number of the run.
     run: Arc<Mutex<(bool, u64)>>,
     waiting: Arc<Mutex<VecDeque<Order>>>,
-    /// Wakes the thread, once for each order.
-    wake: Arc<Mutex<Sender<()>>>,
+    /// Wakes the thread. One wake-up in the channel is enough for all orders that wait.
+    wake: SyncSender<()>,
 }
 
 /// An order to the thread.
@@ -75,14 +75,13 @@ impl Order {
 impl Writer {
     pub(super) fn start(archive: CheckpointArchive) -> Result<Self, StartError> {
         let waiting = Arc::<Mutex<VecDeque<Order>>>::default();
-        let (wake, woken) = channel();
+        let (wake, woken) = sync_channel(1);
         let orders = waiting.clone();
+        let next = move || locked(&orders).pop_front();
         let write = move || {
             let mut back = None;
             for () in woken {
-                // The order may have been dropped.
-                let order = locked(&orders).pop_front();
-                if let Some(order) = order {
+                while let Some(order) = next() {
                     order.carry_out(&archive, &mut back);
                 }
             }
@@ -92,7 +91,7 @@ impl Writer {
             thread: "the checkpoints".to_owned(),
             reason: error.to_string(),
         })?;
-        Ok(Self { run: Arc::default(), waiting, wake: Arc::new(Mutex::new(wake)) })
+        Ok(Self { run: Arc::default(), waiting, wake })
     }
 
     /// Begins a run of the job. `writes_manifests`: this node stores the manifests. Parts of the
@@ -115,8 +114,9 @@ impl Writer {
         }
         waiting.push_back(order);
         drop(waiting);
-        // The thread ends with the last sender only.
-        let _ = locked(&self.wake).send(());
+        // If the channel is full, the thread has not yet taken an earlier wake-up, after which it
+        // takes all orders. The thread ends with the last sender only.
+        let _ = self.wake.try_send(());
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
     use std::io;
-    use std::sync::mpsc::Receiver;
+    use std::sync::mpsc::{Receiver, Sender};
 
     /// A store that reports when it begins to store an object, and then waits to be released.
     #[derive(Debug)]
@@ -248,8 +248,8 @@ mod tests {
     #[test]
     fn parts_of_the_run_before_do_not_wait_any_more_and_manifests_do() {
         let waiting = Arc::<Mutex<VecDeque<Order>>>::default();
-        let (wake, _woken) = channel();
-        let writer = Writer { run: Arc::default(), waiting, wake: Arc::new(Mutex::new(wake)) };
+        let (wake, _woken) = sync_channel(1);
+        let writer = Writer { run: Arc::default(), waiting, wake };
         let part = |run| Order::Part {
             run,
             checkpoint: 1,
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_manifest_learns_once_whether_it_was_stored_in_time() {
+    fn a_caller_that_waits_for_a_manifest_learns_once_whether_it_was_stored_in_time() {
         let (tell, told) = channel();
         let done = || -> Done {
             let tell = tell.clone();

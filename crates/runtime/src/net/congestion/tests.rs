@@ -86,3 +86,23 @@ fn router_marks_and_persistent_congestion_always_reduce_the_window() {
     controller.on_congestion_event(now + RTT * 3, now + RTT * 2, true, MTU);
     assert_eq!(controller.window(), 4 * MTU);
 }
+
+#[test]
+fn the_shortest_round_trip_does_not_outlive_its_age() {
+    let ms = Duration::from_millis;
+    let after = |seconds: &[u64]| {
+        let begin = Instant::now();
+        let mut base = Shortest { current: Duration::MAX, before: Duration::MAX, since: None };
+        base.update(begin, ms(10));
+        for &second in seconds {
+            base.update(begin + Duration::from_secs(second), ms(50));
+        }
+        base.get()
+    };
+
+    assert_eq!(after(&[10, 29]), ms(10));
+    assert_eq!(after(&[10, 20, 31]), ms(50));
+    assert_eq!(after(&[29]), ms(10));
+    assert_eq!(after(&[29, 31]), ms(50), "a short pause");
+    assert_eq!(after(&[300]), ms(50), "a long pause");
+}

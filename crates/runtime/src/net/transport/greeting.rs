@@ -110,7 +110,10 @@ impl Transport {
         let Some(link) = self.links.get_mut(handle) else { return };
         match hello.write() {
             Ok(bytes) => link.say_hello(&bytes),
-            Err(error) => link.close(self.now, HelloRefusal::Malformed.code(), &error.to_string()),
+            Err(error) => {
+                tracing::error!(%to, %error, "no connection");
+                link.close(self.now, HelloRefusal::Malformed.code(), &error.to_string());
+            }
         }
         self.links.wake(handle);
     }

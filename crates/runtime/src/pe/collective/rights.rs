@@ -31,14 +31,19 @@ impl Rights {
         None
     }
 
-    /// Removes and returns the right of a recalled term, or `None` if it has not arrived.
+    /// Removes and returns the right of a recalled term, or `None` if it has not arrived. A right
+    /// of a later term stays.
     pub(crate) fn recall(
         &mut self,
         collection: CollectionId,
         term: u64,
         fault: PlantedFault,
     ) -> Option<SequencerRight> {
-        self.recalled.insert(collection, term);
+        let recalled = self.recalled.entry(collection).or_default();
+        *recalled = term.max(*recalled);
+        if self.held.get(&collection).is_some_and(|right| right.term > term) {
+            return None;
+        }
         match fault {
             PlantedFault::RightKept => self.held.get(&collection).cloned(),
             _ => self.held.remove(&collection),
@@ -114,6 +119,15 @@ mod tests {
         assert_eq!((back.term, back.next), (1, 73));
         assert_eq!(back.numbered, BTreeMap::from([(actor(1), 6), (actor(2), 2)]));
         assert_eq!(rights.number(FAMILY, (actor(1), 7), false), None);
+    }
+
+    #[test]
+    fn a_late_recall_of_an_earlier_term_leaves_the_right() {
+        let mut rights = Rights::default();
+        let right = SequencerRight { term: 2, next: 7, numbered: BTreeMap::new() };
+        assert_eq!(rights.grant(FAMILY, right.clone()), None);
+        assert_eq!(rights.recall(FAMILY, 1, PlantedFault::None), None);
+        assert_eq!(rights.recall(FAMILY, 2, PlantedFault::None), Some(right));
     }
 
     #[test]

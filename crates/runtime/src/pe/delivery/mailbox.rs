@@ -26,6 +26,13 @@ impl Core {
         queue.downcast_mut()
     }
 
+    /// Whether the ready messages alone exceed the budget, so that the job is about to end. A
+    /// handler that keeps sending must not take more memory.
+    #[inline]
+    fn has_too_much_ready(&self) -> bool {
+        self.ready_bytes > self.common.limits.hard_bytes
+    }
+
     /// Puts a message into a mailbox. The path of nearly all messages is kept short.
     #[inline]
     pub(super) fn push_ready<A: Actor>(
@@ -38,8 +45,7 @@ impl Core {
         if priority != Rank::NORMAL.priority {
             return self.push_ranked::<A>(kind, slot, priority, message);
         }
-        if self.ready_bytes > self.common.limits.hard_bytes {
-            // The job is about to end; a handler that keeps sending must not take more memory.
+        if self.has_too_much_ready() {
             return self.check_budget();
         }
         let bytes = message_bytes::<A>(&message);
@@ -55,8 +61,9 @@ impl Core {
         }
     }
 
-    /// Puts messages into a mailbox, in order. Not for recorded jobs, whose messages each have a
-    /// cause.
+    /// Puts messages that have arrived into a mailbox, in order. They are in memory already, so the
+    /// check of the budget at the end of the turn is enough. Not for recorded jobs, whose messages
+    /// each have a cause.
     pub(super) fn push_all_ready<A: Actor>(
         &mut self,
         kind: KindId,
@@ -98,6 +105,9 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
+        if self.has_too_much_ready() {
+            return self.check_budget();
+        }
         let bytes = message_bytes::<A>(&message);
         let rank = self.rank(kind, slot, priority);
         match self.queue::<A>(kind) {
@@ -113,6 +123,9 @@ impl Core {
 
     /// Puts a message of a type that is not known here into a mailbox.
     pub(super) fn push_any(&mut self, kind: KindId, slot: u32, envelope: Box<dyn AnyEnvelope>) {
+        if self.has_too_much_ready() {
+            return self.check_budget();
+        }
         let rank = self.rank(kind, slot, envelope.header().priority);
         let header = self.recording.is_some().then(|| *envelope.header());
         match self.queues[kind.index()].push_envelope(slot, rank, envelope) {

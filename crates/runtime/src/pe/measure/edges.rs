@@ -159,7 +159,7 @@ impl Edges {
         self.keep(rings.iter_mut().map(|(from, ring)| (*from, &mut **ring)), 0);
         let mut all = Vec::with_capacity(self.pairs.len());
         for (from, ring) in rings {
-            self.empty(*from, **ring, &mut all);
+            self.drain(*from, **ring, &mut all);
         }
         all
     }
@@ -167,7 +167,7 @@ impl Edges {
     /// Takes the counts of a sender that leaves, and appends them to `into`.
     pub(crate) fn take_one(&mut self, from: ActorId, ring: EdgeCache, into: &mut Vec<Edge>) {
         let first = into.len();
-        self.empty(from, ring, into);
+        self.drain(from, ring, into);
         if ring.pairs > SEARCHED_MAX {
             for edge in &into[first..] {
                 self.index.remove(&(from, edge.to));
@@ -175,7 +175,7 @@ impl Edges {
         }
     }
 
-    fn empty(&mut self, from: ActorId, ring: EdgeCache, into: &mut Vec<Edge>) {
+    fn drain(&mut self, from: ActorId, ring: EdgeCache, into: &mut Vec<Edge>) {
         let mut position = ring.next;
         for _ in 0..ring.pairs {
             let Pair { to, messages, bytes, next } = &mut self.pairs[position as usize];

@@ -37,7 +37,7 @@ impl ExecutionState<'_> {
             self.close(other);
         }
         for data in there {
-            self.stir(data);
+            self.note_new_location(data);
             if !self.data.exists(data) {
                 self.doubtful.insert(data);
             }
@@ -64,7 +64,7 @@ impl ExecutionState<'_> {
             }
         }
         match is_sent {
-            true => self.stir(data),
+            true => self.note_new_location(data),
             false => self.missing(data, Endpoint::Server(from)),
         }
     }

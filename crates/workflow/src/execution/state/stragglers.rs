@@ -76,7 +76,7 @@ impl ExecutionState<'_> {
     /// server. The tasks that a server is about to receive occupy cores.
     fn idle_cores(&self, cores: &[usize]) -> Vec<usize> {
         // A task whose arguments the client still has to fetch has no order yet, but will get one.
-        let ready = self.tasks.stirred.iter().filter(|&&task| self.is_ready(task));
+        let ready = self.tasks.changed.iter().filter(|&&task| self.is_ready(task));
         let ready = ready.map(|&task| self.tasks.server(task));
         let mut coming = vec![0; cores.len()];
         for to in ready.chain(self.tasks.copies.iter().map(|(_, to)| *to)) {

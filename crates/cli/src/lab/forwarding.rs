@@ -69,6 +69,8 @@ fn read_packets(device: &File, mut handle: impl FnMut(&[u8])) -> io::Result<()> 
     let mut packet = [0_u8; MTU];
     for _ in 0..BATCH {
         match rustix::io::read(device, packet.as_mut_slice()) {
+            // Polled again, it would be ready at once, for ever.
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(bytes) => handle(&packet[..bytes]),
             Err(Errno::AGAIN) => return Ok(()),
             Err(Errno::INTR) => {}

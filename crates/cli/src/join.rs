@@ -30,8 +30,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How a node has ended.
 struct Ended {
     code: ExitCode,
-    /// Whether it failed, or a signal killed it, without a request to leave. It fails when the nodes
-    /// of the job change.
+    /// Whether it failed, or a signal killed it, without a request to leave. It fails when the
+    /// nodes of the job change.
     has_failed: bool,
 }
 

@@ -6,7 +6,8 @@
 //! - `--networks N`: number of networks. Default 20.
 //! - `--seed S`: seed of the networks. Default 1; each line gives the number of its network.
 //! - `--only N`: run this network alone, and print the time of each round.
-//! - `--rounds R`: broadcasts of each size, at least 1; those from the eleventh on count. Default 30.
+//! - `--rounds R`: broadcasts of each size, at least 1; those from the eleventh on count. Default
+//!   30.
 //!
 //! Each line is a JSON object: the sites, the size, the root, the median time with plans and with
 //! the layout's tree, and the time of the best strategy of `gridctl bcast`. A time ends when the

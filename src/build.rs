@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 /// Number of evenly spread samples of the program that identify a build. The whole program may have
-/// a hundred megabytes, and many nodes of a machine would each have to read it.
+/// a hundred megabytes, and many nodes of a machine would each have to read it. Builds of one size
+/// that differ only between the samples count as the same one.
 const SAMPLES: u64 = 64;
 /// Largest number of bytes of a sample.
-const SAMPLE_BYTES: usize = 16 << 10;
+const SAMPLE_BYTES: u64 = 16 << 10;
 /// Maximum length of a host name (RFC 1035, section 2.3.4).
 const HOST_BYTES_MAX: usize = 255;
 
@@ -19,11 +20,13 @@ pub(crate) fn build() -> u64 {
 fn digest(mut file: File) -> io::Result<u64> {
     let bytes = file.metadata()?.len();
     let mut hash = fnv(0xcbf2_9ce4_8422_2325, &bytes.to_le_bytes());
-    let mut sample = vec![0; SAMPLE_BYTES];
+    let mut sample = Vec::new();
     for number in 0..SAMPLES {
         file.seek(SeekFrom::Start(bytes / SAMPLES * number))?;
-        let read = file.read(&mut sample)?;
-        hash = fnv(hash, &sample[..read]);
+        sample.clear();
+        // A single read may return less than there is.
+        file.by_ref().take(SAMPLE_BYTES).read_to_end(&mut sample)?;
+        hash = fnv(hash, &sample);
     }
     // 0 means an unknown build.
     Ok(hash.max(1))

@@ -139,7 +139,8 @@ pub enum Control {
     InputTaken {
         /// Number that the launcher has given to this process.
         number: u64,
-        /// Number of bytes since this process has begun.
+        /// Number of bytes since this process has begun. If the program takes no more, some of the
+        /// last ones may be lost.
         taken: u64,
         /// Whether the program takes no more.
         is_closed: bool,

@@ -166,19 +166,20 @@ fn open(number: u64) -> io::Result<OpenInput> {
 }
 
 /// Writes parts until there are no more, or the reader has closed the pipe. Calls `taken` with the
-/// number of bytes written so far, and with whether the pipe is closed.
+/// number of bytes that wait no longer, and with whether the pipe is closed. If it is closed, some
+/// bytes of the last part may be lost.
 fn write_parts(
     parts: &Receiver<Vec<u8>>,
     mut to: impl Write,
     waiting: &AtomicU64,
     mut taken: impl FnMut(u64, bool),
 ) {
-    let mut written = 0;
+    let mut handled = 0;
     for part in parts {
         let is_closed = to.write_all(&part).is_err();
-        written += part.len() as u64;
+        handled += part.len() as u64;
         waiting.fetch_sub(part.len() as u64, Ordering::SeqCst);
-        taken(written, is_closed);
+        taken(handled, is_closed);
         if is_closed {
             return;
         }

@@ -243,6 +243,7 @@ fn run_joined(
     code
 }
 
+/// Takes part in the runs of the job until it ends.
 fn run_again(
     mut job: Job,
     mut joined: Joined,
@@ -259,38 +260,9 @@ fn run_again(
         Err(error) => return conclude(Err(error.into()), joined.bundle.spec.layout(), true),
     };
     loop {
-        let keeper = match joined.bundle.identity.node {
-            NodeId(0) => telling_pauses(keeper.clone(), &handle),
-            _ => keeper.clone(),
-        };
         let again = job.again();
         let layout = joined.bundle.spec.layout().clone();
-        let places = layout.clone();
-        let mut told = job.on_failure(move |error| {
-            Control::Failed(Failure::of(error, &places)).tell();
-        });
-        if let Some(records) = records {
-            // A node's number may differ between runs.
-            let of_run = self::settings(&joined.bundle.settings).ok().and_then(|it| it.record);
-            let of_run = of_run.unwrap_or_else(|| records.settings().clone());
-            told = told.recording(&records.of_run(of_run));
-            told = control::telling_broadcasts(told, Some(records));
-        }
-        let told = bound(told, &joined.bundle);
-        let outcome = cluster::run_keeping(told, joined, keeper.clone(), |begun| {
-            let mut handle = lock(&handle);
-            if handle.must_stop {
-                begun.stop_to_recover();
-            }
-            if let Some(order) = handle.must_pause.take() {
-                handle.pause(&begun, order);
-            }
-            for LossNotice { node, reason } in std::mem::take(&mut handle.losses) {
-                begun.report_lost(node, reason);
-            }
-            handle.node = Some(begun);
-        });
-        lock(&handle).node = None;
+        let outcome = run_once(job, joined, keeper.clone(), records, &handle);
         let is_loss =
             matches!(outcome, Err(JobError::NodeLost { .. })) && settings.recovers.unwrap_or(false);
         if !is_loss && !matches!(outcome, Err(JobError::Recovering)) {
@@ -315,6 +287,47 @@ fn run_again(
             None => return conclude(Err(JobError::Recovering), &layout, true),
         }
     }
+}
+
+/// Takes part in one run of the job.
+fn run_once(
+    job: Job,
+    joined: Joined,
+    keeper: CheckpointKeeper,
+    records: Option<&Records>,
+    handle: &Handle,
+) -> Result<(), JobError> {
+    let keeper = match joined.bundle.identity.node {
+        NodeId(0) => telling_pauses(keeper, handle),
+        _ => keeper,
+    };
+    let layout = joined.bundle.spec.layout().clone();
+    let mut told = job.on_failure(move |error| {
+        Control::Failed(Failure::of(error, &layout)).tell();
+    });
+    if let Some(records) = records {
+        // A node's number may differ between runs.
+        let of_run = settings(&joined.bundle.settings).ok().and_then(|it| it.record);
+        let of_run = of_run.unwrap_or_else(|| records.settings().clone());
+        told = told.recording(&records.of_run(of_run));
+        told = control::telling_broadcasts(told, Some(records));
+    }
+    let told = bound(told, &joined.bundle);
+    let outcome = cluster::run_keeping(told, joined, keeper, |begun| {
+        let mut handle = lock(handle);
+        if handle.must_stop {
+            begun.stop_to_recover();
+        }
+        if let Some(order) = handle.must_pause.take() {
+            handle.pause(&begun, order);
+        }
+        for LossNotice { node, reason } in std::mem::take(&mut handle.losses) {
+            begun.report_lost(node, reason);
+        }
+        handle.node = Some(begun);
+    });
+    lock(handle).node = None;
+    outcome
 }
 
 /// Binds the PEs of this node, if the launcher requests it. If they cannot be bound, the first node

@@ -113,7 +113,7 @@ const EFFECTS: &[Effect] = &[
         ],
         may: &[
             "crates/cli/src/check/udp.rs",
-            "crates/cli/src/hosts.rs",
+            "crates/cli/src/hosts/look_up.rs",
             "crates/cli/src/join.rs",
             "crates/cli/src/launch/requests.rs",
             "crates/cli/src/metrics/listener.rs",

@@ -1,6 +1,7 @@
 //! Errors of commands, with hints on the next step. Errors of one command have a file of their own.
 
 mod add;
+mod advice;
 mod bcast;
 mod detached;
 mod hint;

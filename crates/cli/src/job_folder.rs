@@ -215,15 +215,25 @@ impl JobFolder {
     /// Creates the folder of a job with this name. If there was such a job, adds a number to the
     /// name.
     pub(crate) fn create(name: &str, start: &Start) -> io::Result<Self> {
-        let all = state_folder()?;
-        let mut names =
-            std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name}-{number}")));
-        let is_free = |id: &String| !all.join(id).exists();
-        let id = names.find(is_free).unwrap_or_default();
-        let folder = Self { path: all.join(&id), id };
-        private::make_folder(&folder.path)?;
+        let folder = Self::new_in(&state_folder()?, name)?;
         folder.write(START, start)?;
         Ok(folder)
+    }
+
+    /// Creates an empty folder that did not exist: several machines may share `all`.
+    fn new_in(all: &Path, name: &str) -> io::Result<Self> {
+        let (mut id, mut number) = (name.to_owned(), 1_u64);
+        loop {
+            let path = all.join(&id);
+            match private::make_new_folder(&path) {
+                Ok(()) => return Ok(Self { id, path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    number += 1;
+                    id = format!("{name}-{number}");
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Returns the folder of a job that was started elsewhere, with the content that a keeper has.
@@ -602,6 +612,14 @@ mod tests {
         assert_eq!(folder.exit_code(), None);
         folder.end(143).unwrap();
         assert_eq!(folder.exit_code(), Some(143));
+    }
+
+    #[test]
+    fn jobs_of_one_name_have_separate_folders() {
+        let all = tempfile::tempdir().unwrap();
+        let ids = [(); 3].map(|()| JobFolder::new_in(all.path(), "ring-1").unwrap().id);
+        assert_eq!(ids, ["ring-1", "ring-1-2", "ring-1-3"]);
+        assert!(JobFolder::new_in(&all.path().join("missing"), "ring-1").is_err());
     }
 
     #[test]

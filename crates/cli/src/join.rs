@@ -30,7 +30,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How a node has ended.
 struct Ended {
     code: ExitCode,
-    /// Whether it failed without a request to leave, as it does when the nodes of the job change.
+    /// Whether it failed, or a signal killed it, without a request to leave. It fails when the
+    /// nodes of the job change.
     has_failed: bool,
 }
 
@@ -218,7 +219,7 @@ fn attend(node: &mut Child, pipe: &mut File, signals: &mut Signals) -> Result<En
     for signal in signals.forever() {
         if signal == SIGCHLD {
             if let Some(status) = node.try_wait().map_err(lost)? {
-                let has_failed = status.code().is_some_and(|code| code != 0) && !is_leaving;
+                let has_failed = !status.success() && !is_leaving;
                 let code = status
                     .code()
                     .or(status.signal().map(|signal| signals::exit_code(signal).into()));

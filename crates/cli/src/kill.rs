@@ -112,7 +112,11 @@ fn kill_rest(folder: &JobFolder) -> Result<(), CliError> {
         process.kill_group(Duration::ZERO);
     }
     let until = Instant::now() + KILL_PATIENCE;
-    while saved.processes.values().any(|process| process.is_running()) && Instant::now() < until {
+    while saved.processes.values().any(|process| process.is_running()) {
+        if Instant::now() > until {
+            // The job has not ended, so its end is not noted.
+            return Err(JobEndError::NotKilled { job: folder.id.clone() }.into());
+        }
         thread::sleep(LOOK);
     }
     folder.end(EXIT_KILLED).map_err(failed)

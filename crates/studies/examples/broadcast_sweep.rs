@@ -6,7 +6,8 @@
 //! - `--networks N`: number of networks. Default 20.
 //! - `--seed S`: seed of the networks. Default 1; each line gives the number of its network.
 //! - `--only N`: run this network alone, and print the time of each round.
-//! - `--rounds R`: broadcasts of each size; those from the eleventh on count. Default 30.
+//! - `--rounds R`: broadcasts of each size, at least 1; those from the eleventh on count. Default
+//!   30.
 //!
 //! Each line is a JSON object: the sites, the size, the root, the median time with plans and with
 //! the layout's tree, and the time of the best strategy of `gridctl bcast`. A time ends when the
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
         match (option.as_str(), value) {
             ("--networks", Some(value)) => networks = value,
             ("--seed", Some(value)) => seed = value,
-            ("--rounds", Some(value)) => rounds = value as usize,
+            ("--rounds", Some(value @ 1..)) => rounds = value as usize,
             ("--only", Some(value)) => only = Some(value),
             _ => {
                 eprintln!("see the head of examples/broadcast_sweep.rs for the options");

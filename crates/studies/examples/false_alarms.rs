@@ -12,7 +12,7 @@
 use clap::{Parser, Subcommand};
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, Op, Per, To};
 use gridspan_sim::{FaultPlan, QuicFaults, SimOptions, Simulation};
-use gridspan_studies::{children, gridctl};
+use gridspan_studies::{gridctl, node_processes};
 use gridspan_topology::GridSpec;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -234,9 +234,9 @@ fn runs(kind: Kind, gridctl: &Path, file: &Path) -> Result<bool, Box<dyn Error>>
     })
 }
 
-/// Stops the third process of a job for a while.
+/// Stops the third node of a job for a while.
 fn stop_one(launcher: &Child) -> Result<(), Box<dyn Error>> {
-    let third = *children(launcher.id()).get(2).ok_or("the job has no third process")?;
+    let third = *node_processes(launcher.id()).get(2).ok_or("the job has no third node")?;
     let process = Pid::from_raw(third.try_into()?).ok_or("process 0")?;
     kill_process(process, Signal::STOP)?;
     thread::sleep(OUTAGE);

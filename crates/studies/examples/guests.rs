@@ -6,8 +6,8 @@
 //! Each seed draws a grid, a policy, network faults and six guests. Every run must find the
 //! published count, and a second run of the same seed must be identical, packet by packet.
 //!
-//! - `--seeds N` or `--seeds A..B`: the seeds. Default 0..20.
-//! - `--threads T`: number of threads. Default one per core.
+//! - `--seeds N` or `--seeds A..B`: the seeds, at least one. Default 0..20.
+//! - `--threads T`: number of threads, at least 1. Default one per core.
 
 use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
 use gridspan_jobs::uts::{Visit, VisitedNodes};
@@ -220,6 +220,9 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<(Range<u64>, usize)
             "--threads" => threads = number(&value)? as usize,
             _ => return Err(format!("there is no option {option}")),
         }
+    }
+    if seeds.is_empty() || threads == 0 {
+        return Err("without a seed and a thread nothing is checked".to_owned());
     }
     Ok((seeds, threads))
 }

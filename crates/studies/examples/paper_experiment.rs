@@ -6,6 +6,7 @@
 
 use gridspan_bcast::Sharing;
 use gridspan_studies::broadcast::{BroadcastExperiment, CONTENDERS, Judge, Trial};
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::thread;
 
@@ -60,7 +61,9 @@ fn main() -> ExitCode {
         let seeds = arguments.first..arguments.first + arguments.seeds;
         let trials: Vec<Trial> = thread::scope(|scope| {
             let running: Vec<_> = seeds.map(|seed| scope.spawn(move || trial(seed))).collect();
-            running.into_iter().filter_map(|one| one.join().ok()).collect()
+            // Averages without a trial that panicked would be of other seeds than requested.
+            let joined = running.into_iter().map(|one| one.join());
+            joined.map(|trial| trial.unwrap_or_else(|panic| resume_unwind(panic))).collect()
         });
         print(name, &trials);
     }

@@ -9,13 +9,13 @@
 //! thread. Linux only.
 
 use clap::Parser;
-use gridspan_studies::{children, gridctl, reported_step};
+use gridspan_studies::{gridctl, node_processes, reported_step};
 use gridspan_topology::dice::Dice;
 use rustix::process::{Pid, Signal, kill_process};
 use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 /// Number of steps of a job, and the first and last after which processes are killed.
@@ -123,8 +123,10 @@ fn trial(
             }
             last = last.max(step);
             if step >= after && killed.is_none() {
+                // Once the launcher notices that one is killed, it may start others.
+                let nodes = node_processes(launcher.id());
                 for &victim in victims {
-                    kill(&launcher, victim)?;
+                    kill(*nodes.get(victim).ok_or("there is no node")?)?;
                 }
                 killed = Some(Instant::now());
             }
@@ -137,9 +139,8 @@ fn trial(
     }
 }
 
-fn kill(launcher: &Child, node: usize) -> Result<(), Box<dyn Error>> {
-    let child = *children(launcher.id()).get(node).ok_or("there is no node")?;
-    let process = Pid::from_raw(child.try_into()?).ok_or("process 0")?;
+fn kill(process: u32) -> Result<(), Box<dyn Error>> {
+    let process = Pid::from_raw(process.try_into()?).ok_or("process 0")?;
     kill_process(process, Signal::KILL)?;
     Ok(())
 }

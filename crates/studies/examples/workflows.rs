@@ -17,6 +17,7 @@ use gridspan_workflow::stragglers::StragglerPolicy;
 use gridspan_workflow::study::{StudyPlatform, study_platforms};
 use gridspan_workflow::wfcommons::{layered, load};
 use gridspan_workflow::{Mapping, TaskGraph};
+use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -43,10 +44,17 @@ fn main() -> ExitCode {
         },
         None => println!("no folder given: generated workflows only\n"),
     }
-    let table = Table::new(&graphs);
-    table.print();
-    surprises(&graphs);
-    ExitCode::SUCCESS
+    let printed = Table::new(&graphs).and_then(|table| {
+        table.print();
+        surprises(&graphs)
+    });
+    match printed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn recorded(folder: &Path) -> Result<Vec<(String, TaskGraph)>, String> {
@@ -71,6 +79,20 @@ fn names() -> Vec<&'static str> {
     NAMES.iter().copied().filter(|name| *name != "exhaustive").collect()
 }
 
+/// Maps a workflow. A heuristic that cannot do so ends the study: results of the others alone would
+/// not be comparable between workflows.
+fn mapped(
+    heuristic: &str,
+    (workflow, graph): &(String, TaskGraph),
+    study_platform: &StudyPlatform,
+) -> Result<Mapping, String> {
+    let place = study_platform.name;
+    let failed =
+        |error: &dyn Display| format!("`{heuristic}` cannot map {workflow} on {place}: {error}");
+    let found = by_name(heuristic, 1).map_err(|error| failed(&error))?;
+    found.map(graph, &study_platform.platform).map_err(|error| failed(&error))
+}
+
 /// The result of one heuristic for one workflow on one platform.
 struct Cell {
     makespan_s: f64,
@@ -87,44 +109,40 @@ struct Table {
 }
 
 impl Table {
-    fn new(graphs: &[(String, TaskGraph)]) -> Self {
+    fn new(graphs: &[(String, TaskGraph)]) -> Result<Self, String> {
         let of_platform = |study_platform: &StudyPlatform| {
-            graphs.iter().map(|(_, graph)| Self::row(graph, study_platform)).collect::<Vec<_>>()
+            let rows = graphs.iter().map(|workflow| Self::row(workflow, study_platform));
+            rows.collect::<Result<Vec<_>, String>>()
         };
-        let cells = study_platforms().iter().map(of_platform).collect();
+        let cells = study_platforms().iter().map(of_platform).collect::<Result<_, String>>()?;
         let graphs =
             graphs.iter().map(|(name, graph)| (name.clone(), graph.tasks().len())).collect();
-        Self { cells, graphs }
+        Ok(Self { cells, graphs })
     }
 
-    fn row(graph: &TaskGraph, study_platform: &StudyPlatform) -> Vec<Cell> {
-        let platform = &study_platform.platform;
+    fn row(
+        workflow: &(String, TaskGraph),
+        study_platform: &StudyPlatform,
+    ) -> Result<Vec<Cell>, String> {
+        let ((_, graph), platform) = (workflow, &study_platform.platform);
         let cell = |execution: &Execution, predicted_s, planned_in_s| Cell {
             makespan_s: execution.makespan_s,
             predicted_s,
             planned_in_s,
             between_sites: execution.bytes_between_sites(graph, platform),
         };
-        let mut row: Vec<Cell> = names()
-            .into_iter()
-            .filter_map(|name| {
-                let heuristic = by_name(name, 1).ok()?;
-                let begin = Instant::now();
-                let mapping = heuristic.map(graph, platform).ok()?;
-                let planned_in_s = begin.elapsed().as_secs_f64();
-                let execution = execute(
-                    graph,
-                    platform,
-                    &mapping,
-                    &Perturbations::default(),
-                    StragglerPolicy::None,
-                );
-                Some(cell(&execution, mapping.predicted_s, planned_in_s))
-            })
-            .collect();
-        let called = execute_calls(graph, platform, &Perturbations::default());
+        let surprises = Perturbations::default();
+        let mut row = Vec::new();
+        for name in names() {
+            let begin = Instant::now();
+            let mapping = mapped(name, workflow, study_platform)?;
+            let planned_in_s = begin.elapsed().as_secs_f64();
+            let execution = execute(graph, platform, &mapping, &surprises, StragglerPolicy::None);
+            row.push(cell(&execution, mapping.predicted_s, planned_in_s));
+        }
+        let called = execute_calls(graph, platform, &surprises);
         row.push(cell(&called, 0.0, 0.0));
-        row
+        Ok(row)
     }
 
     fn print(&self) {
@@ -198,7 +216,7 @@ const STRATEGIES: [(&str, StragglerPolicy); 7] = [
 
 /// Prints the results with noise and slow servers unknown to the heuristics, relative to the best
 /// of all strategies and of a portfolio that knows which server is slow.
-fn surprises(graphs: &[(String, TaskGraph)]) {
+fn surprises(graphs: &[(String, TaskGraph)]) -> Result<(), String> {
     println!(
         "with surprises: geometric means relative to the best strategy, or a portfolio that knows"
     );
@@ -207,9 +225,9 @@ fn surprises(graphs: &[(String, TaskGraph)]) {
         "", "", "exact", "noise", "slow", "both", "worst"
     );
     let mut ratios: Vec<[Vec<f64>; 4]> = vec![Default::default(); STRATEGIES.len()];
-    for (_, graph) in graphs.iter().filter(|(_, graph)| graph.tasks().len() < 4000) {
+    for workflow in graphs.iter().filter(|(_, graph)| graph.tasks().len() < 4000) {
         for study_platform in study_platforms() {
-            study(graph, &study_platform, &mut ratios);
+            study(workflow, &study_platform, &mut ratios)?;
         }
     }
     for (ratios, (name, policy)) in ratios.iter().zip(STRATEGIES) {
@@ -217,22 +235,26 @@ fn surprises(graphs: &[(String, TaskGraph)]) {
         ratios.iter().for_each(|ratios| print!(" {:7.2}", mean(ratios.iter().copied())));
         println!(" {:6.2}", ratios.iter().flatten().copied().fold(0.0, f64::max));
     }
+    Ok(())
 }
 
-fn study(graph: &TaskGraph, study_platform: &StudyPlatform, ratios: &mut [[Vec<f64>; 4]]) {
-    let platform = &study_platform.platform;
-    let map = |name: &str| by_name(name, 1).ok()?.map(graph, platform).ok();
-    let mappings: Vec<Option<Mapping>> = STRATEGIES.iter().map(|(name, _)| map(name)).collect();
+fn study(
+    workflow: &(String, TaskGraph),
+    study_platform: &StudyPlatform,
+    ratios: &mut [[Vec<f64>; 4]],
+) -> Result<(), String> {
+    let ((_, graph), platform) = (workflow, &study_platform.platform);
+    let map = |(name, _): &(&str, StragglerPolicy)| mapped(name, workflow, study_platform);
+    let mappings = STRATEGIES.iter().map(map).collect::<Result<Vec<_>, String>>()?;
     for (kind, (is_noisy, is_slow)) in
         [(false, false), (true, false), (false, true), (true, true)].into_iter().enumerate()
     {
         for seed in 0..if kind == 0 { 1 } else { SEEDS } {
             let surprises = draw(graph, study_platform, seed, is_noisy, is_slow);
-            let run = |(mapping, (_, policy)): (&Option<Mapping>, &(_, StragglerPolicy))| {
-                let mapping = mapping.as_ref()?;
-                Some(execute(graph, platform, mapping, &surprises, *policy).makespan_s)
+            let run = |(mapping, (_, policy)): (&Mapping, &(&str, StragglerPolicy))| {
+                execute(graph, platform, mapping, &surprises, *policy).makespan_s
             };
-            let times: Vec<f64> = mappings.iter().zip(&STRATEGIES).filter_map(run).collect();
+            let times: Vec<f64> = mappings.iter().zip(&STRATEGIES).map(run).collect();
             let clairvoyant_s = clairvoyant_s(graph, study_platform, &surprises);
             let best_s = times.iter().copied().fold(clairvoyant_s, f64::min);
             for (ratios, time_s) in ratios.iter_mut().zip(&times) {
@@ -240,6 +262,7 @@ fn study(graph: &TaskGraph, study_platform: &StudyPlatform, ratios: &mut [[Vec<f
             }
         }
     }
+    Ok(())
 }
 
 fn draw(

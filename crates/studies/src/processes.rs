@@ -5,6 +5,9 @@ use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::fs;
 
+/// Variable with the number of the node that a process runs.
+const NODE: &str = "GRIDSPAN_NODE";
+
 /// Returns the processor seconds of all threads of this process.
 pub fn process_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
@@ -27,6 +30,25 @@ pub fn children(parent: u32) -> Vec<u32> {
     children
 }
 
+/// Returns the processes of nodes that a launcher has started on this machine and not waited for,
+/// in the order of their nodes. Linux only; empty elsewhere.
+pub fn node_processes(launcher: u32) -> Vec<u32> {
+    // Process ids begin again after the largest, so their order says nothing.
+    let numbered = |process| Some((number_of_node(process)?, process));
+    let mut found: Vec<(u32, u32)> = children(launcher).into_iter().filter_map(numbered).collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, process)| process).collect()
+}
+
+/// Returns the number of the node that a process runs, from its environment.
+fn number_of_node(process: u32) -> Option<u32> {
+    let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
+    let begin = format!("{NODE}=");
+    let mut variables = environment.split(|&byte| byte == 0);
+    let value = variables.find_map(|variable| variable.strip_prefix(begin.as_bytes()))?;
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
 /// Returns the processor seconds of the children of this process that have ended and were waited
 /// for, with those of their own children. In steps of 10 ms; Linux only.
 ///
@@ -46,6 +68,7 @@ pub fn children_seconds() -> Result<f64, Box<dyn Error>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan::variables;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -58,6 +81,25 @@ mod tests {
         assert!(children(std::process::id()).contains(&child.id()));
         child.wait().unwrap();
         assert!(!children(std::process::id()).contains(&child.id()));
+    }
+
+    #[test]
+    fn processes_of_nodes_are_in_the_order_of_their_nodes() {
+        if !cfg!(target_os = "linux") {
+            return;
+        }
+        // They end with their input.
+        let mut started =
+            [(variables::NODE, "12"), (variables::NODE, "3"), (variables::NODES, "2")].map(
+                |(name, value)| {
+                    Command::new("cat").env(name, value).stdin(Stdio::piped()).spawn().unwrap()
+                },
+            );
+        let [twelfth, third, _] = started.each_ref().map(|child| child.id());
+        assert_eq!(node_processes(std::process::id()), [third, twelfth]);
+        for child in &mut started {
+            child.wait().unwrap();
+        }
     }
 
     #[test]

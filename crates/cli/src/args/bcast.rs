@@ -13,7 +13,7 @@ pub(crate) struct BcastArgs {
     #[arg(short, long, value_name = "FILE", group = "place")]
     pub(crate) grid: Option<PathBuf>,
     /// Plan for sites and links given in short: `SITESxHOSTS[xPES]` and options, such as
-    /// 4x8,wan=32ms, or for a grid file.
+    /// 4x8,wan=32ms, or a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
     /// Sizes of messages, of 1B to 1TB.

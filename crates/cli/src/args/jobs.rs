@@ -1,6 +1,6 @@
 //! The command lines of `gridctl attach`, `stop`, `ps`, `kill`, `wait`, `logs` and `prune`.
 
-use super::values::period;
+use super::values::{period, ssh_command};
 use clap::Args;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct AttachArgs {
     pub(crate) ended: Vec<String>,
     /// Reach HOST by CMD, which is split at blanks and takes the arguments of `ssh` [default:
     /// $GRIDCTL_SSH, else ssh].
-    #[arg(long, value_name = "CMD", requires = "from")]
+    #[arg(long, value_name = "CMD", value_parser = ssh_command, requires = "from")]
     pub(crate) ssh: Option<String>,
 }
 
@@ -61,10 +61,10 @@ pub(crate) struct PsArgs {
 }
 
 const PS_HELP: &str = "\
-States: starting, running, changing (nodes were lost, leave or join), ending; of detached jobs also
-unattended (their launcher has ended; `gridctl attach` starts another), done, failed (with the exit
-code), stopped (by a signal), and gone (the machine was started again, or the launcher was killed
-before the job had begun).
+States: starting, running, changing (nodes were lost, or are leaving or joining), ending; of
+detached jobs also unattended (their launcher has ended; `gridctl attach` starts another), done,
+failed (with the exit code), stopped (by a signal), and gone (the machine was started again, or the
+launcher was killed before the job had begun).
 
 A program that `gridctl run --driver embedded` has become is not listed. Ended jobs are listed until
 `gridctl prune` removes them.";

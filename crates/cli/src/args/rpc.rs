@@ -138,7 +138,7 @@ pub(crate) struct RpcRunArgs {
     #[arg(short, long, value_name = "FILE", group = "place")]
     pub(crate) grid: Option<PathBuf>,
     /// Servers and links given in short: `SITESxHOSTS[xPES]` and options, such as 4x8x4,wan=32ms,
-    /// or for a grid file.
+    /// or a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
     /// Token of a registry, to execute the workflow on its servers. Tasks take the time, and data

@@ -16,9 +16,28 @@ pub(super) fn silence(text: &str) -> Result<Duration, &'static str> {
     gridspan::variables::silence(text).ok_or("write a time from 1s to a day, such as 60s")
 }
 
+/// Parses the command that replaces `ssh`.
+pub(super) fn ssh_command(text: &str) -> Result<String, &'static str> {
+    let is_blank = text.trim().is_empty();
+    (!is_blank).then(|| text.to_owned()).ok_or("write a command, such as `ssh -p 2222`")
+}
+
 /// Parses the maximum size of an output file, in bytes.
 pub(super) fn log_limit(text: &str) -> Result<u64, String> {
     let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
     let is_sensible = bytes >= LOG_BYTES_MIN;
     is_sensible.then_some(bytes).ok_or_else(|| "write a size from 4kB, such as 64MiB".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blank_command_is_refused() {
+        assert_eq!(ssh_command("ssh -p 22"), Ok("ssh -p 22".to_owned()));
+        for blank in ["", " ", "\t \n"] {
+            assert!(ssh_command(blank).is_err(), "{blank:?}");
+        }
+    }
 }

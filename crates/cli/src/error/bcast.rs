@@ -1,10 +1,7 @@
 //! Errors of `gridctl bcast`.
 
+use super::advice::NAME_A_GRID;
 use thiserror::Error;
-
-/// The next step if no grid is named.
-pub(super) const NAME_A_GRID: &str =
-    "name a grid file with `--grid FILE`, or write one in short, such as `--emulate 4x8,wan=32ms`";
 
 /// `gridctl bcast` cannot plan.
 #[derive(Debug, Error)]

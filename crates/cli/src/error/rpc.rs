@@ -1,6 +1,6 @@
 //! Errors of `gridctl rpc`.
 
-use super::bcast::NAME_A_GRID;
+use super::advice::NAME_A_GRID;
 use std::path::PathBuf;
 use thiserror::Error;
 

@@ -69,6 +69,11 @@ fn read_packets(device: &File, mut handle: impl FnMut(&[u8])) -> io::Result<()> 
     let mut packet = [0_u8; MTU];
     for _ in 0..BATCH {
         match rustix::io::read(device, packet.as_mut_slice()) {
+            // Polled again, it would be ready at once, for ever.
+            Ok(0) => {
+                let text = "a device of the lab has ended";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+            }
             Ok(bytes) => handle(&packet[..bytes]),
             Err(Errno::AGAIN) => return Ok(()),
             Err(Errno::INTR) => {}
@@ -84,4 +89,17 @@ fn be_punctual() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     // Only root may set the priority.
     let _ = setpriority_process(None, PRIORITY);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_has_ended_is_an_error() {
+        // It is always ready, and has no bytes.
+        let device = File::open("/dev/null").unwrap();
+        let read = read_packets(&device, |packet| panic!("{packet:?}"));
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
 }

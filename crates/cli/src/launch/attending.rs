@@ -275,7 +275,9 @@ impl Work<'_> {
             });
         }
         let children = &self.children;
-        let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();
+        // A single process runs all nodes.
+        let last =
+            |node: NodeId| children.get(node.index()).or(children.last()).and_then(Option::as_ref);
         let failure = outcome.blame.map(|blame| FirstFailure {
             stderr: last(blame.node).map(Child::last_lines).unwrap_or_default(),
             node: blame.node,

@@ -30,6 +30,7 @@ use crate::sharing::Sharing;
 use crate::status::StatusFile;
 use gridspan_topology::{NodeId, Time};
 use std::io;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -291,16 +292,16 @@ pub(super) fn adopt(
 }
 
 /// Opens the connections that nodes on other hosts share, before the first process of the job
-/// starts. If the user interrupts this, returns the signal instead.
+/// starts. If the user interrupts this, breaks with the signal.
 pub(super) fn open_connections(
     launch: &Launch<'_>,
     incoming: &Receiver<Event>,
-) -> Result<Result<Sharing, i32>, CliError> {
+) -> Result<ControlFlow<i32, Sharing>, CliError> {
     let hosts = match &launch.processes {
         // The shared connections end with this process.
-        _ if launch.detached.is_some() => return Ok(Ok(Sharing::default())),
+        _ if launch.detached.is_some() => return Ok(ControlFlow::Continue(Sharing::default())),
         Processes::Nodes { hosts, .. } if hosts.elsewhere().next().is_some() => hosts,
-        _ => return Ok(Ok(Sharing::default())),
+        _ => return Ok(ControlFlow::Continue(Sharing::default())),
     };
     let is_stopped = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -317,7 +318,7 @@ pub(super) fn open_connections(
             }
         }
         let sharing = opening.join().unwrap_or_default();
-        Ok(interrupted.map_or(Ok(sharing), Err))
+        Ok(interrupted.map_or(ControlFlow::Continue(sharing), ControlFlow::Break))
     })
 }
 

@@ -19,6 +19,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 
+/// Where an added node is started.
+enum StartPlace {
+    /// On this machine.
+    Here,
+    /// On another host, whose address may be unknown.
+    Elsewhere(Option<IpAddr>),
+}
+
 impl Work<'_> {
     /// Returns the event of a request. Adds the nodes that it names as new ones.
     ///
@@ -81,7 +89,10 @@ impl Launch<'_> {
         }
         let numbers = self.roster.add(&nodes).map_err(|error| error.to_string())?;
         self.added.extend(nodes);
-        let place = |host: &str| new.addresses.get(host).map(|address| Some(*address));
+        let place = |host: &str| match new.addresses.get(host) {
+            Some(&address) => StartPlace::Elsewhere(Some(address)),
+            None => StartPlace::Here,
+        };
         self.start_added(&numbers, place);
         if let (Processes::Nodes { tasks: Some(tasks), .. }, Some(allocation), Some(first)) =
             (&mut self.processes, &new.allocation, numbers.first())
@@ -143,18 +154,18 @@ impl Launch<'_> {
             hosts.truncate(self.spec.layout().node_count() as usize);
         }
         self.start_added(&numbers, |host| match locate(host) {
-            Ok(address) => address.map(Some),
+            Ok(None) => StartPlace::Here,
+            Ok(address) => StartPlace::Elsewhere(address),
             Err(error) => {
                 tracing::warn!(%error, "the address of host `{host}` is not known here");
-                Some(None)
+                StartPlace::Elsewhere(None)
             }
         });
         Ok(())
     }
 
-    /// Notes where added nodes are started: `place` returns `None` for this machine, and otherwise
-    /// the address of the host, if it is known.
-    fn start_added(&mut self, numbers: &[NodeId], place: impl Fn(&str) -> Option<Option<IpAddr>>) {
+    /// Notes where added nodes are started: `place` returns this for the name of a host.
+    fn start_added(&mut self, numbers: &[NodeId], place: impl Fn(&str) -> StartPlace) {
         if self.processes.reach() != Reach::Hosts {
             return;
         }
@@ -162,7 +173,10 @@ impl Launch<'_> {
         for &node in numbers {
             let (name, grid) = (self.roster.host(node), self.roster.grid());
             let gateway = grid.gateway(self.roster.site(node));
-            let other = place(name).map(|address| RemoteHost::new(name, gateway, address));
+            let other = match place(name) {
+                StartPlace::Here => None,
+                StartPlace::Elsewhere(address) => Some(RemoteHost::new(name, gateway, address)),
+            };
             hosts.add(other, grid.port(self.roster.position(node)));
         }
     }

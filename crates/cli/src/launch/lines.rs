@@ -22,6 +22,8 @@ pub(crate) struct LineSplitter {
     /// Whether `partial` has reached [`LINE_BYTES_MAX`] and may become longer, because it contains
     /// [`MARK_BYTE`].
     is_control: bool,
+    /// Whether the last line was cut. A line end right after it ends that line, not an empty one.
+    is_cut: bool,
 }
 
 impl LineSplitter {
@@ -47,6 +49,7 @@ impl LineSplitter {
                     let is_full = self.partial.len() == CONTROL_BYTES_MAX;
                     if is_full || (!self.is_control && self.partial.len() == LINE_BYTES_MAX) {
                         self.complete(&[], on_line);
+                        self.is_cut = true;
                     }
                 }
             }
@@ -72,9 +75,12 @@ impl LineSplitter {
             self.partial.extend_from_slice(end);
             &self.partial
         };
-        on_line(line.strip_suffix(b"\r").unwrap_or(line));
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !line.is_empty() || !self.is_cut {
+            on_line(line);
+        }
         self.partial.clear();
-        self.is_control = false;
+        (self.is_control, self.is_cut) = (false, false);
     }
 }
 
@@ -137,6 +143,17 @@ mod tests {
         assert_eq!(lines.iter().map(Vec::len).sum::<usize>(), 200_000);
         assert_eq!(lines[0].len(), LINE_BYTES_MAX);
         assert!(lines.iter().all(|line| line.len() <= LINE_BYTES_MAX));
+    }
+
+    #[test]
+    fn no_empty_line_follows_a_line_of_the_maximum_length() {
+        let longest = vec![b'x'; LINE_BYTES_MAX];
+        for end in [&b"\n"[..], b"\r\n"] {
+            let text = [&longest[..], end, end, b"next", end].concat();
+            let expected = [longest.clone(), vec![], b"next".to_vec()];
+            assert_eq!(split(&[&text]), expected);
+            assert_eq!(split(&text.chunks(1000).collect::<Vec<_>>()), expected);
+        }
     }
 
     #[test]

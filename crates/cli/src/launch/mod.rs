@@ -104,6 +104,7 @@ pub(crate) use plan::{
 };
 pub(crate) use record_plan::RecordPlan;
 use starter::Starter;
+use std::ops::ControlFlow;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 pub(crate) use supervisor::OnLoss;
@@ -131,8 +132,8 @@ pub(crate) fn run(launch: Launch<'_>) -> Result<Ended, CliError> {
     let known = outlets.known.clone();
     let begin = Instant::now();
     let sharing = match open_connections(&launch, &incoming)? {
-        Ok(sharing) => sharing,
-        Err(signal) => {
+        ControlFlow::Continue(sharing) => sharing,
+        ControlFlow::Break(signal) => {
             return Ok(Ended { code: exit_code(signal), links: None, abandoned: None });
         }
     };

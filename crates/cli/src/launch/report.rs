@@ -71,8 +71,8 @@ pub(super) enum Report {
     Metrics { address: String },
     /// Nodes were lost, and the job ends.
     Loss { text: String },
-    /// Nodes were lost, leave or join: the point to which the job goes back, or why it stops, and
-    /// later that it goes on.
+    /// Nodes were lost, or are leaving or joining: the point to which the job goes back, or why it
+    /// stops, and later that it goes on.
     Recovery { text: String },
     /// The nodes were asked to end.
     Stopping,

@@ -123,7 +123,8 @@ impl Tree<'_> {
             self.add(table, child, [&own, &below]);
         }
         if left > 0 {
-            table.row(vec![format!("{}{left} more groups", prefixes(shown.len())[0])]);
+            let more = count(left, "more group");
+            table.row(vec![format!("{}{more}", prefixes(shown.len())[0])]);
         }
         if !summed.is_empty() {
             let name = format!("{}single nodes", prefixes(lines - 1)[0]);
@@ -160,7 +161,8 @@ fn links(topology: &Topology, style: Style) -> String {
         text += &section(topology, shown, style, "time since observed, s", &age);
     }
     if shown.len() < groups.len() {
-        text += &format!("\n{} more groups; --json has all\n", groups.len() - shown.len());
+        let more = count(groups.len() - shown.len(), "more group");
+        text += &format!("\n{more}; --json has all\n");
     }
     text
 }

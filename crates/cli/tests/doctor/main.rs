@@ -8,7 +8,7 @@ mod common;
 use common::{Output, Running, finish, gridctl, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The actors of the job `drill`.
 const ACTOR: &str = "gridspan_jobs::fault_drill::FaultInjector";
@@ -162,9 +162,7 @@ fn a_stopped_process_is_named_also_if_the_coordinator_is_there() {
         let diagnosed =
             DiagnosedJob::start(&["-n", "2", "--lost-after", "120s"], &["--wait", "600"]);
         diagnosed.stop_process(node);
-        let begin = Instant::now();
         let lines = diagnosed.lines_once(&[&format!("local/{node} has been silent for ")]);
-        assert!(begin.elapsed() < Duration::from_secs(30), "an answer takes a few seconds");
         let is_unanswered = |line: &String| {
             line.contains("pe1 (node1 at site local) has not answered")
                 || line.contains("the coordinator of the job has not answered")

@@ -10,6 +10,7 @@ use gridspan_bcast::{
 };
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{NodeId, Time, joint_rate};
+use std::collections::BTreeMap;
 
 /// All contenders. The first is the reference for the others.
 pub const CONTENDERS: &[Contender] = &[
@@ -45,7 +46,7 @@ pub enum Contender {
     WholeFresh,
     /// Our planner with one tree, fresh.
     OneTreeFresh,
-    /// Our planner, run once, before there is any load.
+    /// Our planner, run once for each size within a factor of two, on the network without load.
     OursOnce,
     /// Our planner, stale.
     OursStale,
@@ -120,7 +121,8 @@ pub(super) struct Player<'a> {
     measured_s: f64,
     paper: PaperAdvisor,
     ours: Advisor,
-    once: Option<(u64, Draft)>,
+    /// The plans of [`Contender::OursOnce`], by the binary logarithm of the size, rounded down.
+    once: BTreeMap<u32, Draft>,
     used: PlanId,
     pub(super) probes: u64,
 }
@@ -136,7 +138,7 @@ impl<'a> Player<'a> {
         let members = (0..grid.unloaded().len() as u32).map(NodeId).collect();
         let ours = Advisor::new(members, estimate.clone(), AdvisorConfig::default());
         let paper = PaperAdvisor::new(grid.root(), CostUnit::default(), SEED);
-        let (once, used) = (None, PlanId::default());
+        let (once, used) = (BTreeMap::new(), PlanId::default());
         Self {
             grid,
             contender,
@@ -180,15 +182,15 @@ impl<'a> Player<'a> {
             C::OursStale | C::OursFresh => {
                 self.planned(bytes, true, PlannerConfig::default().trees_max)
             }
-            C::OursOnce => match &self.once {
-                // Planned again only for a message of at most half the size.
-                Some((planned, draft)) if bytes * 2 > *planned => draft.clone(),
-                _ => {
-                    let draft = self.planned(bytes, true, PlannerConfig::default().trees_max);
-                    self.once = Some((bytes, draft.clone()));
-                    draft
+            C::OursOnce => {
+                let size = bytes.max(1).ilog2();
+                if let Some(draft) = self.once.get(&size) {
+                    return draft.clone();
                 }
-            },
+                let draft = self.planned(bytes, true, PlannerConfig::default().trees_max);
+                self.once.insert(size, draft.clone());
+                draft
+            }
             C::Ours | C::OursMidway => self.advised(now_s, bytes),
         }
     }

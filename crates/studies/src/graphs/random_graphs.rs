@@ -38,21 +38,22 @@ pub fn random(objects: u32, degree: f64, seed: u64) -> ObjectGraph {
     unweighted(objects, edges)
 }
 
-/// Returns a graph with hubs: each new object gets `degree` edges to others, drawn in proportion to
-/// their degrees (Barabási and Albert, 1999). `degree` is at least 1.
+/// Returns a graph with hubs: each new object gets edges to `degree` others, or to all if there are
+/// fewer, drawn in proportion to their degrees (Barabási and Albert, 1999). `degree` is at least 1.
 pub fn skewed(objects: u32, degree: u32, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut ends: Vec<u32> = vec![0];
     let mut edges = Vec::new();
     for object in 1..objects {
-        for _ in 0..degree.min(object) {
-            let other = dice.one_of(&ends);
-            edges.push((object, other, 1));
-            ends.push(other);
+        let mut others = BTreeSet::new();
+        while others.len() < degree.min(object) as usize {
+            others.insert(dice.one_of(&ends));
         }
+        edges.extend(others.iter().map(|&other| (object, other, 1)));
+        ends.extend(&others);
         ends.extend((0..degree).map(|_| object));
     }
-    ObjectGraph { loads: vec![1000; objects as usize], edges }
+    ObjectGraph { loads: vec![LOAD; objects as usize], edges }
 }
 
 /// Returns a graph of edges whose ends are drawn in proportion to the weights `(i + 1)^(-1 /
@@ -176,7 +177,9 @@ mod tests {
 
         assert_eq!(tree(100, 1).edges.len(), 99);
         assert!(tree(100, 1).edges.iter().all(|edge| edge.0 < edge.1));
-        assert_eq!(skewed(100, 2, 1).edges.len(), 1 + 2 * 98);
+        let hubs = skewed(100, 2, 1).edges;
+        assert_eq!(hubs.len(), 1 + 2 * 98);
+        assert_eq!(hubs.iter().collect::<BTreeSet<_>>().len(), hubs.len(), "none is there twice");
         assert_eq!(path(&[2, 1, 1]).edges, [(0, 1, 2), (1, 2, 1), (2, 3, 1)]);
     }
 }

@@ -8,43 +8,23 @@
 //! A bridge to a node (see `gridspan::keeper`) keeps its standard input: it gets no secret before
 //! it has answered.
 
+mod look_up;
+mod ssh;
+
+pub(crate) use look_up::{UnknownHost, all_here, is_loopback, locate};
+pub(crate) use ssh::{SSH_FAILED, Shared, on_host, quoted, ssh_command};
+
 use crate::error::CliError;
 use crate::surroundings::Surroundings;
 use gridspan::keeper::BRIDGE;
 use gridspan::variables::{DETACHED, LAUNCHER, cores};
 use gridspan_topology::{GridSpec, NodeId};
-use std::collections::{BTreeMap, BTreeSet};
+use look_up::{is_here, is_own_name, own_address, resolve_all};
+use ssh::{CHANNEL, ENTER, ENTER_EXISTING, RUN, RUN_BRIDGE, login_arguments, shell};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::Command;
-use std::thread;
-
-/// Exit code with which `ssh` reports its own failure, not that of the command (ssh(1)).
-pub(crate) const SSH_FAILED: i32 = 255;
-
-/// The program that reaches other hosts, unless the user names another.
-const SSH: &str = "ssh";
-/// Variable that names the command to run in place of `ssh`, as `--ssh` does.
-const SSH_VARIABLE: &str = "GRIDCTL_SSH";
-/// First part of the shell script on another host: changes to the folder of this process, if that
-/// exists there.
-const ENTER: &str = "cd \"$1\" 2>/dev/null; shift; ";
-/// As [`ENTER`], for the folder of `--wdir`, which must exist.
-const ENTER_EXISTING: &str = "cd \"$1\" && shift && ";
-/// Second part: runs the program, and moves the launcher's channel to a separate descriptor, so
-/// that a program that prints its standard input does not print keys.
-const RUN: &str = "exec \"$@\" 3<&0 </dev/null";
-/// As [`RUN`], for a program that gets no secret, such as a bridge.
-const RUN_BRIDGE: &str = "exec \"$@\"";
-/// Descriptor of the launcher's channel.
-const CHANNEL: &str = "3";
-/// Port of a destination to find a route to. Nothing is sent there.
-const ANY_PORT: u16 = 9;
-/// Maximum number of look-ups at the same time. Several run, because a name that no server knows
-/// may take seconds.
-const LOOK_UPS_MAX: usize = 16;
 
 /// The hosts of a grid.
 pub(crate) struct Hosts {
@@ -74,28 +54,10 @@ impl RemoteHost {
         let gateway = gateway.filter(|gateway| *gateway != name).map(str::to_owned);
         Self { name: name.to_owned(), gateway, address }
     }
-}
 
-/// A host whose address cannot be found, and the reason.
-pub(crate) type UnknownHost = (String, io::Error);
-
-/// Connections that the `ssh` of a node shares with others.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Shared {
-    /// Socket of a shared connection to the host.
-    pub(crate) path: Option<String>,
-    /// Command that reaches hosts through a shared connection to the gateway.
-    pub(crate) proxy: Option<String>,
-}
-
-impl Shared {
-    /// Returns the arguments that make `ssh` connect through a gateway.
-    pub(crate) fn gateway_arguments(&self, gateway: Option<&str>) -> Vec<String> {
-        match (gateway, &self.proxy) {
-            (None, _) => vec![],
-            (Some(_), Some(proxy)) => vec!["-o".to_owned(), format!("ProxyCommand={proxy}")],
-            (Some(gateway), None) => vec!["-J".to_owned(), gateway.to_owned()],
-        }
+    /// Returns the arguments of `ssh` for this host, these options included.
+    fn login(&self, options: &[String], shared: &Shared) -> Vec<String> {
+        login_arguments(&self.name, self.gateway.as_deref(), options, shared)
     }
 }
 
@@ -230,7 +192,7 @@ impl Hosts {
         let folder = folder.map_err(CliError::system("find this folder"))?;
         let is_bridge = variables.contains(&(DETACHED, BRIDGE.into()));
         let script = format!("{enter}{}", if is_bridge { RUN_BRIDGE } else { RUN });
-        let mut command = shell(&self.ssh, login_arguments(host, &[], shared), &script);
+        let mut command = shell(&self.ssh, host.login(&[], shared), &script);
         command.arg(quoted(folder.as_os_str())).arg("env");
         let channel = OsString::from(CHANNEL);
         let channel = (!is_bridge).then_some((LAUNCHER, &channel));
@@ -255,7 +217,7 @@ impl Hosts {
         words: &[&OsStr],
     ) -> Option<Command> {
         let host = self.host(node)?;
-        let login = login_arguments(host, options, &Shared::default());
+        let login = host.login(options, &Shared::default());
         let mut command = shell(&self.ssh, login, script);
         command.args(words.iter().map(|word| quoted(word)));
         Some(command)
@@ -272,7 +234,7 @@ impl Hosts {
     pub(crate) fn login(&self, node: NodeId) -> Option<String> {
         let host = self.host(node)?;
         let words = self.ssh.iter().map(|word| word.to_string_lossy().into_owned());
-        let login = login_arguments(host, &[], &Shared::default());
+        let login = host.login(&[], &Shared::default());
         Some(words.chain(login).collect::<Vec<_>>().join(" "))
     }
 
@@ -292,163 +254,6 @@ impl Hosts {
     }
 }
 
-/// Returns the command that runs a program with these arguments on a host, which need not be in a
-/// grid. `ssh` is the command to run in place of `ssh`, with its first arguments.
-pub(crate) fn on_host(
-    ssh: &[OsString],
-    host: &str,
-    options: &[String],
-    program: &[&OsStr],
-) -> Command {
-    let host = RemoteHost { name: host.to_owned(), gateway: None, address: None };
-    let mut command = shell(ssh, login_arguments(&host, options, &Shared::default()), RUN_BRIDGE);
-    command.args(program.iter().map(|word| quoted(word)));
-    command
-}
-
-/// Returns the command that runs a shell script on another host. The caller appends the words of
-/// the script, quoted.
-fn shell(ssh: &[OsString], login: Vec<String>, script: &str) -> Command {
-    let mut words = ssh.iter();
-    let mut command = Command::new(words.next().map_or(OsStr::new(SSH), OsString::as_os_str));
-    command.args(words).args(login);
-    command.args(["--", "sh", "-c"]).arg(quoted(OsStr::new(script))).arg("sh");
-    // The ssh command may run the program on this machine, where it must not inherit these
-    // variables.
-    gridspan::variables::ALL.iter().for_each(|name| {
-        command.env_remove(name);
-    });
-    command
-}
-
-/// Returns the arguments of `ssh` for a host, these options included.
-fn login_arguments(host: &RemoteHost, options: &[String], shared: &Shared) -> Vec<String> {
-    let master = |path: &String| {
-        [
-            "-o".to_owned(),
-            "ControlMaster=no".to_owned(),
-            "-o".to_owned(),
-            format!("ControlPath={path}"),
-        ]
-    };
-    let begin = ["-o", "BatchMode=yes"].map(str::to_owned).into_iter();
-    let way = shared.gateway_arguments(host.gateway.as_deref());
-    let shared = shared.path.iter().flat_map(master);
-    let options = options.iter().cloned();
-    begin.chain(options).chain(shared).chain(way).chain([host.name.clone()]).collect()
-}
-
-/// Whether all hosts of a grid are this machine.
-pub(crate) fn all_here(spec: &GridSpec) -> bool {
-    spec.hosts().all(|(_, host)| is_here(host))
-}
-
-fn is_here(host: &str) -> bool {
-    let system = rustix::system::uname();
-    let own = system.nodename().to_string_lossy();
-    let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    // Either name may lack its domain.
-    let is_short = !host.contains('.') || !own.contains('.');
-    let is_own_name = host == own || (is_short && first(host) == first(&own));
-    is_own_name || is_loopback(host) || host.parse().is_ok_and(is_own)
-}
-
-/// Whether a host with this name and address is this machine. A name with a user is not: `ssh`
-/// reaches other users of this machine.
-fn is_own_name(name: &str, address: Option<IpAddr>) -> bool {
-    !name.contains('@') && address.is_some_and(is_own)
-}
-
-/// Looks up a host: `None` if it is this machine.
-pub(crate) fn locate(name: &str) -> io::Result<Option<IpAddr>> {
-    if is_here(name) {
-        return Ok(None);
-    }
-    let address = resolve(name)?;
-    Ok((!is_own_name(name, Some(address))).then_some(address))
-}
-
-/// Whether a host is a name of the loopback interface, which every machine has.
-pub(crate) fn is_loopback(host: &str) -> bool {
-    ["localhost", "127.0.0.1", "::1"].contains(&host)
-}
-
-/// Whether an address belongs to this machine, so that it can be bound, and other hosts can reach
-/// it: it is neither a loopback address nor unspecified.
-fn is_own(address: IpAddr) -> bool {
-    !address.is_loopback() && !address.is_unspecified() && UdpSocket::bind((address, 0)).is_ok()
-}
-
-/// Looks up the addresses of hosts. Also returns the hosts whose address is not found.
-fn resolve_all<'a>(names: &BTreeSet<&'a str>) -> (BTreeMap<&'a str, IpAddr>, Vec<UnknownHost>) {
-    let (mut addresses, mut unknown) = (BTreeMap::new(), vec![]);
-    let names: Vec<&str> = names.iter().copied().collect();
-    for some in names.chunks(LOOK_UPS_MAX) {
-        thread::scope(|scope| {
-            let look_up = |&name: &&'a str| (name, scope.spawn(move || resolve(name)));
-            let all: Vec<_> = some.iter().map(look_up).collect();
-            for (name, found) in all {
-                match found.join() {
-                    Ok(Ok(address)) => {
-                        addresses.insert(name, address);
-                    }
-                    Ok(Err(error)) => unknown.push((name.to_owned(), error)),
-                    Err(_) => {
-                        let error = io::Error::other("the look-up failed");
-                        unknown.push((name.to_owned(), error));
-                    }
-                }
-            }
-        });
-    }
-    (addresses, unknown)
-}
-
-/// Looks up the address of a host, whose name may begin with a user for ssh.
-fn resolve(host: &str) -> io::Result<IpAddr> {
-    let name = host.rsplit_once('@').map_or(host, |(_, name)| name);
-    let found: Vec<SocketAddr> = (name, ANY_PORT).to_socket_addrs()?.collect();
-    // All nodes of a job use one IP version; most grids have IPv4.
-    let best = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    best.map(SocketAddr::ip).ok_or_else(|| io::Error::other("it has no address"))
-}
-
-/// Returns the source address of this machine's packets to `host`, at which `host` can reach it.
-fn own_address(host: IpAddr) -> io::Result<IpAddr> {
-    let unspecified: IpAddr = match host {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((unspecified, 0))?;
-    socket.connect((host, ANY_PORT))?;
-    Ok(socket.local_addr()?.ip())
-}
-
-/// Returns the command to run in place of `ssh`, with its first arguments, for this value of
-/// `--ssh`.
-pub(crate) fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
-    let variable = std::env::var(SSH_VARIABLE).ok().filter(|value| !value.trim().is_empty());
-    let text = flag.map(str::to_owned).or(variable).unwrap_or_else(|| SSH.to_owned());
-    text.split_whitespace().map(OsString::from).collect()
-}
-
-/// Quotes a word so that a shell reads it as this one word.
-pub(crate) fn quoted(word: &OsStr) -> OsString {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./=:,@%+-".contains(byte);
-    if !word.is_empty() && word.as_bytes().iter().all(is_plain) {
-        return word.to_owned();
-    }
-    let mut text = vec![b'\''];
-    for &byte in word.as_bytes() {
-        match byte {
-            b'\'' => text.extend_from_slice(b"'\\''"),
-            byte => text.push(byte),
-        }
-    }
-    text.push(b'\'');
-    OsString::from_vec(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -460,24 +265,6 @@ mod tests {
 
     fn spec(text: &str) -> GridSpec {
         GridSpec::from_toml(text).unwrap()
-    }
-
-    #[test]
-    fn this_machine_is_recognised_by_its_names() {
-        assert!(all_here(&spec("[site.a]\nhosts = [\"localhost\", \"127.0.0.1\"]")));
-        let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        assert!(is_here(&own));
-        assert!(!all_here(&spec("[site.a]\nhosts = [\"localhost\", \"nowhere.invalid\"]")));
-        assert!(!is_here("user@localhost"), "another user is reached by ssh");
-        assert!(!is_here("127.0.0.2"), "tests use such addresses as other hosts");
-        // Addresses for documentation belong to no machine (RFC 5737). Nothing is sent.
-        assert!(!is_here("192.0.2.1"));
-        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-        let way_out = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
-        match way_out {
-            Ok(own) if !own.ip().is_loopback() => assert!(is_here(&own.ip().to_string())),
-            _ => println!("skipped a part: this machine has no address but the loopback one"),
-        }
     }
 
     #[test]
@@ -576,16 +363,6 @@ mod tests {
         let login = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-J", "head"];
         let rest = ["127.0.0.2", "--", "sh", "-c", "'echo \"$1\"'", "sh", "'a b'", "c"];
         assert_eq!(words(&script), [&login[..], &rest].concat());
-    }
-
-    #[test]
-    fn a_program_runs_on_a_host_of_no_grid_with_its_words_quoted() {
-        let options = ["-p".to_owned(), "22".to_owned()];
-        let program = [OsStr::new("/opt/my gridctl"), OsStr::new("__witness")];
-        let command = on_host(&["ssh".into(), "-v".into()], "ann@c1", &options, &program);
-        let login = ["ssh", "-v", "-o", "BatchMode=yes", "-p", "22", "ann@c1"];
-        let rest = ["--", "sh", "-c", "'exec \"$@\"'", "sh", "'/opt/my gridctl'", "__witness"];
-        assert_eq!(words(&command), [&login[..], &rest].concat());
     }
 
     #[test]

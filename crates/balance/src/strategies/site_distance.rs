@@ -25,10 +25,10 @@ pub(crate) fn hops_from(
     border: impl Iterator<Item = u32>,
     edges: impl Iterator<Item = (u32, u32)>,
 ) -> Vec<u8> {
-    let mut friends: Vec<Vec<u32>> = vec![Vec::new(); actors];
+    let mut neighbours: Vec<Vec<u32>> = vec![Vec::new(); actors];
     for (a, b) in edges {
-        friends[a as usize].push(b);
-        friends[b as usize].push(a);
+        neighbours[a as usize].push(b);
+        neighbours[b as usize].push(a);
     }
     let mut hops = vec![u8::MAX; actors];
     border.for_each(|actor| hops[actor as usize] = 0);
@@ -36,10 +36,10 @@ pub(crate) fn hops_from(
         (0..actors as u32).filter(|&actor| hops[actor as usize] == 0).collect();
     for distance in 1..u8::MAX {
         let mut next = Vec::new();
-        for &friend in front.iter().flat_map(|&actor| &friends[actor as usize]) {
-            if hops[friend as usize] == u8::MAX {
-                hops[friend as usize] = distance;
-                next.push(friend);
+        for &neighbour in front.iter().flat_map(|&actor| &neighbours[actor as usize]) {
+            if hops[neighbour as usize] == u8::MAX {
+                hops[neighbour as usize] = distance;
+                next.push(neighbour);
             }
         }
         front = next;

@@ -117,8 +117,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no message
-    /// is there and a rank that could send one has failed.
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no
+    /// message is there and a rank that could send one has failed.
     pub async fn probe(
         &self,
         source: impl Into<SourceSelector>,
@@ -138,8 +138,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no message
-    /// is there and a rank that could send one has failed.
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no
+    /// message is there and a rank that could send one has failed.
     pub async fn iprobe(
         &self,
         source: impl Into<SourceSelector>,
@@ -160,8 +160,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no message
-    /// is there and a rank that could send one has failed.
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no
+    /// message is there and a rank that could send one has failed.
     pub async fn mprobe(
         &self,
         source: impl Into<SourceSelector>,
@@ -181,8 +181,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no message
-    /// is there and a rank that could send one has failed.
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no
+    /// message is there and a rank that could send one has failed.
     pub async fn improbe(
         &self,
         source: impl Into<SourceSelector>,

@@ -44,7 +44,7 @@ fn main() {
         _ => {}
     }
     let mut suite = Suite::new("wide_area");
-    noisy_link(&mut suite);
+    lossy_link(&mut suite);
     echo(&mut suite);
     suite.finish();
 }
@@ -54,7 +54,7 @@ fn link(text: &str) -> GridSpec {
 }
 
 /// Bulk over 25 ms each way and 1 Gbit/s, with one packet in a hundred lost.
-fn noisy_link(suite: &mut Suite) {
+fn lossy_link(suite: &mut Suite) {
     let spec = link("2x1,wan=25ms,loss=1%");
     let count = suite.choose(64, 2);
     let bulk = |count| Task::Bulk(count, MEBIBYTE);

@@ -116,18 +116,18 @@ impl Processes {
         for bundle in &mut bundles {
             (bundle.nodes_per_core, bundle.settings) = (nodes_per_core, settings.clone());
         }
-        let (tell, told) = channel();
+        let (send, reports) = channel();
         let mut children = BTreeMap::new();
         for bundle in bundles.split_off(1) {
             let node = bundle.identity.node;
-            let outlet = Outlet { node, tell: tell.clone(), on_printed: on_printed.clone() };
+            let outlet = Outlet { node, reports: send.clone(), on_printed: on_printed.clone() };
             let command = catch_unwind(AssertUnwindSafe(|| (self.command)(node)));
             let command = command.map_err(|_| not_started(node, NodeProcessError::NoCommand))?;
             children.insert(node, Child::start(command, &bundle, outlet)?);
         }
-        drop(tell);
+        drop(send);
         let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(|error| setup(&error))?;
-        let mut addresses = listening(&told, &mut children, is_cancelled)?;
+        let mut addresses = listening(&reports, &mut children, is_cancelled)?;
         addresses.insert(NodeId(0), port.local_address().map_err(|error| setup(&error))?);
         let addresses = Addresses(addresses.into_values().collect());
         let line = addresses.to_line().map_err(|error| setup(&error))?;
@@ -146,7 +146,7 @@ impl fmt::Debug for Processes {
 
 /// Waits until all processes listen. Returns their addresses.
 fn listening(
-    told: &Receiver<(NodeId, Told)>,
+    reports: &Receiver<(NodeId, StartReport)>,
     children: &mut BTreeMap<NodeId, Child>,
     is_cancelled: impl Fn() -> bool,
 ) -> Result<BTreeMap<NodeId, SocketAddr>, JobError> {
@@ -155,12 +155,12 @@ fn listening(
         if is_cancelled() {
             return Err(JobError::Cancelled);
         }
-        match told.recv_timeout(START_CHECK) {
-            Ok((node, Told::Listening(address))) => drop(addresses.insert(node, address)),
-            Ok((node, Told::Failed(reason))) => {
+        match reports.recv_timeout(START_CHECK) {
+            Ok((node, StartReport::Listening(address))) => drop(addresses.insert(node, address)),
+            Ok((node, StartReport::Failed(reason))) => {
                 return Err(not_started(node, NodeProcessError::Failed { reason }));
             }
-            Ok((node, Told::Ended)) => {
+            Ok((node, StartReport::Ended)) => {
                 let exit = children.get_mut(&node).and_then(Child::wait);
                 let end = exit.map_or_else(|| "closed its output".to_owned(), |exit| exit.text());
                 return Err(not_started(node, NodeProcessError::Ended { end }));
@@ -210,7 +210,7 @@ fn end(mut children: BTreeMap<NodeId, Child>) {
 }
 
 /// A report of a process while it starts.
-enum Told {
+enum StartReport {
     Listening(SocketAddr),
     Failed(String),
     /// Its output has ended.
@@ -324,7 +324,7 @@ fn writer(mut input: ChildStdin) -> io::Result<Sender<String>> {
 /// Destination of the output of a process.
 struct Outlet {
     node: NodeId,
-    tell: Sender<(NodeId, Told)>,
+    reports: Sender<(NodeId, StartReport)>,
     on_printed: OnPrinted,
 }
 
@@ -337,18 +337,20 @@ impl Outlet {
             demux.line(line.strip_suffix(b"\n").unwrap_or(&line), &mut on_item);
         }
         demux.pass_on(&mut on_item);
-        self.tell(Told::Ended);
+        self.report(StartReport::Ended);
     }
 
     fn take(&self, item: OutputItem<'_>) {
         let (OutputItem::Line(line) | OutputItem::Control(line)) = item;
         let line = String::from_utf8_lossy(line);
         if let Some(address) = listening_address(&line) {
-            return self.tell(Told::Listening(address));
+            return self.report(StartReport::Listening(address));
         }
         let parsed = line.strip_prefix(MARK);
         let printed = match parsed.and_then(|text| Control::parse(text.as_bytes())) {
-            Some(Control::Failed(failure)) => return self.tell(Told::Failed(failure.message)),
+            Some(Control::Failed(failure)) => {
+                return self.report(StartReport::Failed(failure.message));
+            }
             Some(Control::Warning(text)) => Printed::Warning(text),
             Some(Control::Balanced(report)) => Printed::Balanced(report),
             Some(Control::Checkpoint(report)) => Printed::Checkpoint(report),
@@ -359,9 +361,9 @@ impl Outlet {
         (self.on_printed)(self.node, printed);
     }
 
-    fn tell(&self, told: Told) {
+    fn report(&self, report: StartReport) {
         // The receiver exists only while the processes start.
-        let _ = self.tell.send((self.node, told));
+        let _ = self.reports.send((self.node, report));
     }
 }
 

@@ -33,6 +33,10 @@ pub struct Board(Queens);
 
 impl Board {
     /// Creates an empty board of `n` rows. Boards with `grain` or fewer rows left are not split.
+    ///
+    /// # Panics
+    ///
+    /// If `n` is not from 1 to 32.
     pub fn empty(n: u32, grain: u32) -> Self {
         Self(Queens::none(n, grain))
     }

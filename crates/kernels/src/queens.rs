@@ -47,8 +47,13 @@ pub struct Queens {
 
 impl Queens {
     /// Creates an empty board of `n` rows. Boards with `grain` or fewer rows left are not split.
+    ///
+    /// # Panics
+    ///
+    /// If `n` is not from 1 to 32.
     pub fn none(n: u32, grain: u32) -> Self {
-        let all = u32::MAX >> (32 - n);
+        assert!((1..=u32::BITS).contains(&n), "a board has 1 to 32 rows");
+        let all = u32::MAX >> (u32::BITS - n);
         Self { rows_left: n, grain, all, columns: 0, left: 0, right: 0 }
     }
 

@@ -198,8 +198,9 @@ impl Times {
         let round_trip = self.round_trip_ns;
         let own = since(at_ns, known_ns);
         // With answers, the remaining time is known not to be a request.
-        let is_told = !self.has_answers && (self.is_simulated || round_trip >= ROUND_TRIP_MIN_NS);
-        let round_trips = if is_told { self.whole_trips(own) } else { 0.0 };
+        let may_request =
+            !self.has_answers && (self.is_simulated || round_trip >= ROUND_TRIP_MIN_NS);
+        let round_trips = if may_request { self.whole_trips(own) } else { 0.0 };
         let rest_ns = own - round_trips * round_trip;
         Barrier { round_trips: round_trips as u32, rest_ns, ..Barrier::default() }
     }
@@ -259,12 +260,12 @@ impl Times {
 fn barrier_of(events: &[Event], done: &[Done]) -> Vec<u32> {
     let is_waiting = |(_, event): &(usize, &Event)| event.waits_for_all();
     let waiting: Vec<(usize, &Event)> = events.iter().enumerate().filter(is_waiting).collect();
-    let mut told: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut answers: BTreeMap<u32, usize> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
         if let Cause::Answer(Answered { wait: MainWait::Actor, handling: Some(handling), .. }) =
             event.cause
         {
-            told.entry(handling).or_insert(at);
+            answers.entry(handling).or_insert(at);
         }
     }
     // Without answers the job ends once all handlers are done.
@@ -274,10 +275,10 @@ fn barrier_of(events: &[Event], done: &[Done]) -> Vec<u32> {
         // Later than the result, so that no event waits for its own effect.
         let first = waiting.partition_point(|(_, event)| event.at_ns <= *known_ns);
         let first = waiting.get(first).map(|(at, _)| *at).or(last);
-        let told = told.get(handling).copied();
-        let first = match (first, told) {
-            (Some(first), Some(told)) => Some(first.min(told)),
-            (first, told) => first.or(told),
+        let answer = answers.get(handling).copied();
+        let first = match (first, answer) {
+            (Some(first), Some(answer)) => Some(first.min(answer)),
+            (first, answer) => first.or(answer),
         };
         barrier_of[*handling as usize] = first.map_or(NO_BARRIER, |first| first as u32);
     }

@@ -58,13 +58,18 @@ impl Cartesian {
     /// [`RankError::NoSuchRank`] for a rank that is not in the grid.
     pub fn coords(&self, rank: u32) -> Result<Vec<u32>, RankError> {
         self.comm.check(rank, self.comm.at("coords"))?;
+        Ok(self.coords_of(rank))
+    }
+
+    /// The coordinates of a rank that is in the grid.
+    fn coords_of(&self, rank: u32) -> Vec<u32> {
         let mut rest = rank;
         let mut coords = vec![0; self.dims.len()];
         for (coord, extent) in coords.iter_mut().zip(&self.dims).rev() {
             *coord = rest % extent;
             rest /= extent;
         }
-        Ok(coords)
+        coords
     }
 
     /// The rank at these coordinates; `None` beyond a border, or for another number of axes.
@@ -99,28 +104,24 @@ impl Cartesian {
             let reason = format!("there is no axis {axis} among {}", self.dims.len());
             return Err(RankError::Invalid { at: self.comm.at("shift"), reason });
         }
-        let mine = self.coords(self.rank())?;
-        let at = |distance: i64| {
-            let mut coords: Vec<i64> = mine.iter().map(|coord| i64::from(*coord)).collect();
-            coords[axis] = coords[axis].saturating_add(distance);
-            self.rank_at(&coords)
-        };
+        let mine = self.coords_of(self.rank());
+        let at = |distance: i64| self.rank_beside(&mine, axis, distance);
         Ok((at(distance.saturating_neg()), at(distance)))
+    }
+
+    /// The rank at this distance from these coordinates along an axis.
+    fn rank_beside(&self, coords: &[u32], axis: usize, distance: i64) -> Option<u32> {
+        let mut coords: Vec<i64> = coords.iter().map(|coord| i64::from(*coord)).collect();
+        coords[axis] = coords[axis].saturating_add(distance);
+        self.rank_at(&coords)
     }
 
     /// The neighbours at distance one: below and above along each axis. With [`site`](Comm::site) a
     /// rank finds those at other sites, to send to them first.
-    ///
-    /// # Errors
-    ///
-    /// None: the function sends nothing, and the rank and the axes exist.
-    pub fn neighbours(&self) -> Result<Vec<Option<u32>>, RankError> {
-        let mut neighbours = Vec::new();
-        for axis in 0..self.dims.len() {
-            let (below, above) = self.shift(axis, 1)?;
-            neighbours.extend([below, above]);
-        }
-        Ok(neighbours)
+    pub fn neighbours(&self) -> Vec<Option<u32>> {
+        let mine = self.coords_of(self.rank());
+        let both = |axis: usize| [-1, 1].map(|distance| self.rank_beside(&mine, axis, distance));
+        (0..self.dims.len()).flat_map(both).collect()
     }
 
     /// Divides the grid into grids along the axes that are kept, one for each place along the
@@ -135,7 +136,7 @@ impl Cartesian {
             let reason = format!("{} entries for {} axes", is_kept.len(), self.dims.len());
             return Err(RankError::Invalid { at, reason });
         }
-        let coords = self.coords(self.rank())?;
+        let coords = self.coords_of(self.rank());
         let mut colour = 0;
         for ((coord, extent), is_kept) in coords.iter().zip(&self.dims).zip(is_kept) {
             if !is_kept {
@@ -173,7 +174,11 @@ impl Comm {
             dims.iter().fold(1, |all, extent| u64::saturating_mul(all, (*extent).into()));
         let is_possible = (1..=u64::from(self.size())).contains(&points);
         if !is_possible || dims.len() != is_periodic.len() {
-            let reason = format!("{dims:?} with {is_periodic:?} for {} ranks", self.size());
+            let (axes, entries) = (dims.len(), is_periodic.len());
+            let reason = match axes == entries {
+                true => format!("a grid of {dims:?} does not have 1 to {} points", self.size()),
+                false => format!("`is_periodic` has {entries} entries for {axes} axes"),
+            };
             return Err(RankError::Invalid { at, reason });
         }
         let is_in = u64::from(self.rank()) < points;

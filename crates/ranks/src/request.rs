@@ -82,6 +82,11 @@ impl<'a, T> CommRequest<'a, T> {
         }
     }
 
+    /// Whether it has a result that was not returned yet.
+    fn has_result(&self) -> bool {
+        !matches!(self.stage, Stage::Taken) && self.is_complete()
+    }
+
     fn take(&mut self) -> Option<Result<T, RankError>> {
         if let Stage::Waiting { ticket, .. } = &self.stage {
             let outcome = self.local.with(|state| state.slots.take(*ticket))?;
@@ -290,7 +295,8 @@ fn take_ended<T>(requests: &mut Vec<CommRequest<'_, T>>) -> Vec<(usize, Result<T
     ended
 }
 
-/// Like [`wait_any`] without waiting: `None` if none has ended.
+/// Like [`wait_any`] without waiting: `None` if none has ended. Requests whose results
+/// [`test`](CommRequest::test) has returned stay where they are.
 ///
 /// # Errors
 ///
@@ -298,14 +304,15 @@ fn take_ended<T>(requests: &mut Vec<CommRequest<'_, T>>) -> Vec<(usize, Result<T
 pub async fn test_any<T>(
     requests: &mut Vec<CommRequest<'_, T>>,
 ) -> Option<(usize, Result<T, RankError>)> {
-    let has_ended = requests.iter().any(CommRequest::is_complete);
+    let has_ended = requests.iter().any(CommRequest::has_result);
     look_after_others(requests, has_ended).await;
-    let at = requests.iter().position(CommRequest::is_complete)?;
+    let at = requests.iter().position(CommRequest::has_result)?;
     let result = requests.remove(at).take()?;
     Some((at, result))
 }
 
-/// Like [`wait_some`] without waiting: empty if none has ended.
+/// Like [`wait_some`] without waiting: empty if none has ended. Requests whose results
+/// [`test`](CommRequest::test) has returned stay where they are.
 ///
 /// # Errors
 ///
@@ -313,7 +320,7 @@ pub async fn test_any<T>(
 pub async fn test_some<T>(
     requests: &mut Vec<CommRequest<'_, T>>,
 ) -> Vec<(usize, Result<T, RankError>)> {
-    let has_ended = requests.iter().any(CommRequest::is_complete);
+    let has_ended = requests.iter().any(CommRequest::has_result);
     look_after_others(requests, has_ended).await;
     take_ended(requests)
 }

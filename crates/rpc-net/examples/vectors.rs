@@ -58,8 +58,8 @@ fn stay(name: &str, role: Role) -> Outcome<()> {
     let (_keep, end) = oneshot::channel();
     let options =
         ServeOptions { name: name.clone(), pes: 1, speed: 1.0, room: Room::default(), role };
-    let told = move |address| println!("{name} runs; the registry is at {address}");
-    Ok(serve::<Vectors>(options, end, told)?)
+    let on_ready = move |address| println!("{name} runs; the registry is at {address}");
+    Ok(serve::<Vectors>(options, end, on_ready)?)
 }
 
 /// Makes a vector on a server, scales it by two factors, and fetches only the product of the two

@@ -118,12 +118,14 @@ impl Arriving {
         (self.missing == 0).then(|| EncodedBlock::of(self.segments.drain(..).flatten().collect()))
     }
 
-    /// Removes a segment that has arrived. Returns its index, the total number of segments, and the
-    /// segment.
+    /// Removes a segment that has arrived, which the block then lacks again. Returns its index, the
+    /// total number of segments, and the segment.
     pub(crate) fn give(&mut self) -> Option<(u32, u32, Numbers<u8>)> {
         let count = self.segments.len() as u32;
         let mut numbered = (0..).zip(&mut self.segments);
-        numbered.find_map(|(index, segment)| Some((index, count, segment.take()?)))
+        let given = numbered.find_map(|(index, segment)| Some((index, count, segment.take()?)))?;
+        self.missing += 1;
+        Some(given)
     }
 
     /// Number of bytes that have arrived.
@@ -150,6 +152,19 @@ mod tests {
         let whole = arriving.arrive(1, block.segments()[1].clone()).unwrap();
 
         assert_eq!((whole.contiguous().into_owned(), whole.len()), (bytes, 25));
+    }
+
+    #[test]
+    fn a_block_is_not_complete_without_a_segment_that_was_given_away() {
+        let block = EncodedBlock::cut("it", (0..15).collect(), 10).unwrap();
+        let [first, last] = [0, 1].map(|index| block.segments()[index].clone());
+        let mut arriving = Arriving::new(2).unwrap();
+        assert_eq!(arriving.arrive(0, first.clone()), None);
+
+        assert_eq!(arriving.give(), Some((0, 2, first.clone())));
+
+        assert_eq!(arriving.arrive(1, last), None);
+        assert_eq!(arriving.arrive(0, first), Some(block));
     }
 
     #[test]

@@ -298,6 +298,10 @@ impl GraphBuilder {
     }
 
     /// Restricts a task to these servers.
+    ///
+    /// # Panics
+    ///
+    /// If the graph has no such task.
     pub fn restrict(&mut self, task: TaskId, mut servers: Vec<ServerId>) {
         servers.sort_unstable();
         servers.dedup();
@@ -305,6 +309,10 @@ impl GraphBuilder {
     }
 
     /// Makes a task read data.
+    ///
+    /// # Panics
+    ///
+    /// If the graph has no such task or data.
     pub fn read(&mut self, task: TaskId, data: DataId) {
         let inputs = &mut self.tasks[task.index()].inputs;
         if !inputs.contains(&data) {
@@ -314,6 +322,10 @@ impl GraphBuilder {
     }
 
     /// Adds data that a task writes.
+    ///
+    /// # Panics
+    ///
+    /// If the graph has no such task.
     pub fn write(&mut self, task: TaskId, name: impl Into<String>, bytes: u64) -> DataId {
         let data = self.add(name.into(), bytes, Some(task), Vec::new());
         self.tasks[task.index()].outputs.push(data);
@@ -321,6 +333,10 @@ impl GraphBuilder {
     }
 
     /// Marks data that the client wants.
+    ///
+    /// # Panics
+    ///
+    /// If the graph has no such data.
     pub fn want(&mut self, data: DataId) {
         self.data[data.index()].is_wanted = true;
     }
@@ -345,8 +361,8 @@ impl GraphBuilder {
     /// the total exceeds 1e12 s or 1e18 bytes; [`TaskGraphError::Cycle`] if a task depends on
     /// itself.
     pub fn build(mut self) -> Result<TaskGraph, TaskGraphError> {
-        let is_time = |task: &&TaskSpec| !(task.work_s.is_finite() && task.work_s >= 0.0);
-        if let Some(task) = self.tasks.iter().find(is_time) {
+        let is_invalid = |task: &&TaskSpec| !(task.work_s.is_finite() && task.work_s >= 0.0);
+        if let Some(task) = self.tasks.iter().find(is_invalid) {
             let (task, seconds) = (task.name.clone(), task.work_s.to_string());
             return Err(TaskGraphError::Work { task, seconds });
         }

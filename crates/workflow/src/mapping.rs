@@ -39,6 +39,10 @@ impl Mapping {
     }
 
     /// Creates a mapping with the tasks in this order.
+    ///
+    /// # Panics
+    ///
+    /// If `order` has a task for which `servers` has no entry.
     pub fn in_order(
         servers: Vec<ServerId>,
         order: &[TaskId],
@@ -92,8 +96,8 @@ pub fn check(graph: &TaskGraph, platform: &Platform) -> Result<(), MapError> {
     if platform.servers().is_empty() {
         return Err(MapError::NoServers);
     }
-    let runs = |task: &&TaskSpec| !platform.server_ids().any(|id| task.can_run_on(id));
-    match graph.tasks().iter().find(runs) {
+    let lacks_server = |task: &&TaskSpec| !platform.server_ids().any(|id| task.can_run_on(id));
+    match graph.tasks().iter().find(lacks_server) {
         Some(task) => Err(MapError::NoServer { task: task.name.clone() }),
         None => Ok(()),
     }

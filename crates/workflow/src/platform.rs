@@ -143,8 +143,12 @@ const UNLIMITED: f64 = 1e14;
 
 impl Platform {
     /// Creates a platform without limits between sites except their uplinks. Servers without a core
-    /// get one. Panics if a server or the client is in a site that does not exist, or a speed is
-    /// not positive.
+    /// get one.
+    ///
+    /// # Panics
+    ///
+    /// If a server or the client is in a site that does not exist, or if a speed is not positive
+    /// and finite.
     pub fn new(mut servers: Vec<ServerSpec>, sites: Vec<Site>, client: ClientSpec) -> Self {
         for server in &mut servers {
             server.cores = server.cores.max(1);
@@ -189,7 +193,11 @@ impl Platform {
         &self.servers
     }
 
-    /// Returns a server. Panics if there is no such server.
+    /// Returns a server.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such server.
     pub fn server(&self, server: ServerId) -> &ServerSpec {
         &self.servers[server.index()]
     }

@@ -97,9 +97,12 @@ impl Prediction {
 }
 
 /// Predicts a step for the placement `mapping`: one PE for each actor of the snapshot, in its
-/// order. Takes time in proportion to actors and edges. Panics if the mapping is shorter than the
-/// list of actors or names a PE that does not exist; [`Plan::mapping`](crate::Plan::mapping) of a
-/// validated plan satisfies both.
+/// order. Takes time in proportion to actors and edges.
+///
+/// # Panics
+///
+/// If the mapping is shorter than the list of actors or names a PE that does not exist, which
+/// [`Plan::mapping`](crate::Plan::mapping) of a validated plan never does.
 pub fn predict(snapshot: &Snapshot, mapping: &[PeId], model: &CostModel) -> Prediction {
     Predictor::new(snapshot, mapping, model).run()
 }

@@ -54,11 +54,11 @@ pub(crate) fn shares(pes: &[PeLoad], speeds: &[f64], total: f64) -> Vec<f64> {
     let background = |pe: &PeLoad| pe.background.as_nanos() as f64;
     let mut order: Vec<usize> = (0..pes.len()).collect();
     order.sort_by(|&a, &b| background(&pes[a]).total_cmp(&background(&pes[b])));
-    let (mut speed, mut stones, mut level) = (0.0, 0.0, 0.0);
+    let (mut speed, mut background_work, mut level) = (0.0, 0.0, 0.0);
     for (at, &pe) in order.iter().enumerate() {
         speed += speeds[pe];
-        stones += speeds[pe] * background(&pes[pe]);
-        level = (total + stones) / speed;
+        background_work += speeds[pe] * background(&pes[pe]);
+        level = (total + background_work) / speed;
         if order.get(at + 1).is_none_or(|&next| level <= background(&pes[next])) {
             break;
         }

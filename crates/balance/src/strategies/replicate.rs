@@ -67,21 +67,21 @@ impl Replicate {
 /// they talk in at least every second step.
 fn folded(snapshot: &Snapshot) -> Snapshot {
     let deterministic: BTreeSet<u32> = snapshot.deterministic.iter().copied().collect();
-    let mut neighbours: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    let mut partners: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for edge in often(snapshot) {
         for (deterministic, other) in [(edge.from, edge.to), (edge.to, edge.from)] {
-            neighbours.entry(deterministic).or_default().insert(other);
+            partners.entry(deterministic).or_default().insert(other);
         }
     }
     let speed = |at: u32| snapshot.pes[snapshot.actors[at as usize].pe.index()].speed;
     let mut folded = snapshot.clone();
-    for (at, neighbours) in neighbours.iter().filter(|(at, _)| deterministic.contains(at)) {
+    for (at, partners) in partners.iter().filter(|(at, _)| deterministic.contains(at)) {
         let actor = snapshot.actors[*at as usize];
         let own = &mut folded.actors[*at as usize].load;
         *own = own.saturating_sub(actor.load);
-        for &neighbour in neighbours {
-            let part = actor.scaled_load(speed(*at) / speed(neighbour) / neighbours.len() as f64);
-            let sum = &mut folded.actors[neighbour as usize].load;
+        for &partner in partners {
+            let part = actor.scaled_load(speed(*at) / speed(partner) / partners.len() as f64);
+            let sum = &mut folded.actors[partner as usize].load;
             *sum = sum.saturating_add(part);
         }
     }

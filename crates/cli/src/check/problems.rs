@@ -160,22 +160,22 @@ impl Network<'_> {
         };
         let blocked = those(&|passed| passed.is_none());
         if !blocked.is_empty() {
-            let what = format!("no UDP arrives from {}", self.who(&blocked, &all));
+            let what = format!("no UDP arrives from {}", self.host_names(&blocked, &all));
             findings.add(Level::Error, host, what, self.open_ports(host));
         }
         let [_, least, best] = SIZES;
         let small = those(&|passed| passed.is_some_and(|bytes| bytes < least));
         if !small.is_empty() {
-            let who = self.who(&small, &all);
-            let what = format!("datagrams of {least} bytes from {who} do not arrive");
+            let names = self.host_names(&small, &all);
+            let what = format!("datagrams of {least} bytes from {names} do not arrive");
             let remedy = "QUIC needs them: raise the MTU of the path (a VPN or tunnel?) to at \
                           least 1,280 bytes";
             findings.add(Level::Error, host, what, remedy);
         }
         let middle = those(&|passed| passed.is_some_and(|bytes| (least..best).contains(&bytes)));
         if !middle.is_empty() {
-            let who = self.who(&middle, &all);
-            let what = format!("datagrams of {best} bytes from {who} do not arrive");
+            let names = self.host_names(&middle, &all);
+            let what = format!("datagrams of {best} bytes from {names} do not arrive");
             let remedy = "jobs run with smaller ones; an MTU of 1,500 bytes on the whole path is \
                           faster";
             findings.add(Level::Warning, host, what, remedy);
@@ -191,7 +191,7 @@ impl Network<'_> {
     }
 
     /// Names hosts: as any host if they are `all`, by their sites, or one by one.
-    fn who(&self, hosts: &BTreeSet<usize>, all: &BTreeSet<usize>) -> String {
+    fn host_names(&self, hosts: &BTreeSet<usize>, all: &BTreeSet<usize>) -> String {
         if hosts == all && all.len() > 1 {
             return "any host".to_owned();
         }

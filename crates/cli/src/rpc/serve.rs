@@ -34,7 +34,7 @@ pub(crate) fn run(args: &RpcServeArgs) -> Result<ExitCode, CliError> {
     });
     let options = options(args)?;
     let (name, role) = (options.name.clone(), options.role.clone());
-    let told = move |address| {
+    let on_ready = move |address| {
         let line = match &role {
             Role::Member(_) => format!("{name} serves for the registry at {address}\n"),
             Role::Daemon(registry) | Role::Registry(registry) => {
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &RpcServeArgs) -> Result<ExitCode, CliError> {
         // With the output closed, nothing can be reported.
         let _ = print(&line, "print the address of the registry");
     };
-    serve::<Toolbox>(options, end, told)?;
+    serve::<Toolbox>(options, end, on_ready)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -41,15 +41,15 @@ pub(super) fn render(inputs: &Inputs, trial: &Trial) -> String {
             format!("{}; {} went between sites", platform(inputs), bytes(trial.between_sites)),
         ],
     };
-    let link_table = LinkTable::new(inputs, trial);
-    let width = (MARGIN * 2.0 + link_table.left + CHART).max(heading.width() + 2.0 * MARGIN);
-    let mut svg = heading.begin([width, TOP + link_table.height + FOOT], MARGIN);
-    link_table.draw(&mut svg);
+    let chart = GanttChart::new(inputs, trial);
+    let width = (MARGIN * 2.0 + chart.left + CHART).max(heading.width() + 2.0 * MARGIN);
+    let mut svg = heading.begin([width, TOP + chart.height + FOOT], MARGIN);
+    chart.draw(&mut svg);
     end(&mut svg);
     svg
 }
 
-struct LinkTable<'a> {
+struct GanttChart<'a> {
     inputs: &'a Inputs,
     trial: &'a Trial,
     /// Left end of the bars, right of the names.
@@ -70,7 +70,7 @@ fn kind(name: &str) -> &str {
     name.trim_end_matches(|letter: char| letter.is_ascii_digit() || "_-.:#()".contains(letter))
 }
 
-impl<'a> LinkTable<'a> {
+impl<'a> GanttChart<'a> {
     fn new(inputs: &'a Inputs, trial: &'a Trial) -> Self {
         let servers = inputs.platform.servers();
         let fixed = servers.len() as f64 * (GAP + LINK);

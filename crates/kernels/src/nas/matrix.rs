@@ -38,8 +38,9 @@ impl Block {
 /// A sparse vector: columns and values.
 type SparseVector = Vec<(u32, f64)>;
 
-/// Draws a vector with `count` elements at different places.
+/// Draws a vector with `count` elements, but at most `order`, at different places.
 fn draw(random: &mut NasRandom, order: u32, count: usize) -> SparseVector {
+    let count = count.min(order as usize);
     let power = f64::from(order.next_power_of_two());
     let mut vector = SparseVector::with_capacity(count + 1);
     while vector.len() < count {
@@ -53,7 +54,7 @@ fn draw(random: &mut NasRandom, order: u32, count: usize) -> SparseVector {
 }
 
 /// Makes a rank's block of the matrix of this order. The vectors have `nonzeros` random elements
-/// each.
+/// each, but at most as many as the order.
 ///
 /// All ranks draw all vectors, and keep the elements of their blocks. A rank cannot skip to a
 /// vector, since the number of draws of each vector varies.
@@ -146,5 +147,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_vector_has_no_more_elements_than_places() {
+        let mut vector = draw(&mut NasRandom::new(SEED), 5, 9);
+
+        vector.sort_by_key(|(column, _)| *column);
+        let columns: Vec<u32> = vector.iter().map(|(column, _)| *column).collect();
+        assert_eq!(columns, [0, 1, 2, 3, 4]);
     }
 }

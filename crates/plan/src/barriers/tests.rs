@@ -100,8 +100,8 @@ fn main_goes_on_after_its_answers_and_waits_for_no_other_handler() {
 
 #[test]
 fn an_answer_of_an_actor_waits_for_the_handler_that_answered() {
-    let told = Answered { handling: Some(1), ..answered(MainWait::Actor, [10, 50]) };
-    let answers = vec![told, answered(MainWait::Contributions, [50, 70])];
+    let of_actor = Answered { handling: Some(1), ..answered(MainWait::Actor, [10, 50]) };
+    let answers = vec![of_actor, answered(MainWait::Contributions, [50, 70])];
     let done = [done(0, 30), done(1, 45), done(2, 65)];
     let beside = Beside { sent: Vec::new(), answers, end_ns: 70 * MS };
     let (barriers, barrier_of) = barriers(beside, &done, &grid(), true);
@@ -155,9 +155,9 @@ fn questions_one_after_the_other_are_different_events() {
     // An actor on the other PE answers each question after 20 ms. Messages of one broadcast may
     // seem to be about that far apart.
     let sent = vec![sent(0, 0, 0), sent(0, 20, 1), sent(0, 20, 2)];
-    let told =
+    let of_actor =
         |handling, times| Answered { handling: Some(handling), ..answered(MainWait::Actor, times) };
-    let answers = vec![told(0, [0, 20]), told(1, [20, 40])];
+    let answers = vec![of_actor(0, [0, 20]), of_actor(1, [20, 40])];
     let done = [done(0, 20), done(1, 40), done(2, 40)];
     let beside = Beside { sent: sent.clone(), answers, end_ns: 40 * MS };
     let (found, barrier_of) = barriers(beside, &done, &grid(), true);

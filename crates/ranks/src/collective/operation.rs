@@ -228,12 +228,11 @@ impl Operation {
 
     /// The content of the only part.
     pub(crate) fn only(&self, parts: Vec<Part>) -> Result<Content, RankError> {
-        let found = parts.len();
-        let part = parts.into_iter().next();
-        part.map(|part| part.content).ok_or(RankError::WrongLength {
-            at: self.at,
-            found,
-            expected: 1,
-        })
+        match <[Part; 1]>::try_from(parts) {
+            Ok([part]) => Ok(part.content),
+            Err(parts) => {
+                Err(RankError::WrongLength { at: self.at, found: parts.len(), expected: 1 })
+            }
+        }
     }
 }

@@ -94,36 +94,36 @@ impl InterComm {
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`].
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
         async send send[T: Element](numbers: &[T]);
 
         /// Sends numbers without copying them; see [`Comm::send_vec`](crate::Comm::send_vec).
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`].
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
         async send send_vec[T: Element](numbers: Vec<T>);
 
         /// Sends a value; see [`Comm::send_value`](crate::Comm::send_value).
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`], and [`RankError::Malformed`] for a value that does not
-        /// serialise.
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`], [`RankError::PeerFailed`], and
+        /// [`RankError::Malformed`] for a value that does not serialise.
         async send send_value[V: Serialize + 'static](value: &V);
 
         /// Sends numbers, and waits until a receive has matched them.
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`].
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
         async send ssend[T: Element](numbers: &[T]);
 
         /// Begins a [`send`](Self::send).
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`].
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
         begin send isend[T: Element](numbers: &[T]);
 
         /// Begins a [`send_value`](Self::send_value).
@@ -137,7 +137,8 @@ impl InterComm {
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`], and [`RankError::TypeMismatch`].
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`], [`RankError::PeerFailed`] and
+        /// [`RankError::TypeMismatch`].
         async receive recv[T: Element]() -> (Vec<T>, Status);
 
         /// Receives numbers into the front of a buffer; see
@@ -145,7 +146,8 @@ impl InterComm {
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`], [`RankError::TypeMismatch`] and [`RankError::Truncated`].
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`], [`RankError::PeerFailed`],
+        /// [`RankError::TypeMismatch`] and [`RankError::Truncated`].
         async receive recv_into[T: Element](buffer: &mut [T]) -> Status;
 
         /// Receives a value; see [`Comm::recv_value`](crate::Comm::recv_value).
@@ -181,7 +183,7 @@ impl InterComm {
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`].
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
         async receive probe[]() -> Status;
 
         /// Returns the status of a message, if one has arrived; see
@@ -189,21 +191,21 @@ impl InterComm {
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`].
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
         async receive iprobe[]() -> Option<Status>;
 
         /// Waits for a message, and takes it; see [`Comm::mprobe`](crate::Comm::mprobe).
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`].
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
         async receive mprobe[]() -> MatchedMessage;
 
         /// Takes a message, if one has arrived; see [`Comm::improbe`](crate::Comm::improbe).
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`].
+        /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
         async receive improbe[]() -> Option<MatchedMessage>;
     }
 

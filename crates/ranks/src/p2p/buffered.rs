@@ -54,8 +54,9 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], and [`RankError::BufferFull`] if the message does not fit into
-    /// the attached buffer, or if there is none.
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], [`RankError::PeerFailed`], and
+    /// [`RankError::BufferFull`] if the message does not fit into the attached buffer, or if there
+    /// is none.
     pub async fn bsend<T: Element>(
         &self,
         numbers: &[T],

@@ -69,7 +69,7 @@ impl MatchedMessage {
     ///
     /// # Errors
     ///
-    /// [`RankError::TypeMismatch`].
+    /// [`RankError::TypeMismatch`] and [`RankError::Revoked`].
     pub async fn recv<T: Element>(self) -> Result<Vec<T>, RankError> {
         if self.status == Status::NULL {
             return Ok(Vec::new());
@@ -82,7 +82,7 @@ impl MatchedMessage {
     ///
     /// # Errors
     ///
-    /// [`RankError::TypeMismatch`] and [`RankError::Truncated`].
+    /// [`RankError::TypeMismatch`], [`RankError::Truncated`] and [`RankError::Revoked`].
     pub async fn recv_into<T: Element>(self, buffer: &mut [T]) -> Result<usize, RankError> {
         if self.status == Status::NULL {
             return Ok(0);
@@ -95,7 +95,7 @@ impl MatchedMessage {
     ///
     /// # Errors
     ///
-    /// [`RankError::TypeMismatch`] and [`RankError::Malformed`].
+    /// [`RankError::TypeMismatch`], [`RankError::Malformed`] and [`RankError::Revoked`].
     pub async fn recv_value<V: DeserializeOwned + 'static>(self) -> Result<V, RankError> {
         let (content, at) = self.content().await?;
         content.decode(at)
@@ -117,7 +117,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no
+    /// message is there and a rank that could send one has failed.
     pub async fn probe(
         &self,
         source: impl Into<SourceSelector>,
@@ -137,7 +138,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no
+    /// message is there and a rank that could send one has failed.
     pub async fn iprobe(
         &self,
         source: impl Into<SourceSelector>,
@@ -158,7 +160,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no
+    /// message is there and a rank that could send one has failed.
     pub async fn mprobe(
         &self,
         source: impl Into<SourceSelector>,
@@ -178,7 +181,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], and [`RankError::PeerFailed`] if no
+    /// message is there and a rank that could send one has failed.
     pub async fn improbe(
         &self,
         source: impl Into<SourceSelector>,

@@ -22,12 +22,16 @@ type BegunReceive = Option<Begun<Arrived<Payload>>>;
 /// is a number or [`ANY_TAG`](crate::ANY_TAG). Messages from one rank that match a receive are
 /// received in the order in which they were sent. A receive whose future is dropped leaves its
 /// message to other receives.
+///
+/// A receive fails with [`RankError::Revoked`] on a revoked communicator, and with
+/// [`RankError::PeerFailed`] if no message is there and a rank that could send one has failed.
 impl Comm {
     /// Receives numbers.
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], and [`RankError::TypeMismatch`] for a message of another type.
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], [`RankError::PeerFailed`], and
+    /// [`RankError::TypeMismatch`] for a message of another type.
     pub async fn recv<T: Element>(
         &self,
         source: impl Into<SourceSelector>,
@@ -43,8 +47,9 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], [`RankError::TypeMismatch`], and [`RankError::Truncated`] for a
-    /// message that is longer than the buffer.
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], [`RankError::PeerFailed`],
+    /// [`RankError::TypeMismatch`], and [`RankError::Truncated`] for a message that is longer than
+    /// the buffer.
     pub async fn recv_into<T: Element>(
         &self,
         buffer: &mut [T],
@@ -62,8 +67,9 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], [`RankError::TypeMismatch`], [`RankError::Malformed`], and
-    /// [`RankError::Invalid`] for [`PROC_NULL`](crate::PROC_NULL), which sends no value.
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], [`RankError::PeerFailed`],
+    /// [`RankError::TypeMismatch`], [`RankError::Malformed`], and [`RankError::Invalid`] for
+    /// [`PROC_NULL`](crate::PROC_NULL), which sends no value.
     pub async fn recv_value<V: DeserializeOwned + 'static>(
         &self,
         source: impl Into<SourceSelector>,

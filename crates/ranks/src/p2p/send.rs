@@ -18,14 +18,16 @@ use serde::Serialize;
 /// completes when a receive has asked for its data. A program must not depend on either behaviour,
 /// as with standard sends of MPI.
 ///
-/// Each of these functions fails with [`RankError::NoSuchRank`] for a rank that does not exist, and
-/// does nothing for [`PROC_NULL`](crate::PROC_NULL).
+/// Each of these functions fails with [`RankError::NoSuchRank`] for a rank that does not exist,
+/// with [`RankError::Revoked`] on a revoked communicator, and with [`RankError::PeerFailed`] if the
+/// receiver has failed. Those that begin a send give a request, which fails with the last two if
+/// their reason arises later. Each does nothing for [`PROC_NULL`](crate::PROC_NULL).
 impl Comm {
     /// Sends numbers.
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
     pub async fn send<T: Element>(
         &self,
         numbers: &[T],
@@ -41,7 +43,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
     pub async fn send_vec<T: Element>(
         &self,
         numbers: Vec<T>,
@@ -72,7 +74,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], and [`RankError::Malformed`] for a value that does not serialise.
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], [`RankError::PeerFailed`], and
+    /// [`RankError::Malformed`] for a value that does not serialise.
     pub async fn send_value<V: Serialize + 'static>(
         &self,
         value: &V,
@@ -88,7 +91,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
     pub async fn ssend<T: Element>(
         &self,
         numbers: &[T],
@@ -105,7 +108,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
     pub async fn rsend<T: Element>(
         &self,
         numbers: &[T],
@@ -121,7 +124,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
     pub fn isend<T: Element>(
         &self,
         numbers: &[T],
@@ -135,7 +138,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
     pub fn isend_vec<T: Element>(
         &self,
         numbers: Vec<T>,
@@ -149,7 +152,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], and [`RankError::Malformed`] for a value that does not serialise.
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`], [`RankError::PeerFailed`], and
+    /// [`RankError::Malformed`] for a value that does not serialise.
     pub fn isend_value<V: Serialize + 'static>(
         &self,
         value: &V,
@@ -164,7 +168,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
     pub fn issend<T: Element>(
         &self,
         numbers: &[T],
@@ -178,7 +182,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], [`RankError::Revoked`] and [`RankError::PeerFailed`].
     pub fn irsend<T: Element>(
         &self,
         numbers: &[T],

@@ -3,8 +3,8 @@
 use crate::common::{check, failure, simulate};
 use futures_util::future::{Either, select};
 use gridspan_ranks::{
-    ANY_SOURCE, ANY_TAG, Comm, PROC_NULL, RankError, Status, run_then, test_all, test_some,
-    wait_all, wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, Comm, PROC_NULL, RankError, Status, run_then, test_all, test_any,
+    test_some, wait_all, wait_any, wait_some,
 };
 use gridspan_runtime::Time;
 use std::pin::pin;
@@ -148,6 +148,37 @@ fn requests_are_completed_one_by_one_some_or_all() {
             Ok(sum)
         },
         |rank| if rank == 0 { 60 + 63 } else { 0 },
+    );
+}
+
+#[test]
+fn a_request_whose_result_was_returned_hides_no_other() {
+    check(
+        2,
+        async |world| {
+            if world.rank() > 0 {
+                world.send(&[1_u32], 0, 0).await?;
+                world.send(&[2_u32], 0, 1).await?;
+                return Ok(0);
+            }
+            let mut requests = vec![world.irecv::<u32>(1, 0)?, world.irecv::<u32>(1, 1)?];
+            let first = loop {
+                if let Some((numbers, _)) = requests[0].test().await? {
+                    break numbers[0];
+                }
+            };
+            let (at, received) = loop {
+                if let Some(ended) = test_any(&mut requests).await {
+                    break ended;
+                }
+            };
+            assert_eq!((at, requests.len()), (1, 1));
+            assert!(test_any(&mut requests).await.is_none());
+            assert!(test_some(&mut requests).await.is_empty());
+            assert_eq!(requests.len(), 1);
+            Ok(first + received?.0[0])
+        },
+        |rank| if rank == 0 { 3 } else { 0 },
     );
 }
 

@@ -24,9 +24,10 @@ const UNLISTED: u32 = u32::MAX;
 /// State of the connection to a server.
 #[derive(Clone)]
 enum Reach {
-    /// An attempt to reach the server is running: the first one, since this time, or a later one if
-    /// `None`.
-    Coming(Option<Instant>),
+    /// The first attempt to reach the server is running, since this time.
+    Connecting(Instant),
+    /// A later attempt is running.
+    Reconnecting,
     /// The last attempt to reach the server failed, at this time.
     Away(Instant),
     There(Contact, LinkSample),
@@ -99,14 +100,14 @@ impl ConnectionPool {
                     (member.listed, member.gone) = (listed, None);
                     match member.reach {
                         Reach::Away(since) if now.duration_since(since) >= AGAIN => {
-                            member.reach = Reach::Coming(None);
+                            member.reach = Reach::Reconnecting;
                             due.push(number);
                         }
                         _ => {}
                     }
                 }
                 None => {
-                    let member = Member { listed, reach: Reach::Coming(Some(now)), gone: None };
+                    let member = Member { listed, reach: Reach::Connecting(now), gone: None };
                     self.members.insert(self.next, member);
                     self.numbers.insert(identity, self.next);
                     due.push(self.next);
@@ -154,19 +155,15 @@ impl ConnectionPool {
     /// Returns how long to wait for servers that are being reached: `None` if there is none, or if
     /// the wait is over.
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
-        let coming = self.members.values().filter_map(|member| match member.reach {
-            Reach::Coming(since) => Some(since),
-            _ => None,
-        });
         let has_contact = self.has_contact();
-        let rest = coming.map(|since| match (has_contact, since) {
+        let rest = self.members.values().filter_map(|member| match member.reach {
             // Every attempt reports its outcome in the end.
-            (false, _) => PATIENCE,
-            (true, Some(since)) => {
+            Reach::Connecting(_) | Reach::Reconnecting if !has_contact => Some(PATIENCE),
+            Reach::Connecting(since) => {
                 let last = self.last.map_or(since, |last| last.max(since));
-                PATIENCE.saturating_sub(now.duration_since(last))
+                Some(PATIENCE.saturating_sub(now.duration_since(last)))
             }
-            (true, None) => Duration::ZERO,
+            Reach::Reconnecting | Reach::Away(_) | Reach::There(..) => None,
         });
         rest.max().filter(|rest| !rest.is_zero())
     }
@@ -177,7 +174,8 @@ impl ConnectionPool {
 
     #[cfg(test)]
     pub(crate) fn is_reaching_any(&self) -> bool {
-        self.members.values().any(|member| matches!(member.reach, Reach::Coming(_)))
+        let is_tried = |reach: &Reach| matches!(reach, Reach::Connecting(_) | Reach::Reconnecting);
+        self.members.values().any(|member| is_tried(&member.reach))
     }
 
     /// Returns the connection to a server, if it is connected.

@@ -4,8 +4,8 @@
 use crate::client::groups::Remote;
 use crate::client::single_call::{Candidate, Wanted, execute};
 use gridspan_rpc::calls::{
-    CallSession, Config, Function, Handle, Over, RpcError, ServerCard, SessionId, Sessions, Until,
-    Waited, not_offered,
+    CallSession, Config, EndedWait, Function, Handle, RpcError, ServerCard, SessionId, Sessions,
+    Until, Waited, not_offered,
 };
 use gridspan_rpc::group::{Encoded, Parts, ServerPool};
 use serde::de::DeserializeOwned;
@@ -112,7 +112,7 @@ impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut state = self.inner.state();
         state.waiting.remove(&self.number);
-        state.sessions.forget(|who| *who == self.number);
+        state.sessions.forget(|waiter| *waiter == self.number);
         if let Ok((_, named)) = self.over.try_recv() {
             state.sessions.give_back(&named);
         }
@@ -141,9 +141,9 @@ impl State {
     /// Ends a session, if it runs.
     fn end(&mut self, id: SessionId, outcome: Result<Vec<u8>, RpcError>) {
         self.running.remove(&id);
-        for Over { who, waited, named } in self.sessions.end(id, outcome) {
-            if let Some(waiter) = self.waiting.remove(&who)
-                && let Err((_, named)) = waiter.send((waited, named))
+        for EndedWait { waiter, waited, named } in self.sessions.end(id, outcome) {
+            if let Some(sender) = self.waiting.remove(&waiter)
+                && let Err((_, named)) = sender.send((waited, named))
             {
                 self.sessions.give_back(&named);
             }

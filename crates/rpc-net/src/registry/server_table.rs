@@ -7,7 +7,7 @@ use gridspan_rpc::calls::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// Largest number of calls that a server may execute at the same time.
+/// Largest number of cores of a server.
 const CORES_MAX: u32 = 65_536;
 /// Largest number of servers.
 const SERVERS_MAX: usize = 4096;
@@ -18,8 +18,8 @@ const FUNCTIONS_MAX: usize = 10_000;
 /// Permitted speeds of a server.
 const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
-/// Number of calls that a server executes at once, and its address; `None` for a server in the
-/// registry's process.
+/// Number of cores of a server, each of which executes one call at a time, and its address; `None`
+/// for a server in the registry's process.
 pub(crate) type CoresAndAddress = (u32, Option<SocketAddr>);
 
 /// Servers, each with a route `R`.
@@ -27,7 +27,7 @@ pub(crate) type CoresAndAddress = (u32, Option<SocketAddr>);
 pub(crate) struct ServerTable<R> {
     directory: ServerDirectory,
     routes: BTreeMap<u32, R>,
-    /// Number of PEs of each server, and its address.
+    /// Number of cores of each server, and its address.
     places: BTreeMap<u32, CoresAndAddress>,
     calls: BTreeMap<u32, u32>,
     next: u32,
@@ -50,7 +50,7 @@ impl<R: Clone> ServerTable<R> {
     ) -> Result<u32, String> {
         check(&card)?;
         if !(1..=CORES_MAX).contains(&place.0) {
-            return Err(format!("a server has 1 to {CORES_MAX} PEs"));
+            return Err(format!("a server has 1 to {CORES_MAX} cores, the PEs of its process"));
         }
         if self.routes.len() >= SERVERS_MAX {
             return Err(format!("{SERVERS_MAX} servers have joined already"));

@@ -137,13 +137,13 @@ async fn grid_of(
     let options = DaemonOptions { listen, advertise: None, token: path.clone(), is_kept: false };
     let plan = OpenedDaemon::open(options).unwrap();
     tokio::spawn(daemon::<Nothing>(plan, None, std::future::pending()));
-    let (heard, read_message) = mpsc::unbounded_channel();
+    let (heard, requests) = mpsc::unbounded_channel();
     let server = FaultyServer { behaviour: Arc::new(behaviour), orders: Arc::default(), heard };
     for name in names {
         join(Token::read(&path).unwrap(), name, server.clone()).await;
     }
     let token = Token::read(&path).unwrap();
-    (Remote::new(token.clone()).unwrap(), token, read_message)
+    (Remote::new(token.clone()).unwrap(), token, requests)
 }
 
 /// Makes two servers with this behaviour execute a task. Returns its outcome, and the requests that
@@ -151,7 +151,7 @@ async fn grid_of(
 async fn perform(
     behaviour: impl Fn(u32) -> Option<Response> + Send + Sync + 'static,
 ) -> (Result<(), RpcError>, BTreeSet<Heard>) {
-    let (remote, mut read_message) = grid(&["one", "other"], behaviour).await;
+    let (remote, mut requests) = grid(&["one", "other"], behaviour).await;
     let heuristic = HeftC::default();
     let mapped = remote.map(&heuristic, async |group| {
         let (_result,) = group.call(&PLAYED, (group.value(&7)?,));
@@ -164,7 +164,7 @@ async fn perform(
         all.is_empty() || lacks("one") || lacks("other")
     };
     while is_open(&all) {
-        let next = tokio::time::timeout(LIMIT, read_message.recv()).await;
+        let next = tokio::time::timeout(LIMIT, requests.recv()).await;
         all.insert(next.expect("a server with an order should receive the end").unwrap());
     }
     (ended, all)

@@ -30,13 +30,13 @@ const GRACE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Serves for a registry until `end` resolves, and executes tasks of groups for all clients with
-/// the token. Calls `told` each time the server has joined. Fails if the server cannot join the
+/// the token. Calls `on_ready` each time the server has joined. Fails if the server cannot join the
 /// first time.
 pub(crate) async fn join<C: Catalogue>(
     token: Token,
     own: LocalServers<C>,
     end: impl Future<Output = ()>,
-    mut told: impl FnMut(),
+    mut on_ready: impl FnMut(),
 ) -> Result<(), RemoteError> {
     let (server, names) = (token.server()?, token.names());
     let client = Client::new(token)?;
@@ -65,7 +65,7 @@ pub(crate) async fn join<C: Catalogue>(
             pause = (pause * 2).min(PAUSE_MAX);
             continue;
         };
-        told();
+        on_ready();
         pause = PAUSE;
         tokio::select! {
             () = &mut end => {

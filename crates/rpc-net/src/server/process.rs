@@ -46,8 +46,8 @@ pub struct ServeOptions {
 }
 
 /// Serves the functions of a catalogue until `end` receives a message, or its sender is dropped.
-/// Calls `told` with the address of the registry: once it is open or, for a member, each time the
-/// process has joined it.
+/// Calls `on_ready` with the address of the registry: once it is open or, for a member, each time
+/// the process has joined it.
 ///
 /// # Errors
 ///
@@ -63,18 +63,14 @@ pub struct ServeOptions {
 pub fn serve<C: Catalogue>(
     options: ServeOptions,
     end: oneshot::Receiver<()>,
-    told: impl Fn(SocketAddr) + Send + Sync + 'static,
+    on_ready: impl Fn(SocketAddr) + Send + Sync + 'static,
 ) -> Result<(), RemoteError> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(RemoteError::Listen)?;
     let ended = async { drop(end.await) };
     if let Role::Registry(registry) = options.role {
-        return runtime.block_on(async {
-            let plan = OpenedDaemon::open(registry)?;
-            told(plan.address()?);
-            daemon::<C>(plan, None, ended).await
-        });
+        return runtime.block_on(serve_registry::<C>(registry, None, ended, on_ready));
     }
     // Carries the outcome of serving out of the job.
     let outcome = Arc::new(Mutex::new(Ok(())));
@@ -86,19 +82,11 @@ pub fn serve<C: Catalogue>(
             let served = match options.role {
                 Role::Member(token) => {
                     let address = token.address;
-                    join(token, own, ended, || told(address)).await
+                    join(token, own, ended, || on_ready(address)).await
                 }
+                // `Role::Registry` does not come here: a registry without servers has no job.
                 Role::Daemon(registry) | Role::Registry(registry) => {
-                    match OpenedDaemon::open(registry) {
-                        Ok(plan) => match plan.address() {
-                            Ok(address) => {
-                                told(address);
-                                daemon(plan, Some(own), ended).await
-                            }
-                            Err(error) => Err(error),
-                        },
-                        Err(error) => Err(error),
-                    }
+                    serve_registry(registry, Some(own), ended, on_ready).await
                 }
             };
             *of_job.lock().unwrap_or_else(PoisonError::into_inner) = served;
@@ -112,6 +100,19 @@ pub fn serve<C: Catalogue>(
     let ran = driver::embedded::run(job, pes.saturating_add(1));
     ran.map_err(|error| RemoteError::Servers(error.to_string()))?;
     std::mem::replace(&mut *outcome.lock().unwrap_or_else(PoisonError::into_inner), Ok(()))
+}
+
+/// Opens a registry and serves at it, with the servers of this process if it has any, until `end`
+/// resolves. Calls `on_ready` with the address once the registry is open.
+async fn serve_registry<C: Catalogue>(
+    options: DaemonOptions,
+    own: Option<LocalServers<C>>,
+    end: impl Future<Output = ()>,
+    on_ready: impl Fn(SocketAddr),
+) -> Result<(), RemoteError> {
+    let opened = OpenedDaemon::open(options)?;
+    on_ready(opened.address()?);
+    daemon(opened, own, end).await
 }
 
 /// Starts servers on all PEs but the first, and returns them with their client.

@@ -27,10 +27,10 @@ const KEEP_ALIVE: Duration = Duration::from_millis(400);
 const _: () = assert!(SILENCE.as_millis() + KEEP_ALIVE.as_millis() <= 2000);
 /// Largest number of bytes of one connection that have arrived and are not read yet: enough for
 /// several streams.
-const UNHEARD_BYTES_MAX: u32 = 32 << 20;
+const UNREAD_BYTES_MAX: u32 = 32 << 20;
 /// Largest number of bytes of one stream that have arrived and are not read yet: what a gigabit
 /// link carries in a round trip of 100 ms.
-const UNHEARD_STREAM_BYTES_MAX: u32 = 12 << 20;
+const UNREAD_STREAM_BYTES_MAX: u32 = 12 << 20;
 /// Largest number of handshakes that have arrived and are not accepted yet.
 const INCOMING_MAX: usize = 1024;
 /// Largest number of bytes of early packets that are kept for one such handshake.
@@ -249,8 +249,8 @@ fn transport() -> Arc<TransportConfig> {
     transport.max_idle_timeout(Some(silence.into())).keep_alive_interval(Some(KEEP_ALIVE));
     transport.max_concurrent_bidi_streams(VarInt::from_u32(OPEN_FIRST));
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
-    transport.receive_window(VarInt::from_u32(UNHEARD_BYTES_MAX));
-    transport.stream_receive_window(VarInt::from_u32(UNHEARD_STREAM_BYTES_MAX));
+    transport.receive_window(VarInt::from_u32(UNREAD_BYTES_MAX));
+    transport.stream_receive_window(VarInt::from_u32(UNREAD_STREAM_BYTES_MAX));
     Arc::new(transport)
 }
 

@@ -75,7 +75,7 @@ pub use server::Server;
 pub(crate) use server::ServerMessage;
 pub use services::{ServerPlan, Services, ServicesRef};
 pub use session_manager::SessionManager;
-pub use sessions::{Over, SessionId, Sessions, Until, Waited};
+pub use sessions::{EndedWait, SessionId, Sessions, Until, Waited};
 pub use signature::{SIGNATURE_BYTES_MAX, Signature};
 
 use gridspan_runtime::Job;

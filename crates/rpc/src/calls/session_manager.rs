@@ -7,7 +7,7 @@ use super::error::RpcError;
 use super::registry::{Registry, RegistryMessage};
 use super::request::{Asked, CallTarget, Caller, SessionMessage};
 use super::server::{Answer, Call, Server, ServerMessage, Ticket};
-use super::sessions::{Over, SessionId, Sessions, Until, Waited};
+use super::sessions::{EndedWait, SessionId, Sessions, Until, Waited};
 use crate::block::{Arriving, EncodedBlock};
 use gridspan_runtime::{Actor, ActorRef, CollectionRef, Context, Ix1, Reply, TaggedAnswer, Time};
 use serde::{Deserialize, Serialize};
@@ -327,8 +327,8 @@ impl<C: Catalogue> SessionManager<C> {
             Some(Caller::Results(reply)) => cx.reply(reply, outcome),
             Some(Caller::Session(reply)) => cx.reply(reply, outcome.map(|_| id)),
             None => {
-                for Over { who, waited, .. } in self.sessions.end(id, outcome) {
-                    cx.reply(who, waited);
+                for EndedWait { waiter, waited, .. } in self.sessions.end(id, outcome) {
+                    cx.reply(waiter, waited);
                 }
             }
         }

@@ -36,7 +36,7 @@ struct Entry<R> {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Waiter<W> {
-    who: W,
+    id: W,
     sessions: Vec<SessionId>,
     until: Until,
 }
@@ -45,11 +45,11 @@ struct Waiter<W> {
 /// if the list is empty, or the error of the first in the list that failed.
 pub type Waited = Result<Option<SessionId>, RpcError>;
 
-/// A wait that is over.
+/// A wait that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Over<W> {
+pub struct EndedWait<W> {
     /// The waiter.
-    pub who: W,
+    pub waiter: W,
     /// The outcome of the wait.
     pub waited: Waited,
     /// The sessions that it returned. If the outcome is not delivered, [give them
@@ -114,7 +114,7 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// Ends a running session; returns the waits that end with it.
-    pub fn end(&mut self, id: SessionId, outcome: Result<R, RpcError>) -> Vec<Over<W>> {
+    pub fn end(&mut self, id: SessionId, outcome: Result<R, RpcError>) -> Vec<EndedWait<W>> {
         let Some(entry) = self.entries.get_mut(&id) else { return Vec::new() };
         if !matches!(entry.state, State::Running) {
             return Vec::new();
@@ -133,7 +133,7 @@ impl<R, W: Clone> Sessions<R, W> {
             let left: Vec<SessionId> =
                 sessions.filter(|id| self.entries.contains_key(id)).collect();
             match self.waited(&left, waiter.until) {
-                Some((waited, named)) => over.push(Over { who: waiter.who, waited, named }),
+                Some((waited, named)) => over.push(EndedWait { waiter: waiter.id, waited, named }),
                 None => self.waiters.push(waiter),
             }
         }
@@ -142,7 +142,7 @@ impl<R, W: Clone> Sessions<R, W> {
 
     /// Removes the waiters that `is_it` selects: those that have given up.
     pub fn forget(&mut self, is_it: impl Fn(&W) -> bool) {
-        self.waiters.retain(|waiter| !is_it(&waiter.who));
+        self.waiters.retain(|waiter| !is_it(&waiter.id));
     }
 
     /// Undoes the return of these sessions by a wait whose outcome was not delivered: a wait for
@@ -189,11 +189,11 @@ impl<R, W: Clone> Sessions<R, W> {
     /// The outcome is [`RpcError::InvalidSessionId`] if one of the sessions does not exist, or its
     /// result was taken; [`RpcError::NoneCompleted`] if the list is empty and `until` is
     /// [`Until::One`]; with [`Until::All`], the error of the first in the list that failed.
-    pub fn wait(&mut self, who: W, sessions: Vec<SessionId>, until: Until) -> Option<Waited> {
+    pub fn wait(&mut self, waiter: W, sessions: Vec<SessionId>, until: Until) -> Option<Waited> {
         match self.waited(&sessions, until) {
             Some((waited, _)) => Some(waited),
             None => {
-                self.waiters.push(Waiter { who, sessions, until });
+                self.waiters.push(Waiter { id: waiter, sessions, until });
                 None
             }
         }
@@ -307,8 +307,8 @@ mod tests {
         assert_eq!(sessions.wait("all", ids.clone(), Until::All), None);
         assert_eq!(sessions.wait("one", ids.clone(), Until::One), None);
 
-        let over = |who, named: &[SessionId]| {
-            [Over { who, waited: Ok(Some(ids[1])), named: named.to_vec() }]
+        let over = |waiter, named: &[SessionId]| {
+            [EndedWait { waiter, waited: Ok(Some(ids[1])), named: named.to_vec() }]
         };
         assert_eq!(sessions.end(ids[1], Ok(1)), over("one", &ids[1..]));
         assert_eq!(sessions.end(ids[0], Ok(0)), over("all", &ids));
@@ -338,12 +338,12 @@ mod tests {
     #[test]
     fn an_undelivered_session_is_returned_again_unless_another_wait_returned_it() {
         let (mut sessions, ids) = sessions(1);
-        for who in ["one", "other", "third"] {
-            assert_eq!(sessions.wait(who, ids.clone(), Until::One), None);
+        for waiter in ["one", "other", "third"] {
+            assert_eq!(sessions.wait(waiter, ids.clone(), Until::One), None);
         }
-        sessions.forget(|who| *who == "third");
+        sessions.forget(|waiter| *waiter == "third");
         let over = sessions.end(ids[0], Ok(0));
-        assert_eq!(over.iter().map(|over| over.who).collect::<Vec<_>>(), ["one", "other"]);
+        assert_eq!(over.iter().map(|over| over.waiter).collect::<Vec<_>>(), ["one", "other"]);
 
         sessions.give_back(&over[0].named);
         assert_eq!(sessions.unnamed(), []);

@@ -12,12 +12,12 @@ pub(super) struct Executable {
     pub(super) failed: Vec<(u32, RpcError)>,
 }
 
-/// Removes the calls for which `why` returns an error, and those that depend on them. `lost`
+/// Removes the calls for which `error_of` returns an error, and those that depend on them. `lost`
 /// returns the error of data that no call of the window makes, if it is lost. A call that makes
 /// data must come before the calls that read it.
 pub(super) fn executable(
     calls: Vec<Gathered>,
-    why: impl Fn(&Gathered) -> Option<RpcError>,
+    error_of: impl Fn(&Gathered) -> Option<RpcError>,
     lost: impl Fn(u32) -> Option<RpcError>,
 ) -> Executable {
     let made: BTreeSet<u32> = calls.iter().flat_map(|call| &call.outputs).copied().collect();
@@ -28,7 +28,7 @@ pub(super) fn executable(
             true => errors.get(data).cloned(),
             false => lost(*data),
         };
-        match call.inputs.iter().find_map(lacks).or_else(|| why(&call)) {
+        match call.inputs.iter().find_map(lacks).or_else(|| error_of(&call)) {
             None => able.push(call),
             Some(error) => {
                 for &data in &call.outputs {

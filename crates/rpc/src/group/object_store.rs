@@ -202,6 +202,8 @@ impl ObjectStore {
 
     /// Drops data.
     pub fn remove(&mut self, key: DataKey) {
+        // If data with this key is kept again, all of it is handed over.
+        self.given = self.given.filter(|(of, _)| *of != key);
         match self.kept.remove(&key) {
             Some(Kept::Here(block, used)) => {
                 self.here_bytes -= block.len() as u64;
@@ -259,11 +261,13 @@ impl ObjectStore {
     /// Removes and returns a piece for another server, in the order of keys, until the store is
     /// empty; drops data with its last piece. Pieces of incomplete data go first.
     pub(crate) fn give(&mut self) -> Option<Piece> {
-        if let Some(((key, attempt), mut arriving)) = self.arriving.pop_first() {
-            let Some((index, count, segment)) = arriving.give() else { return self.give() };
-            self.arriving.insert((key, attempt), arriving);
-            let bytes = Ok(segment);
-            return Some(Piece { key, attempt, index, count, bytes, then: Vec::new() });
+        while let Some(mut arriving) = self.arriving.first_entry() {
+            let (key, attempt) = *arriving.key();
+            if let Some((index, count, segment)) = arriving.get_mut().give() {
+                let bytes = Ok(segment);
+                return Some(Piece { key, attempt, index, count, bytes, then: Vec::new() });
+            }
+            arriving.remove();
         }
         let key = *self.kept.first_key_value()?.0;
         let index = self.given.filter(|(of, _)| *of == key).map_or(0, |(_, index)| index);
@@ -383,6 +387,21 @@ mod tests {
         assert_eq!(other.get(key(0)), Ok(block(0, 2 * DATA_SEGMENT_BYTES + 1)));
         assert!(other.has(key(2)) && !other.has(key(1)));
         assert_eq!(objects.bytes(), 0);
+    }
+
+    #[test]
+    fn data_that_is_kept_again_is_handed_over_from_its_first_segment() {
+        let mut objects = ObjectStore::new(Room::default());
+        let whole = || Ok(block(7, DATA_SEGMENT_BYTES + 1));
+        objects.put(key(0), whole());
+        assert_eq!(objects.give().map(|piece| piece.index), Some(0));
+        objects.remove(key(0));
+
+        objects.put(key(0), whole());
+
+        let indices: Vec<u32> =
+            std::iter::from_fn(|| objects.give()).map(|piece| piece.index).collect();
+        assert_eq!(indices, [0, 1]);
     }
 
     #[test]

@@ -5,21 +5,21 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ObservedSpeed {
     took_s: f64,
-    should_s: f64,
+    expected_s: f64,
 }
 
 /// Factor by which each task reduces the weight of all earlier ones.
 const FADING: f64 = 0.9;
 
 impl ObservedSpeed {
-    pub(super) fn observe(&mut self, took_s: f64, should_s: f64) {
+    pub(super) fn observe(&mut self, took_s: f64, expected_s: f64) {
         self.took_s = self.took_s * FADING + took_s;
-        self.should_s = self.should_s * FADING + should_s;
+        self.expected_s = self.expected_s * FADING + expected_s;
     }
 
     /// Observed speed, as a fraction of the declared speed.
     pub(super) fn factor(self) -> f64 {
-        let factor = self.should_s / self.took_s;
+        let factor = self.expected_s / self.took_s;
         // An implausible factor is a measurement error.
         if factor.is_finite() && factor > 0.0 { factor.clamp(1e-3, 1e3) } else { 1.0 }
     }

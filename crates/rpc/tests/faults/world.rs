@@ -53,7 +53,7 @@ impl Catalogue for Vectors {
 
 /// Runs a random group, and compares its results with those that the client computes itself.
 async fn group(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcError> {
-    let heuristic = by_name(dice.one_of(&HEURISTICS[..5]), dice.below(9)).unwrap();
+    let heuristic = by_name(dice.one_of(&HEURISTICS), dice.below(9)).unwrap();
     let policy = [StragglerPolicy::None, StragglerPolicy::Steal, StragglerPolicy::StealAndCopy]
         [dice.below(3_usize)];
     let mapper = Mapper::new(services).with_straggler_policy(policy);

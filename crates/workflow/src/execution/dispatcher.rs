@@ -244,8 +244,8 @@ impl<'a> Dispatcher<'a> {
             self.sizes[data.index()] = bytes;
         }
         if let (Some(watch), Some(took_s)) = (&mut self.watch, took_s) {
-            let should_s = self.platform.time_s(self.graph.task(task).work_s, server);
-            watch.observe(server, took_s, should_s, true);
+            let expected_s = self.platform.time_s(self.graph.task(task).work_s, server);
+            watch.observe(server, took_s, expected_s, true);
         }
         let has = |is_maker| move |&data: &DataId| DispatchCommand::Has { data, server, is_maker };
         self.commands.extend(fetched.iter().map(has(false)));
@@ -365,10 +365,9 @@ impl<'a> Dispatcher<'a> {
             let transfer_s =
                 |data: DataId, from, to| platform.transfer_s(sizes[data.index()], from, to);
             let Some(watch) = &self.watch else { return };
-            let Some(rescue) = self.state.rescue(now_s, platform, watch, &transfer_s) else {
-                return;
-            };
-            self.moved += usize::from(!rescue.is_copy);
+            let reassigned = self.state.reassign_straggler(now_s, platform, watch, &transfer_s);
+            let Some(reassignment) = reassigned else { return };
+            self.moved += usize::from(!reassignment.is_copy);
             // The server that receives the task is no longer idle.
             self.advance(now_s);
         }

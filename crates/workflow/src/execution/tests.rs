@@ -212,10 +212,10 @@ fn a_withdrawn_attempt_counts_if_it_had_begun_before() {
     // The first task should have ended long ago: an idle server tries it a second time with the
     // client's data, and the task that waits on the first server goes elsewhere.
     run.0.handle(100.0, DispatchEvent::Look);
-    let rescued = run.commands();
+    let reassigned = run.commands();
     let moved = [DispatchCommand::Withdraw(2), order(4, (2, OTHER), &[])];
     let copied = [send(START, None, &[OTHER]), order(5, (0, OTHER), &[(MADE, &[])])];
-    assert_eq!(rescued, [&moved[..], &copied].concat());
+    assert_eq!(reassigned, [&moved[..], &copied].concat());
 
     assert_eq!(run.done(0), [DispatchCommand::Withdraw(5)]);
 

@@ -160,17 +160,17 @@ impl Observations<'_> {
         for attempt in &self.ongoing {
             if let AttemptState::Running { since_s } = attempt.state {
                 let expected_s = self.expected_s(attempt.task, attempt.server);
-                let (took_s, should_s) = &mut seen_s[attempt.server.index()];
+                let (seen_took_s, seen_expected_s) = &mut seen_s[attempt.server.index()];
                 if self.now_s - since_s > expected_s {
-                    *took_s += self.now_s - since_s;
-                    *should_s += expected_s;
+                    *seen_took_s += self.now_s - since_s;
+                    *seen_expected_s += expected_s;
                 }
             }
         }
         let belief_s = self.watch.mean_s.iter().map(|mean_s| mean_s * BELIEF_TASKS);
         let seen = seen_s.iter().zip(belief_s);
-        let ratio = |((took_s, should_s), belief_s): (&(f64, f64), f64)| {
-            let both = should_s + belief_s;
+        let ratio = |((took_s, expected_s), belief_s): (&(f64, f64), f64)| {
+            let both = expected_s + belief_s;
             if both > 0.0 { (took_s + belief_s) / both } else { 1.0 }
         };
         let slowness: Vec<f64> = seen.map(ratio).collect();

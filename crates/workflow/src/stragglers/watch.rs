@@ -33,11 +33,11 @@ impl Watch {
 
     /// Adds a task that has ended on a server, or was given up; a task given up counts only if it
     /// took longer than expected.
-    pub fn observe(&mut self, server: ServerId, took_s: f64, should_s: f64, has_ended: bool) {
-        if has_ended || took_s > should_s {
-            let (seen_took_s, seen_should_s) = &mut self.seen_s[server.index()];
+    pub fn observe(&mut self, server: ServerId, took_s: f64, expected_s: f64, has_ended: bool) {
+        if has_ended || took_s > expected_s {
+            let (seen_took_s, seen_expected_s) = &mut self.seen_s[server.index()];
             *seen_took_s += took_s;
-            *seen_should_s += should_s;
+            *seen_expected_s += expected_s;
         }
     }
 

@@ -95,16 +95,28 @@ impl Network {
     }
 
     /// The nodes of a cluster, ascending.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such cluster.
     pub fn members(&self, cluster: usize) -> &[u32] {
         &self.members[cluster]
     }
 
     /// The connection of a node.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
     pub fn node(&self, node: u32) -> &NodeLink {
         &self.nodes[node as usize]
     }
 
     /// The cluster of a node.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
     pub fn cluster_of(&self, node: u32) -> usize {
         self.nodes[node as usize].cluster as usize
     }
@@ -115,16 +127,30 @@ impl Network {
     }
 
     /// The shared capacities from cluster to cluster.
+    ///
+    /// # Panics
+    ///
+    /// If there is no cluster `from`. A `to` beyond the last cluster may panic, or stand for
+    /// another one.
     pub fn route(&self, from: usize, to: usize) -> &[u32] {
         &self.routes[from * self.clusters + to]
     }
 
     /// One-way latency from cluster to cluster, in seconds.
+    ///
+    /// # Panics
+    ///
+    /// If there is no cluster `from`. A `to` beyond the last cluster may panic, or stand for
+    /// another one.
     pub fn latency_between_s(&self, from: usize, to: usize) -> f64 {
         self.latency_s[from * self.clusters + to]
     }
 
     /// One-way latency from node to node, in seconds.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
     pub fn latency_s(&self, from: u32, to: u32) -> f64 {
         self.latency_between_s(self.cluster_of(from), self.cluster_of(to))
     }

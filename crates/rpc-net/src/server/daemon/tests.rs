@@ -119,8 +119,12 @@ async fn links_of_a_server_that_leaves_during_a_probe_are_removed() {
     std::thread::scope(|scope| {
         let mut link_table = lock(&daemon.link_table);
         scope.spawn(|| daemon.probe_links(&seen, &caller));
-        // By then the probe has started, and waits for the link table.
-        std::thread::sleep(Duration::from_millis(200));
+        // The probe keeps this lock while it waits for the link table.
+        let begun = Instant::now();
+        while caller.joined.try_lock().is_ok() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the probe should start");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         daemon.server_table().leave(other);
         link_table.leave(other);
     });

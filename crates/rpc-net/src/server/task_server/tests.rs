@@ -36,8 +36,9 @@ fn with_daemon(client: impl AsyncFnOnce(Connection)) {
     let room = Room::default().with_memory_bytes(ROOM_BYTES).with_disk_bytes(0);
     let (name, role) = ("one".to_owned(), Role::Daemon(role));
     let options = ServeOptions { name, pes: 1, speed: 1.0, room, role };
-    let ((end, ended), (told, open)) = (oneshot::channel(), mpsc::channel());
-    let daemon = thread::spawn(|| serve::<Pairs>(options, ended, move |at| told.send(at).unwrap()));
+    let ((end, ended), (ready, open)) = (oneshot::channel(), mpsc::channel());
+    let on_ready = move |at| ready.send(at).unwrap();
+    let daemon = thread::spawn(|| serve::<Pairs>(options, ended, on_ready));
     let address = open.recv_timeout(LIMIT).unwrap();
     let token = Token::read(&path).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -70,9 +71,10 @@ fn emulated(bytes: &[u64]) -> Work {
     Work::Emulated { work_s: 0.0, bytes: bytes.to_vec() }
 }
 
-async fn told(connection: &Connection, request: &Request) -> RecvStream {
-    let (mut send, receive) = connection.open_bi().await.unwrap();
-    write_message(&mut send, request).await.unwrap();
+/// Sends a request. Returns the stream of its answer.
+async fn send(connection: &Connection, request: &Request) -> RecvStream {
+    let (mut to, receive) = connection.open_bi().await.unwrap();
+    write_message(&mut to, request).await.unwrap();
     receive
 }
 
@@ -87,7 +89,7 @@ async fn outcome(mut response: RecvStream) -> Result<Times, TaskError> {
 }
 
 async fn execute(connection: &Connection, order: Order) -> Result<Times, TaskError> {
-    outcome(told(connection, &Request::Task(order)).await).await
+    outcome(send(connection, &Request::Task(order)).await).await
 }
 
 fn is_refused_for(outcome: Result<Times, TaskError>, reason: &str) -> bool {
@@ -117,7 +119,7 @@ fn tasks_that_wait_for_the_same_data_need_room_for_it_once() {
         // There is no room for twice as much.
         let inputs = [(0, ROOM_BYTES - 100)];
         let task = |output| Request::Task(order(emulated(&[1]), &inputs, &[output]));
-        let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
+        let [one, other] = [send(&connection, &task(1)).await, send(&connection, &task(2)).await];
 
         // The client answers both requests, one after the other, that it has no such data.
         for _ in 0..2 {
@@ -139,7 +141,7 @@ fn tasks_that_wait_for_the_same_data_need_room_for_it_once() {
 fn data_for_which_two_tasks_wait_is_fetched_and_counted_once() {
     with_daemon(async |connection| {
         let task = |output| Request::Task(order(emulated(&[1]), &[(0, 4)], &[output]));
-        let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
+        let [one, other] = [send(&connection, &task(1)).await, send(&connection, &task(2)).await];
         let (mut send, _question) = connection.accept_bi().await.unwrap();
         // This gives the other order time to arrive.
         assert!(matches!(request_response(&connection, &Request::Echo).await, Ok(Response::Noted)));
@@ -172,7 +174,7 @@ fn arguments_are_in_order_and_an_ended_group_does_not_start_again() {
     with_daemon(async |connection| {
         let pair = || Work::Function("pair".to_owned(), PAIR.signature());
         let call = || order(pair(), &[(5, 1), (3, 1)], &[8, 9]);
-        let response = told(&connection, &Request::Task(call())).await;
+        let response = send(&connection, &Request::Task(call())).await;
         for _ in 0..2 {
             let (mut send, mut request) = connection.accept_bi().await.unwrap();
             let asked = request.read_to_end(1 << 10).await.unwrap();

@@ -53,7 +53,7 @@ impl Folder {
 impl CheckpointStorage for Folder {
     fn put(&self, name: &str, pieces: Vec<Bytes>) -> io::Result<()> {
         let [now, then] = self.write(name, &pieces)?;
-        fs::rename(&now, &then)?;
+        rename(&now, &then)?;
         sync_folder_of(&then)
     }
 
@@ -62,9 +62,7 @@ impl CheckpointStorage for Folder {
         // Unlike renaming, this fails if there is a file of that name.
         match fs::hard_link(&now, &then) {
             // The file system has no links.
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !then.exists() => {
-                fs::rename(&now, &then)?;
-            }
+            Err(error) if lacks_links(&error) && !then.exists() => rename(&now, &then)?,
             linked => {
                 fs::remove_file(&now)?;
                 linked?;
@@ -116,10 +114,55 @@ impl CheckpointStorage for Folder {
     }
 }
 
+/// Gives a file its final name, in place of an earlier file. If it cannot, no file with the
+/// temporary name is left.
+fn rename(now: &Path, then: &Path) -> io::Result<()> {
+    fs::rename(now, then).inspect_err(|_| drop(fs::remove_file(now)))
+}
+
+/// Whether a link may have failed because the file system has none. Systems report this in
+/// different ways, such as `EPERM`, `ENOSYS`, `EOPNOTSUPP` and `EMLINK`, but not in these.
+fn lacks_links(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, NotFound, ReadOnlyFilesystem, StorageFull};
+    !matches!(error.kind(), AlreadyExists | NotFound | ReadOnlyFilesystem | StorageFull)
+}
+
 /// Flushes the folder of a file to the disk, with the name of the file.
 fn sync_folder_of(file: &Path) -> io::Result<()> {
     match file.parent() {
         Some(folder) => File::open(folder)?.sync_all(),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_temporary_file_is_left_if_a_file_does_not_get_its_name() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path(), false).unwrap();
+        // No file can get the name of a folder.
+        fs::create_dir_all(place.path().join("group/name")).unwrap();
+        let pieces = || vec![Bytes::from_static(b"data")];
+
+        assert!(folder.put("group/name", pieces()).is_err());
+        assert!(folder.put_new("group/name", pieces()).is_err());
+        assert!(folder.put_once("group/name", pieces()).is_err());
+
+        let entries = fs::read_dir(place.path().join("group")).unwrap();
+        let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["name"]);
+    }
+
+    #[test]
+    fn only_errors_of_file_systems_without_links_lead_to_a_rename() {
+        use io::ErrorKind::{AlreadyExists, PermissionDenied, StorageFull, Unsupported};
+
+        let lacks = [PermissionDenied, Unsupported, AlreadyExists, StorageFull]
+            .map(|kind| lacks_links(&kind.into()));
+
+        assert_eq!(lacks, [true, true, false, false]);
     }
 }

@@ -108,8 +108,13 @@ impl<C> Waits<C> {
         self.all().filter_map(|unanswered| unanswered.question)
     }
 
-    /// Marks the question in this slot as a request of main to the coordinator.
+    /// Marks the question in this slot, which is kept there, as a request of main to the
+    /// coordinator.
     pub(crate) fn note_for_main(&mut self, slot: u64) {
+        debug_assert!(
+            self.pending.get(&slot).is_some_and(|it| matches!(it.after, AfterAnswer::Run(_))),
+            "`len` and `not_storable` subtract these slots from those that they count"
+        );
         self.for_main.insert(slot);
     }
 

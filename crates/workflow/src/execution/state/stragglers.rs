@@ -23,7 +23,7 @@ impl ExecutionState<'_> {
 
     /// Moves or copies a task of a slow server to another, if that gains time. The caller repeats
     /// this until it returns `None`.
-    pub(in crate::execution) fn rescue(
+    pub(in crate::execution) fn reassign_straggler(
         &mut self,
         now_s: f64,
         platform: &Platform,

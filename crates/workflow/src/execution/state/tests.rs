@@ -192,32 +192,32 @@ fn tasks_of_a_slow_server_go_to_an_idle_one_and_a_late_task_is_copied() {
     let (graph, mapping, platform) = all_on_one();
     let mut state = near(&graph, &mapping);
     let mut watch = Watch::new(&graph, &platform, true);
-    let rescue = |state: &mut ExecutionState<'_>, watch: &Watch, now_s| {
-        state.rescue(now_s, &platform, watch, &|_, _, _| 0.0)
+    let reassign = |state: &mut ExecutionState<'_>, watch: &Watch, now_s| {
+        state.reassign_straggler(now_s, &platform, watch, &|_, _, _| 0.0)
     };
     assert_eq!(orders(&mut state).len(), 8);
     state.begun(0, 0.0);
-    assert_eq!(rescue(&mut state, &watch, 0.5), None, "no server is slow");
+    assert_eq!(reassign(&mut state, &watch, 0.5), None, "no server is slow");
 
     // A task of one second took six.
     done(&mut state, 0, &[]);
     watch.observe(ServerId(0), 6.0, 1.0, true);
     state.begun(1, 6.0);
-    let taken_back = rescue(&mut state, &watch, 6.1).unwrap().attempt.unwrap();
+    let taken_back = reassign(&mut state, &watch, 6.1).unwrap().attempt.unwrap();
 
     assert!(!state.is_open(taken_back));
     let moved = state.attempt(taken_back).0;
     assert_eq!(orders_at(&mut state, 6.1), [(moved.0, 1)]);
-    assert_eq!(rescue(&mut state, &watch, 6.1), None, "the other has work now");
+    assert_eq!(reassign(&mut state, &watch, 6.1), None, "the other has work now");
     done(&mut state, moved.0, &[]);
     // All waiting tasks have gone there one after the other; the late one is copied.
     for _ in 0..5 {
-        let taken_back = rescue(&mut state, &watch, 6.2).unwrap().attempt.unwrap();
+        let taken_back = reassign(&mut state, &watch, 6.2).unwrap().attempt.unwrap();
         let task = state.attempt(taken_back).0;
         assert_eq!(orders_at(&mut state, 6.2), [(task.0, 1)]);
         done(&mut state, task.0, &[]);
     }
-    assert!(rescue(&mut state, &watch, 12.0).unwrap().is_copy);
+    assert!(reassign(&mut state, &watch, 12.0).unwrap().is_copy);
     assert_eq!(orders_at(&mut state, 12.0), [(1, 1)]);
     assert!(state.is_open(1), "the first may still end before");
     assert_eq!(done(&mut state, 1, &[]), [1]);
@@ -230,10 +230,10 @@ fn a_server_that_begins_no_task_is_slow() {
     let mut state = near(&graph, &mapping);
     let watch = Watch::new(&graph, &platform, true);
     orders(&mut state);
-    let mut rescue = |now_s| state.rescue(now_s, &platform, &watch, &|_, _, _| 0.0);
-    assert!(rescue(1.0).is_none(), "it has had time for one task only");
+    let mut reassign = |now_s| state.reassign_straggler(now_s, &platform, &watch, &|_, _, _| 0.0);
+    assert!(reassign(1.0).is_none(), "it has had time for one task only");
 
-    let taken_back = rescue(10.0).unwrap().attempt;
+    let taken_back = reassign(10.0).unwrap().attempt;
 
     assert!(taken_back.is_some_and(|attempt| attempt > 0), "the first may be on its way");
 }
@@ -245,13 +245,14 @@ fn an_idle_core_gets_one_task_while_the_client_relays_its_arguments() {
     let mut state = fetching(&graph, &mapping, 2, &apart);
     let watch = Watch::new(&graph, &platform, true);
     orders(&mut state);
-    let rescue =
-        |state: &mut ExecutionState<'_>| state.rescue(10.0, &platform, &watch, &|_, _, _| 0.0);
+    let reassign = |state: &mut ExecutionState<'_>| {
+        state.reassign_straggler(10.0, &platform, &watch, &|_, _, _| 0.0)
+    };
 
-    assert!(rescue(&mut state).is_some());
+    assert!(reassign(&mut state).is_some());
 
     assert_eq!((orders(&mut state), relays(&mut state).len()), (vec![], 1));
-    assert_eq!(rescue(&mut state), None, "a task is on its way");
+    assert_eq!(reassign(&mut state), None, "a task is on its way");
 }
 
 #[test]
@@ -441,14 +442,15 @@ fn a_task_moves_while_a_slow_server_makes_its_argument() {
     watch.observe(ONE, 9.0, 1.0, true);
     orders(&mut state);
     state.begun(0, 0.0);
-    let rescue =
-        |state: &mut ExecutionState<'_>, watch| state.rescue(0.5, &platform, watch, &|_, _, _| 0.0);
+    let reassign = |state: &mut ExecutionState<'_>, watch| {
+        state.reassign_straggler(0.5, &platform, watch, &|_, _, _| 0.0)
+    };
 
-    let moved = rescue(&mut state, &watch).unwrap();
+    let moved = reassign(&mut state, &watch).unwrap();
 
     assert_eq!((moved.task, moved.attempt, moved.is_copy), (TaskId(1), Some(1), false));
     assert_eq!(orders(&mut state), [(1, moved.to.0)]);
-    assert_eq!(rescue(&mut state, &watch), None, "that is on a server as fast as others");
+    assert_eq!(reassign(&mut state, &watch), None, "that is on a server as fast as others");
 }
 
 #[test]
@@ -456,20 +458,20 @@ fn a_server_is_not_slow_while_arguments_may_be_on_their_way_to_it() {
     let (graph, platform) = (fork(), three());
     let mut state = sending(&graph, &[0, 1, 2]);
     let watch = Watch::new(&graph, &platform, true);
-    let rescue = |state: &mut ExecutionState<'_>, now_s| {
+    let reassign = |state: &mut ExecutionState<'_>, now_s| {
         let transfer_s = |_, from, to| f64::from(u8::from(from != to));
-        state.rescue(now_s, &platform, &watch, &transfer_s).map(|moved| moved.task)
+        state.reassign_straggler(now_s, &platform, &watch, &transfer_s).map(|moved| moved.task)
     };
     orders(&mut state);
     done(&mut state, 0, &[]);
     orders(&mut state);
-    assert_eq!(rescue(&mut state, 7.0), None, "links are shared");
+    assert_eq!(reassign(&mut state, 7.0), None, "links are shared");
     // The other reader has waited ten times as long as over idle links.
     state.begun(2, 10.0);
     done(&mut state, 2, &[]);
-    assert_eq!(rescue(&mut state, 20.0), None, "and this one may wait for twice as long");
+    assert_eq!(reassign(&mut state, 20.0), None, "and this one may wait for twice as long");
 
-    assert_eq!(rescue(&mut state, 60.0), Some(TaskId(1)), "but no longer");
+    assert_eq!(reassign(&mut state, 60.0), Some(TaskId(1)), "but no longer");
 }
 
 #[test]
@@ -482,13 +484,14 @@ fn a_task_stays_on_a_slow_server_if_moving_its_outputs_takes_longer() {
     let mut watch = Watch::new(&graph, &platform, false);
     watch.observe(ONE, 9.0, 1.0, true);
 
-    // The maker has 4.5 s to go on its server, which is nine times as slow as expected.
+    // Its server is five times as slow as expected, (9 s + 1 s) / (1 s + 1 s), so the maker has 10 s
+    // to go there: it waits for the task before it for 5 s, and then takes 5 s.
     let moved = [1.0, 100.0].map(|way_s| {
         let mut state = sending(&graph, &[0, 0, 0]);
         orders(&mut state);
         state.begun(0, 0.0);
         let transfer_s = |_, from, to| if from == to { 0.0 } else { way_s };
-        state.rescue(0.0, &platform, &watch, &transfer_s).map(|moved| moved.task)
+        state.reassign_straggler(0.0, &platform, &watch, &transfer_s).map(|moved| moved.task)
     });
 
     assert_eq!(moved, [Some(TaskId(1)), None]);
@@ -516,13 +519,13 @@ fn a_reserved_core_makes_the_arguments_of_its_task_meanwhile() {
     orders(&mut state);
     state.begun(0, 0.0);
 
-    let rescued: Vec<_> = std::iter::from_fn(|| {
-        let rescue = state.rescue(100.0, &platform, &watch, &|_, _, _| 0.0)?;
+    let reassigned: Vec<_> = std::iter::from_fn(|| {
+        let reassignment = state.reassign_straggler(100.0, &platform, &watch, &|_, _, _| 0.0)?;
         orders(&mut state);
-        Some((rescue.task.0, rescue.to, rescue.is_copy))
+        Some((reassignment.task.0, reassignment.to, reassignment.is_copy))
     })
     .collect();
 
-    assert_eq!(rescued.len(), 2, "one of the readers, and no more: {rescued:?}");
-    assert!(rescued.contains(&(0, OTHER, true)), "{rescued:?}");
+    assert_eq!(reassigned.len(), 2, "one of the readers, and no more: {reassigned:?}");
+    assert!(reassigned.contains(&(0, OTHER, true)), "{reassigned:?}");
 }

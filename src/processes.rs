@@ -333,9 +333,9 @@ impl Outlet {
         let mut output = BufReader::new(output);
         let mut demux = OutputDemux::default();
         let mut on_item = |item: OutputItem<'_>| self.take(item);
-        while let Ok(Some(line)) = read_line(&mut output) {
-            demux.line(line.strip_suffix(b"\n").unwrap_or(&line), &mut on_item);
-        }
+        for_each_line(&mut output, |line| {
+            demux.line(line.strip_suffix(b"\n").unwrap_or(line), &mut on_item);
+        });
         demux.pass_on(&mut on_item);
         self.report(StartReport::Ended);
     }
@@ -367,6 +367,19 @@ impl Outlet {
     }
 }
 
+/// Reads all lines, of which long ones are divided.
+fn for_each_line(from: &mut impl BufRead, mut take: impl FnMut(&[u8])) {
+    let mut was_cut = false;
+    while let Ok(Some(line)) = read_line(from) {
+        // Otherwise the end of a divided line would be an empty line.
+        let is_only_end = was_cut && line == b"\n";
+        was_cut = !line.ends_with(b"\n");
+        if !is_only_end {
+            take(&line);
+        }
+    }
+}
+
 /// Reads a line, which is divided if it is long; `None` at the end. A control line is not divided.
 fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
@@ -391,10 +404,21 @@ mod tests {
         // One ends at the limit, and the mark of the other is on both sides of it.
         let (at_limit, beyond) = (long(MARK.len() + 2), long(4));
         let text = [&at_limit[..], &beyond, b"next\n"].concat();
-        let mut from = &text[..];
 
-        let lines: Vec<Vec<u8>> = std::iter::from_fn(|| read_line(&mut from).unwrap()).collect();
+        assert!(lines_of(&text) == [at_limit, beyond, b"next\n".to_vec()]);
+    }
 
-        assert!(lines == [at_limit, beyond, b"next\n".to_vec()]);
+    fn lines_of(mut text: &[u8]) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        for_each_line(&mut text, |line| lines.push(line.to_vec()));
+        lines
+    }
+
+    #[test]
+    fn the_end_of_a_divided_line_is_no_empty_line() {
+        let long = vec![b'x'; LINE_BYTES_MAX as usize];
+        let text = [&long[..], b"\n\nnext\n"].concat();
+
+        assert!(lines_of(&text) == [long, b"\n".to_vec(), b"next\n".to_vec()]);
     }
 }

@@ -216,7 +216,8 @@ impl JobFolder {
     /// name.
     pub(crate) fn create(name: &str, start: &Start) -> io::Result<Self> {
         let folder = Self::new_in(&state_folder()?, name)?;
-        folder.write(START, start)?;
+        // Without this file, the folder is that of no job.
+        folder.write(START, start).inspect_err(|_| drop(fs::remove_dir_all(&folder.path)))?;
         Ok(folder)
     }
 
@@ -261,7 +262,16 @@ impl JobFolder {
             return Ok(folder);
         }
         let folder = Self { path: state_folder()?.join(id), id: id.to_owned() };
-        private::make_folder(&folder.path)?;
+        private::make_new_folder(&folder.path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                let text = format!(
+                    "{} is not complete: try again, and remove it if it stays so",
+                    folder.path.display()
+                );
+                io::Error::new(io::ErrorKind::AlreadyExists, text)
+            }
+            _ => error,
+        })?;
         // `start.json` is written last, because it makes this the folder of a job.
         folder.save(state)?;
         folder.write(START, start)?;

@@ -63,7 +63,7 @@ fn times(latency: Latency, factor: f64) -> Latency {
     Latency(Duration::try_from_secs_f64(seconds).unwrap_or(Link::MAX_DELAY).min(Link::MAX_DELAY))
 }
 
-/// Applies `change` to the links between sites that it `concerns`; `None` if there are none.
+/// Applies `change` to the links between sites that `concerns` selects; `None` if there are none.
 fn changed(
     grid: &GridSpec,
     concerns: impl Fn(&Link) -> bool,

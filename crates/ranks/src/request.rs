@@ -84,7 +84,11 @@ impl<'a, T> CommRequest<'a, T> {
 
     /// Whether it has a result that was not returned yet.
     fn has_result(&self) -> bool {
-        !matches!(self.stage, Stage::Taken) && self.is_complete()
+        !self.is_taken() && self.is_complete()
+    }
+
+    fn is_taken(&self) -> bool {
+        matches!(self.stage, Stage::Taken)
     }
 
     fn take(&mut self) -> Option<Result<T, RankError>> {
@@ -215,7 +219,8 @@ pub async fn wait_all<T>(
 }
 
 /// Waits until one request of several has ended, removes it, and returns its former position and
-/// its result. `None` if there are none.
+/// its result. `None` if there are none. Requests whose results [`test`](CommRequest::test) has
+/// returned stay where they are.
 ///
 /// ```
 /// use gridspan::ranks::{self, wait_any};
@@ -243,13 +248,18 @@ pub async fn wait_any<T>(
 ) -> Option<(usize, Result<T, RankError>)> {
     let mut way = GivenWay::default();
     poll_fn(|cx| {
-        let Some(first) = requests.first() else { return Poll::Ready(None) };
+        let Some(open) = requests.iter().find(|request| !request.is_taken()) else {
+            return Poll::Ready(None);
+        };
         // Once for all requests of this call: a later wait may have other messages to let leave.
-        let may_take = requests.iter().any(CommRequest::is_complete);
-        if may_take && first.local.with(|state| way.gives(state, cx.waker())) {
+        let may_take = requests.iter().any(CommRequest::has_result);
+        if may_take && open.local.with(|state| way.gives(state, cx.waker())) {
             return Poll::Pending;
         }
         for at in 0..requests.len() {
+            if requests[at].is_taken() {
+                continue;
+            }
             if let Poll::Ready(result) = requests[at].poll_end(cx) {
                 drop(requests.remove(at));
                 return Poll::Ready(Some((at, result)));
@@ -261,7 +271,8 @@ pub async fn wait_any<T>(
 }
 
 /// Waits until at least one request has ended, removes all that have, and returns their former
-/// positions and results. Empty if there are none.
+/// positions and results. Empty if there are none. Requests whose results
+/// [`test`](CommRequest::test) has returned stay where they are.
 ///
 /// # Errors
 ///

@@ -30,8 +30,8 @@ pub fn children(parent: u32) -> Vec<u32> {
     children
 }
 
-/// Returns the processes of nodes that a launcher has started on this machine and not waited for,
-/// in the order of their nodes. Linux only; empty elsewhere.
+/// Returns the processes of nodes that a launcher has started on this machine and that run, in the
+/// order of their nodes. Linux only; empty elsewhere.
 pub fn node_processes(launcher: u32) -> Vec<u32> {
     // Process ids begin again after the largest, so their order says nothing.
     let numbered = |process| Some((number_of_node(process)?, process));

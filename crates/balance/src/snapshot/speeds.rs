@@ -140,11 +140,12 @@ impl SpeedEstimate {
     /// Adds the evidence of a window.
     pub fn learn(&mut self, evidence: &Evidence) {
         for &Compared { from, to, log_ratio, error } in &evidence.compared {
-            // The evidence may come from the network, so its values are checked.
-            if !(log_ratio.abs() <= 2.0 * LOG_SPEED_MAX && error >= NOISE_MIN) {
+            let news = 1.0 / (error * error);
+            // The evidence may come from the network, so its values are checked. The square of a
+            // large error is infinite.
+            if !(log_ratio.abs() <= 2.0 * LOG_SPEED_MAX && error >= NOISE_MIN && news > 0.0) {
                 continue;
             }
-            let news = 1.0 / (error * error);
             let ratio = if from < to { log_ratio } else { -log_ratio };
             let (known, weight) = self.pairs.entry((from.min(to), from.max(to))).or_default();
             *weight *= MEMORY;
@@ -339,12 +340,17 @@ mod tests {
 
     #[test]
     fn invalid_evidence_does_not_change_the_estimate() {
-        let compared = |log_ratio, error| Compared { from: PeId(0), to: PeId(9), log_ratio, error };
+        let compared =
+            |to, log_ratio, error| Compared { from: PeId(0), to: PeId(to), log_ratio, error };
         let compared = vec![
-            compared(f64::NAN, 1.0),
-            compared(1e300, 1.0),
-            compared(1.0, 0.0),
-            compared(1.0, 1.0),
+            compared(1, f64::NAN, 1.0),
+            compared(1, 1e300, 1.0),
+            compared(1, 1.0, 0.0),
+            compared(1, 1.0, f64::NAN),
+            compared(1, 1.0, f64::INFINITY),
+            compared(1, 1.0, 1e200),
+            // There is no PE 9.
+            compared(9, 1.0, 1.0),
         ];
         let mut estimate = SpeedEstimate::default();
         estimate.learn(&Evidence { compared });

@@ -1,7 +1,7 @@
 //! The command line of `gridctl check`.
 
 use super::program::Command;
-use super::values::{silence, ssh_command};
+use super::values::{command_text, silence};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) struct CheckArgs {
     pub(crate) emulate: Option<String>,
     /// Reach the other hosts of a grid file by CMD, which is split at blanks and takes the
     /// arguments of `ssh` [default: $GRIDCTL_SSH, else ssh].
-    #[arg(long, value_name = "CMD", value_parser = ssh_command)]
+    #[arg(long, value_name = "CMD", value_parser = command_text)]
     pub(crate) ssh: Option<String>,
     /// Give up on a host that has not answered after this time.
     #[arg(long, value_name = "TIME", value_parser = silence, default_value = "20s")]

@@ -1,6 +1,6 @@
 //! The command lines of `gridctl attach`, `stop`, `ps`, `kill`, `wait`, `logs` and `prune`.
 
-use super::values::{period, ssh_command};
+use super::values::{command_text, period};
 use clap::Args;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct AttachArgs {
     pub(crate) ended: Vec<String>,
     /// Reach HOST by CMD, which is split at blanks and takes the arguments of `ssh` [default:
     /// $GRIDCTL_SSH, else ssh].
-    #[arg(long, value_name = "CMD", value_parser = ssh_command, requires = "from")]
+    #[arg(long, value_name = "CMD", value_parser = command_text, requires = "from")]
     pub(crate) ssh: Option<String>,
 }
 

@@ -1,6 +1,6 @@
 //! Arguments that state where nodes are started.
 
-use super::values::ssh_command;
+use super::values::command_text;
 use clap::{Args, ValueEnum};
 use std::fmt;
 use std::num::NonZeroU32;
@@ -33,7 +33,7 @@ pub(crate) struct PlaceArgs {
     pub(crate) driver: Option<DriverName>,
     /// Reach the other hosts of a grid file or host file by CMD, which is split at blanks and takes
     /// the arguments of `ssh` [default: $GRIDCTL_SSH, else ssh].
-    #[arg(long, value_name = "CMD", value_parser = ssh_command)]
+    #[arg(long, value_name = "CMD", value_parser = command_text)]
     pub(crate) ssh: Option<String>,
 }
 

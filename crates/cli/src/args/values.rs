@@ -17,7 +17,7 @@ pub(super) fn silence(text: &str) -> Result<Duration, &'static str> {
 }
 
 /// Parses the command that replaces `ssh`.
-pub(super) fn ssh_command(text: &str) -> Result<String, &'static str> {
+pub(super) fn command_text(text: &str) -> Result<String, &'static str> {
     let is_blank = text.trim().is_empty();
     (!is_blank).then(|| text.to_owned()).ok_or("write a command, such as `ssh -p 2222`")
 }
@@ -35,9 +35,9 @@ mod tests {
 
     #[test]
     fn a_blank_command_is_refused() {
-        assert_eq!(ssh_command("ssh -p 22"), Ok("ssh -p 22".to_owned()));
+        assert_eq!(command_text("ssh -p 22"), Ok("ssh -p 22".to_owned()));
         for blank in ["", " ", "\t \n"] {
-            assert!(ssh_command(blank).is_err(), "{blank:?}");
+            assert!(command_text(blank).is_err(), "{blank:?}");
         }
     }
 }

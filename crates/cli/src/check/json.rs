@@ -14,8 +14,8 @@
 //! `digest`), `same_program`, `clock_ahead_ms`, `clock_uncertainty_ms`, `cores`, `load`,
 //! `memory_bytes`, `free_memory_bytes`, `free_disk_bytes`, `ports`, `udp` (for each host that sent
 //! `from`: the `bytes` of the largest datagram that came, or `null`), `not_sent` (datagrams that
-//! the system refused), `may_fragment` (whether the host may fragment datagrams, so that their
-//! sizes say nothing) and `seen_at` (other addresses at which others see it).
+//! the system refused), `may_fragment` (whether its datagrams may have come in fragments, so that
+//! their sizes say nothing) and `seen_at` (other addresses at which others see it).
 
 use super::advice::Wanted;
 use super::finding::Finding;

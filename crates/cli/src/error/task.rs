@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub(crate) enum TaskError {
     /// No launcher has started this agent.
-    #[error("this process is no task of a job")]
+    #[error("this process is not a task of a job")]
     NoTask,
     /// An agent cannot reach the launcher.
     #[error("cannot reach the launcher on {launcher}: {error}")]

@@ -431,7 +431,7 @@ fn what_a_job_of_tasks_cannot_do_is_refused() {
 fn an_agent_that_no_launcher_has_started_says_so() {
     let output = finish(gridctl(&["__task", "1", "localhost"]));
     assert_eq!(output.code, Some(2), "{output:?}");
-    assert!(output.stderr.contains("this process is no task of a job\nhint: "), "{output:?}");
+    assert!(output.stderr.contains("this process is not a task of a job\nhint: "), "{output:?}");
 }
 
 #[test]

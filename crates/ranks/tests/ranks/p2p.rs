@@ -159,6 +159,7 @@ fn a_request_whose_result_was_returned_hides_no_other() {
             if world.rank() > 0 {
                 world.send(&[1_u32], 0, 0).await?;
                 world.send(&[2_u32], 0, 1).await?;
+                world.send(&[4_u32], 0, 2).await?;
                 return Ok(0);
             }
             let mut requests = vec![world.irecv::<u32>(1, 0)?, world.irecv::<u32>(1, 1)?];
@@ -175,10 +176,14 @@ fn a_request_whose_result_was_returned_hides_no_other() {
             assert_eq!((at, requests.len()), (1, 1));
             assert!(test_any(&mut requests).await.is_none());
             assert!(test_some(&mut requests).await.is_empty());
-            assert_eq!(requests.len(), 1);
-            Ok(first + received?.0[0])
+            assert!(wait_any(&mut requests).await.is_none());
+            assert!(wait_some(&mut requests).await.is_empty());
+            requests.push(world.irecv::<u32>(1, 2)?);
+            let (at, last) = wait_any(&mut requests).await.expect("one is open");
+            assert_eq!((at, requests.len()), (1, 1));
+            Ok(first + received?.0[0] + last?.0[0])
         },
-        |rank| if rank == 0 { 3 } else { 0 },
+        |rank| if rank == 0 { 7 } else { 0 },
     );
 }
 

@@ -131,7 +131,7 @@ impl Shortest {
         let since = *self.since.get_or_insert(now);
         let age = now.saturating_duration_since(since);
         if age > BASE_AGE {
-            // After a pause, the samples of both halves are too old.
+            // After a pause, no sample falls into the half before this one.
             (self.before, self.since) = (Duration::MAX, Some(now));
             self.current = sample;
         } else if age > BASE_AGE / 2 {

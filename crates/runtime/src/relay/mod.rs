@@ -364,7 +364,7 @@ impl Relay {
         };
         let tree = plan.stripes().get(head.stripe as usize).map(|stripe| &stripe.tree);
         let Some(tree) = tree.filter(|tree| tree.parent(self.node) == Some(from)) else {
-            return refuse(format!("plan {} does not bring it from {from}", head.plan));
+            return refuse(format!("plan {} does not lead from {from} to this node", head.plan));
         };
         if head.total > self.bytes_max {
             let (total, most) = (head.total, self.bytes_max);

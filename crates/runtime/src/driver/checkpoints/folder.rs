@@ -62,7 +62,9 @@ impl CheckpointStorage for Folder {
         // Unlike renaming, this fails if there is a file of that name.
         match fs::hard_link(&now, &then) {
             // The file system has no links.
-            Err(error) if lacks_links(&error) && !then.exists() => rename(&now, &then)?,
+            Err(error) if lacks_links(&error) && matches!(then.try_exists(), Ok(false)) => {
+                rename(&now, &then)?;
+            }
             linked => {
                 fs::remove_file(&now)?;
                 linked?;
@@ -120,11 +122,11 @@ fn rename(now: &Path, then: &Path) -> io::Result<()> {
     fs::rename(now, then).inspect_err(|_| drop(fs::remove_file(now)))
 }
 
-/// Whether a link may have failed because the file system has none. Systems report this in
-/// different ways, such as `EPERM`, `ENOSYS`, `EOPNOTSUPP` and `EMLINK`, but not in these.
+/// Whether a link failed because the file system has none: `EPERM`, `ENOSYS`, `EOPNOTSUPP` or
+/// `EMLINK`.
 fn lacks_links(error: &io::Error) -> bool {
-    use io::ErrorKind::{AlreadyExists, NotFound, ReadOnlyFilesystem, StorageFull};
-    !matches!(error.kind(), AlreadyExists | NotFound | ReadOnlyFilesystem | StorageFull)
+    use io::ErrorKind::{PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error.kind(), PermissionDenied | Unsupported | TooManyLinks)
 }
 
 /// Flushes the folder of a file to the disk, with the name of the file.
@@ -164,5 +166,6 @@ mod tests {
             .map(|kind| lacks_links(&kind.into()));
 
         assert_eq!(lacks, [true, true, false, false]);
+        assert!(!lacks_links(&io::ErrorKind::StaleNetworkFileHandle.into()));
     }
 }

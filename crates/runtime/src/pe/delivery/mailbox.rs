@@ -62,8 +62,8 @@ impl Core {
     }
 
     /// Puts messages that have arrived into a mailbox, in order. They are in memory already, so the
-    /// check of the budget at the end of the turn is enough. Not for recorded jobs, whose messages
-    /// each have a cause.
+    /// check of the budget at the end of the turn is enough; for single messages and those with a
+    /// priority, it is made at once. Not for recorded jobs, whose messages each have a cause.
     pub(super) fn push_all_ready<A: Actor>(
         &mut self,
         kind: KindId,

@@ -484,8 +484,8 @@ fn a_task_stays_on_a_slow_server_if_moving_its_outputs_takes_longer() {
     let mut watch = Watch::new(&graph, &platform, false);
     watch.observe(ONE, 9.0, 1.0, true);
 
-    // Its server is five times as slow as expected, (9 s + 1 s) / (1 s + 1 s), so the maker has 10 s
-    // to go there: it waits for the task before it for 5 s, and then takes 5 s.
+    // Its server is five times as slow as expected, (9 s + 1 s) / (1 s + 1 s), so the maker has
+    // 10 s to go there: it waits for the task before it for 5 s, and then takes 5 s.
     let moved = [1.0, 100.0].map(|way_s| {
         let mut state = sending(&graph, &[0, 0, 0]);
         orders(&mut state);

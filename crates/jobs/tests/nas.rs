@@ -78,14 +78,3 @@ fn repeated_kernels_keep_their_values_when_their_ranks_move_between_runs() {
         embedded::run(job, 3).unwrap();
     }
 }
-
-#[test]
-#[ignore = "takes minutes"]
-fn larger_classes_have_the_published_values() {
-    for class in ["W", "A"] {
-        for name in ["ep", "is", "cg", "mg", "ft"] {
-            embedded::run(built_in("nas", &format!("{name} --class {class} --ranks 8")), 2)
-                .unwrap();
-        }
-    }
-}

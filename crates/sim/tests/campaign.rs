@@ -58,7 +58,6 @@ fn random_jobs_keep_all_promises_under_random_faults() {
 }
 
 #[test]
-#[ignore = "takes minutes: .ci/suites runs it beside the other suites"]
 fn seventy_five_further_seeds_keep_all_promises() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let report = Campaign { threads, ..campaign(25..100, Planted::None) }.run();

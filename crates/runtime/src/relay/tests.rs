@@ -287,7 +287,9 @@ fn invalid_frames_are_refused() {
     assert!(refused(0, segment(0, SegmentHead { plan: other_plan, ..good })).contains("not known"));
     assert!(refused(0, segment(99, good)).contains("does not exist"));
     assert!(refused(2, segment(0, good)).contains("does not lead from"));
-    assert!(refused(0, segment(0, SegmentHead { stripe: 1, ..good })).contains("does not lead from"));
+    assert!(
+        refused(0, segment(0, SegmentHead { stripe: 1, ..good })).contains("does not lead from")
+    );
     let plan = PlanHead { plan: Some(striped(1)), retired: Vec::new() };
     assert!(refused(2, plan.into_frame(PeId(0))).contains("does not come from"));
     for pe in [PeId(99), COORDINATOR] {

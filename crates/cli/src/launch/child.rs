@@ -294,10 +294,11 @@ impl Child {
         self.signal(Signal::CONT);
     }
 
-    /// Closes the pipe, and kills the process group.
+    /// Kills the process group, and closes the pipe. In the other order, the node might read the
+    /// end of the pipe first and end by itself, with another exit code.
     pub(super) fn kill(&mut self) {
-        self.lines = None;
         self.signal(Signal::KILL);
+        self.lines = None;
     }
 
     /// Returns how the process ended, in the first call after its end; `None` otherwise.

@@ -5,15 +5,8 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, finish, gridctl, is_alive, run, until};
+use common::{JOB, LIMIT, Output, Running, SLOW_JOB, finish, gridctl, is_alive, run, until};
 use rustix::process::{Pid, Signal, kill_process};
-
-/// Molecular dynamics whose result is compared bit by bit with a serial run.
-const JOB: [&str; 6] = ["leanmd", "--atoms", "2000", "--check-serial", "--report-every", "5"];
-
-/// The same with more work, for jobs that run at one site for a while: there, only the work takes
-/// time.
-const WORK: [&str; 6] = ["leanmd", "--atoms", "4000", "--check-serial", "--report-every", "5"];
 
 /// A job on four nodes at two sites, in a separate folder.
 struct Changing {
@@ -25,13 +18,13 @@ impl Changing {
     /// A step crosses the wide area twice, so it takes 40 ms and little of the processor: there is
     /// time for the commands that change the job.
     fn start(flags: &[&str], steps: &str) -> Self {
-        Self::start_job(JOB, flags, steps)
+        Self::start_job(&JOB, flags, steps)
     }
 
-    fn start_job(job: [&str; 6], flags: &[&str], steps: &str) -> Self {
+    fn start_job(job: &[&str], flags: &[&str], steps: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=20ms"];
-        let job = job.into_iter().chain(["--steps", steps]);
+        let job = job.iter().copied().chain([steps]);
         let arguments: Vec<&str> =
             place.into_iter().chain(flags.iter().copied()).chain(job).collect();
         let variables = [("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())];
@@ -62,7 +55,7 @@ fn terminate(pid: u32) {
 
 #[test]
 fn nodes_and_sites_leave_on_request_and_join_again() {
-    let mut changing = Changing::start_job(WORK, &[], "120");
+    let mut changing = Changing::start_job(&SLOW_JOB, &[], "120");
     let nodes = changing.job.nodes(4);
     changing.job.await_line("      20 ");
 
@@ -94,7 +87,7 @@ fn a_node_leaves_after_sigterm() {
 
 #[test]
 fn spare_nodes_join_on_request() {
-    let mut changing = Changing::start_job(WORK, &["--spare", "b"], "100");
+    let mut changing = Changing::start_job(&SLOW_JOB, &["--spare", "b"], "100");
     changing.job.nodes(2);
     changing.job.await_line("      20 ");
 
@@ -143,7 +136,7 @@ fn nodes_that_the_grid_does_not_name_join_at_known_and_new_sites() {
 fn a_job_on_this_machine_alone_gets_more_processes() {
     let folder = tempfile::tempdir().unwrap();
     let variables = [("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())];
-    let arguments = [&["run", "-n", "1"][..], &WORK, &["--steps", "100"]].concat();
+    let arguments = [&["run", "-n", "1"][..], &SLOW_JOB, &["100"]].concat();
     let job = Running::start_with(&arguments, &variables);
     let mut changing = Changing { job, folder };
     changing.job.await_line("      20 ");
@@ -190,7 +183,7 @@ fn sigterm_stops_a_job_with_a_checkpoint_in_its_folder() {
         changing.job.await_line("stopped after checkpoint");
         assert_eq!(changing.job.wait(LIMIT).expect("the job ends").code(), Some(143));
         let place = ["run", "-n", "3", "--restart", path];
-        let arguments = [&place[..], &JOB[..], &["--steps", "100"]].concat();
+        let arguments = [&place[..], &JOB[..], &["100"]].concat();
         let again = run(&arguments);
         assert_eq!(again.code, Some(0), "{again:?}");
         assert!(again.stdout.contains("every bit as on one thread"), "{again:?}");

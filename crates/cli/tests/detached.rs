@@ -4,19 +4,15 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, finish, gridctl, is_alive, launcher_of, until};
+use common::{
+    JOB, LIMIT, Output, Running, SLOW_JOB, finish, gridctl, is_alive, launcher_of, until,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
-
-/// Molecular dynamics whose result is compared bit by bit with a serial run.
-const JOB: [&str; 6] = ["leanmd", "--atoms", "2000", "--check-serial", "--report-every", "5"];
-
-/// The same with more work, for a job at one site, where only work takes time.
-const WORK: [&str; 6] = ["leanmd", "--atoms", "4000", "--check-serial", "--report-every", "5"];
 
 /// A detached job on four nodes at two sites.
 struct Detached {
@@ -30,7 +26,7 @@ impl Detached {
     fn start(flags: &[&str], steps: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = ["run", "--detach", "--emulate", "2x2,wan=20ms"];
-        let job = JOB.into_iter().chain(["--steps", steps]);
+        let job = JOB.into_iter().chain([steps]);
         let arguments: Vec<&str> =
             place.into_iter().chain(flags.iter().copied()).chain(job).collect();
         let mut detached = Self { id: String::new(), folder };
@@ -266,7 +262,7 @@ fn another_launcher_has_the_grid_and_the_variables_of_the_first_one() {
     fs::write(&grid, "[site.a]\nhosts = [\"localhost\", \"localhost\"]\n").unwrap();
     let mut detached = Detached { id: String::new(), folder };
     let place = ["run", "--detach", "--grid", grid.to_str().unwrap(), "--env", "OF_USER"];
-    let job = WORK.into_iter().chain(["--steps", "300"]);
+    let job = SLOW_JOB.into_iter().chain(["300"]);
     let mut command = detached.command(&place.into_iter().chain(job).collect::<Vec<_>>());
     command.env("OF_USER", "x");
     let started = finish(command);

@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, children_of, finish, gridctl, is_alive, until};
+use common::{LIMIT, Output, Running, SLOW_JOB, children_of, finish, gridctl, is_alive, until};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,6 @@ export XDG_STATE_HOME
 sh -c "$*"
 exit $?
 "#;
-
-/// Molecular dynamics whose result is compared bit by bit with a serial run.
-const JOB: [&str; 6] = ["leanmd", "--atoms", "4000", "--check-serial", "--report-every", "5"];
 
 /// Hosts, and the machines of launchers: `first` starts the job, `second` is another one.
 struct Machines {
@@ -68,7 +65,7 @@ impl Machines {
         let flags = ["run", "--detach", "--grid", &grid, "--checkpoint-every", "10steps"];
         let witness = witness.map(|place| place.replace("FOLDER", folder));
         let witness = witness.iter().flat_map(|place| ["--witness", place.as_str()]);
-        let job = JOB.into_iter().chain(["--steps", steps]);
+        let job = SLOW_JOB.into_iter().chain([steps]);
         let arguments: Vec<_> = flags.into_iter().chain(witness).chain(job).collect();
         self.ask("first", &arguments)
     }

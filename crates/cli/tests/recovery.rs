@@ -5,16 +5,12 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, proc_words, run, until};
+use common::{JOB, LIMIT, Output, Running, proc_words, run, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
-
-/// Molecular dynamics whose result is compared bit by bit with a serial run.
-const JOB: [&str; 7] =
-    ["leanmd", "--atoms", "2000", "--report-every", "5", "--check-serial", "--steps"];
 
 /// A step crosses the wide area twice, so it takes 40 ms and little of the processor: the job is
 /// still in its steps when the test has found its processes.

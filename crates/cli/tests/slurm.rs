@@ -6,8 +6,8 @@
 
 mod common;
 
-use common::slurm::{JOB, LOST_AFTER};
-use common::{Running, finish, processes_with, until, wait};
+use common::slurm::LOST_AFTER;
+use common::{Running, SLOW_JOB, finish, processes_with, until, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, OpenOptions};
 use std::net::TcpListener;
@@ -284,7 +284,7 @@ fn a_heterogeneous_allocation_is_one_job(slurm: &Slurm) {
 
 fn a_job_goes_on_without_a_killed_task(slurm: &Slurm) {
     let flags = ["run", LOST_AFTER, "--on-loss", "shrink", "--checkpoint-every", "10steps"];
-    let arguments = [&flags[..], &JOB, &["200"]].concat();
+    let arguments = [&flags[..], &SLOW_JOB, &["200"]].concat();
     let mut running = Running::of(slurm.salloc(&["-N4", "--no-kill"], &arguments));
     running.await_line("      40 ");
 
@@ -301,7 +301,7 @@ fn a_job_goes_on_without_a_killed_task(slurm: &Slurm) {
 /// names by number.
 fn tasks_of_other_allocations_join_a_job(slurm: &Slurm) {
     let flags = ["run", LOST_AFTER, "--on-loss", "replace", "--checkpoint-every", "10steps"];
-    let arguments = [&flags[..], &JOB, &["300"]].concat();
+    let arguments = [&flags[..], &SLOW_JOB, &["300"]].concat();
     let mut running = Running::of(slurm.salloc(&["-N2", "--exclusive"], &arguments));
     running.await_line("      20 ");
 
@@ -333,7 +333,7 @@ fn the_time_limit_of_the_allocation_stops_a_job_with_a_checkpoint(slurm: &Slurm)
     let checkpoints = slurm.path("checkpoints");
     let checkpoints = checkpoints.to_str().unwrap();
     let flags = ["run", LOST_AFTER, "--checkpoint", checkpoints];
-    let arguments = [&flags[..], &JOB, &["1000000"]].concat();
+    let arguments = [&flags[..], &SLOW_JOB, &["1000000"]].concat();
     let running = Running::of(slurm.salloc(&["-N2", "--time=1"], &arguments));
 
     running.await_line_for("stopped after checkpoint", TIME_LIMIT_MAX);

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{
-    LIMIT, Running, children_of, finish, gridctl, launcher_of, processes_with, run, until,
+    LIMIT, Running, SLOW_JOB, children_of, finish, gridctl, launcher_of, processes_with, run, until,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -173,7 +173,7 @@ fn a_detached_job_behind_sshd_goes_on_without_its_connections() {
     let (ssh, state) = (sshd.command(), sshd.folder.path().join("state").display().to_string());
     let of_state = format!("XDG_STATE_HOME={state}");
     let flags = ["run", "--detach", "--ssh", &ssh, "--grid", &grid, "--env", &of_state];
-    let job = ["leanmd", "--atoms", "4000", "--steps", "150", "--check-serial"];
+    let job = [&SLOW_JOB[..], &["150"]].concat();
     let mut command = gridctl(&[&flags[..], &["--checkpoint-every", "10steps"], &job].concat());
     let home = [("XDG_STATE_HOME", &*state), ("XDG_RUNTIME_DIR", &*state)];
     std::fs::create_dir(&state).unwrap();

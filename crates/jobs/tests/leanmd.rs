@@ -6,6 +6,7 @@ mod common;
 
 use gridspan_balance::{Random, Replicate, StrategyName};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use clap::Parser;
 use common::{SITES, built_in, emulated, everywhere, simulate};
@@ -239,6 +240,19 @@ fn checked(words: &str, image: Option<Image>) -> Simulation {
         }
         None => Simulation::new(job, spec, options).expect("a job"),
     }
+}
+
+#[test]
+fn pauses_take_their_time_and_change_no_bit() {
+    let elapsed = |more: &str| {
+        let words = format!("{CRYSTAL} --steps 6{more}");
+        outcome(&words, |job| simulate(job, SITES).outcome.unwrap()).elapsed()
+    };
+    let (without, with) = (elapsed(""), elapsed(" --pause 50 --migrate-randomly"));
+    // One before each step.
+    let pauses = Duration::from_millis(6 * 50);
+    assert!(without < pauses && with >= pauses, "{without:?} and {with:?}");
+    assert!(with < without * 2 + pauses, "{without:?} and {with:?}");
 }
 
 #[test]

@@ -18,9 +18,12 @@ use crate::progress::Progress;
 use crate::quantity::count;
 use crate::recorded;
 use comparison::Comparison;
+use gridspan::ranks::is_rank_type;
 use gridspan_plan::{ActorPlacement, JobModel, SizedRecording};
 use gridspan_record::Recording;
+use gridspan_rpc::calls::Registry;
 use gridspan_topology::GridSpec;
+use std::any::type_name;
 use std::io;
 use std::process::ExitCode;
 
@@ -90,22 +93,27 @@ fn recordings(args: &PlanArgs, grid: &GridSpec) -> Result<Vec<Recording>, CliErr
 }
 
 /// Describes the sites on which a job must be recorded, if its recording on one site does not show
-/// what it does on several: how tasks are stolen over a wide area, or which messages the collective
-/// operations of ranks send.
+/// what it does on several: how tasks are stolen over a wide area, which messages the collective
+/// operations of ranks send, or which servers execute remote calls.
 fn needs_sites(recording: &Recording, grid: &GridSpec) -> Result<Option<String>, CliError> {
     let Some(spec) = like(grid) else { return Ok(None) };
-    let needs = match is_of_ranks(recording) {
-        // The number of ranks may follow from that of PEs.
+    let needs = match has_type(recording, is_rank_type) || has_type(recording, is_registry_type) {
+        // The number of ranks or servers may follow from that of PEs.
         true => has_equal_sites(grid),
         false => JobModel::of(&[recording])?.is_of_tasks(),
     };
     Ok(needs.then_some(spec))
 }
 
-/// Whether ranks are among the actors of a recorded job.
-fn is_of_ranks(recording: &Recording) -> bool {
+/// Whether a recorded job has an actor of such a type.
+fn has_type(recording: &Recording, is_such: fn(&str) -> bool) -> bool {
     let mut types = recording.pes.iter().flat_map(|record| &record.types);
-    types.any(|name| gridspan::ranks::is_rank_type(name))
+    types.any(|name| is_such(name))
+}
+
+/// Whether an actor type of this name is the registry of remote calls.
+fn is_registry_type(name: &str) -> bool {
+    name == type_name::<Registry>()
 }
 
 /// Says what a recording on another number of sites does not show.
@@ -116,10 +124,16 @@ fn note_on_sites(recording: &Recording, is_of_tasks: bool, grid: &GridSpec) -> O
         return None;
     }
     let [here, there] = [recorded, wanted].map(|sites| count(sites, "site"));
-    if is_of_ranks(recording) {
+    if has_type(recording, is_rank_type) {
         return Some(format!(
             "the ranks were recorded on {here}, and send other messages on {there}, since \
              collective operations follow the sites; record them on {there}"
+        ));
+    }
+    if has_type(recording, is_registry_type) {
+        return Some(format!(
+            "the remote calls were recorded on {here}, and go to other servers on {there}; record \
+             them on {there}"
         ));
     }
     (is_of_tasks && wanted > recorded && recorded > 1).then(|| {
@@ -167,8 +181,10 @@ fn like(grid: &GridSpec) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{has_equal_sites, like, note_on_sites};
-    use gridspan_record::{Header, Recording};
+    use gridspan_record::{Header, PeRecord, Recording};
+    use gridspan_rpc::calls::Registry;
     use gridspan_topology::GridSpec;
+    use std::any::type_name;
 
     #[test]
     fn jobs_are_recorded_on_as_many_sites_as_far_apart_as_those_of_the_grid() {
@@ -191,5 +207,22 @@ mod tests {
         assert!(note.contains("recorded on 2 sites"), "{note}");
         assert_eq!(note_on_sites(&recorded(&["a", "b"]), false, &grid), None);
         assert_eq!(note_on_sites(&recorded(&["a", "b", "c", "d"]), true, &grid), None);
+    }
+
+    #[test]
+    fn remote_calls_of_another_number_of_sites_are_noted() {
+        let types = vec![type_name::<Registry>().to_owned()];
+        let recorded = |sites: &[&str]| Recording {
+            header: Header {
+                sites: sites.iter().map(|site| (*site).to_owned()).collect(),
+                ..Header::default()
+            },
+            pes: vec![PeRecord { types: types.clone(), ..PeRecord::default() }],
+            ..Recording::default()
+        };
+        let grid = GridSpec::from_emulate("3x2,wan=5ms").unwrap();
+        let note = note_on_sites(&recorded(&["a", "b"]), false, &grid).unwrap();
+        assert!(note.contains("record them on 3 sites"), "{note}");
+        assert_eq!(note_on_sites(&recorded(&["a", "b", "c"]), false, &grid), None);
     }
 }

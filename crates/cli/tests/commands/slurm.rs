@@ -4,8 +4,10 @@
 //! sets the variables of each, on this machine. The test `slurm` uses a real one.
 #![cfg(target_os = "linux")]
 
-use crate::common::slurm::{JOB, LOST_AFTER};
-use crate::common::{LIMIT, Output, Running, finish, gridctl, is_alive, proc_words, until};
+use crate::common::slurm::LOST_AFTER;
+use crate::common::{
+    LIMIT, Output, Running, SLOW_JOB, finish, gridctl, is_alive, proc_words, until,
+};
 use crate::ssh::{assert_no_secret, below};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -234,7 +236,7 @@ fn a_lost_task_is_a_lost_node_and_the_job_goes_on() {
     for (on_loss, ending) in [("shrink", "3 nodes go on"), ("replace", "4 nodes go on")] {
         let fake = Fake::new();
         let flags = ["run", "--on-loss", on_loss, "--checkpoint-every", "10steps", LOST_AFTER];
-        let mut running = fake.start(&FOUR, &[&flags[..], &JOB, &["90"]].concat());
+        let mut running = fake.start(&FOUR, &[&flags[..], &SLOW_JOB, &["90"]].concat());
         running.await_line("      40 ");
 
         kill(agents(&running, 4)[2], Signal::KILL);
@@ -271,7 +273,7 @@ echo "JobId=9 JobName=x JobState=RUNNING NodeList=m[1-2] NumCPUs=2    Nodes=m[1-
 fn tasks_of_another_allocation_join_and_are_started_there_again() {
     let fake = Fake::new();
     let flags = ["run", "--on-loss", "replace", "--checkpoint-every", "10steps", LOST_AFTER];
-    let mut running = fake.start(&TWO, &[&flags[..], &JOB, &["130"]].concat());
+    let mut running = fake.start(&TWO, &[&flags[..], &SLOW_JOB, &["130"]].concat());
     running.await_line("      20 ");
 
     let mut added = fake.start(&OTHER, &["add", "--here", "--at", "b"]);
@@ -299,7 +301,7 @@ fn tasks_of_another_allocation_join_and_are_started_there_again() {
 fn an_srun_that_waits_in_the_queue_is_cancelled_when_the_job_ends() {
     let fake = Fake::new();
     let set = [&TWO[..], &[("FAKE_QUEUED", "m1 m2")]].concat();
-    let mut running = fake.start(&set, &[&["run", LOST_AFTER][..], &JOB, &["300"]].concat());
+    let mut running = fake.start(&set, &[&["run", LOST_AFTER][..], &SLOW_JOB, &["300"]].concat());
     running.await_line("      20 ");
     let mut added = fake.start(&OTHER, &["add", "--here", "--at", "b"]);
     until(|| fake.path("queued").exists().then_some(()));
@@ -320,7 +322,7 @@ fn an_allocation_is_named_by_its_number() {
     let path = fake.path("scontrol");
     fs::write(&path, SCONTROL).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
-    let mut running = fake.start(&TWO, &[&["run", LOST_AFTER][..], &JOB, &["120"]].concat());
+    let mut running = fake.start(&TWO, &[&["run", LOST_AFTER][..], &SLOW_JOB, &["120"]].concat());
     running.await_line("      20 ");
 
     let unknown = fake.run(&TWO, &["add", "--slurm", "8"]);
@@ -343,7 +345,7 @@ fn sigterm_of_all_tasks_stops_a_job_with_a_checkpoint() {
     let fake = Fake::new();
     let path = fake.path("checkpoints");
     let flags = ["run", "--checkpoint", path.to_str().unwrap(), LOST_AFTER];
-    let mut running = fake.start(&FOUR, &[&flags[..], &JOB, &["300"]].concat());
+    let mut running = fake.start(&FOUR, &[&flags[..], &SLOW_JOB, &["300"]].concat());
     running.await_line("      20 ");
 
     // Slurm does this when the time of an allocation is over.

@@ -5,7 +5,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::common::{
-    LIMIT, Running, children_of, finish, gridctl, is_alive, launcher_of, run, until,
+    LIMIT, Running, SLOW_JOB, children_of, finish, gridctl, is_alive, launcher_of, run, until,
 };
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
@@ -394,7 +394,7 @@ fn nodes_of_a_detached_job_on_other_hosts_outlive_its_launcher() {
     let ssh = fake.command();
     let flags =
         ["run", "--detach", "--ssh", &ssh, "--grid", &grid, "--checkpoint-every", "10steps"];
-    let job = ["leanmd", "--atoms", "4000", "--steps", "150", "--check-serial"];
+    let job = [&SLOW_JOB[..], &["150"]].concat();
     let mut command = gridctl(&[&flags[..], &job].concat());
     command.envs(variables);
     let started = finish(command);
@@ -436,7 +436,7 @@ fn a_spare_host_takes_the_place_of_one_that_is_gone() {
     let ssh = fake.command();
     let flags = ["run", "--ssh", &ssh, "--grid", &grid, "--checkpoint-every", "10steps"];
     let spare = ["--on-loss", "replace", "--spare", "127.0.0.3"];
-    let job = ["leanmd", "--atoms", "4000", "--steps", "90", "--check-serial"];
+    let job = [&SLOW_JOB[..], &["90"]].concat();
     let mut job = Running::start(&[&flags[..], &spare, &job].concat());
     job.await_line("      30 ");
     fs::write(fake.path("gone"), "").unwrap();

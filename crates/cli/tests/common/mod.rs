@@ -15,6 +15,35 @@ use std::time::{Duration, Instant};
 /// dynamics prints nothing for more than a minute.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
+/// Molecular dynamics that hardly computes, and whose result is compared bit by bit with a serial
+/// run. The number of steps follows.
+pub const JOB: [&str; 9] = [
+    "leanmd",
+    "--system",
+    "uniform",
+    "--size",
+    "8",
+    "--report-every",
+    "5",
+    "--check-serial",
+    "--steps",
+];
+
+/// The same with steps of at least 20 ms, where no link slows it down.
+pub const SLOW_JOB: [&str; 11] = [
+    "leanmd",
+    "--system",
+    "uniform",
+    "--size",
+    "8",
+    "--pause",
+    "20",
+    "--report-every",
+    "5",
+    "--check-serial",
+    "--steps",
+];
+
 /// A finished command.
 #[derive(Debug)]
 pub struct Output {

@@ -101,6 +101,10 @@ pub struct Options {
     /// Steps between sync points, at which actors may be balanced; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sync_every: u64,
+    /// Wait for so many ms after each step, to try something on a job that lasts long but hardly
+    /// computes.
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub pause: u64,
     /// Let actors move at random, as a test.
     #[arg(long)]
     pub migrate_randomly: bool,
@@ -197,6 +201,7 @@ impl Options {
             report_every: self.report_every,
             frame_every: self.trajectory.as_ref().map_or(0, |_| self.every),
             sync_every: self.sync_every,
+            pause_ms: self.pause,
             migrate_randomly: self.migrate_randomly,
             seed: self.seed,
             cost: self.cost,

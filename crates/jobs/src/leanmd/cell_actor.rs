@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gridspan_kernels::leanmd::atoms::Runaway;
 use gridspan_kernels::leanmd::decomposition::{CellIndex, Cells};
@@ -30,6 +31,10 @@ use super::schedule::{Schedule, WorkMode};
 
 /// Reciprocal of the probability that a cell migrates after a step, if actors migrate at random.
 const MIGRATION_ODDS: u64 = 8;
+
+/// The cell that pauses after each step. The others wait for it, because a cell can be only one step
+/// ahead of its neighbours.
+const PAUSING: Ix3 = Ix3(0, 0, 0);
 
 impl Actor for Cell {
     type Index = Ix3;
@@ -77,6 +82,7 @@ impl Actor for Cell {
                 arrivals.atoms.extend(unpack(&atoms));
                 self.try_absorb(&schedule, cx);
             }
+            CellMessage::PauseOver => self.begin_step(&schedule, cx),
         }
     }
 
@@ -88,7 +94,7 @@ impl Actor for Cell {
 
     fn heap_bytes(message: &CellMessage) -> usize {
         match message {
-            CellMessage::Start { .. } => 0,
+            CellMessage::Start { .. } | CellMessage::PauseOver => 0,
             CellMessage::Forces { forces, .. } => forces.len() * size_of::<[f64; 3]>(),
             CellMessage::Leavers { atoms, .. } => atoms.len() * size_of::<f64>(),
         }
@@ -138,6 +144,9 @@ impl Cell {
             cx.contribute(Op::Concat, self.fingerprint.0, To::main());
         } else if schedule.syncs_at(self.step) {
             cx.at_sync();
+        } else if schedule.pause_ms > 0 && cx.index() == PAUSING {
+            let (pause, me) = (Duration::from_millis(schedule.pause_ms), cx.me());
+            cx.send_after(pause, &me, CellMessage::PauseOver);
         } else {
             self.begin_step(schedule, cx);
         }

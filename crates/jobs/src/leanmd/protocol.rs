@@ -84,6 +84,8 @@ pub enum CellMessage {
         /// The atoms that are now in this cell, packed.
         atoms: Numbers<f64>,
     },
+    /// The pause after a step is over. The cell sends this to itself.
+    PauseOver,
 }
 
 /// A cell pair.

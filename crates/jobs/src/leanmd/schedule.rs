@@ -31,6 +31,8 @@ pub struct Schedule {
     pub frame_every: u64,
     /// Interval between sync points.
     pub sync_every: u64,
+    /// Time in ms that passes after each step before the next begins.
+    pub pause_ms: u64,
     /// Whether actors migrate at random.
     pub migrate_randomly: bool,
     /// Seed of the random migrations.
@@ -192,6 +194,7 @@ mod tests {
             report_every: 10,
             frame_every: 0,
             sync_every: 0,
+            pause_ms: 0,
             migrate_randomly: false,
             seed: 1,
             cost: 1.0,

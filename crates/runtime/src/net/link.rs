@@ -70,6 +70,9 @@ pub(super) struct Link {
     hello_stream: Option<StreamId>,
     hello: BytesMut,
     is_hello_read: bool,
+    /// Whether this side has ended the link. A hello that arrived before, but was not handled yet,
+    /// must not open it.
+    pub(super) is_ended_here: bool,
     /// Number of QUIC frames that had arrived at the last call of [`was_heard`](Self::was_heard).
     frames_seen: u64,
 }
@@ -88,6 +91,7 @@ impl Link {
             hello_stream: None,
             hello: BytesMut::new(),
             is_hello_read: false,
+            is_ended_here: false,
             frames_seen: 0,
         }
     }
@@ -173,6 +177,7 @@ impl Link {
     pub(super) fn close(&mut self, now: Instant, code: VarInt, reason: &str) {
         if self.stage != Stage::Closed {
             self.stage = Stage::Closed;
+            self.is_ended_here = true;
             self.connection.close(now, code, Bytes::copy_from_slice(reason.as_bytes()));
         }
     }

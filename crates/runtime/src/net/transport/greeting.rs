@@ -118,8 +118,12 @@ impl Transport {
         self.links.wake(handle);
     }
 
-    /// Checks the other side's hello and opens the link, or refuses it.
+    /// Checks the other side's hello and opens the link, or refuses it. Ignores the hello if this
+    /// side has ended the link meanwhile.
     pub(super) fn handle_hello(&mut self, handle: ConnectionHandle, hello: &Hello) {
+        if self.links.get(handle).is_none_or(|link| link.is_ended_here) {
+            return;
+        }
         if let Err(refusal) = self.check_hello(handle, hello) {
             self.refuse(handle, refusal);
             return;

@@ -56,3 +56,72 @@ fn the_port_of_a_silent_guest_is_checked_unless_a_firewall_hides_it() {
         assert_eq!(checked_after(&mut transport, &times), expected);
     }
 }
+
+/// A founder of a job with two nodes, which has a place for one handshake.
+fn founder(authority: &Authority, node: u32, seed: u8, now: Instant) -> Transport {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+    let identity = authority.issue(NodeId(node), 1).unwrap();
+    let mut config = TransportConfig::new(layout, identity, [seed; 32]);
+    config.limits.handshakes_max = 1;
+    let mut transport = Transport::new(config, now).unwrap();
+    if node != 0 {
+        transport.set_address(NodeId(0), address(1));
+        transport.connect(NodeId(0));
+    }
+    transport
+}
+
+/// The packets that a transport sends now.
+fn packets(transport: &mut Transport, now: Instant) -> Vec<BytesMut> {
+    let (mut packets, mut buffer) = (Vec::new(), Vec::new());
+    while let Some(transmit) = transport.poll_transmit(now, 1, &mut buffer) {
+        packets.push(BytesMut::from(&buffer[..transmit.size]));
+        buffer.clear();
+    }
+    packets
+}
+
+/// Returns node 0, at which the hello of node 1 has arrived from an unknown address. It has not
+/// handled the hello yet.
+fn greeted(authority: &Authority, now: Instant) -> Transport {
+    let [mut dialled, mut dialling] =
+        [0, 1].map(|node| founder(authority, node, 1 + node as u8, now));
+    for _ in 0..10 {
+        let sent = packets(&mut dialling, now);
+        let Phase::Dialling { handle, .. } = dialling.peers[NodeId(0)].phase else { panic!() };
+        let is_handshaking = dialling.links.get(handle).unwrap().connection.is_handshaking();
+        for packet in sent {
+            dialled.handle_datagram(now, address(2), None, packet);
+        }
+        if !is_handshaking {
+            return dialled;
+        }
+        for packet in packets(&mut dialled, now) {
+            dialling.handle_datagram(now, address(1), None, packet);
+        }
+    }
+    panic!("the handshake does not end")
+}
+
+#[test]
+fn a_hello_does_not_open_a_link_that_was_evicted_before_it_was_handled() {
+    let (authority, now) = (Authority::new("job").unwrap(), Instant::now());
+    for is_evicted in [false, true] {
+        let mut dialled = greeted(&authority, now);
+        if is_evicted {
+            let mut other = founder(&authority, 1, 7, now);
+            // The first call dials.
+            let first: Vec<_> = (0..2).flat_map(|_| packets(&mut other, now)).collect();
+            assert!(!first.is_empty());
+            for packet in first {
+                dialled.handle_datagram(now, address(3), None, packet);
+            }
+        }
+
+        let events: Vec<_> = std::iter::from_fn(|| dialled.poll_event()).collect();
+
+        let is_open = events.contains(&TransportEvent::Connected(NodeId(1)));
+        assert_eq!(is_open, !is_evicted, "{events:?}");
+        assert_eq!(dialled.peers[NodeId(1)].open_link().is_some(), !is_evicted);
+    }
+}

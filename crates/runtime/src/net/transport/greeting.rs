@@ -187,7 +187,8 @@ impl Transport {
             self.abandon(other);
             self.replace(other);
         }
-        let connections = self.peers[node].connections.max(hello.connections) + 1;
+        // A hello may state any number.
+        let connections = self.peers[node].connections.max(hello.connections).saturating_add(1);
         self.peers[node].incarnation = Some(hello.incarnation);
         self.peers[node].connections = connections;
         self.write_hello(handle, node);

@@ -1,5 +1,6 @@
 //! Tests of what a transport knows of other nodes, without packets.
 
+use super::super::hello::Hello;
 use super::super::identity::Authority;
 use super::*;
 use crate::session::DetectorSettings;
@@ -124,4 +125,23 @@ fn a_hello_does_not_open_a_link_that_was_evicted_before_it_was_handled() {
         assert_eq!(is_open, !is_evicted, "{events:?}");
         assert_eq!(dialled.peers[NodeId(1)].open_link().is_some(), !is_evicted);
     }
+}
+
+#[test]
+fn a_hello_may_state_any_number_of_earlier_connections() {
+    let mut dialled = greeted(&Authority::new("job").unwrap(), Instant::now());
+    let hello = Hello {
+        job: "job".to_owned(),
+        node: NodeId(1),
+        incarnation: 1,
+        to: NodeId(0),
+        session_with: None,
+        connections: u64::MAX,
+        received: Default::default(),
+    };
+
+    dialled.handle_hello(ConnectionHandle(0), &hello);
+
+    let peer = &dialled.peers[NodeId(1)];
+    assert_eq!((peer.open_link(), peer.connections), (Some(ConnectionHandle(0)), u64::MAX));
 }

@@ -12,7 +12,7 @@
 //! back to the same checkpoint again.
 
 use super::folder::Folder;
-use super::storage::CheckpointStorage;
+use super::storage::{CheckpointStorage, MANIFEST_NAME};
 use crate::error::StartError;
 use crate::message::{CHECKPOINT_MAX, Image};
 use bytes::Bytes;
@@ -284,7 +284,7 @@ fn part_name(run: u64, checkpoint: u64, part: PeId) -> String {
 }
 
 fn manifest_name(checkpoint: u64) -> String {
-    format!("{}/manifest", of(checkpoint))
+    format!("{}/{MANIFEST_NAME}", of(checkpoint))
 }
 
 fn open(location: &Path, create: bool) -> Result<Arc<dyn CheckpointStorage>, StartError> {

@@ -1,7 +1,7 @@
 //! Objects as files, in a folder for each group. A file is written under a temporary name, flushed
 //! to the disk, and then gets its final name.
 
-use super::storage::CheckpointStorage;
+use super::storage::{CheckpointStorage, MANIFEST_NAME};
 use bytes::Bytes;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -105,7 +105,16 @@ impl CheckpointStorage for Folder {
     }
 
     fn remove_all(&self, group: &str) -> io::Result<()> {
-        fs::remove_dir_all(self.0.join(group))
+        let folder = self.0.join(group);
+        // The manifest goes first and for good, so that the rest does not look like a complete
+        // checkpoint if this process or the machine ends meanwhile.
+        let manifest = folder.join(MANIFEST_NAME);
+        match fs::remove_file(&manifest) {
+            Ok(()) => sync_folder_of(&manifest)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        fs::remove_dir_all(folder)
     }
 
     fn path_of(&self, name: &str) -> String {
@@ -156,6 +165,27 @@ mod tests {
         let entries = fs::read_dir(place.path().join("group")).unwrap();
         let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["name"]);
+    }
+
+    #[test]
+    fn nothing_is_removed_before_the_manifest() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path(), false).unwrap();
+        let piece = || vec![Bytes::from_static(b"data")];
+        folder.put("group/part", piece()).unwrap();
+        // A folder of this name cannot be removed as a file.
+        fs::create_dir_all(place.path().join("group/manifest")).unwrap();
+
+        assert!(folder.remove_all("group").is_err());
+
+        assert!(folder.has("group/part").unwrap());
+        fs::remove_dir(place.path().join("group/manifest")).unwrap();
+        folder.put("group/manifest", piece()).unwrap();
+        folder.remove_all("group").unwrap();
+        assert_eq!(folder.groups().unwrap().len(), 0);
+        folder.put("group/part", piece()).unwrap();
+        folder.remove_all("group").unwrap();
+        assert_eq!(folder.groups().unwrap().len(), 0, "without a manifest");
     }
 
     #[test]

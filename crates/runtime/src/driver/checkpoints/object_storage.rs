@@ -3,7 +3,7 @@
 //! The operations of the crate `object_store` need a runtime of tokio. Each call starts a thread
 //! for its operation, so that callers may be within another runtime.
 
-use super::storage::CheckpointStorage;
+use super::storage::{CheckpointStorage, MANIFEST_NAME};
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{
@@ -156,7 +156,7 @@ impl CheckpointStorage for ObjectStorage {
         self.wait(async {
             // The manifest goes first, so that the rest does not look like a complete checkpoint.
             let mut objects = self.store.list_with_delimiter(Some(&path)).await?.objects;
-            objects.sort_by_key(|object| object.location.filename() != Some("manifest"));
+            objects.sort_by_key(|object| object.location.filename() != Some(MANIFEST_NAME));
             for object in objects {
                 self.store.delete(&object.location).await?;
             }

@@ -4,6 +4,9 @@ use bytes::Bytes;
 use std::fmt::Debug;
 use std::io;
 
+/// Name of the object that makes a group a complete checkpoint.
+pub(super) const MANIFEST_NAME: &str = "manifest";
+
 /// A place for objects. The name of an object is `GROUP/NAME`. An object is there as a whole or not
 /// at all, whatever happens to the machine.
 pub(super) trait CheckpointStorage: Debug + Send + Sync {
@@ -35,7 +38,7 @@ pub(super) trait CheckpointStorage: Debug + Send + Sync {
     /// The groups of all objects, in any order.
     fn groups(&self) -> io::Result<Vec<String>>;
 
-    /// Removes all objects of a group.
+    /// Removes all objects of a group, [`MANIFEST_NAME`] before the others.
     fn remove_all(&self, group: &str) -> io::Result<()>;
 
     /// The path or address of an object, for messages to users.

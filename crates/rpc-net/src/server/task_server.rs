@@ -17,7 +17,7 @@ use crate::server::groups::Groups;
 use crate::server::object_cache::{ObjectCache, Place};
 use crate::wire::budget::Claim;
 use crate::wire::messages::{Fetched, Input, Order, Response, Source, TaskError, Times, Work};
-use crate::wire::transfer::{FetchError, Flow, fetch, give_segments};
+use crate::wire::transfer::{BYTES_MAX, FetchError, Flow, fetch, give_segments};
 use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
 use gridspan_rpc::group::{Encoded, Room};
 use quinn::{Connection, Endpoint, SendStream};
@@ -174,9 +174,9 @@ impl<C: Catalogue> TaskServer<C> {
         let made = self.compute(&order, unwanted, begun).await?;
         drop(pass);
         let end_s = seconds();
-        let sizes = made.iter().map(|(_, value, _)| value.bytes()).collect();
-        for (&data, (place, value, claim)) in order.outputs.iter().zip(made) {
-            let more = value.bytes();
+        let sizes = made.iter().map(|(_, made, _)| made.bytes()).collect();
+        for (&data, (place, made, claim)) in order.outputs.iter().zip(made) {
+            let (more, value) = (made.bytes(), made.encoded());
             self.with_objects(more, |objects| objects.keep(order.group, data, value));
             // The data may have been made before.
             let _ = place.set(claim);
@@ -191,18 +191,19 @@ impl<C: Catalogue> TaskServer<C> {
         order: &Order,
         unwanted: impl Future<Output = ()>,
         begun: oneshot::Sender<()>,
-    ) -> Result<Vec<(Place, Encoded, Claim)>, TaskError> {
+    ) -> Result<Vec<(Place, Made, Claim)>, TaskError> {
         match &order.work {
             Work::Emulated { work_s, bytes } => {
                 // Room is claimed before memory is allocated, because the sizes come from a client.
                 let places = self.places(order, bytes)?;
+                if bytes.iter().any(|&bytes| bytes > BYTES_MAX) {
+                    return Err(refused("a result would have more than 8 GiB"));
+                }
                 // The receiver may be gone.
                 let _ = begun.send(());
                 self.executor.emulate(*work_s, unwanted).await.map_err(task_error)?;
-                let made = places.into_iter().zip(bytes).map(|((place, claim), &bytes)| {
-                    // Emulated results take memory while they are kept, as real ones do.
-                    (place, Encoded::cut(&vec![0; bytes as usize]), claim)
-                });
+                let made = places.into_iter().zip(bytes);
+                let made = made.map(|((place, claim), &bytes)| (place, Made::Zeros(bytes), claim));
                 Ok(made.collect())
             }
             Work::Function(name, signature) => {
@@ -218,7 +219,8 @@ impl<C: Catalogue> TaskServer<C> {
                 let made = made.map(Encoded::result).collect::<Vec<_>>();
                 let sizes = made.iter().map(Encoded::bytes).collect::<Vec<_>>();
                 let places = self.places(order, &sizes)?.into_iter().zip(made);
-                Ok(places.map(|((place, claim), value)| (place, value, claim)).collect())
+                let made = places.map(|((place, claim), value)| (place, Made::Value(value), claim));
+                Ok(made.collect())
             }
         }
     }
@@ -388,6 +390,31 @@ impl<C: Catalogue> TaskServer<C> {
         is_registry: bool,
     ) -> Option<Connection> {
         self.peers.connect(address, is_registry).await
+    }
+}
+
+/// A result of a task, before it is kept.
+enum Made {
+    Value(Encoded),
+    /// The result of emulated computing: this number of zero bytes.
+    Zeros(u64),
+}
+
+impl Made {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Value(value) => value.bytes(),
+            Self::Zeros(bytes) => *bytes,
+        }
+    }
+
+    /// Returns the result as it is kept. Zeros take memory from here on, as real results do: all
+    /// results of a task together may exceed the memory that the server has for data.
+    fn encoded(self) -> Encoded {
+        match self {
+            Self::Value(value) => value,
+            Self::Zeros(bytes) => Encoded::cut(&vec![0; bytes as usize]),
+        }
     }
 }
 

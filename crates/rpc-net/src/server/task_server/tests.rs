@@ -27,13 +27,17 @@ impl Catalogue for Pairs {
     }
 }
 
-/// Runs a client that is connected to a daemon with one PE.
+/// Runs a client that is connected to a daemon with one PE and little room.
 fn with_daemon(client: impl AsyncFnOnce(Connection)) {
+    with_daemon_of(Room::default().with_memory_bytes(ROOM_BYTES).with_disk_bytes(0), client);
+}
+
+/// Runs a client that is connected to a daemon with one PE and this room.
+fn with_daemon_of(room: Room, client: impl AsyncFnOnce(Connection)) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
     let listen = ([127, 0, 0, 1], 0).into();
     let role = DaemonOptions { listen, advertise: None, token: path.clone(), is_kept: false };
-    let room = Room::default().with_memory_bytes(ROOM_BYTES).with_disk_bytes(0);
     let (name, role) = ("one".to_owned(), Role::Daemon(role));
     let options = ServeOptions { name, pes: 1, speed: 1.0, room, role };
     let ((end, ended), (ready, open)) = (oneshot::channel(), mpsc::channel());
@@ -110,6 +114,16 @@ fn results_without_room_are_refused_and_take_no_room() {
         assert_eq!(executed.unwrap().sizes, [16, 8]);
         let executed = execute(&connection, order(emulated(&[16]), &[], &[2, 3])).await;
         assert!(is_refused_for(executed, "1 sizes were given for 2 results"));
+    });
+}
+
+#[test]
+fn a_result_that_no_client_could_fetch_is_refused_before_it_takes_memory() {
+    with_daemon_of(Room::default().with_disk_bytes(4 * BYTES_MAX), async |connection| {
+        let executed =
+            execute(&connection, order(emulated(&[16, BYTES_MAX + 1]), &[], &[0, 1])).await;
+
+        assert!(is_refused_for(executed, "more than 8 GiB"));
     });
 }
 

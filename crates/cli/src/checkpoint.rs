@@ -7,8 +7,8 @@ use crate::output;
 use crate::progress::Progress;
 use crate::quantity::{bytes, count, time};
 use crate::table::{Align, Table};
-use gridspan_runtime::Image;
 use gridspan_runtime::driver::CheckpointArchive;
+use gridspan_runtime::{Image, StartError};
 use gridspan_topology::NodeId;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -76,7 +76,8 @@ fn list(archive: &CheckpointArchive, args: &CheckpointArgs) -> Result<String, Cl
     let mut table = Table::new(titles.map(str::to_owned).to_vec(), align);
     let mut lines = String::new();
     for number in archive.complete()? {
-        let image = archive.manifest(number)?;
+        let image = unless_removed(archive, number, CheckpointArchive::manifest)?;
+        let Some(image) = image else { continue };
         let it = Described::new(&image);
         lines += &it.to_line();
         table.row(vec![
@@ -140,18 +141,72 @@ fn verify(archive: &CheckpointArchive, args: &CheckpointArgs) -> Result<String, 
     let steps = Some(numbers.len() as u64);
     let progress = Progress::begin("reading checkpoints".to_owned(), steps);
     let text = numbers.into_iter().try_fold(String::new(), |mut text, number| {
-        let image = archive.verify(number)?;
-        progress.advance();
-        let it = Described::new(&image);
-        text += &match args.json {
-            true => it.to_line(),
-            false => {
-                let parts = count(it.pes as usize, "part");
-                format!("checkpoint {number}: {parts}, {}, intact\n", bytes(it.bytes))
-            }
+        let image = match args.number {
+            Some(_) => Some(archive.verify(number)?),
+            None => unless_removed(archive, number, CheckpointArchive::verify)?,
         };
-        Ok(text)
+        progress.advance();
+        text.extend(image.map(|image| verified(&image, args.json)));
+        Ok::<String, CliError>(text)
     });
     progress.end();
-    text
+    match text? {
+        // The job has made others meanwhile, and has removed all of these.
+        text if text.is_empty() => {
+            let last = archive.last()?.number();
+            Ok(verified(&archive.verify(last)?, args.json))
+        }
+        text => Ok(text),
+    }
+}
+
+/// Describes a checkpoint whose parts are intact.
+fn verified(image: &Image, json: bool) -> String {
+    let it = Described::new(image);
+    if json {
+        return it.to_line();
+    }
+    let parts = count(it.pes as usize, "part");
+    format!("checkpoint {}: {parts}, {}, intact\n", it.number, bytes(it.bytes))
+}
+
+/// Reads a complete checkpoint; `None` if that fails because a running job has removed it
+/// meanwhile.
+fn unless_removed(
+    archive: &CheckpointArchive,
+    number: u64,
+    read: impl FnOnce(&CheckpointArchive, u64) -> Result<Image, StartError>,
+) -> Result<Option<Image>, CliError> {
+    match read(archive, number) {
+        Ok(image) => Ok(Some(image)),
+        Err(error) => match archive.complete()?.contains(&number) {
+            true => Err(error.into()),
+            false => Ok(None),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_checkpoint_that_the_job_has_removed_is_left_out_and_a_damaged_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = CheckpointArchive::open(folder.path()).unwrap();
+        let reads = [CheckpointArchive::manifest, CheckpointArchive::verify];
+        for read in reads {
+            assert!(unless_removed(&archive, 3, read).unwrap().is_none());
+        }
+
+        let damaged = folder.path().join("checkpoint-00000003");
+        fs::create_dir(&damaged).unwrap();
+        fs::write(damaged.join("manifest"), "nonsense").unwrap();
+
+        for read in reads {
+            let error = unless_removed(&archive, 3, read).unwrap_err().to_string();
+            assert!(error.contains("it is too short"), "{error}");
+        }
+    }
 }

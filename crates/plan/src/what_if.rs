@@ -1,8 +1,6 @@
 //! Other grids to compare with: other latencies and bandwidths, one site more or one less.
 
-use gridspan_topology::{
-    Bandwidth, GridSpec, HostSpec, Latency, Link, NodeId, SiteError, SiteId, SiteSpec,
-};
+use gridspan_topology::{Bandwidth, GridSpec, GridSpecError, Latency, Link, NodeId, SiteId};
 use std::time::Duration;
 
 /// A change of a grid.
@@ -33,7 +31,7 @@ pub enum Variation {
 
 impl Variation {
     /// Returns the changed grid; `None` if the change has no effect on this grid, or is not
-    /// possible. A grid with one more site has no clusters, and no planned changes of links.
+    /// possible.
     pub fn of(self, grid: &GridSpec) -> Option<GridSpec> {
         let sites = grid.layout().site_count();
         match self {
@@ -84,43 +82,23 @@ fn changed(
 }
 
 /// Adds a copy of the last site.
-fn one_more(grid: &GridSpec) -> Result<GridSpec, SiteError> {
+fn one_more(grid: &GridSpec) -> Result<GridSpec, GridSpecError> {
     let layout = grid.layout();
-    let sites: Vec<SiteId> = layout.sites().collect();
-    let last = SiteId(layout.site_count() - 1);
-    let names: Vec<&str> = sites.iter().map(|site| layout.site_name(*site)).collect();
+    let names: Vec<&str> = layout.sites().map(|site| layout.site_name(site)).collect();
     let fresh = (1..).map(|n| format!("more{n}")).find(|name| !names.contains(&name.as_str()));
-    let site = |site: SiteId, name: &str, suffix: &str| {
-        let host = |node| {
-            let pes = layout.place(node).pes.len() as u32;
-            HostSpec::new(format!("{}{suffix}", grid.host(node)), pes).with_speed(grid.speed(node))
-        };
-        let hosts = layout.nodes_in(site).map(host).collect();
-        SiteSpec::new(name, hosts, *grid.link_between(site, site))
-    };
-    let mut specs: Vec<SiteSpec> =
-        sites.iter().map(|at| site(*at, layout.site_name(*at), "")).collect();
-    specs.push(site(last, &fresh.unwrap_or_default(), "-more"));
-    let mut after = GridSpec::new(specs)?.with_loopback(grid.loopback());
     // The copy is as far from the other sites as the last site is. A single site has no links.
-    let place = |site: SiteId| site.min(last);
-    let between = |from: SiteId, to: SiteId| match (place(from), place(to)) {
-        (one, other) if one != other => *grid.link_between(one, other),
-        _ if last.0 > 0 => *grid.link_between(SiteId(last.0 - 1), last),
-        _ => Link::wan(),
+    let last = SiteId(layout.site_count() - 1);
+    let between = match last.0.checked_sub(1) {
+        Some(before) => *grid.link_between(SiteId(before), last),
+        None => Link::wan(),
     };
-    let all: Vec<SiteId> = after.layout().sites().collect();
-    for from in &all {
-        for to in all.iter().filter(|to| *to != from) {
-            after.set_link(*from, *to, between(*from, *to));
-        }
-    }
-    Ok(after)
+    grid.with_copy(last, &fresh.unwrap_or_default(), "-more", between)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan_topology::Time;
 
     #[test]
     fn a_site_more_is_as_far_away_as_the_last_one() {
@@ -137,6 +115,22 @@ mod tests {
         let less = Variation::OneSiteLess.of(&more).unwrap();
         assert_eq!(less.layout().pe_count(), 6);
         assert_eq!(less.link_between(SiteId(0), SiteId(2)), &far);
+    }
+
+    #[test]
+    fn a_grid_with_a_site_more_keeps_its_clusters_and_planned_changes() {
+        let text = "timeline = [\"at 60s link a-b rate=10mbit\"]\n\
+                    [site.a]\nhosts = [\"a1\"]\n\
+                    [site.b.cluster.x]\nhosts = [\"b1\"]\nlan = { latency = \"5us\" }\n";
+        let grid = GridSpec::from_toml(text).unwrap();
+
+        let more = Variation::OneMoreSite.of(&grid).unwrap();
+
+        for node in [1, 2].map(NodeId) {
+            assert_eq!(more.link(node, node).latency, Latency::from_micros(5));
+            let later = more.link_at(Time(61_000_000_000), NodeId(0), node);
+            assert_eq!(later.bandwidth.to_string(), "10mbit");
+        }
     }
 
     #[test]

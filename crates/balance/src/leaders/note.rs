@@ -96,7 +96,7 @@ pub struct SiteReport {
     /// Time that the actors on each PE have used in the window.
     pub(crate) loads: Vec<Duration>,
     /// Number of steps in the window, estimated from the edges inside the site, and the number of
-    /// these edges.
+    /// these edges. Without any, the number of steps is estimated from the edges to other sites.
     pub(crate) rounds: (u64, u64),
     pub(crate) actors: u64,
     pub(crate) handled: u64,

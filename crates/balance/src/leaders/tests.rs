@@ -91,6 +91,25 @@ fn immovable_actors_stay_and_keep_their_neighbours() {
 }
 
 #[test]
+fn steps_are_counted_even_if_all_messages_are_between_sites() {
+    const STEPS: u64 = 100;
+    let place = [0, 1, 0, 1].map(PeId);
+    let mut snapshot = snapshot_of(&grid_2d(1, 4), sites(2, 1), &place);
+    snapshot = with_wide_area(snapshot, MILLI * 20);
+    let edge = |(from, to)| Edge { from, to, messages: STEPS, bytes: 100 * STEPS };
+    snapshot.edges = [(0, 1), (1, 0), (2, 3), (3, 2)].map(edge).to_vec();
+    snapshot.actors.iter_mut().for_each(|actor| actor.load = MILLI * STEPS as u32);
+
+    let (plan, figures) = LeaderCut::new(1).run(&snapshot, &mut |_, _, _| ());
+
+    let figures = figures.unwrap();
+    assert_eq!((figures.steps, plan.moves.len()), (STEPS, 2));
+    // Two actors of 1 ms and a round trip of 40 ms in each step, and no round trip afterwards.
+    assert!(figures.step_before >= MILLI * 40, "{figures:?}");
+    assert!(figures.step_after <= MILLI * 3, "{figures:?}");
+}
+
+#[test]
 fn uneven_sites_get_work_in_proportion_to_their_speed() {
     let layout = Layout::new(vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![5])]);
     let snapshot = fixtures::uneven(layout);

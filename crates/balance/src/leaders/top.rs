@@ -172,12 +172,18 @@ impl Top {
     }
 
     /// Returns the median of the sites' numbers of steps, each weighted by the site's number of
-    /// edges.
+    /// inner edges; the plain median if no site has any.
     fn steps(&self) -> u64 {
         let mut rounds: Vec<(u64, u64)> =
             self.census.values().map(|census| census.rounds).collect();
         rounds.sort_unstable();
         let all = rounds.iter().fold(0_u64, |sum, entry| sum.saturating_add(entry.1));
+        if all == 0 {
+            // All messages are between sites. A site without messages does not know the number.
+            rounds.retain(|entry| entry.0 > 1);
+            let middle = rounds.len().saturating_sub(1) / 2;
+            return rounds.get(middle).map_or(1, |entry| entry.0);
+        }
         let mut below = 0_u64;
         for (steps, edges) in rounds {
             below = below.saturating_add(edges);

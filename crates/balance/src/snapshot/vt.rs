@@ -15,11 +15,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
+/// Type of the files.
+const KIND: &str = "LBDatafile";
+
 /// The file of one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VtFile {
-    /// Always `LBDatafile`.
-    #[serde(rename = "type")]
+    /// Always `LBDatafile`. Present versions of vt write it in the metadata only.
+    #[serde(rename = "type", default)]
     kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metadata: Option<Metadata>,
@@ -28,6 +31,8 @@ pub struct VtFile {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Metadata {
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
     #[serde(default)]
     rank: u32,
     #[serde(default)]
@@ -56,6 +61,8 @@ struct Attributes {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Phase {
     id: u64,
+    /// vt leaves it out where a rank has no tasks.
+    #[serde(default)]
     tasks: Vec<Task>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     communications: Vec<Communication>,
@@ -81,6 +88,7 @@ struct UserDefined {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Entity {
+    #[serde(alias = "seq_id")]
     id: u64,
     #[serde(default)]
     home: u32,
@@ -143,7 +151,21 @@ pub enum VtError {
     },
 }
 
+impl Task {
+    /// Whether vt has added it to the first phase of a rank: a task of the entity without number,
+    /// which takes no time and is in the files of all ranks.
+    fn is_initial(&self) -> bool {
+        let Entity { id, migratable, collection_id, .. } = &self.entity;
+        *id == 0 && !migratable && collection_id.is_none() && self.time == 0.0
+    }
+}
+
 impl VtFile {
+    fn kind(&self) -> &str {
+        let inner = self.metadata.as_ref().and_then(|metadata| metadata.kind.as_deref());
+        if self.kind.is_empty() { inner.unwrap_or_default() } else { &self.kind }
+    }
+
     /// Returns the numbers of its phases, in the order of the file.
     pub fn phases(&self) -> impl Iterator<Item = u64> + '_ {
         self.phases.iter().map(|phase| phase.id)
@@ -164,8 +186,9 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
         }
     };
     let file = |(pe, load): (PeId, &PeLoad)| VtFile {
-        kind: "LBDatafile".to_owned(),
+        kind: KIND.to_owned(),
         metadata: Some(Metadata {
+            kind: Some(KIND.to_owned()),
             rank: pe.0,
             attributes: Attributes {
                 site: Some(snapshot.layout.site_name(snapshot.layout.site_of(pe)).to_owned()),
@@ -201,8 +224,8 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
     files
 }
 
-/// Reads one phase of the files of all ranks, in order, as a snapshot. Messages from or to entities
-/// that are in no file are left out.
+/// Reads one phase of the files of all ranks, in order, as a snapshot. Messages from or to nodes, or
+/// entities that are in no file, are left out.
 ///
 /// # Errors
 ///
@@ -211,12 +234,12 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
 pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
     let (mut tasks, mut communications, mut pes) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (at, file) in files.iter().enumerate() {
-        if file.kind != "LBDatafile" {
-            return Err(VtError::Kind { file: at, kind: file.kind.clone() });
+        if file.kind() != KIND {
+            return Err(VtError::Kind { file: at, kind: file.kind().to_owned() });
         }
         let found = file.phases.iter().find(|found| found.id == phase);
         let found = found.ok_or(VtError::NoSuchPhase { file: at, phase })?;
-        for task in &found.tasks {
+        for task in found.tasks.iter().filter(|task| !task.is_initial()) {
             let load = seconds(at, "time", task.time)?;
             if tasks.insert(task.entity.id, (PeId::from(at), load, task)).is_some() {
                 return Err(VtError::Twice { id: task.entity.id });
@@ -246,7 +269,9 @@ pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
     let position: BTreeMap<u64, u32> = tasks.keys().copied().zip(0..).collect();
     let mut edges: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
     for communication in communications {
-        let ends = [&communication.from, &communication.to].map(|end| position.get(&end.id));
+        // Nodes have numbers of their own.
+        let known = |end: &Entity| position.get(&end.id).filter(|_| end.kind != "node");
+        let ends = [&communication.from, &communication.to].map(known);
         if let [Some(&from), Some(&to)] = ends {
             let sum = edges.entry((from, to)).or_default();
             sum.0 = sum.0.saturating_add(communication.messages);
@@ -355,5 +380,41 @@ mod tests {
         assert_eq!(snapshot.actors[0].load.as_millis(), 500);
         assert!(snapshot.edges.is_empty(), "no task has entity 99");
         assert_eq!(from_vt(&[file], 0), Err(VtError::NoSuchPhase { file: 0, phase: 0 }));
+    }
+
+    #[test]
+    fn files_of_present_versions_of_vt_are_read() {
+        // Each rank has the type in the metadata and an initial task of entity 0; the second has no
+        // task in the second phase.
+        let initial = r#"{"entity": {"home": 0, "id": 0, "type": "object", "migratable": false},
+            "node": 0, "resource": "cpu", "time": 0.0}"#;
+        let task = r#"{"entity": {"home": 0, "seq_id": 1, "type": "object", "migratable": true},
+            "node": 0, "resource": "cpu", "time": 0.5}"#;
+        let sent = r#"{"type": "CollectionToNode", "bytes": 8.0, "messages": 2,
+            "from": {"home": 0, "seq_id": 1, "type": "object", "migratable": true},
+            "to": {"type": "node", "id": 1}}"#;
+        let begin = |rank: u32| {
+            format!(r#"{{"metadata": {{"type": "LBDatafile", "rank": {rank}}}, "phases": ["#)
+        };
+        let first = format!(
+            r#"{}{{"id": 0, "tasks": [{task}, {initial}], "communications": [{sent}]}},
+            {{"id": 1, "tasks": [{task}]}}]}}"#,
+            begin(0)
+        );
+        let second = format!(r#"{}{{"id": 0, "tasks": [{initial}]}}, {{"id": 1}}]}}"#, begin(1));
+        let files: Vec<VtFile> =
+            [first, second].iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+
+        for phase in [0, 1] {
+            let snapshot = from_vt(&files, phase).unwrap();
+
+            assert_eq!(snapshot.validate(), Ok(()));
+            assert_eq!((snapshot.actors.len(), snapshot.pes.len()), (1, 2));
+            assert!(snapshot.edges.is_empty(), "node 1 is not entity 1");
+        }
+        let other = r#"{"metadata": {"type": "LBStatsfile"}, "phases": []}"#;
+        let other: VtFile = serde_json::from_str(other).unwrap();
+        let kind = "LBStatsfile".to_owned();
+        assert_eq!(from_vt(&[other], 0), Err(VtError::Kind { file: 0, kind }));
     }
 }

@@ -141,7 +141,8 @@ impl<'a> Run<'a> {
             return self.best;
         }
         let mut temperature = INITIAL_TEMPERATURE;
-        while temperature > MIN_TEMPERATURE {
+        // A tree that takes no time has no critical path, and none is better.
+        while temperature > MIN_TEMPERATURE && !self.path.is_empty() {
             let (accepted, is_better) = self.at(temperature, good, dice, budget);
             let share = f64::from(accepted) / f64::from(TRANSFORMS_PER_TEMPERATURE);
             if share <= ACCEPTED_MIN && !is_better {
@@ -179,14 +180,15 @@ impl<'a> Run<'a> {
                 self.note_path();
                 accepted += 1;
             }
-            if accepted == ACCEPTED_PER_TEMPERATURE {
+            if accepted == ACCEPTED_PER_TEMPERATURE || self.path.is_empty() {
                 break;
             }
         }
         (accepted, is_better)
     }
 
-    /// Makes a random node of the critical path the child of another random node.
+    /// Makes a random node of the critical path, which is not empty, the child of another random
+    /// node.
     fn transform(&mut self, dice: &mut Dice) {
         self.next.copy_from_slice(&self.current);
         let moved = self.path[dice.below(self.path.len())];
@@ -230,6 +232,24 @@ mod tests {
             assert_eq!(tree.cost_s, model().completion_s(&tree.parents));
             assert_eq!(model().edges(&tree.parents).len(), 5, "all are reached");
             assert!(budget.spent() <= 21 * 80 + 1, "100 x 0.8^21 is below 1");
+        }
+    }
+
+    #[test]
+    fn a_tree_that_takes_no_time_is_not_annealed() {
+        // No bytes, no latency, and no time to begin: only the links from the root take time.
+        for root_s in [0.0, 1e-3] {
+            let links = LinkMatrix::new((0..4).collect(), vec![0.0; 4], |from, _| {
+                (if from == 0 { root_s } else { 0.0 }, 1e6)
+            });
+            let model = TreeCostModel::new(&links, 0, Serialisation::Transfer);
+            let (mut good, budget) = (GoodList::default(), SearchBudget::unlimited());
+
+            let star = [NONE, 0, 0, 0];
+            let tree = basic_sa(&model, &star, CostUnit::Percent, &mut good, 7, &budget);
+
+            assert_eq!(tree.cost_s, root_s, "the root sends at least once");
+            assert_eq!(model.edges(&tree.parents).len(), 3);
         }
     }
 

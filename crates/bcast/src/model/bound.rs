@@ -129,8 +129,12 @@ impl Graph {
         }
         links.sort_unstable();
         links.dedup();
-        let most: f64 = capacities.iter().sum();
-        links.into_iter().for_each(|(from, to)| graph.connect(from, to, most));
+        // A link carries no more than the capacities that it joins, of which a node is none. Its
+        // rounding errors are in proportion to that, not to the fastest capacity of the network.
+        let at = |vertex: usize| capacities.get(vertex / 2).copied().unwrap_or(f64::INFINITY);
+        for (from, to) in links {
+            graph.connect(from, to, at(from).min(at(to)));
+        }
         graph
     }
 
@@ -208,6 +212,24 @@ mod tests {
         let network = Network::new(vec![node(0, 100.0), node(1, 50.0), node(1, 10.0)]);
 
         assert!((bound_s(&network, 0, 100) - 10.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_fast_link_elsewhere_hides_no_route_of_slow_links() {
+        // From node 0 over 1 and 2, which both send to 3, but only 1 also to 4; 3 and 4 send to 5.
+        let node = |cluster| NodeLink { cluster, out: 1e14, into: 1e14, initiation_s: 0.0 };
+        let mut network = Network::new((0..6).map(node).collect());
+        let slow = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 3), (3, 5), (4, 5)];
+        for from in 0..6 {
+            for to in (0..6).filter(|&to| to != from) {
+                let pipe = network.share(if slow.contains(&(from, to)) { 1e4 } else { 1.0 });
+                network.connect(from, to, 0.0, vec![pipe]);
+            }
+        }
+
+        let (rate, _) = greatest_flow(&network, 0, 5);
+
+        assert!((2e4..2e4 + 10.0).contains(&rate), "{rate}");
     }
 
     #[test]

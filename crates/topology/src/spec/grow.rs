@@ -1,9 +1,11 @@
-//! Adds nodes to grids.
+//! Adds nodes and sites to grids.
 
 use crate::id::{NodeId, SiteId};
+use crate::link::Link;
 use crate::spec::grid::GridSpec;
 use crate::spec::site::{HostSpec, SiteSpec};
 use crate::spec::stored::{GridSpecError, Parts};
+use crate::spec::timeline::{Change, TimelineError};
 
 impl GridSpec {
     /// Returns the grid with one more node on each of these hosts, which are given with the names
@@ -62,12 +64,69 @@ impl GridSpec {
         }
         Ok((Self::try_from(parts)?, numbers))
     }
+
+    /// Returns the grid with a copy of a site, which becomes the last one: with its hosts, whose
+    /// names get `suffix` at their end, its clusters, and its links to all other sites, with their
+    /// changes. The links between the two are `between`. The copy has no foreign load. Panics if
+    /// the grid has no such site.
+    ///
+    /// # Errors
+    ///
+    /// [`GridSpecError`] if the name of the copy or of one of its hosts is invalid, or there are too
+    /// many sites, hosts, PEs or changes.
+    ///
+    /// ```
+    /// use gridspan_topology::{GridSpec, Link, NodeId, SiteId};
+    ///
+    /// let grid = GridSpec::from_emulate("2x1,wan=8ms").expect("a shape and a latency");
+    /// let grid = grid.with_copy(SiteId(1), "c", "-too", Link::wan())?;
+    /// assert_eq!(grid.host(NodeId(2)), "b1-too");
+    /// assert_eq!(grid.link_between(SiteId(0), SiteId(2)).latency.to_string(), "8ms");
+    /// # Ok::<(), gridspan_topology::GridSpecError>(())
+    /// ```
+    pub fn with_copy(
+        &self,
+        of: SiteId,
+        name: &str,
+        suffix: &str,
+        between: Link,
+    ) -> Result<Self, GridSpecError> {
+        let copy = SiteId(self.layout.site_count());
+        let mut parts = Parts::from(self.clone());
+        let mut site = parts.sites[of.index()].clone();
+        name.clone_into(&mut site.name);
+        site.hosts.iter_mut().for_each(|host| host.name.push_str(suffix));
+        parts.sites.push(site);
+        let mut grid = Self::try_from(parts)?;
+        for other in self.layout.sites() {
+            let [there, back] = match other == of {
+                true => [between; 2],
+                false => [*self.link_between(of, other), *self.link_between(other, of)],
+            };
+            grid.set_link(copy, other, there);
+            grid.set_link(other, copy, back);
+        }
+        let ends = |change: &Change| (change.from == of, change.to == of);
+        for change in &self.timeline {
+            let (from, to) = match ends(change) {
+                (false, false) => continue,
+                (true, true) => (copy, copy),
+                (true, false) => (copy, change.to),
+                (false, true) => (change.from, copy),
+            };
+            let change = Change { from, to, ..*change };
+            let refuse = |error: TimelineError| GridSpecError::Change { reason: error.to_string() };
+            grid.insert_change(change).map_err(refuse)?;
+        }
+        Ok(grid)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::spec::site::SiteError;
+    use crate::units::Time;
 
     fn node(site: &str, host: &str, pes: u32) -> (String, HostSpec) {
         (site.to_owned(), HostSpec::new(host, pes))
@@ -112,6 +171,27 @@ mod tests {
         let loaded = |spec: &GridSpec, node| spec.foreign_loads(NodeId(node)).count();
         assert_eq!([2, 3, 4, 5].map(|node| loaded(&grid, node)), [1, 1, 0, 0]);
         let all: Vec<NodeId> = numbers[4..].to_vec();
+        assert_eq!(grid.without(&all), Some(old));
+    }
+
+    #[test]
+    fn a_copy_of_a_site_has_its_clusters_links_and_changes() {
+        let old = grid();
+
+        let grid = old.with_copy(SiteId(1), "c", "-2", Link::lan()).unwrap();
+
+        let hosts: Vec<&str> = grid.hosts().map(|(_, host)| host).collect();
+        assert_eq!(hosts, ["a1", "b1", "b1", "x1", "b1-2", "b1-2", "x1-2"]);
+        let [x, x2] = [3, 6].map(|node| grid.cluster_of(NodeId(node)).unwrap());
+        assert_eq!((grid.cluster_name(x2), x == x2), ("x", false));
+        assert_eq!(grid.link(NodeId(6), NodeId(6)), old.link(NodeId(3), NodeId(3)));
+        assert_eq!(grid.link_between(SiteId(2), SiteId(1)), &Link::lan());
+        for time in [Time(0), Time(2_000_000_000)] {
+            let link = |spec: &GridSpec, from, to| spec.link_at(time, NodeId(from), NodeId(to));
+            assert_eq!(link(&grid, 0, 4), link(&old, 0, 1));
+            assert_eq!(link(&grid, 6, 0), link(&old, 3, 0));
+        }
+        let all: Vec<NodeId> = (4..7).map(NodeId).collect();
         assert_eq!(grid.without(&all), Some(old));
     }
 

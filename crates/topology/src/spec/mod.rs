@@ -5,7 +5,8 @@
 //! - [`GridSpec::from_toml`] reads a grid file (`file.rs`, over `source.rs`, which knows the
 //!   position of each value in the text, and `host_range.rs`, which expands `node[01-16]`). Its
 //!   errors are in `file_error.rs`.
-//! - [`GridSpec::with_nodes`] adds nodes to a grid (`grow.rs`).
+//! - [`GridSpec::with_nodes`] adds nodes to a grid, and [`GridSpec::with_copy`] a copy of a site
+//!   (`grow.rs`).
 //! - [`GridSpec::with_change`] reads changes while a job runs (`timeline.rs`).
 //! - [`GridSpec::from_emulate`] reads the shorthand `2x4,wan=32ms` (`emulate.rs`).
 //!

@@ -9,6 +9,7 @@
 
 use super::fabric::{Network, NodeLink};
 use gridspan_topology::{Bandwidth, Hierarchy, Link, NodeId, Time};
+use std::collections::BTreeMap;
 
 /// The place of a node: its cluster, numbered from 0 over the whole grid, and that cluster's site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,8 +226,8 @@ impl NetworkEstimate {
             for to in others(from) {
                 let mut route = vec![access[from].0];
                 let (one, other) = (self.site_of[from], self.site_of[to]);
-                let shared = between.iter().filter(|link| one != other && link.covers(one, other));
-                route.extend(shared.map(|link| link.capacity));
+                let crossed = crossed(self.sharing, one, other);
+                route.extend(crossed.filter_map(|link| between.get(&link).copied()));
                 route.push(access[to].1);
                 let least = route.iter().map(|&shared| network.capacities()[shared as usize]);
                 let pair = self.pairs[from * clusters + to];
@@ -245,11 +246,11 @@ impl NetworkEstimate {
     }
 
     /// The capacities that transfers between sites share, each as fast as the fastest of its pairs.
-    fn between_sites(&self, network: &mut Network) -> Vec<SiteLink> {
+    fn between_sites(&self, network: &mut Network) -> BTreeMap<SiteLink, u32> {
         let mut sites = self.site_of.clone();
         sites.sort_unstable();
         sites.dedup();
-        let mut wanted: Vec<(Option<u32>, Option<u32>)> = Vec::new();
+        let mut wanted: Vec<SiteLink> = Vec::new();
         match self.sharing {
             Sharing::ClusterPairs => {}
             Sharing::SitePairs => {
@@ -262,37 +263,37 @@ impl NetworkEstimate {
                 wanted.extend(sites.iter().map(|&site| (None, Some(site))));
             }
         }
+        // One pass over all pairs of clusters: with a pass for each capacity, the time would grow
+        // with the fourth power of the number of sites.
         let clusters = self.clusters();
-        wanted
-            .into_iter()
-            .map(|(from, to)| {
-                let mut link = SiteLink { from, to, capacity: 0 };
-                let all =
-                    (0..clusters).flat_map(|one| (0..clusters).map(move |other| (one, other)));
-                let crossing = all.filter(|&(one, other)| {
-                    let (one, other) = (self.site_of[one], self.site_of[other]);
-                    one != other && link.covers(one, other)
-                });
-                let bandwidth = self.most(crossing);
-                link.capacity = network.share(bandwidth);
-                link
-            })
-            .collect()
+        let mut fastest: BTreeMap<SiteLink, f64> = BTreeMap::new();
+        for from in 0..clusters {
+            for to in 0..clusters {
+                for link in crossed(self.sharing, self.site_of[from], self.site_of[to]) {
+                    let most = fastest.entry(link).or_insert(0.0);
+                    *most = most.max(self.bandwidth(from, to));
+                }
+            }
+        }
+        let share =
+            |link: SiteLink| (link, network.share(fastest.get(&link).copied().unwrap_or(0.0)));
+        wanted.into_iter().map(share).collect()
     }
 }
 
-/// A capacity between two sites, or between one and all others.
-#[derive(Clone, Copy)]
-struct SiteLink {
-    from: Option<u32>,
-    to: Option<u32>,
-    capacity: u32,
-}
+/// A capacity from one site to another, or between one and all others: the site that sends, and the
+/// one that receives, where there is only one.
+type SiteLink = (Option<u32>, Option<u32>);
 
-impl SiteLink {
-    fn covers(&self, one: u32, other: u32) -> bool {
-        self.from.is_none_or(|from| from == one) && self.to.is_none_or(|to| to == other)
-    }
+/// Returns the capacities between sites that a transfer from a site to a site crosses, in order.
+fn crossed(sharing: Sharing, from: u32, to: u32) -> impl Iterator<Item = SiteLink> {
+    let links = match sharing {
+        _ if from == to => [None, None],
+        Sharing::ClusterPairs => [None, None],
+        Sharing::SitePairs => [Some((Some(from), Some(to))), None],
+        Sharing::SiteUplinks => [Some((Some(from), None)), Some((None, Some(to)))],
+    };
+    links.into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -346,6 +347,25 @@ mod tests {
         // common uplink.
         assert_eq!(shared(Sharing::SitePairs), (true, false));
         assert_eq!(shared(Sharing::SiteUplinks), (true, true));
+    }
+
+    #[test]
+    fn hundreds_of_sites_are_a_network_soon() {
+        const SITES: u32 = 400;
+        let places: Vec<Place> = (0..SITES).map(|at| Place { site: at, cluster: at }).collect();
+        let node = |cluster| NodeLink { cluster, out: 1e3, into: 1e3, initiation_s: 0.0 };
+        let bandwidth = |from: usize, to: usize| if (from, to) == (3, 399) { 90.0 } else { 30.0 };
+        for sharing in [Sharing::SitePairs, Sharing::SiteUplinks] {
+            let nodes = (0..SITES).map(node).collect();
+            let estimate = NetworkEstimate::new(&places, nodes, sharing, |from, to| {
+                (0.1, bandwidth(from, to))
+            });
+
+            let network = estimate.network();
+
+            let seen = [(3, 399), (399, 3), (3, 4)].map(|(from, to)| network.bandwidth(from, to));
+            assert_eq!(seen, [90.0, 30.0, 30.0], "{sharing:?}");
+        }
     }
 
     #[test]

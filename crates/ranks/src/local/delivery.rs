@@ -43,11 +43,7 @@ impl LocalState {
                     self.slots.end(send, Outcome::Sent);
                 }
             }
-            RankMessage::Elapsed(number) => {
-                if let Some(waker) = self.sleeping.remove(&number) {
-                    waker.wake();
-                }
-            }
+            RankMessage::Elapsed(number) => self.end_sleep(number),
             RankMessage::Failed { rank, reason } => self.note_failed(rank, reason),
             RankMessage::Revoked { communicator } => self.note_revoked(communicator),
             _ => {}

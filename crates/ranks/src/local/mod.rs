@@ -14,6 +14,7 @@ pub(crate) mod link;
 pub(crate) mod memory;
 mod receives;
 pub(crate) mod saved;
+mod sleeping;
 pub(crate) mod slots;
 pub(crate) mod turn;
 
@@ -26,7 +27,7 @@ use crate::scope::Peers;
 use crate::ticket::{Asker, Ticket};
 use buffer::SendBuffer;
 use failures::Failures;
-use gridspan_runtime::Time;
+use gridspan_runtime::{Time, Timer};
 use interrupts::Interrupts;
 use link::Link;
 use memory::Window;
@@ -138,8 +139,10 @@ pub(crate) struct LocalState {
     leaving: Vec<Ticket>,
     /// Delays to begin, with their numbers.
     pub(crate) delays: Vec<(Duration, u64)>,
-    /// The delays that have begun, with their wakers.
-    sleeping: BTreeMap<u64, Waker>,
+    /// The delays that have begun, with their wakers and, once these are set, their timers.
+    sleeping: BTreeMap<u64, (Waker, Option<Timer>)>,
+    /// The timers of delays for which no task waits any more.
+    pub(crate) unneeded_timers: Vec<Timer>,
     last_delay: u64,
     sent: BTreeMap<u32, Sent>,
     /// The number of the last message or access that needed one.
@@ -192,6 +195,7 @@ impl LocalState {
             leaving: Vec::new(),
             delays: Vec::new(),
             sleeping: BTreeMap::new(),
+            unneeded_timers: Vec::new(),
             last_delay: 0,
             sent: BTreeMap::new(),
             last_token: NO_TOKEN,
@@ -287,25 +291,6 @@ impl LocalState {
             |other: &Watcher| other.at == watcher.at && other.waker.will_wake(&watcher.waker);
         if !self.watchers.iter().any(is_same) {
             self.watchers.push(watcher);
-        }
-    }
-
-    /// Begins a delay, and returns its number.
-    pub(crate) fn sleep(&mut self, delay: Duration, waker: &Waker) -> u64 {
-        self.last_delay += 1;
-        self.delays.push((delay, self.last_delay));
-        self.sleeping.insert(self.last_delay, waker.clone());
-        self.last_delay
-    }
-
-    /// Whether a delay is over; otherwise keeps the waker.
-    pub(crate) fn is_over(&mut self, delay: u64, waker: &Waker) -> bool {
-        match self.sleeping.get_mut(&delay) {
-            Some(sleeping) => {
-                sleeping.clone_from(waker);
-                false
-            }
-            None => true,
         }
     }
 

@@ -150,6 +150,42 @@ fn a_lock_that_a_rank_stops_waiting_for_holds_up_no_other() {
 }
 
 #[test]
+fn a_flush_also_waits_for_the_accesses_of_one_that_was_dropped() {
+    const LENGTH: usize = 4 << 20;
+    check(
+        3,
+        async |world| {
+            let me = world.rank();
+            let length = if me == 1 { LENGTH } else { 0 };
+            let window = world.window(vec![0_u8; length], ops::sum).await?;
+            let mut found = 1;
+            match me {
+                0 => {
+                    // Over the wide area this takes longer than the messages of the others.
+                    let ones = vec![1_u8; LENGTH];
+                    window.put(&ones, 1, 0)?;
+                    {
+                        let flush = pin!(window.flush(1));
+                        let delay = pin!(world.sleep(Duration::from_micros(100)));
+                        drop(select(flush, delay).await);
+                    }
+                    window.flush(1).await?;
+                    world.send(&[0_u8], 2, 0).await?;
+                }
+                2 => {
+                    world.recv::<u8>(0, 0).await?;
+                    found = window.get(1, LENGTH - 1..LENGTH).await?[0];
+                }
+                _ => {}
+            }
+            window.fence().await?;
+            Ok(found)
+        },
+        |_| 1,
+    );
+}
+
+#[test]
 fn a_freed_window_returns_its_elements() {
     check(
         4,

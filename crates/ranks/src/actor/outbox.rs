@@ -62,6 +62,12 @@ impl<P: RankProgram> RankActor<P> {
                         self.tell_end(asker, cx);
                         has_delivered = true;
                     }
+                    RankMessage::Access { from, window, token, access }
+                        if to == self.local.rank && access.runs_operator() =>
+                    {
+                        self.local.run_operator((from, token), window, &access);
+                        has_delivered = true;
+                    }
                     message if to == self.local.rank => {
                         self.local.with(|state| state.deliver(message));
                         has_delivered = true;

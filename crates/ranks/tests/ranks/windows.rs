@@ -85,6 +85,28 @@ fn an_exclusive_lock_protects_a_change_of_several_steps() {
 }
 
 #[test]
+fn an_operator_may_use_a_communicator() {
+    check(
+        2,
+        async |world| {
+            let charging = world.clone();
+            let add = move |left: &mut [u32], right: &[u32]| {
+                charging.charge(Duration::from_micros(1));
+                ops::sum(left, right);
+            };
+            let window = world.window(vec![0_u32], add).await?;
+            for rank in 0..2 {
+                window.accumulate(&[1], rank, 0)?;
+            }
+            window.fence().await?;
+            let before = window.get_accumulate(&[10], 1 - world.rank(), 0).await?[0];
+            Ok((before, window.free().await?[0]))
+        },
+        |_| (2, 12),
+    );
+}
+
+#[test]
 fn an_access_beyond_the_elements_is_an_error() {
     let text = failure(async |world| {
         let window = world.window(vec![0_u8; 3], ops::sum).await?;

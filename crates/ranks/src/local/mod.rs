@@ -132,7 +132,9 @@ pub(crate) struct LocalState {
     /// Futures to run.
     pub(crate) tasks: Vec<Task>,
     /// Tasks to poll once a message has arrived that no receive waits for, such as probes.
-    watchers: Vec<Watcher>,
+    /// They have numbers, by which they are forgotten.
+    watchers: Vec<(u64, Watcher)>,
+    last_watcher: u64,
     /// Tasks to poll once the PE has handled other messages.
     resumed: Vec<Waker>,
     /// Sends that end at that time, too, when their data has left.
@@ -191,6 +193,7 @@ impl LocalState {
             turn: Turn::default(),
             tasks: Vec::new(),
             watchers: Vec::new(),
+            last_watcher: 0,
             resumed: Vec::new(),
             leaving: Vec::new(),
             delays: Vec::new(),
@@ -285,13 +288,23 @@ impl LocalState {
         ticket
     }
 
-    /// Wakes a task at the next message that no receive has taken.
-    pub(crate) fn watch(&mut self, watcher: Watcher) {
-        let is_same =
-            |other: &Watcher| other.at == watcher.at && other.waker.will_wake(&watcher.waker);
-        if !self.watchers.iter().any(is_same) {
-            self.watchers.push(watcher);
+    /// Wakes a task at the next message that no receive has taken. Returns the number of the
+    /// watcher, which is the given one if the task has watched before.
+    pub(crate) fn watch(&mut self, number: Option<u64>, watcher: Watcher) -> u64 {
+        let number = number.unwrap_or_else(|| {
+            self.last_watcher += 1;
+            self.last_watcher
+        });
+        match self.watchers.iter_mut().find(|(other, _)| *other == number) {
+            Some((_, known)) => *known = watcher,
+            None => self.watchers.push((number, watcher)),
         }
+        number
+    }
+
+    /// Forgets a watcher, whose task no longer waits.
+    pub(crate) fn forget_watcher(&mut self, number: u64) {
+        self.watchers.retain(|(other, _)| *other != number);
     }
 
     /// Sends a message to a rank of the job.

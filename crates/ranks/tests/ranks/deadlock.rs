@@ -297,6 +297,28 @@ fn ranks_that_none_can_revoke_are_named_while_others_run() {
     assert_eq!(soon(run(4, pairs).resource(ErrorsReturn), SITES), expected);
 }
 
+#[test]
+fn a_rank_no_longer_waits_in_a_probe_that_was_dropped() {
+    let probed = async |world: Comm| match world.rank() {
+        0 | 1 => run_on(&world).await,
+        2 => {
+            {
+                let probe = pin!(world.probe(ANY_SOURCE, 9));
+                let receive = pin!(world.recv::<u8>(3, 0));
+                assert!(matches!(select(probe, receive).await, Either::Right(_)));
+            }
+            world.recv::<u8>(3, 1).await.map(drop)
+        }
+        _ => {
+            world.send(&[1_u8], 2, 0).await?;
+            world.recv::<u8>(2, 1).await.map(drop)
+        }
+    };
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 3, \
+                    tag 1, on the world; rank 3 waits in recv with rank 2, tag 1, on the world";
+    assert_eq!(soon(run(4, probed), SITES), expected);
+}
+
 /// Rank 0 receives a message of rank 1, for which it would wait for an hour.
 async fn receive_in_time(world: &Comm) -> Result<(), RankError> {
     if world.rank() == 1 {

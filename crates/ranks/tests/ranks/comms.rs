@@ -178,6 +178,9 @@ fn a_grid_shifts_rows_and_columns() {
                 if coords[0] == 1 { 4 } else { 3 }
             );
             assert!(grid.shift(2, 1).is_err());
+            assert_eq!(grid.shift(1, i64::MAX)?, grid.shift(1, 3)?);
+            assert_eq!(grid.shift(1, i64::MIN)?, grid.shift(1, 0)?);
+            assert_eq!(grid.shift(0, i64::MIN)?, (None, None));
             Ok(found)
         },
         |rank| match rank {

@@ -104,6 +104,11 @@ impl Cartesian {
             let reason = format!("there is no axis {axis} among {}", self.dims.len());
             return Err(RankError::Invalid { at: self.comm.at("shift"), reason });
         }
+        // Around a periodic axis, so that no coordinate overflows.
+        let distance = match self.is_periodic[axis] {
+            true => distance % i64::from(self.dims[axis]),
+            false => distance,
+        };
         let mine = self.coords_of(self.rank());
         let at = |distance: i64| self.rank_beside(&mine, axis, distance);
         Ok((at(distance.saturating_neg()), at(distance)))

@@ -43,6 +43,20 @@ pub struct Comm {
     operations: Arc<AtomicU32>,
 }
 
+/// A delay for which a task waits, until this is dropped.
+struct BegunSleep<'a> {
+    local: &'a Local,
+    number: Option<u64>,
+}
+
+impl Drop for BegunSleep<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.local.with(|state| state.forget_sleep(number));
+        }
+    }
+}
+
 impl fmt::Debug for Comm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { number, rank, .. } = self;
@@ -134,12 +148,12 @@ impl Comm {
     /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
     /// ```
     pub async fn sleep(&self, delay: Duration) {
-        let mut begun = None;
+        let mut begun = BegunSleep { local: &self.local, number: None };
         poll_fn(|cx| {
-            let is_over = self.local.with(|state| match begun {
+            let is_over = self.local.with(|state| match begun.number {
                 Some(number) => state.is_over(number, cx.waker()),
                 None => {
-                    begun = Some(state.sleep(delay, cx.waker()));
+                    begun.number = Some(state.sleep(delay, cx.waker()));
                     false
                 }
             });

@@ -204,8 +204,9 @@ impl Comm {
         Ok(self.part(ranks, first + at as u32))
     }
 
-    /// Makes a communicator of the ranks of a group. Other ranks get `None`. All ranks of this
-    /// communicator pass the same group.
+    /// Makes a communicator of the ranks of a group. Ranks that are not in the group that they pass
+    /// get `None`. All ranks of a group pass that group. Several groups without common ranks make a
+    /// communicator each in one call.
     ///
     /// # Errors
     ///
@@ -216,7 +217,9 @@ impl Comm {
             return Err(RankError::NotInCommunicator { at: self.at("create"), rank: *rank });
         }
         let mine = self.world_rank(self.rank()).and_then(|rank| group.position(rank));
-        self.split(mine.map(|_| 0), i64::from(mine.unwrap_or(0))).await
+        // Groups without common ranks differ in their first rank.
+        let colour = mine.and_then(|_| group.world_ranks().first().copied());
+        self.split(colour, i64::from(mine.unwrap_or(0))).await
     }
 
     /// Divides the ranks into one communicator for each site.

@@ -82,6 +82,13 @@ pub(crate) enum Access {
     },
 }
 
+impl Access {
+    /// Whether it runs the operator of the window, which is code of the program.
+    pub(crate) fn runs_operator(&self) -> bool {
+        matches!(self, Self::Accumulate { .. } | Self::FetchAndAccumulate { .. })
+    }
+}
+
 /// The end of an access.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Answer {

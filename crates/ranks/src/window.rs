@@ -8,7 +8,7 @@ use crate::local::Local;
 use crate::local::memory::{Memory, Window};
 use crate::local::slots::Outcome;
 use crate::ops::Operator;
-use crate::p2p::wait::outcome;
+use crate::p2p::wait::{outcome, until_ended};
 use crate::packet::Access;
 use crate::request::go_on;
 use crate::ticket::Ticket;
@@ -305,14 +305,21 @@ impl<T: Element> RankWindow<T> {
 
     /// Waits for accesses, and returns the first error.
     async fn complete(&self, is_meant: impl Fn(u32) -> bool) -> Result<(), RankError> {
-        let meant: Vec<_> = {
-            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            open.extract_if(.., |(rank, _)| is_meant(*rank)).collect()
+        let local = &self.comm.local;
+        let meant: Vec<Ticket> = {
+            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.iter().filter(|(rank, _)| is_meant(*rank)).map(|(_, ticket)| *ticket).collect()
         };
-        let mut completed = Ok(());
-        for (_, ticket) in meant {
-            completed = completed.and(outcome(&self.comm.local, ticket).await.completed());
+        let Some(last) = meant.last() else { return Ok(()) };
+        // They stay open meanwhile: if this future is dropped, the next one waits for them.
+        for ticket in &meant {
+            until_ended(local, *ticket).await;
         }
-        completed
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(rank, ticket)| !is_meant(*rank) || ticket.generation > last.generation);
+        let outcomes = meant.iter().filter_map(|ticket| local.with(|s| s.slots.take(*ticket)));
+        outcomes.map(Outcome::completed).fold(Ok(()), Result::and)
     }
 }

@@ -274,6 +274,11 @@ impl<P: RankProgram> RankActor<P> {
                 self.note_begun(first, cx);
                 return true;
             }
+            RankMessage::Access { from, window, token, access } if access.runs_operator() => {
+                self.begin_turn(cx);
+                self.local.run_operator((from, token), window, &access);
+                return true;
+            }
             RankMessage::TellEnd(asker) => self.tell_end(asker, cx),
             RankMessage::Look => self.look(cx),
             RankMessage::Waits { rank, state } => self.note_wait(rank, state),

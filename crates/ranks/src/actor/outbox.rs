@@ -16,7 +16,7 @@ impl<P: RankProgram> RankActor<P> {
         loop {
             let body = polled.take();
             let is_polled = body.is_some();
-            let (outbox, delays, charged, tasks, leaves) = self.local.with(|state| {
+            let (outbox, (delays, unneeded), charged, tasks, leaves) = self.local.with(|state| {
                 state.changes += u64::from(is_polled);
                 let tasks = match is_polled {
                     true => std::mem::take(&mut state.tasks),
@@ -26,14 +26,19 @@ impl<P: RankProgram> RankActor<P> {
                 // sends gets this memory while it is in the cache.
                 let outbox = std::mem::take(&mut state.outbox);
                 let delays = std::mem::take(&mut state.delays);
+                let delays = (delays, std::mem::take(&mut state.unneeded_timers));
                 let leaves = state.has_messages_that_leave();
                 (outbox, delays, std::mem::take(&mut state.charged), tasks, leaves)
             });
             if let Some(body) = body {
                 body.add(tasks);
             }
+            for timer in unneeded {
+                cx.cancel(timer);
+            }
             for (delay, number) in delays {
-                cx.send_after(delay, &cx.me(), RankMessage::Elapsed(number));
+                let timer = cx.send_after(delay, &cx.me(), RankMessage::Elapsed(number));
+                self.local.with(|state| state.note_timer(number, timer));
             }
             if charged > Duration::ZERO {
                 cx.charge(charged);
@@ -55,6 +60,12 @@ impl<P: RankProgram> RankActor<P> {
                     }
                     RankMessage::TellEnd(asker) if to == self.local.rank => {
                         self.tell_end(asker, cx);
+                        has_delivered = true;
+                    }
+                    RankMessage::Access { from, window, token, access }
+                        if to == self.local.rank && access.runs_operator() =>
+                    {
+                        self.local.run_operator((from, token), window, &access);
                         has_delivered = true;
                     }
                     message if to == self.local.rank => {

@@ -14,7 +14,7 @@ const RUNS_MAX: usize = 64;
 impl LocalState {
     /// What the rank waits for, as text.
     pub(crate) fn waits(&self) -> String {
-        let probes = self.watchers.iter().map(|watcher| watcher.at);
+        let probes = self.watchers.iter().map(|(_, watcher)| watcher.at);
         let waits: Vec<String> =
             self.slots.waiting().chain(probes).map(|at| at.to_string()).collect();
         match waits.is_empty() {
@@ -48,7 +48,7 @@ impl LocalState {
                 Wait::Data(_) | Wait::Access | Wait::Reply => return None,
             }
         }
-        for watcher in &self.watchers {
+        for (_, watcher) in &self.watchers {
             until.extend(watcher.peers.runs(RUNS_MAX)?);
             communicators.insert(watcher.at.communicator);
         }

@@ -1,14 +1,29 @@
 //! What a rank's state does with messages of other ranks, with answers and with notices.
 
 use super::slots::Outcome;
-use super::{LocalState, Sent};
+use super::{Local, LocalState, Sent};
 use crate::matching::{Arrival, Arrived};
-use crate::packet::{Answer, Load, Payload, RankMessage};
+use crate::packet::{Access, Answer, Load, Payload, RankMessage};
 use crate::ticket::Ticket;
 use std::task::Waker;
 
+impl Local {
+    /// Carries out an access of a rank of the job that runs the operator of a window. The state is
+    /// not locked meanwhile, because the operator may use a communicator of this rank.
+    pub(crate) fn run_operator(&self, (from, token): (u32, u32), number: u32, access: &Access) {
+        let Some(mut window) = self.with(|state| state.windows.remove(&number)) else { return };
+        let answers = window.access(from, token, access);
+        self.with(|state| {
+            state.windows.insert(number, window);
+            for (to, answer) in answers {
+                state.put(to, RankMessage::Answer(answer));
+            }
+        });
+    }
+}
+
 impl LocalState {
-    /// Takes a message from another rank.
+    /// Takes a message from another rank, other than an access that runs an operator.
     pub(crate) fn deliver(&mut self, message: RankMessage) {
         let is_change = !matches!(message, RankMessage::Message(..) | RankMessage::Access { .. });
         self.changes += u64::from(is_change);
@@ -43,11 +58,7 @@ impl LocalState {
                     self.slots.end(send, Outcome::Sent);
                 }
             }
-            RankMessage::Elapsed(number) => {
-                if let Some(waker) = self.sleeping.remove(&number) {
-                    waker.wake();
-                }
-            }
+            RankMessage::Elapsed(number) => self.end_sleep(number),
             RankMessage::Failed { rank, reason } => self.note_failed(rank, reason),
             RankMessage::Revoked { communicator } => self.note_revoked(communicator),
             _ => {}

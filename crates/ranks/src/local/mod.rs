@@ -14,6 +14,7 @@ pub(crate) mod link;
 pub(crate) mod memory;
 mod receives;
 pub(crate) mod saved;
+mod sleeping;
 pub(crate) mod slots;
 pub(crate) mod turn;
 
@@ -26,7 +27,7 @@ use crate::scope::Peers;
 use crate::ticket::{Asker, Ticket};
 use buffer::SendBuffer;
 use failures::Failures;
-use gridspan_runtime::Time;
+use gridspan_runtime::{Time, Timer};
 use interrupts::Interrupts;
 use link::Link;
 use memory::Window;
@@ -131,15 +132,19 @@ pub(crate) struct LocalState {
     /// Futures to run.
     pub(crate) tasks: Vec<Task>,
     /// Tasks to poll once a message has arrived that no receive waits for, such as probes.
-    watchers: Vec<Watcher>,
+    /// They have numbers, by which they are forgotten.
+    watchers: Vec<(u64, Watcher)>,
+    last_watcher: u64,
     /// Tasks to poll once the PE has handled other messages.
     resumed: Vec<Waker>,
     /// Sends that end at that time, too, when their data has left.
     leaving: Vec<Ticket>,
     /// Delays to begin, with their numbers.
     pub(crate) delays: Vec<(Duration, u64)>,
-    /// The delays that have begun, with their wakers.
-    sleeping: BTreeMap<u64, Waker>,
+    /// The delays that have begun, with their wakers and, once these are set, their timers.
+    sleeping: BTreeMap<u64, (Waker, Option<Timer>)>,
+    /// The timers of delays for which no task waits any more.
+    pub(crate) unneeded_timers: Vec<Timer>,
     last_delay: u64,
     sent: BTreeMap<u32, Sent>,
     /// The number of the last message or access that needed one.
@@ -188,10 +193,12 @@ impl LocalState {
             turn: Turn::default(),
             tasks: Vec::new(),
             watchers: Vec::new(),
+            last_watcher: 0,
             resumed: Vec::new(),
             leaving: Vec::new(),
             delays: Vec::new(),
             sleeping: BTreeMap::new(),
+            unneeded_timers: Vec::new(),
             last_delay: 0,
             sent: BTreeMap::new(),
             last_token: NO_TOKEN,
@@ -281,32 +288,23 @@ impl LocalState {
         ticket
     }
 
-    /// Wakes a task at the next message that no receive has taken.
-    pub(crate) fn watch(&mut self, watcher: Watcher) {
-        let is_same =
-            |other: &Watcher| other.at == watcher.at && other.waker.will_wake(&watcher.waker);
-        if !self.watchers.iter().any(is_same) {
-            self.watchers.push(watcher);
+    /// Wakes a task at the next message that no receive has taken. Returns the number of the
+    /// watcher, which is the given one if the task has watched before.
+    pub(crate) fn watch(&mut self, number: Option<u64>, watcher: Watcher) -> u64 {
+        let number = number.unwrap_or_else(|| {
+            self.last_watcher += 1;
+            self.last_watcher
+        });
+        match self.watchers.iter_mut().find(|(other, _)| *other == number) {
+            Some((_, known)) => *known = watcher,
+            None => self.watchers.push((number, watcher)),
         }
+        number
     }
 
-    /// Begins a delay, and returns its number.
-    pub(crate) fn sleep(&mut self, delay: Duration, waker: &Waker) -> u64 {
-        self.last_delay += 1;
-        self.delays.push((delay, self.last_delay));
-        self.sleeping.insert(self.last_delay, waker.clone());
-        self.last_delay
-    }
-
-    /// Whether a delay is over; otherwise keeps the waker.
-    pub(crate) fn is_over(&mut self, delay: u64, waker: &Waker) -> bool {
-        match self.sleeping.get_mut(&delay) {
-            Some(sleeping) => {
-                sleeping.clone_from(waker);
-                false
-            }
-            None => true,
-        }
+    /// Forgets a watcher, whose task no longer waits.
+    pub(crate) fn forget_watcher(&mut self, number: u64) {
+        self.watchers.retain(|(other, _)| *other != number);
     }
 
     /// Sends a message to a rank of the job.

@@ -139,7 +139,7 @@ impl LocalState {
 
     /// Wakes the tasks that look at each message that no receive has taken.
     pub(super) fn wake_watchers(&mut self) {
-        for watcher in self.watchers.drain(..) {
+        for (_, watcher) in self.watchers.drain(..) {
             self.changes += 1;
             watcher.waker.wake();
         }

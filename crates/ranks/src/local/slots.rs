@@ -145,6 +145,12 @@ impl Slots {
         if let Some(outcome) = self.take(ticket) {
             return Poll::Ready(outcome);
         }
+        // An operation is missing only if its outcome was taken before.
+        self.poll_left(ticket, cx).map(|()| Outcome::Cancelled)
+    }
+
+    /// Whether an operation has ended, whose outcome stays; otherwise keeps the waker.
+    pub(crate) fn poll_left(&mut self, ticket: Ticket, cx: &mut Context<'_>) -> Poll<()> {
         match self.find(ticket) {
             Some(Slot { state: State::Waiting { waker, .. }, .. }) => {
                 match waker {
@@ -153,8 +159,7 @@ impl Slots {
                 }
                 Poll::Pending
             }
-            // An operation is missing only if its outcome was taken before.
-            _ => Poll::Ready(Outcome::Cancelled),
+            _ => Poll::Ready(()),
         }
     }
 

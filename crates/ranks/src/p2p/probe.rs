@@ -110,6 +110,20 @@ impl Drop for MatchedMessage {
     }
 }
 
+/// A probe that looks at each message, until this is dropped.
+struct Watching<'a> {
+    local: &'a Local,
+    number: Option<u64>,
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.local.with(|state| state.forget_watcher(number));
+        }
+    }
+}
+
 /// # Probing
 impl Comm {
     /// Waits for a message, and returns its status. The next receive with the same source and tag
@@ -233,6 +247,7 @@ impl Comm {
         find: impl Fn(&Self) -> Option<T>,
     ) -> Result<T, RankError> {
         let mut way = GivenWay::default();
+        let mut watching = Watching { local: &self.local, number: None };
         poll_fn(|cx| {
             let gives_way = self.local.with(|state| {
                 let is_here = state.has_unsent() && state.matcher.peek(pattern).is_some();
@@ -248,7 +263,8 @@ impl Comm {
                 Some(error) => Poll::Ready(Err(error)),
                 None => {
                     let (waker, peers) = (cx.waker().clone(), peers.clone());
-                    state.watch(Watcher { waker, peers, at });
+                    let watcher = Watcher { waker, peers, at };
+                    watching.number = Some(state.watch(watching.number, watcher));
                     Poll::Pending
                 }
             })

@@ -71,6 +71,19 @@ pub(crate) async fn outcome(local: &Arc<Local>, ticket: Ticket) -> Outcome {
     Waiting { local, ticket: Some(ticket) }.outcome().await
 }
 
+/// Waits until an operation has ended, and leaves the outcome. If the future is dropped, the
+/// operation goes on.
+pub(crate) async fn until_ended(local: &Arc<Local>, ticket: Ticket) {
+    let mut way = GivenWay::default();
+    poll_fn(|cx| {
+        local.with(|state| match state.slots.poll_left(ticket, cx) {
+            Poll::Ready(()) if way.gives(state, cx.waker()) => Poll::Pending,
+            polled => polled,
+        })
+    })
+    .await;
+}
+
 /// Receives a message of one of `peers`, and waits for it. If the message is there, and the rank
 /// has sent others, lets the PE go on first.
 pub(super) async fn receive(

@@ -1,7 +1,7 @@
 //! Communicators.
 
 use crate::common::{check, simulate};
-use gridspan_ranks::{ANY_SOURCE, ANY_TAG, ops, run_then};
+use gridspan_ranks::{ANY_SOURCE, ANY_TAG, RankGroup, ops, run_then};
 
 #[test]
 fn ranks_are_divided_by_colour_and_ordered_by_key() {
@@ -108,6 +108,28 @@ fn groups_make_communicators_in_their_order() {
 }
 
 #[test]
+fn groups_without_common_ranks_make_a_communicator_each_in_one_call() {
+    check(
+        7,
+        async |world| {
+            let me = world.rank();
+            let group = match me {
+                6 => RankGroup::default(),
+                _ if me % 2 == 0 => world.group().include(&[4, 0, 2])?,
+                _ => world.group().include(&[1, 3, 5])?,
+            };
+            let Some(comm) = world.create(&group).await? else { return Ok(vec![]) };
+            comm.allgather(&[me]).await
+        },
+        |rank| match rank {
+            6 => vec![],
+            _ if rank % 2 == 0 => vec![4, 0, 2],
+            _ => vec![1, 3, 5],
+        },
+    );
+}
+
+#[test]
 fn ranks_know_their_sites() {
     let job = run_then(
         12,
@@ -156,6 +178,9 @@ fn a_grid_shifts_rows_and_columns() {
                 if coords[0] == 1 { 4 } else { 3 }
             );
             assert!(grid.shift(2, 1).is_err());
+            assert_eq!(grid.shift(1, i64::MAX)?, grid.shift(1, 3)?);
+            assert_eq!(grid.shift(1, i64::MIN)?, grid.shift(1, 0)?);
+            assert_eq!(grid.shift(0, i64::MIN)?, (None, None));
             Ok(found)
         },
         |rank| match rank {

@@ -1,6 +1,7 @@
 //! Ranks that wait for each other for ever.
 
 use crate::common::{SITES, simulate};
+use futures_util::future::{Either, select};
 use gridspan_ranks::{
     ANY_SOURCE, ANY_TAG, Comm, ErrorsReturn, RankError, SpawnPlacement, run, run_then, wait_all,
 };
@@ -8,6 +9,7 @@ use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
+use std::pin::pin;
 use std::time::Duration;
 
 /// Ranks 3 and 4 receive from the next rank in a circle, rank 2 waits in a barrier, and rank 1
@@ -293,6 +295,59 @@ fn ranks_that_none_can_revoke_are_named_while_others_run() {
                     tag 0, on communicator 2; rank 3 waits in recv with rank 0, tag 0, on \
                     communicator 2";
     assert_eq!(soon(run(4, pairs).resource(ErrorsReturn), SITES), expected);
+}
+
+#[test]
+fn a_rank_no_longer_waits_in_a_probe_that_was_dropped() {
+    let probed = async |world: Comm| match world.rank() {
+        0 | 1 => run_on(&world).await,
+        2 => {
+            {
+                let probe = pin!(world.probe(ANY_SOURCE, 9));
+                let receive = pin!(world.recv::<u8>(3, 0));
+                assert!(matches!(select(probe, receive).await, Either::Right(_)));
+            }
+            world.recv::<u8>(3, 1).await.map(drop)
+        }
+        _ => {
+            world.send(&[1_u8], 2, 0).await?;
+            world.recv::<u8>(2, 1).await.map(drop)
+        }
+    };
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 3, \
+                    tag 1, on the world; rank 3 waits in recv with rank 2, tag 1, on the world";
+    assert_eq!(soon(run(4, probed), SITES), expected);
+}
+
+/// Rank 0 receives a message of rank 1, for which it would wait for an hour.
+async fn receive_in_time(world: &Comm) -> Result<(), RankError> {
+    if world.rank() == 1 {
+        // Longer than the time after which main asks whether all ranks wait.
+        world.sleep(Duration::from_secs(3)).await;
+        return world.send(&[1_u8], 0, 0).await;
+    }
+    let receive = pin!(world.recv::<u8>(1, 0));
+    let delay = pin!(world.sleep(Duration::from_secs(3600)));
+    assert!(matches!(select(receive, delay).await, Either::Left(_)));
+    Ok(())
+}
+
+#[test]
+fn a_delay_for_which_no_rank_waits_any_more_holds_up_neither_the_end_nor_a_report() {
+    let in_time = async |world: Comm| receive_in_time(&world).await;
+    let deadlocked = async |world: Comm| {
+        receive_in_time(&world).await?;
+        world.recv::<u8>(1 - world.rank(), 1).await.map(drop)
+    };
+    let report_of = |job: Job| {
+        let spec = GridSpec::from_emulate(SITES).unwrap();
+        let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
+        assert!(report.virtual_time.since(gridspan_runtime::Time::ZERO) < Duration::from_secs(60));
+        report.outcome
+    };
+    report_of(run(2, in_time)).unwrap();
+    let text = report_of(run(2, deadlocked)).unwrap_err().to_string();
+    assert!(text.contains("in a deadlock"), "{text}");
 }
 
 #[test]

@@ -85,6 +85,28 @@ fn an_exclusive_lock_protects_a_change_of_several_steps() {
 }
 
 #[test]
+fn an_operator_may_use_a_communicator() {
+    check(
+        2,
+        async |world| {
+            let charging = world.clone();
+            let add = move |left: &mut [u32], right: &[u32]| {
+                charging.charge(Duration::from_micros(1));
+                ops::sum(left, right);
+            };
+            let window = world.window(vec![0_u32], add).await?;
+            for rank in 0..2 {
+                window.accumulate(&[1], rank, 0)?;
+            }
+            window.fence().await?;
+            let before = window.get_accumulate(&[10], 1 - world.rank(), 0).await?[0];
+            Ok((before, window.free().await?[0]))
+        },
+        |_| (2, 12),
+    );
+}
+
+#[test]
 fn an_access_beyond_the_elements_is_an_error() {
     let text = failure(async |world| {
         let window = world.window(vec![0_u8; 3], ops::sum).await?;
@@ -146,6 +168,42 @@ fn a_lock_that_a_rank_stops_waiting_for_holds_up_no_other() {
             Ok(window.free().await?[0])
         },
         |rank| if rank == 0 { 3 } else { 0 },
+    );
+}
+
+#[test]
+fn a_flush_also_waits_for_the_accesses_of_one_that_was_dropped() {
+    const LENGTH: usize = 4 << 20;
+    check(
+        3,
+        async |world| {
+            let me = world.rank();
+            let length = if me == 1 { LENGTH } else { 0 };
+            let window = world.window(vec![0_u8; length], ops::sum).await?;
+            let mut found = 1;
+            match me {
+                0 => {
+                    // Over the wide area this takes longer than the messages of the others.
+                    let ones = vec![1_u8; LENGTH];
+                    window.put(&ones, 1, 0)?;
+                    {
+                        let flush = pin!(window.flush(1));
+                        let delay = pin!(world.sleep(Duration::from_micros(100)));
+                        drop(select(flush, delay).await);
+                    }
+                    window.flush(1).await?;
+                    world.send(&[0_u8], 2, 0).await?;
+                }
+                2 => {
+                    world.recv::<u8>(0, 0).await?;
+                    found = window.get(1, LENGTH - 1..LENGTH).await?[0];
+                }
+                _ => {}
+            }
+            window.fence().await?;
+            Ok(found)
+        },
+        |_| 1,
     );
 }
 

@@ -74,6 +74,7 @@ pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
         let launch = Launch {
             json: bench.json,
             is_listed: true,
+            id: launch::listed_job_name(&program),
             progress: Some(progress.clone()),
             ..Launch::new(&program, spec, processes)
         };

@@ -10,7 +10,7 @@ use crate::error::{CliError, RunFlagError};
 use crate::grid::Place;
 use crate::hosts::{all_here, is_loopback};
 use crate::job_folder::{JobFolder, Refusal, Saved, Stage, Start, boot, machine};
-use crate::launch::{self, JobWitness, Kept, Launch, job_name};
+use crate::launch::{self, JobWitness, Kept, Launch, listed_job_name};
 use crate::nodes::named;
 use crate::program::Program;
 use crate::surroundings::Surroundings;
@@ -39,7 +39,7 @@ pub(crate) fn start(
     let own = std::env::vars_os().filter(|(name, _)| is_own(name));
     let passed = surroundings.variables.iter();
     let passed = passed.map(|(name, value)| (OsString::from(name), value.clone()));
-    let name = job_name(program);
+    let name = listed_job_name(program);
     let is_kept = !place.is_emulated && !all_here(&place.grid.spec);
     if has_witness && !is_kept {
         return Err(RunFlagError::WitnessOfOneHost.into());

@@ -538,6 +538,20 @@ pub(crate) fn status_folder() -> io::Result<PathBuf> {
     Ok(path)
 }
 
+/// Returns this name for a job, or one with a number if a detached job, which may have ended, has the
+/// name: commands find both kinds of jobs by their names, and the system reuses the ids of processes
+/// that names contain.
+pub(crate) fn unused_name(name: &str) -> String {
+    // A user without a home has no detached jobs.
+    state_folder().map_or_else(|_| name.to_owned(), |all| unused_in(&all, name))
+}
+
+fn unused_in(all: &Path, name: &str) -> String {
+    let numbered = (2_u64..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !all.join(name).exists()).unwrap_or_else(|| name.to_owned())
+}
+
 /// The name of this machine.
 pub(crate) fn machine() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
@@ -571,6 +585,18 @@ mod tests {
         assert!(folder.saved().is_err(), "another version");
         fs::write(path.path().join("state.json"), "[").unwrap();
         assert!(folder.saved().is_err(), "half a file");
+    }
+
+    #[test]
+    fn a_new_job_gets_no_name_of_a_detached_one() {
+        let all = tempfile::tempdir().unwrap();
+        let start = "ring-7";
+        assert_eq!(unused_in(all.path(), start), "ring-7");
+        for (made, expected) in [("ring-7", "ring-7-2"), ("ring-7-2", "ring-7-3")] {
+            fs::create_dir(all.path().join(made)).unwrap();
+            assert_eq!(unused_in(all.path(), start), expected);
+        }
+        assert_eq!(unused_in(all.path(), "ring-70"), "ring-70");
     }
 
     #[test]

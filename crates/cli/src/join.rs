@@ -4,18 +4,20 @@ use crate::args::JoinArgs;
 use crate::channel;
 use crate::error::{CliError, JoinCommandError};
 use crate::invitation::Invitation;
+use crate::launch::LineSplitter;
 use crate::signals;
 use crate::status::{self, Status};
+use crate::task::Output;
 use gridspan::control::{Control, MARK, OutputDemux, OutputItem};
 use gridspan_runtime::net::bootstrap::LEAVE;
 use gridspan_topology::SiteId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ExitCode, Stdio};
+use std::process::{Child, ChildStdout, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -121,11 +123,27 @@ fn take_part(
     let (node_end, mut pipe) = channel::open(&mut command, false).map_err(lost)?;
     let mut node = command.spawn().map_err(|error| CliError::Start { path, error })?;
     drop(node_end);
-    if let Some(stdout) = node.stdout.take() {
-        thread::spawn(move || pass_on(BufReader::new(stdout)));
-    }
+    let pass_on = |stdout: ChildStdout| {
+        let mut lines = NodeLines::default();
+        let push = move |bytes: &[u8]| {
+            lines.push(bytes);
+            Ok(())
+        };
+        Output::start(stdout, push)
+    };
+    let output = node.stdout.take().map(pass_on).transpose();
+    let output = output.map_err(CliError::system("start a thread"))?;
     introduce(&invitation, &mut pipe).map_err(lost)?;
-    attend(&mut node, &mut pipe, signals)
+    let ended = attend(&mut node, &mut pipe, signals)?;
+    let mut is_stopped = false;
+    if let Some(output) = output {
+        // The reader of this output may be slow, or read no more.
+        output.drain_unless(|| {
+            is_stopped |= signals.pending().any(|signal| signal != SIGCHLD);
+            is_stopped
+        });
+    }
+    Ok(Ended { has_failed: ended.has_failed && !is_stopped, ..ended })
 }
 
 fn lost(error: io::Error) -> CliError {
@@ -193,13 +211,27 @@ fn introduce(invitation: &Invitation, pipe: &mut File) -> io::Result<()> {
     pipe.flush()
 }
 
-/// Prints the node's output, and the reason if the job failed.
-fn pass_on(from: impl BufRead) {
-    let mut demux = OutputDemux::default();
-    for line in from.split(b'\n').map_while(Result::ok) {
-        demux.line(&line, &mut print);
+/// The lines of the node, which are printed, with the reason if the job failed.
+#[derive(Default)]
+struct NodeLines {
+    splitter: LineSplitter,
+    demux: OutputDemux,
+}
+
+impl NodeLines {
+    fn push(&mut self, bytes: &[u8]) {
+        let Self { splitter, demux } = self;
+        splitter.push(bytes, &mut |line| demux.line(line, &mut print));
     }
-    demux.pass_on(&mut print);
+}
+
+impl Drop for NodeLines {
+    /// Prints an unfinished last line.
+    fn drop(&mut self) {
+        let Self { splitter, demux } = self;
+        splitter.finish(&mut |line| demux.line(line, &mut print));
+        demux.pass_on(&mut print);
+    }
 }
 
 fn print(item: OutputItem<'_>) {

@@ -166,21 +166,34 @@ impl LogReader {
         Self { path, file: None, at: 0 }
     }
 
-    /// Copies all bytes that have come since the last call. Passes the numbers of dropped ones to
-    /// `on_dropped`.
+    /// Copies all bytes that have come between the last call and this one. Passes the numbers of
+    /// dropped ones to `on_dropped`.
     pub(crate) fn copy_new(
         &mut self,
         to: &mut impl Write,
         mut on_dropped: impl FnMut(u64),
     ) -> io::Result<()> {
         let mut buffer = vec![0; READ_BYTES];
-        loop {
+        // Bytes that come from now on are left for the next call: a process may print faster than
+        // they can be written, so that a copy of all of them would not end.
+        let end = self.end()?;
+        while self.at < end {
             match self.next(&mut buffer)? {
-                Next::Bytes(0) => return to.flush(),
+                Next::Bytes(0) => break,
                 Next::Bytes(read) => to.write_all(&buffer[..read])?,
                 Next::Dropped(bytes) => on_dropped(bytes),
             }
         }
+        to.flush()
+    }
+
+    /// Position after the last byte that the process has printed so far.
+    fn end(&self) -> io::Result<u64> {
+        let length = match fs::metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            metadata => metadata?.len(),
+        };
+        Ok(length.max(Older::end_of(&self.path)?))
     }
 
     fn next(&mut self, to: &mut [u8]) -> io::Result<Next> {
@@ -308,6 +321,37 @@ mod tests {
         appended(&path, b"a long line\n");
         limit.note_all();
         assert_eq!(found(&mut new_reader(&path)), (String::new(), vec![26]));
+    }
+
+    /// An output for each of whose writes the process prints another line.
+    struct Slow<'a> {
+        process: &'a Path,
+        text: Vec<u8>,
+    }
+
+    impl Write for Slow<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            assert!(self.text.len() < 100, "the copy does not end");
+            self.text.extend_from_slice(bytes);
+            appended(self.process, b"more\n");
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_copy_ends_although_the_process_prints_as_fast_as_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a-0.out");
+        appended(&path, b"one\n");
+        let (mut reader, mut slow) = (new_reader(&path), Slow { process: &path, text: vec![] });
+        for expected in ["one\n", "one\nmore\n", "one\nmore\nmore\n"] {
+            reader.copy_new(&mut slow, |_| {}).unwrap();
+            assert_eq!(String::from_utf8_lossy(&slow.text), expected);
+        }
     }
 
     #[test]

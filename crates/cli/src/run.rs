@@ -114,10 +114,13 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
         true => FirstProcess::Detached,
         false => FirstProcess::of(&launch.processes),
     };
-    let metrics = serve_metrics(args, &launch.id)?;
+    let id = args.background.clone();
+    let id = id.unwrap_or_else(|| launch::listed_job_name(launch.program));
+    let metrics = serve_metrics(args, &id)?;
     let launch = Launch {
         json: args.json,
         is_listed: true,
+        id,
         guests: args.guests,
         log_limit: args.log_limit,
         logs: args.logs.clone(),
@@ -140,7 +143,7 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
 /// runs without them if they cannot be served where its launcher is now.
 fn serve_metrics(args: &RunArgs, id: &str) -> Result<Option<MetricsServer>, CliError> {
     let Some(address) = &args.process.metrics else { return Ok(None) };
-    match (metrics::serve(address, args.background.as_deref().unwrap_or(id)), &args.background) {
+    match (metrics::serve(address, id), &args.background) {
         (Ok(server), _) => Ok(Some(server)),
         (Err(error), None) => Err(error),
         (Err(error), Some(_)) => {

@@ -100,7 +100,7 @@ pub(crate) use lines::LineSplitter;
 pub(crate) use on_threads::run_on_threads;
 use pacing::Pacing;
 pub(crate) use plan::{
-    InputWay, Kept, Launch, Membership, PlannedNode, Processes, job_name, planned_job_name,
+    InputWay, Kept, Launch, Membership, PlannedNode, Processes, listed_job_name, planned_job_name,
 };
 pub(crate) use record_plan::RecordPlan;
 use starter::Starter;
@@ -164,7 +164,7 @@ pub(crate) fn run(launch: Launch<'_>) -> Result<Ended, CliError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::plan::job_name;
     use crate::program::Program;
     use gridspan_runtime::net::check_job_name;
 

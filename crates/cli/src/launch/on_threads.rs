@@ -18,7 +18,7 @@
 
 use super::event::Event;
 use super::journal::Journal;
-use super::plan::job_name;
+use super::plan::listed_job_name;
 use super::requests::Requests;
 use crate::program::Program;
 use crate::request::{Answer, JobEventKind, NodeState, Request};
@@ -60,7 +60,7 @@ pub(crate) fn run_on_threads(
     program: &Program,
     spec: &GridSpec,
 ) -> ExitCode {
-    let id = job_name(program);
+    let id = listed_job_name(program);
     let folder = status::folder();
     let listed = folder.and_then(|folder| {
         let (whole, reach) = (spec.clone().into(), Reach::Here);

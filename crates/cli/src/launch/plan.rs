@@ -335,6 +335,12 @@ pub(crate) fn job_name(program: &Program) -> String {
     name_with(program, &std::process::id().to_string())
 }
 
+/// Returns the name of a job that other commands find: that of [`job_name`], or one with a number if
+/// a detached job has it.
+pub(crate) fn listed_job_name(program: &Program) -> String {
+    job_folder::unused_name(&job_name(program))
+}
+
 /// Returns the name of a job that is not started, with `PID` in place of the id of its launcher.
 pub(crate) fn planned_job_name(program: &Program) -> String {
     name_with(program, "PID")

@@ -29,7 +29,7 @@ const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about standard input, samples,
 /// recordings, diagnoses, broadcasts, links, moves, guests, warnings, checkpoints, the recovery
 /// from losses, and changes of the nodes.
-const FREQUENT: [&[u8]; 17] = [
+const FREQUENT: [&[u8]; 18] = [
     b"{\"processors\"",
     b"{\"input-taken\"",
     b"{\"sampled\"",
@@ -44,6 +44,7 @@ const FREQUENT: [&[u8]; 17] = [
     b"{\"warning\"",
     b"{\"paused\"",
     b"{\"unchangeable\"",
+    b"{\"tolerated\"",
     b"\"leaving\"",
     HOLDS,
     b"listening ",
@@ -342,5 +343,56 @@ impl Reader {
     fn output(&self, stream: Stream, line: &[u8]) {
         let report = Report::Output { node: self.origin.node, stream, text: line.to_vec() };
         self.outlets.reports.push_waiting(report, line.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan::control::MARK;
+    use gridspan_topology::GridSpec;
+    use std::io::Write;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn all_losses_that_a_job_tolerates_are_noticed_however_many_there_are() {
+        const LOSSES: u32 = 3 * CONTROLS_MAX;
+        let (events, incoming) = channel();
+        let outlets = Outlets {
+            events,
+            reports: Arc::new(Queue::new()),
+            known: Arc::new(Known::new(GridSpec::single(1), false, None)),
+            journal: Arc::new(Journal::new()),
+            recording: None,
+            input: None,
+        };
+        let mut reader = Reader {
+            origin: Origin { node: NodeId(0), address: None },
+            outlets,
+            tail: None,
+            is_done: Arc::default(),
+            is_saved: false,
+            is_read: None,
+            demux: OutputDemux::default(),
+            controls: 0,
+            is_old: false,
+        };
+        let (from, mut to) = io::pipe().unwrap();
+        for node in 1..=LOSSES {
+            let loss = format!(
+                r#"{{"tolerated":{{"node":{node},"site":"b","reason":"it was silent","left":99}}}}"#
+            );
+            writeln!(to, "{MARK}{loss}").unwrap();
+        }
+        drop(to);
+
+        reader.pass_on(from);
+
+        drop(reader);
+        let nodes = incoming.iter().map(|event| match event {
+            Event::Tolerated(loss) => loss.node,
+            other => panic!("{other:?}"),
+        });
+        assert!(nodes.eq((1..=LOSSES).map(NodeId)));
     }
 }

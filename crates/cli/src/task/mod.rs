@@ -40,4 +40,5 @@ mod watched;
 pub(crate) use agent::run;
 pub(crate) use frame::{Frame, TO_LAUNCHER_BYTES_MAX};
 pub(crate) use hello::{HELLO_BYTES_MAX, Hello};
+pub(crate) use output::Output;
 pub(crate) use watched::{BEAT, Watched};

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const DRAIN_BYTES_MAX: usize = 1 << 20;
 
 /// A stream that another thread forwards.
-pub(super) struct Output {
+pub(crate) struct Output {
     /// Disconnected once that thread has ended.
     ended: Receiver<()>,
     state: Arc<State>,
@@ -38,7 +38,7 @@ struct State {
 
 impl Output {
     /// Starts a thread that forwards the stream to `write`, until the stream ends or `write` fails.
-    pub(super) fn start(
+    pub(crate) fn start(
         from: impl Read + Send + 'static,
         write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
@@ -55,9 +55,14 @@ impl Output {
 
     /// Waits until the output of the node, which has ended, is forwarded.
     pub(super) fn drain(&self) {
+        self.drain_unless(|| false);
+    }
+
+    /// Like [`drain`](Self::drain), but waits no longer once `is_stopped` returns true.
+    pub(crate) fn drain_unless(&self, mut is_stopped: impl FnMut() -> bool) {
         self.state.is_over.store(true, Ordering::SeqCst);
         let mut silence = Duration::ZERO;
-        while silence < DRAIN_MAX {
+        while silence < DRAIN_MAX && !is_stopped() {
             if self.ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
@@ -115,6 +120,32 @@ mod tests {
         output.drain();
 
         assert!(*passed.lock().unwrap() == said);
+    }
+
+    #[test]
+    fn one_that_is_stopped_does_not_wait_for_a_reader_that_reads_nothing() {
+        let (from, mut to) = pipe().unwrap();
+        let (release, held) = channel::<()>();
+        let (begun, is_begun) = channel();
+        let write = move |_: &[u8]| {
+            begun.send(()).unwrap();
+            // It returns when the test ends.
+            let _ = held.recv();
+            Ok(())
+        };
+        let output = Output::start(from, write).unwrap();
+        to.write_all(b"x").unwrap();
+        is_begun.recv().unwrap();
+
+        // Without the stop, the wait would not end.
+        let mut looks = 0;
+        output.drain_unless(|| {
+            looks += 1;
+            looks > 3
+        });
+
+        assert_eq!(looks, 4);
+        drop(release);
     }
 
     #[test]

@@ -21,17 +21,24 @@ use super::state::sequencer::Sequencer;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{ActorId, CollectionId, KindId};
 use crate::address::index::{Key, Shape};
+use crate::error::Misuse;
+use crate::message::limits::COLLECTIONS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 
 impl Coordinator {
     /// Registers a collection of `members` members, and answers with its identifier. Answers the
-    /// slot `created` once all PEs have created their members.
+    /// slot `created` once all PEs have created their members. Ends the job if it has too many
+    /// collections.
     pub(super) fn create_collection(
         &mut self,
         asker: Asker,
         (kind, map, shape, members): (KindId, Map, Option<Shape>, u64),
         created: u64,
     ) {
+        if self.collections.len() == COLLECTIONS_MAX {
+            let limit = COLLECTIONS_MAX as u32;
+            return self.fail(Misuse::TooManyCollections { limit }.into());
+        }
         let id = CollectionId(self.collections.len() as u32);
         let info = CollectionInfo { id, kind, map, shape, members };
         let base = info.base();

@@ -157,4 +157,13 @@ pub enum Misuse {
         /// The type of the actor.
         actor: String,
     },
+    /// Main created more collections than a job can have.
+    #[error(
+        "main created more than {limit} collections; use each for longer: each pool of tasks is one too, also after it \
+         is closed, so run many roots in one pool"
+    )]
+    TooManyCollections {
+        /// The largest number of collections.
+        limit: u32,
+    },
 }

@@ -4,11 +4,11 @@ use crate::Actor;
 use crate::address::id::{KindId, Sender};
 use crate::error::{AskError, GridError};
 use crate::job::main_handle::{MainHandle, wait};
-use crate::message::{MainRequest, ReductionGroup};
+use crate::message::ReductionGroup;
 use crate::pe::Core;
 use crate::pe::actor::options::{BroadcastOptions, SendOptions};
 use crate::pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
-use crate::reduce::{Op, Reducible, Value};
+use crate::reduce::{Op, Reducible};
 use gridspan_topology::PeId;
 use serde::de::DeserializeOwned;
 use std::any::type_name;
@@ -119,6 +119,9 @@ impl<A: Actor> Collection<A> {
     /// [`To::main`](crate::To::main). Successive calls resolve to the results of successive
     /// reductions. Fails with [`GridError::Reduction`] if the members have contributed another
     /// type, or with another operation.
+    ///
+    /// Cancel safe: if the future is dropped before it resolves, such as after a time-out, the next
+    /// call resolves to its result.
     pub async fn reduction<T: Reducible>(&self, op: impl Into<Op>) -> Result<T, GridError> {
         self.reduced(ReductionGroup::Collection(self.reference.id), op.into()).await
     }
@@ -126,7 +129,7 @@ impl<A: Actor> Collection<A> {
     /// Resolves to the result of the next reduction over a section of this collection, or of this
     /// and [others](SectionRef::across), to which its members contribute
     /// with [`Context::contribute_to_section`](crate::Context::contribute_to_section).
-    /// Fails as [`reduction`](Self::reduction) does.
+    /// Fails, and is cancel safe, as [`reduction`](Self::reduction).
     pub async fn section_reduction<T: Reducible>(
         &self,
         section: &SectionRef<A>,
@@ -137,8 +140,7 @@ impl<A: Actor> Collection<A> {
 
     async fn reduced<T: Reducible>(&self, group: ReductionGroup, op: Op) -> Result<T, GridError> {
         let collection = self.reference.id;
-        let reduced: Option<(Op, Value)> =
-            self.main.ask_coordinator(MainRequest::Reduction { group }).await?;
+        let reduced = self.main.next_reduced(group).await?;
         let (found_op, value) = reduced.ok_or(GridError::Ending)?;
         let found = format!("{found_op:?} of {value}");
         if found_op == op
@@ -253,5 +255,57 @@ impl<A: Actor> Member<A> {
             core.send::<A>(Sender::Pe, to, 0, question(reply));
         });
         wait(answer).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::driver::embedded;
+    use crate::{Actor, Context, Grid, Ix1, Job, Op, To};
+    use serde::{Deserialize, Serialize};
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    #[derive(Serialize, Deserialize)]
+    struct Cell;
+
+    impl Actor for Cell {
+        type Index = Ix1;
+        type Init = ();
+        type Message = u64;
+
+        fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+            Self
+        }
+
+        fn handle(&mut self, number: u64, cx: &mut Context<'_, Self>) {
+            cx.contribute(Op::Sum, number, To::main());
+        }
+    }
+
+    #[test]
+    fn a_result_that_main_gave_up_comes_with_the_next_call() {
+        let job = Job::new("given up").actor::<Cell>().main(async |grid: Grid| {
+            let cells = grid.create::<Cell>(Ix1::range(3), |_| ()).await?;
+            for (number, is_there) in [(5, false), (7, true)] {
+                {
+                    let mut early = pin!(cells.reduction::<u64>(Op::Sum));
+                    let polled = poll_fn(|cx| Poll::Ready(early.as_mut().poll(cx))).await;
+                    assert!(polled.is_pending());
+                    if is_there {
+                        cells.broadcast(number);
+                        grid.quiescence().await?;
+                    }
+                }
+                if !is_there {
+                    cells.broadcast(number);
+                }
+                assert_eq!(cells.reduction::<u64>(Op::Sum).await?, 3 * number);
+            }
+            Ok(())
+        });
+        embedded::run(job.time_limit(Duration::from_secs(60)), 2).unwrap();
     }
 }

@@ -242,9 +242,10 @@ impl Grid {
     /// Resolves to the next link whose latency or bandwidth has changed by more than a fifth, or
     /// whose losses have changed. Groups are numbered as in the hierarchy of
     /// [`places`](Self::places). Fails with [`GridError::NoLinks`] if the job has one node only.
+    /// Cancel safe: if the future is dropped before it resolves, the next call resolves to its
+    /// change.
     pub async fn link_change(&self) -> Result<LinkChange, GridError> {
-        let change: Option<LinkChange> = self.main.ask_coordinator(MainRequest::LinkChange).await?;
-        change.ok_or(GridError::NoLinks)
+        self.main.next_link_change().await?.ok_or(GridError::NoLinks)
     }
 
     /// Moves the coordinator to another node. Resolves once it runs there; the job continues

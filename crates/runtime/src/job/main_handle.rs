@@ -5,10 +5,12 @@ use crate::address::collection::PlacementMap;
 use crate::address::id::KindId;
 use crate::error::GridError;
 use crate::job::promise::{Awaited, Promise, Resolve, promise};
-use crate::message::MainRequest;
+use crate::job::requests::Requests;
+use crate::message::{MainRequest, ReductionGroup};
 use crate::pe::actor::registry::Registry;
 use crate::pe::{Action, Core};
-use gridspan_topology::{Layout, NodeId};
+use crate::reduce::{Op, Value};
+use gridspan_topology::{Layout, LinkChange, NodeId};
 use serde::de::DeserializeOwned;
 use std::any::type_name;
 use std::collections::BTreeSet;
@@ -34,6 +36,8 @@ struct Shared {
     recovers_tasks: bool,
     phases: AtomicU32,
     streamed: AtomicU64,
+    reductions: Requests<ReductionGroup, Result<Option<(Op, Value)>, GridError>>,
+    link_changes: Requests<(), Result<Option<LinkChange>, GridError>>,
 }
 
 impl MainHandle {
@@ -49,8 +53,18 @@ impl MainHandle {
         (phases, recovers_tasks): (u32, bool),
     ) -> Self {
         let (phases, streamed) = (AtomicU32::new(phases), AtomicU64::new(0));
-        let shared =
-            Shared { port, layout, registry, maps, awaited, recovers_tasks, phases, streamed };
+        let shared = Shared {
+            port,
+            layout,
+            registry,
+            maps,
+            awaited,
+            recovers_tasks,
+            phases,
+            streamed,
+            reductions: Requests::default(),
+            link_changes: Requests::default(),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -102,11 +116,37 @@ impl MainHandle {
         &self,
         request: MainRequest,
     ) -> Result<T, GridError> {
+        wait(self.request(request)).await
+    }
+
+    fn request<T: DeserializeOwned + Send + 'static>(
+        &self,
+        request: MainRequest,
+    ) -> Promise<Result<T, GridError>> {
         let (resolve, answer) = self.promise();
         self.run(move |core| {
             core.ask_coordinator(request, move |_, found| resolve.with(Ok(found)))
         });
-        wait(answer).await
+        answer
+    }
+
+    /// The next result that the members of a group send to main; `None` if there is no such group.
+    /// If the future is dropped before it resolves, the next call gets its result.
+    pub(crate) async fn next_reduced(
+        &self,
+        group: ReductionGroup,
+    ) -> Result<Option<(Op, Value)>, GridError> {
+        let make = || self.request(MainRequest::Reduction { group });
+        let next = self.shared.reductions.await_next(group, make).await;
+        next.unwrap_or(Err(GridError::Ending))
+    }
+
+    /// The next change of a link; `None` if there are no links. If the future is dropped before it
+    /// resolves, the next call gets its change.
+    pub(crate) async fn next_link_change(&self) -> Result<Option<LinkChange>, GridError> {
+        let make = || self.request(MainRequest::LinkChange);
+        let next = self.shared.link_changes.await_next((), make).await;
+        next.unwrap_or(Err(GridError::Ending))
     }
 
     /// The number of an actor type, if the job has it.

@@ -7,7 +7,7 @@
 //! | `main_function` | a main function, once or again |
 //! | `definition`, `program`, `restoring` | what drivers make of a job |
 //! | `grid`, `creation`, `progress`, `collection` | the interfaces of main |
-//! | `main_handle`, `promise` | how these reach PE 0 |
+//! | `main_handle`, `promise`, `requests` | how these reach PE 0 |
 
 mod actor_types;
 pub(crate) mod collection;
@@ -20,6 +20,7 @@ pub(crate) mod main_handle;
 pub(crate) mod program;
 pub(crate) mod progress;
 pub(crate) mod promise;
+mod requests;
 pub(crate) mod restoring;
 
 use crate::address::collection::PlacementMap;

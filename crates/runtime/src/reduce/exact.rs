@@ -31,17 +31,20 @@ struct Parts {
     special: f64,
 }
 
-/// Largest number of parts: parts of 53 bits that do not overlap cover the 2,098 bits from the
-/// largest to the smallest `f64`.
+/// Number of parts above which a sum is packed: parts of 53 bits that do not overlap cover the
+/// 2,098 bits from the largest to the smallest `f64`. There may be more, of fewer bits each, if
+/// terms come by increasing magnitude.
 const PARTS_MAX: usize = 40;
+/// Largest number of parts of a sum from the network, more than a packed one has.
+const RECEIVED_MAX: usize = 64;
 
 impl TryFrom<Parts> for ExactSum {
     type Error = &'static str;
 
     fn try_from(Parts { parts, special }: Parts) -> Result<Self, &'static str> {
-        match parts.len() <= PARTS_MAX && parts.iter().all(|part| part.is_finite()) {
+        match parts.len() <= RECEIVED_MAX && parts.iter().all(|part| part.is_finite()) {
             true => Ok(Self { parts, special }),
-            false => Err("an exact sum has at most 40 parts, all finite"),
+            false => Err("an exact sum has at most 64 parts, all finite"),
         }
     }
 }
@@ -53,6 +56,22 @@ impl ExactSum {
             self.special += term;
             return;
         }
+        self.grow(term);
+        if self.parts.len() > PARTS_MAX {
+            self.pack();
+        }
+    }
+
+    /// Gives the parts as many bits as they can have, so that there are few: adds them again, by
+    /// decreasing magnitude.
+    #[cold]
+    fn pack(&mut self) {
+        let parts = std::mem::take(&mut self.parts);
+        parts.iter().rev().for_each(|&part| self.grow(part));
+    }
+
+    /// Adds a finite term to the parts.
+    fn grow(&mut self, term: f64) {
         let mut carry = term;
         let mut kept = 0;
         for position in 0..self.parts.len() {
@@ -148,6 +167,7 @@ pub(super) fn two_product(a: f64, b: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::codec::{decode, encode};
     use proptest::prelude::*;
 
     fn sum(terms: &[f64]) -> f64 {
@@ -168,6 +188,26 @@ mod tests {
     fn infinite_and_nan_terms_give_an_infinite_or_nan_total() {
         assert_eq!(sum(&[1.0, f64::INFINITY]), f64::INFINITY);
         assert!(sum(&[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+    }
+
+    #[test]
+    fn a_sum_of_terms_by_increasing_magnitude_has_few_parts_and_can_be_sent() {
+        let terms: Vec<f64> = (-700..700).map(|power| f64::from(power).exp()).collect();
+        let mut all = ExactSum::default();
+        for &term in &terms {
+            all.add(term);
+            assert!(all.parts.len() <= PARTS_MAX, "{} parts up to {term:e}", all.parts.len());
+        }
+        let sent: ExactSum = decode("a sum", &encode(&all)).unwrap();
+
+        let mut reversed = ExactSum::default();
+        terms.iter().rev().for_each(|&term| reversed.add(term));
+        assert_eq!(sent.total().to_bits(), reversed.total().to_bits());
+        reversed.merge(&ExactSum {
+            parts: sent.parts.iter().map(|part| -part).collect(),
+            special: 0.0,
+        });
+        assert!(reversed.parts.is_empty(), "the two sums are equal before they are rounded");
     }
 
     proptest! {

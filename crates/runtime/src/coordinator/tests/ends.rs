@@ -1,10 +1,13 @@
 //! Errors, requests of guests, and late contributions.
 
 use super::{contribution, create, program, request, tell};
-use crate::address::id::{ActorId, COORDINATOR, CollectionId};
+use crate::address::collection::Map;
+use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, MAIN_PE};
 use crate::address::index::{ActorIndex, Ix1};
+use crate::coordinator::event::Asker;
 use crate::coordinator::machine::Coordinator;
-use crate::error::JobError;
+use crate::error::{JobError, Misuse};
+use crate::message::limits::COLLECTIONS_MAX;
 use crate::message::payload::Payload;
 use crate::message::{Contribution, Control, ReductionGroup};
 use gridspan_topology::{NodeId, PeId, SiteId};
@@ -23,6 +26,26 @@ fn the_first_error_stops_all_nodes_and_later_errors_are_ignored() {
     let other = Control::Failed { error: JobError::Failed("more".to_owned()) };
     assert!(tell(&mut coordinator, PeId(0), other).is_empty());
     assert_eq!(coordinator.next_wakeup(), None);
+}
+
+#[test]
+fn one_collection_too_many_ends_the_job_with_advice() {
+    let host = program(&[1]).coordinator_host(NodeId(0));
+    let common = host.coordinator().unwrap().common.clone();
+    let mut coordinator = Coordinator::new(NodeId(0), common);
+    let asker = Asker { pe: MAIN_PE, slot: 7 };
+    for _ in 0..COLLECTIONS_MAX {
+        coordinator.create_collection(asker, (KindId(0), Map::PerPe, None, 1), 8);
+    }
+    assert_eq!(coordinator.outcome(), None);
+
+    coordinator.create_collection(asker, (KindId(0), Map::PerPe, None, 1), 8);
+
+    let outcome = coordinator.outcome().unwrap().clone();
+    let expected = Misuse::TooManyCollections { limit: 65_536 };
+    assert_eq!(outcome, Err(JobError::Misuse(expected)));
+    let error = outcome.unwrap_err().to_string();
+    assert!(error.contains("run many roots in one pool"), "{error}");
 }
 
 #[test]

@@ -3,14 +3,13 @@
 use crate::address::collection::CollectionInfo;
 use crate::address::id::{ActorId, CollectionId};
 use crate::address::index::{Key, Shape};
+use crate::message::limits::COLLECTIONS_MAX;
 use crate::message::payload::Payload;
 use crate::pe::collective::Streams;
 use crate::pe::delivery::{Accounted, AccountedBroadcast};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of collections of a job. Bounds the memory that a peer can make this PE allocate.
-const COLLECTIONS_MAX: usize = 1 << 16;
 /// A box of indices gets a table if the mean number of members on a PE is at least one in
 /// `TABLE_SHARE` of its indices; a table entry takes a twelfth of the memory of a hash map entry.
 const TABLE_SHARE: u64 = 16;

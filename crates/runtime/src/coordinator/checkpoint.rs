@@ -615,7 +615,9 @@ impl Coordinator {
         self.phases.complete = image.phases;
         self.uses_steps = image.uses_steps;
         self.balances.first_syncs = image.first_syncs;
-        self.checkpoints.last = manifest.number;
+        // The folder may have later checkpoints than this one, whose numbers are not used again.
+        self.number_checkpoints_after(manifest.number);
+        self.checkpoints.restored = manifest.number;
         (self.now, self.clock_ahead_ns) = (manifest.at, i128::from(manifest.at.0));
         let pes = u64::from(self.common.layout.pe_count());
         let items = |part: &PartSummary| {
@@ -634,8 +636,7 @@ impl Coordinator {
             return;
         }
         self.checkpoints.restoring = None;
-        // No other checkpoint is made before main continues.
-        let checkpoint = self.checkpoints.last;
+        let checkpoint = self.checkpoints.restored;
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         if !self.collections.is_empty() {
             self.begin_periods();

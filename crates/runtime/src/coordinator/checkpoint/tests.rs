@@ -100,7 +100,11 @@ impl Coordination {
     }
 
     fn ask(&mut self, slot: u64) {
-        let request = MainRequest::Checkpoint { progress: Bytes::new(), phases: 0, pause: None };
+        self.ask_with(slot, Bytes::new());
+    }
+
+    fn ask_with(&mut self, slot: u64, progress: Bytes) {
+        let request = MainRequest::Checkpoint { progress, phases: 0, pause: None };
         self.tell(MAIN_PE, Control::MainRequest { slot, request });
     }
 
@@ -369,6 +373,37 @@ fn a_checkpoint_whose_parts_are_not_stored_in_time_is_given_up() {
     job.pass_until(5 * STEP_MAX.as_secs());
     let warning = job.warning_about("checkpoint 5").expect("it is given up");
     assert!(warning.contains("for 300 s"), "{warning}");
+}
+
+#[test]
+fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
+    let mut job = Coordination::new();
+    job.ask_with(3, vec![0_u8; 64 << 10].into());
+    for round in 1..=2 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+    }
+    let part = || PartSummary { segments: vec![8], ..PartSummary::default() };
+    for pe in [MAIN_PE, PE_1] {
+        job.say(pe, CheckpointMessage::Encoded { checkpoint: 1, part: part() });
+        job.say(pe, CheckpointMessage::Kept { checkpoint: 1, part: pe, is_copy: false });
+    }
+    let (messages, _) = job.look();
+    assert!(messages.iter().any(|(_, text)| text.starts_with("Complete")), "it is under way");
+
+    job.ask(4);
+    job.assert_told("drain 2.1");
+    for round in 1..=3 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+        assert_eq!(job.look(), (vec![], vec![]), "the next round begins after a pause");
+        job.pass_until(round);
+        job.assert_told(&format!("drain 2.{}", round + 1));
+    }
+    // Main's PE handles the manifest.
+    job.replies += 1;
+    [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 4));
+    job.assert_told("drain 2.5");
+    [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 5));
+    job.assert_told("encode 2");
 }
 
 #[test]

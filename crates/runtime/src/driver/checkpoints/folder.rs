@@ -105,7 +105,15 @@ impl CheckpointStorage for Folder {
     }
 
     fn remove_all(&self, group: &str) -> io::Result<()> {
-        fs::remove_dir_all(self.0.join(group))
+        let group = self.0.join(group);
+        // The manifest goes first, so that the rest does not look like a complete checkpoint.
+        let manifest = group.join("manifest");
+        match fs::remove_file(&manifest) {
+            Ok(()) => sync_folder_of(&manifest)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        fs::remove_dir_all(group)
     }
 
     fn path_of(&self, name: &str) -> String {
@@ -156,6 +164,24 @@ mod tests {
         let entries = fs::read_dir(place.path().join("group")).unwrap();
         let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["name"]);
+    }
+
+    #[test]
+    fn a_group_is_removed_with_and_without_a_manifest() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path(), false).unwrap();
+        for names in [&["part", "manifest"][..], &["part"]] {
+            for name in names {
+                folder.put(&format!("group/{name}"), vec![Bytes::from_static(b"data")]).unwrap();
+            }
+            folder.remove_all("group").unwrap();
+            assert!(folder.groups().unwrap().is_empty());
+        }
+        // A manifest that cannot be removed keeps its parts.
+        std::fs::create_dir_all(place.path().join("group/manifest/folder")).unwrap();
+        folder.put("group/part", vec![Bytes::from_static(b"data")]).unwrap();
+        assert!(folder.remove_all("group").is_err());
+        assert!(folder.has("group/part").unwrap());
     }
 
     #[test]

@@ -15,7 +15,8 @@
 //!
 //! **Encoding.** Each PE encodes its part, an image that holds no state of any protocol. When all
 //! have done so, all continue. Meanwhile the nodes store and copy the parts. Once all are stored,
-//! all nodes get the manifest, and the checkpoint is complete.
+//! all nodes get the manifest, and the checkpoint is complete. PEs are drained for the next one only
+//! when all nodes have it: a large manifest, which may be overtaken, counts as a message in flight.
 //!
 //! **Pause.** If the nodes of the job are to change, the job stays stopped after the checkpoint:
 //! its launcher begins another run on other nodes from there. The parts of nodes that leave are
@@ -615,7 +616,9 @@ impl Coordinator {
         self.phases.complete = image.phases;
         self.uses_steps = image.uses_steps;
         self.balances.first_syncs = image.first_syncs;
-        self.checkpoints.last = manifest.number;
+        // The folder may have later checkpoints than this one, whose numbers are not used again.
+        self.number_checkpoints_after(manifest.number);
+        self.checkpoints.restored = manifest.number;
         (self.now, self.clock_ahead_ns) = (manifest.at, i128::from(manifest.at.0));
         let pes = u64::from(self.common.layout.pe_count());
         let items = |part: &PartSummary| {
@@ -634,8 +637,7 @@ impl Coordinator {
             return;
         }
         self.checkpoints.restoring = None;
-        // No other checkpoint is made before main continues.
-        let checkpoint = self.checkpoints.last;
+        let checkpoint = self.checkpoints.restored;
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         if !self.collections.is_empty() {
             self.begin_periods();

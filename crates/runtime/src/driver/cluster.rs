@@ -3,6 +3,7 @@
 use super::brake::emulated_speed;
 use super::checkpoints::{CheckpointKeeper, program};
 use super::handle::NodeHandle;
+use super::loss::Needed;
 use super::main_thread;
 use super::memory::Memory;
 use super::net_driver::NetDriver;
@@ -86,9 +87,9 @@ pub fn run_keeping(
     let net = joined
         .into_loop(limits, program.lost_after())
         .map_err(|error| StartError::Join { reason: error.to_string() })?;
-    let needed = program.recovers_tasks().then(|| {
-        [program.layout().node_of(MAIN_PE), program.coordinator_node()].into_iter().collect()
-    });
+    let needed = program
+        .recovers_tasks()
+        .then(|| Needed::new(program.layout().node_of(MAIN_PE), program.coordinator_node()));
     let net_driver = NetDriver::new(net).telling(program.on_failure()).needing(needed);
     let net_driver = Arc::new(net_driver);
     let begin = Instant::now();

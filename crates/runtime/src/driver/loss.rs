@@ -5,12 +5,38 @@
 //! the node is notified too, and ends the job when it handles the notification.
 
 use crate::error::JobError;
+use crate::message::CoordinatorPlace;
 use crate::net::LossReason;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Largest number of other lost nodes that one error names; a terminal shows these in a few lines.
 const NAMED_MAX: usize = 64;
+
+/// The nodes whose losses certainly end a job that recovers tasks locally: those of main and of the
+/// coordinator, which may move.
+pub(super) struct Needed {
+    main: NodeId,
+    /// The node of the coordinator, below the number of times that it has moved.
+    coordinator: AtomicU64,
+}
+
+impl Needed {
+    pub(super) fn new(main: NodeId, coordinator: NodeId) -> Self {
+        Self { main, coordinator: AtomicU64::new(coordinator.0.into()) }
+    }
+
+    /// Notes where the coordinator runs, unless a later place is known: each PE of the node tells
+    /// it in its own time.
+    pub(super) fn note_coordinator(&self, CoordinatorPlace { term, node }: CoordinatorPlace) {
+        self.coordinator.fetch_max(term << 32 | u64::from(node.0), Ordering::Relaxed);
+    }
+
+    pub(super) fn contains(&self, node: NodeId) -> bool {
+        node == self.main || node.0 == self.coordinator.load(Ordering::Relaxed) as u32
+    }
+}
 
 /// Returns the error for a lost node.
 pub(super) fn error(layout: &Layout, node: NodeId, reason: &LossReason) -> JobError {
@@ -72,6 +98,18 @@ mod tests {
     fn silent(others: &[u32]) -> LossReason {
         let others = others.iter().copied().map(NodeId).collect();
         LossReason::Silent { silence: Duration::from_secs(3), others }
+    }
+
+    #[test]
+    fn the_node_that_the_coordinator_has_left_is_not_needed() {
+        let needed = Needed::new(NodeId(0), NodeId(2));
+        let are_needed = || [0, 1, 2].map(|node| needed.contains(NodeId(node)));
+        assert_eq!(are_needed(), [true, false, true]);
+
+        needed.note_coordinator(CoordinatorPlace { term: 2, node: NodeId(1) });
+        needed.note_coordinator(CoordinatorPlace { term: 1, node: NodeId(2) });
+
+        assert_eq!(are_needed(), [true, true, false]);
     }
 
     #[test]

@@ -11,11 +11,12 @@ mod drive;
 use super::arrivals::Arrivals;
 use super::inbox::Inbox;
 use super::locks::{lock, try_lock};
-use super::loss;
+use super::loss::{self, Needed};
 use super::switch::{Network, Switch};
 use super::traffic::Traffic;
 use crate::coordinator::CoordinatorEvent;
 use crate::error::JobError;
+use crate::message::CoordinatorPlace;
 use crate::message::frame::Frame;
 use crate::message::probe::ProbeOrder;
 use crate::message::telemetry::LinkReading;
@@ -86,7 +87,7 @@ pub(super) struct NetDriver {
     on_failure: Vec<OnFailure>,
     is_loss_reported: AtomicBool,
     /// The nodes whose losses certainly end the job; `None` if the loss of any founder does.
-    needed: Option<BTreeSet<NodeId>>,
+    needed: Option<Needed>,
 }
 
 /// Frames to send, and counts of all frames queued so far.
@@ -112,6 +113,10 @@ impl Network for NetDriver {
             lock(&self.contacts).push((guest, address));
             self.announce();
         }
+    }
+
+    fn note_coordinator(&self, place: CoordinatorPlace) {
+        self.needed.iter().for_each(|needed| needed.note_coordinator(place));
     }
 
     fn look_again(&self) {
@@ -187,7 +192,7 @@ impl NetDriver {
 
     /// Sets the nodes whose losses certainly end the job. If another founder is lost, the
     /// coordinator decides, and notifies the listeners of a failure itself.
-    pub(super) fn needing(self, needed: Option<BTreeSet<NodeId>>) -> Self {
+    pub(super) fn needing(self, needed: Option<Needed>) -> Self {
         Self { needed, ..self }
     }
 
@@ -387,7 +392,7 @@ impl NetDriver {
         }
         let error = loss::error(&switch.layout, node, reason);
         tracing::info!(%error, "node lost");
-        let is_needed = self.needed.as_ref().is_none_or(|needed| needed.contains(&node));
+        let is_needed = self.needed.as_ref().is_none_or(|needed| needed.contains(node));
         if is_needed
             && loss::is_fatal(&switch.layout, node, reason)
             && !self.is_loss_reported.swap(true, Ordering::SeqCst)

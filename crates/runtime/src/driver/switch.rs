@@ -13,7 +13,7 @@ use crate::message::frame::Frame;
 use crate::message::limits::Limits;
 use crate::message::probe::ProbeOrder;
 use crate::message::telemetry::{LinkReading, NodeReadings, TelemetryLease, TelemetrySample};
-use crate::message::{Control, Packet};
+use crate::message::{Control, CoordinatorPlace, Packet};
 use crate::pe::PeCommand;
 use crate::relay::{Relay, RelayCommand};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
@@ -30,6 +30,8 @@ pub(crate) trait Network: Send + Sync {
     fn send(&self, to: NodeId, frame: Frame, is_bulk: bool);
     /// Sets the address of a guest, before anything is sent to it.
     fn meet(&self, guest: NodeId, contact: &str);
+    /// Notes where the coordinator runs now.
+    fn note_coordinator(&self, place: CoordinatorPlace);
     /// Starts a measurement by this node; the first PE receives the results.
     fn probe(&self, order: ProbeOrder);
     /// Determines whether all bytes that had been sent at the last call have arrived, and reports
@@ -251,6 +253,9 @@ impl Switch {
     pub(super) fn obey(&self, pe: PeId, command: PeCommand) {
         match command {
             PeCommand::CoordinatorAt(place) => {
+                if let Some(network) = &self.network {
+                    network.note_coordinator(place);
+                }
                 self.relay.lock().unwrap_or_else(PoisonError::into_inner).set_coordinator(place);
                 self.tell_coordinator(CoordinatorEvent::Place(place));
             }

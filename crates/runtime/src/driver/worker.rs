@@ -194,7 +194,8 @@ impl Turn {
         for (from, packet) in messages.drain(..) {
             pe.handle(from, packet);
         }
-        pe.set_waiting_bytes(inbox.bytes() + switch.backlog_bytes() + switch.carried_bytes());
+        let for_network = switch.backlog_bytes();
+        pe.set_waiting_bytes(inbox.bytes() + for_network + switch.carried_bytes(), for_network);
         if !switch.is_held_back() {
             self.pace.handle_messages(pe, begin, now);
         }

@@ -53,7 +53,17 @@ pub(crate) enum CheckpointMessage {
     Rebuilt,
 }
 
+/// Size, in bytes, from which a manifest may travel in a frame that others overtake.
+const LARGE_BYTES: usize = 32 << 10;
+
 impl CheckpointMessage {
+    /// Whether it is the manifest of a complete checkpoint, and so large that the orders of the
+    /// next checkpoint may overtake it. A node that does not know that a checkpoint is complete
+    /// drops its parts for those of the next one.
+    pub(crate) fn is_large_manifest(&self) -> bool {
+        matches!(self, Self::Complete { manifest, .. } if manifest.len() >= LARGE_BYTES)
+    }
+
     /// Returns the number of bytes it holds, for the memory budget.
     pub(crate) fn bytes(&self) -> usize {
         match self {

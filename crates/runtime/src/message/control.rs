@@ -542,9 +542,11 @@ impl Control {
         !matches!(self, Self::WorkerMessage { .. })
     }
 
-    /// Whether handling the control can cause messages: the job is not quiescent until then.
+    /// Whether handling the control can cause messages: the job is not quiescent until then. Also
+    /// whether the next checkpoint has to wait for it.
     pub(crate) fn is_counted(&self) -> bool {
-        matches!(
+        let is_manifest = matches!(self, Self::Checkpoint(message) if message.is_large_manifest());
+        let causes_messages = matches!(
             self,
             Self::MainRequest { request: MainRequest::Create { .. }, .. }
                 | Self::Result { .. }
@@ -582,7 +584,8 @@ impl Control {
                 | Self::AcceptPartners(_)
                 | Self::Follow(_)
                 | Self::CancelTimer(_)
-        )
+        );
+        causes_messages || is_manifest
     }
 }
 

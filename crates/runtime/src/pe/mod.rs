@@ -262,6 +262,9 @@ impl Pe {
             self.stop_without_replicas();
         }
         let core = &mut self.core;
+        if core.checkpointing.room_at.is_some() {
+            core.send_waiting();
+        }
         if !core.moved.is_empty() {
             core.report_moved();
         }
@@ -326,9 +329,11 @@ impl Pe {
         self.core.measures.is_some()
     }
 
-    /// Sets the number of bytes that wait outside the machine, for the memory budget.
-    pub fn set_waiting_bytes(&mut self, bytes: usize) {
+    /// Sets the number of bytes that wait outside the machine, for the memory budget, and how many
+    /// of them wait for the network.
+    pub fn set_waiting_bytes(&mut self, bytes: usize, for_network: usize) {
         self.core.waiting_bytes = bytes;
+        self.core.checkpointing.network_bytes = for_network;
     }
 
     /// Sends the coordinator this node's job definition, so that different programs do not mix.

@@ -52,7 +52,8 @@ impl Pe {
             return Next::Handle;
         }
         let timer = core.timers.next().filter(|_| !is_stopped);
-        let deadlines = [timer, core.next_accumulator(), core.delivery.next_deadline()];
+        let room_at = core.checkpointing.room_at;
+        let deadlines = [timer, core.next_accumulator(), core.delivery.next_deadline(), room_at];
         // Drivers count from the start of the run.
         let driver_time = |at: Time| Time(at.0.saturating_sub(core.checkpointing.began.0));
         let measures = core.measures.as_ref().filter(|_| !has_failed);

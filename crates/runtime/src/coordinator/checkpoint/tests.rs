@@ -4,7 +4,7 @@ use super::*;
 use crate::coordinator::event::{CoordinatorCommand, CoordinatorEvent};
 use crate::coordinator::host::CoordinatorHost;
 use crate::job::program::Program;
-use crate::message::{Content, MainRequest, Packet};
+use crate::message::{Content, Image, MainRequest, Packet, RestorePlan};
 use crate::{Actor, Context, Ix1, Job};
 use gridspan_topology::{Layout, Time};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,10 @@ type Messages = Vec<(u32, String)>;
 /// Answers to main, by slot.
 type Answers = Vec<(u64, Result<u64, String>)>;
 
+fn layout() -> Layout {
+    Layout::new(vec![("a".to_owned(), vec![2])])
+}
+
 /// The coordinator of a job on two PEs, in real time, and its warnings.
 struct Coordination {
     host: CoordinatorHost,
@@ -43,14 +47,18 @@ struct Coordination {
 
 impl Coordination {
     fn new() -> Self {
-        let layout = Layout::new(vec![("a".to_owned(), vec![2])]);
+        Self::of(|job| Program::new(job, layout()).unwrap())
+    }
+
+    /// The coordination of the program that `bind` makes of the job.
+    fn of(bind: impl FnOnce(Job) -> Program) -> Self {
         let warnings = Arc::<Mutex<Vec<String>>>::default();
         let told = warnings.clone();
         let job = Job::new("late")
             .actor::<Idle>()
             .on_warning(move |text: &str| told.lock().unwrap().push(text.to_owned()))
             .main(async |_| Ok::<(), JobError>(()));
-        let mut host = Program::new(job, layout).unwrap().coordinator_host(NodeId(0));
+        let mut host = bind(job).coordinator_host(NodeId(0));
         host.set_stopwatch(Arc::new(|| 0_u64));
         Self { host, warnings, now: Time::ZERO, sent: Vec::new(), replies: 0 }
     }
@@ -92,7 +100,11 @@ impl Coordination {
     }
 
     fn ask(&mut self, slot: u64) {
-        let request = MainRequest::Checkpoint { progress: Bytes::new(), phases: 0, pause: None };
+        self.ask_with(slot, Bytes::new());
+    }
+
+    fn ask_with(&mut self, slot: u64, progress: Bytes) {
+        let request = MainRequest::Checkpoint { progress, phases: 0, pause: None };
         self.tell(MAIN_PE, Control::MainRequest { slot, request });
     }
 
@@ -133,6 +145,18 @@ impl Coordination {
             }
         }
         (messages, answers)
+    }
+
+    /// The manifest of the checkpoint that is complete since the last look.
+    fn manifest(&mut self) -> Bytes {
+        let manifest = |(_, control)| match control {
+            Control::Checkpoint(message) => match *message {
+                CheckpointMessage::Complete { manifest, .. } => Some(manifest),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.sent.drain(..).find_map(manifest).expect("a checkpoint is complete")
     }
 
     fn assert_told(&mut self, text: &str) {
@@ -349,6 +373,56 @@ fn a_checkpoint_whose_parts_are_not_stored_in_time_is_given_up() {
     job.pass_until(5 * STEP_MAX.as_secs());
     let warning = job.warning_about("checkpoint 5").expect("it is given up");
     assert!(warning.contains("for 300 s"), "{warning}");
+}
+
+#[test]
+fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
+    let mut job = Coordination::new();
+    job.ask_with(3, vec![0_u8; 64 << 10].into());
+    for round in 1..=2 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+    }
+    let part = || PartSummary { segments: vec![8], ..PartSummary::default() };
+    for pe in [MAIN_PE, PE_1] {
+        job.say(pe, CheckpointMessage::Encoded { checkpoint: 1, part: part() });
+        job.say(pe, CheckpointMessage::Kept { checkpoint: 1, part: pe, is_copy: false });
+    }
+    let (messages, _) = job.look();
+    assert!(messages.iter().any(|(_, text)| text.starts_with("Complete")), "it is under way");
+
+    job.ask(4);
+    job.assert_told("drain 2.1");
+    for round in 1..=3 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+        assert_eq!(job.look(), (vec![], vec![]), "the next round begins after a pause");
+        job.pass_until(round);
+        job.assert_told(&format!("drain 2.{}", round + 1));
+    }
+    // Main's PE handles the manifest.
+    job.replies += 1;
+    [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 4));
+    job.assert_told("drain 2.5");
+    [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 5));
+    job.assert_told("encode 2");
+}
+
+#[test]
+fn a_job_that_goes_back_does_not_use_the_numbers_of_later_checkpoints_again() {
+    let mut before = Coordination::new();
+    half_stored(&mut before, 3, 1);
+    before.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
+    let image = Image::new(before.manifest()).unwrap();
+
+    // The folder has two checkpoints after the one to which the job goes back.
+    let mut job = Coordination::of(|job| {
+        let plan = RestorePlan::restart(image.layout(), &layout());
+        Program::restored(job, layout(), image, plan).unwrap().of_run(8, 3)
+    });
+
+    job.say(MAIN_PE, CheckpointMessage::Restored { items: 0 });
+    job.assert_told("resume 1");
+    job.ask(4);
+    job.assert_told("drain 4.1");
 }
 
 #[test]

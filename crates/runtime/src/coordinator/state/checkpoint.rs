@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Checkpoints of the job.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Checkpoints {
-    /// Number of the last checkpoint that was begun.
+    /// Number of the last checkpoint that was begun, or a higher one that the folder has.
     pub(crate) last: u64,
     pub(crate) making: Option<Making>,
     /// A checkpoint whose parts are encoded and not all kept.
@@ -44,6 +44,10 @@ pub(crate) struct Checkpoints {
     /// Number of members, delayed messages and published values that are not restored yet, if the
     /// job begins with an image.
     pub(crate) restoring: Option<u64>,
+    /// Number of the checkpoint from which the job continues. The coordinator does not move before
+    /// all of it is restored, since main does not run yet.
+    #[serde(skip)]
+    pub(crate) restored: u64,
 }
 
 impl Checkpoints {

@@ -117,9 +117,10 @@ impl CheckpointArchive {
         Ok(self.all()?.last().map(|&(number, _)| number))
     }
 
-    /// Stores the part of a PE. With the part of PE 0, removes incomplete checkpoints, except the
+    /// Stores the part of a PE. Before the part of PE 0, removes incomplete checkpoints, except the
     /// one just before, which may still get its manifest, and the one of number `back`, to which
-    /// the job would go back: storing its manifest may have failed.
+    /// the job would go back: storing its manifest may have failed. Where they have filled the
+    /// disk, the part would otherwise find no room, and they would stay.
     pub(super) fn write_part(
         &self,
         (run, checkpoint): (u64, u64),
@@ -133,13 +134,12 @@ impl CheckpointArchive {
             pieces.push(Bytes::copy_from_slice(&(segment.len() as u64).to_le_bytes()));
             pieces.push(segment.clone());
         }
-        self.put(&part_name(run, checkpoint, part), PART, pieces)?;
         if part == PeId(0) {
             self.clean_up(|old, is_complete| {
                 old + 1 < checkpoint && !is_complete && Some(old) != back
             });
         }
-        Ok(())
+        self.put(&part_name(run, checkpoint, part), PART, pieces)
     }
 
     /// Stores the manifest of a checkpoint, and removes all checkpoints before the last two, except
@@ -472,6 +472,21 @@ mod tests {
         let mut image = Image::new(manifest(1)).unwrap();
         assert!(archive.read_part(&mut image, PeId(0)).is_ok());
         assert_eq!(archive.all().unwrap(), [(1, false), (5, false)]);
+    }
+
+    #[test]
+    fn incomplete_checkpoints_are_removed_even_if_no_part_can_be_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = CheckpointArchive::open(folder.path()).unwrap();
+        store(&archive, 1);
+        let write = |number, part| archive.write_part((RUN, number), part, &segments()[1], None);
+        (2..=3).for_each(|number| write(number, PeId(1)).unwrap());
+        // No file can get the name of a folder.
+        std::fs::create_dir_all(folder.path().join(part_name(RUN, 5, PeId(0)))).unwrap();
+
+        assert!(write(5, PeId(0)).is_err());
+
+        assert_eq!(archive.all().unwrap(), [(1, true), (5, false)]);
     }
 
     #[cfg(not(feature = "object-store"))]

@@ -5,6 +5,7 @@ mod partner;
 pub(in crate::pe) mod resizing;
 pub(in crate::pe) mod restoration;
 mod restore;
+mod sending;
 pub(in crate::pe) mod settings;
 pub(in crate::pe) mod state;
 mod targets;
@@ -175,11 +176,8 @@ impl Pe {
         self.core.report_checkpoint(CheckpointMessage::Encoded { checkpoint, part });
         let partner = self.core.partner(leaving);
         self.core.keep_segments(checkpoint, segments, partner);
-        match is_pause {
-            // Timers wait until the job goes on.
-            true => while self.core.send_copy().is_some() {},
-            false => self.core.send_copies(),
-        }
+        self.core.checkpointing.is_pause = is_pause;
+        self.core.send_copies();
     }
 }
 
@@ -260,35 +258,6 @@ impl Core {
             let kept = CheckpointSegment { segment, bytes, is_copy: false };
             self.commands.push(PeCommand::Keep(kept));
         }
-    }
-
-    /// Sends the waiting copies, no faster than the job allows.
-    fn send_copies(&mut self) {
-        if self.checkpointing.is_copying {
-            return;
-        }
-        while let Some(time) = self.send_copy() {
-            if !time.is_zero() {
-                self.checkpointing.is_copying = true;
-                return self.run_after(time, |core| {
-                    core.checkpointing.is_copying = false;
-                    core.send_copies();
-                });
-            }
-        }
-    }
-
-    /// Sends the next copy. Returns the time for which the other copies wait; `None` if there is no
-    /// copy.
-    fn send_copy(&mut self) -> Option<Duration> {
-        let (partner, segment, bytes) = self.checkpointing.copies.pop_front()?;
-        let layout = &self.common.layout;
-        let (here, to) = (layout.node_of(self.me), layout.leader(partner));
-        let settings = &self.common.run.checkpoints;
-        let time = settings.copy_time(layout, [here, partner], bytes.len() as u64);
-        let copy = CheckpointMessage::Copy { segment, bytes };
-        self.post_large(to, Control::Checkpoint(Box::new(copy)));
-        Some(time)
     }
 
     /// The part of this PE in an image, without members. Members that checkpoints leave out count

@@ -65,7 +65,7 @@ impl Pe {
         for (id, value) in published {
             for pe in layout.pes() {
                 let publish = CheckpointMessage::Publish { id, value: value.clone() };
-                self.core.post_large(pe, Control::Checkpoint(Box::new(publish)));
+                self.core.post_with_room(pe, publish);
             }
         }
         let all = members.len() + delayed.len() + gone.len() + questions.len();
@@ -95,8 +95,7 @@ impl Pe {
             self.install(own);
         }
         for (pe, part) in parts {
-            let message = CheckpointMessage::Restore(part);
-            self.core.post_large(pe, Control::Checkpoint(Box::new(message)));
+            self.core.post_with_room(pe, CheckpointMessage::Restore(part));
         }
         self.core.report_restored(dropped as u64);
     }

@@ -1,7 +1,7 @@
 //! State of a PE for checkpoints.
 
 use crate::address::id::{ActorId, KindId, Slot};
-use crate::message::{MemberImage, ReplicaOrder, Segment};
+use crate::message::{CheckpointMessage, MemberImage, ReplicaOrder, Segment};
 use crate::pe::callback::Callback;
 use crate::pe::checkpoint::restoration::{FormerOrder, Restoration};
 use bytes::Bytes;
@@ -77,6 +77,16 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) copies: VecDeque<(NodeId, Segment, Bytes)>,
     /// Whether a timer will send them.
     pub(crate) is_copying: bool,
+    /// Whether the job stays stopped after the checkpoint for which copies are sent.
+    pub(crate) is_pause: bool,
+    /// Large messages of a restoration that wait for room in the network, and their receivers.
+    pub(crate) large: VecDeque<(PeId, CheckpointMessage)>,
+    /// When to look whether there is room for them, and for copies.
+    pub(crate) room_at: Option<Time>,
+    /// Since when there has been no room.
+    pub(crate) crowded_since: Option<Time>,
+    /// Number of bytes of this node that wait for the network.
+    pub(crate) network_bytes: usize,
 }
 
 /// A member of a group whose size has changed, before its actor is built.
@@ -119,6 +129,11 @@ impl<C> Default for Checkpointing<C> {
             is_late_told: false,
             copies: VecDeque::new(),
             is_copying: false,
+            is_pause: false,
+            large: VecDeque::new(),
+            room_at: None,
+            crowded_since: None,
+            network_bytes: 0,
         }
     }
 }

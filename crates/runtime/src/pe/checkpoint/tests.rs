@@ -7,7 +7,7 @@ use crate::error::JobError;
 use crate::job::program::Program;
 use crate::message::{Content, Packet, ReplicaOrder};
 use crate::pe::replicas::{PrimaryStage, ReplicaState, Role};
-use crate::{Actor, CheckpointEvery, Checkpoints, Context, Ix1, Job};
+use crate::{Actor, CheckpointEvery, Checkpoints, Context, Ix1, Job, Limits};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -120,4 +120,38 @@ fn a_pe_that_waits_for_its_replicas_does_not_wait_for_those_that_others_begin_he
     assert_eq!(answered(&mut pe), [1]);
     assert!(!pe.core.checkpointing.is_stopped);
     assert!(pe.core.checkpointing.ended_replicas.is_empty(), "it has begun again, if it can");
+}
+
+#[test]
+fn copies_wait_while_many_bytes_wait_for_the_network() {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+    let job = Job::new("large")
+        .actor::<Idle>()
+        .limits(Limits::default().with_soft_bytes(1_000))
+        .main(async |_| Ok::<(), JobError>(()));
+    let mut pe = Program::new(job, layout).unwrap().pe(MAIN_PE);
+    // The number of copies that leave at this time, while so many bytes wait.
+    let sent_at = |pe: &mut Pe, millis: u64, for_network: usize| {
+        pe.core.now = Time::ZERO + Duration::from_millis(millis);
+        pe.set_waiting_bytes(for_network, for_network);
+        pe.finish_turn();
+        let is_piece = |(_, packet): &(PeId, Packet)| match &packet.0 {
+            Content::Control(control) => matches!(**control, Control::Piece(_)),
+            _ => false,
+        };
+        pe.take_output().packets.filter(is_piece).count()
+    };
+
+    pe.core.keep_segments(1, vec![Bytes::from(vec![0_u8; 400]); 7], Some(NodeId(1)));
+    pe.core.send_copies();
+
+    assert_eq!(sent_at(&mut pe, 0, 0), 2, "they reach half of the limit");
+    assert_eq!(sent_at(&mut pe, 4, 0), 0, "it is too early to look again");
+    pe.core.checkpointing.is_stopped = true;
+    assert_eq!(sent_at(&mut pe, 5, 0), 2, "although timers wait");
+    assert_eq!([10, 1_000].map(|millis| sent_at(&mut pe, millis, 600)), [0, 0]);
+    assert_eq!(sent_at(&mut pe, 1_010, 600), 1, "others use the network all the time");
+    assert_eq!(sent_at(&mut pe, 2_020, 1_000), 0, "PEs are held back");
+    assert_eq!(sent_at(&mut pe, 2_030, 0), 2, "all are sent");
+    assert_eq!(pe.core.checkpointing.room_at, None);
 }

@@ -22,7 +22,8 @@ impl Core {
 
     /// Whether an event will occur here although nothing arrives.
     fn awaits_event(&self) -> bool {
-        self.timers.next().is_some() || self.next_accumulator().is_some()
+        let is_timed = self.timers.next().is_some() || self.checkpointing.room_at.is_some();
+        is_timed || self.next_accumulator().is_some()
     }
 
     /// Notes that the coordinator asks for the state of this PE.

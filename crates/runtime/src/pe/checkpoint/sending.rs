@@ -1,0 +1,103 @@
+//! Sends the large messages of checkpoints: copies of segments, and the members and published
+//! values of an image to the PEs where they continue.
+//!
+//! Together they may have more bytes than the memory budget of a PE allows to wait, and PEs are
+//! held back while many bytes of their node wait for the network. So a PE sends them only while
+//! few bytes wait, and looks again after [`CROWDED_PAUSE`], even while it is stopped. If other
+//! messages fill the network all the time, it still sends one each [`CROWDED_MAX`].
+
+use crate::message::{CheckpointMessage, Control};
+use crate::pe::core::Core;
+use gridspan_topology::PeId;
+use std::time::Duration;
+
+/// Part of the soft limit, at which PEs are held back, that may wait for the network meanwhile.
+const ROOM_SHARE: usize = 2;
+/// Time after which a PE looks again whether there is room.
+const CROWDED_PAUSE: Duration = Duration::from_millis(5);
+/// Time after which one message is sent although there is no room, unless PEs are held back.
+const CROWDED_MAX: Duration = Duration::from_secs(1);
+
+impl Core {
+    /// Sends a large message of a restoration once there is room for it.
+    pub(super) fn post_with_room(&mut self, to: PeId, message: CheckpointMessage) {
+        if self.checkpointing.large.is_empty() && self.has_room_to_send() {
+            return self.post_large(to, Control::Checkpoint(Box::new(message)));
+        }
+        self.checkpointing.large.push_back((to, message));
+        self.look_for_room_later();
+    }
+
+    /// Sends the messages that wait for room, if it is time to look. Called at the end of a turn.
+    pub(in crate::pe) fn send_waiting(&mut self) {
+        if self.checkpointing.room_at.is_none_or(|at| at > self.now) {
+            return;
+        }
+        self.checkpointing.room_at = None;
+        while !self.checkpointing.large.is_empty() {
+            if !self.has_room_to_send() {
+                return self.look_for_room_later();
+            }
+            if let Some((to, message)) = self.checkpointing.large.pop_front() {
+                self.post_large(to, Control::Checkpoint(Box::new(message)));
+            }
+        }
+        self.send_copies();
+    }
+
+    /// Sends the waiting copies, no faster than the job allows, and while there is room. If the job
+    /// stays stopped, timers wait, and the bandwidth for copies is not limited.
+    pub(super) fn send_copies(&mut self) {
+        let is_limited = !self.checkpointing.is_pause;
+        if is_limited && self.checkpointing.is_copying {
+            return;
+        }
+        while !self.checkpointing.copies.is_empty() {
+            if !self.has_room_to_send() {
+                return self.look_for_room_later();
+            }
+            let time = self.send_copy();
+            if is_limited && !time.is_zero() {
+                self.checkpointing.is_copying = true;
+                return self.run_after(time, |core| {
+                    core.checkpointing.is_copying = false;
+                    core.send_copies();
+                });
+            }
+        }
+    }
+
+    /// Sends the next copy. Returns the time for which the other copies wait.
+    fn send_copy(&mut self) -> Duration {
+        let Some((partner, segment, bytes)) = self.checkpointing.copies.pop_front() else {
+            return Duration::ZERO;
+        };
+        let layout = &self.common.layout;
+        let (here, to) = (layout.node_of(self.me), layout.leader(partner));
+        let settings = &self.common.run.checkpoints;
+        let time = settings.copy_time(layout, [here, partner], bytes.len() as u64);
+        let copy = CheckpointMessage::Copy { segment, bytes };
+        self.post_large(to, Control::Checkpoint(Box::new(copy)));
+        time
+    }
+
+    fn look_for_room_later(&mut self) {
+        self.checkpointing.room_at = Some(self.now + CROWDED_PAUSE);
+    }
+
+    /// Whether another large message may be sent now. The other PEs of the node are assumed to send
+    /// as much in this turn.
+    fn has_room_to_send(&mut self) -> bool {
+        let soft = self.common.limits.soft_bytes;
+        let sent = self.outbox.bytes().saturating_mul(self.pes_here().len());
+        let waiting = sent.saturating_add(self.checkpointing.network_bytes);
+        let since = *self.checkpointing.crowded_since.get_or_insert(self.now);
+        let is_patient = self.now.since(since) < CROWDED_MAX;
+        let most = if is_patient { soft / ROOM_SHARE } else { soft };
+        let has_room = waiting == 0 || waiting < most;
+        if has_room {
+            self.checkpointing.crowded_since = None;
+        }
+        has_room
+    }
+}

@@ -538,9 +538,9 @@ pub(crate) fn status_folder() -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns this name for a job, or one with a number if a detached job, which may have ended, has the
-/// name: commands find both kinds of jobs by their names, and the system reuses the ids of processes
-/// that names contain.
+/// Returns this name for a job, or one with a number if a detached job has the name, which may have
+/// ended. Commands find both kinds of jobs by their names, and the system reuses the ids of
+/// processes that names contain.
 pub(crate) fn unused_name(name: &str) -> String {
     // A user without a home has no detached jobs.
     state_folder().map_or_else(|_| name.to_owned(), |all| unused_in(&all, name))

@@ -224,8 +224,8 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
     files
 }
 
-/// Reads one phase of the files of all ranks, in order, as a snapshot. Messages from or to nodes, or
-/// entities that are in no file, are left out.
+/// Reads one phase of the files of all ranks, in order, as a snapshot. Messages from or to nodes,
+/// or entities that are in no file, are left out.
 ///
 /// # Errors
 ///

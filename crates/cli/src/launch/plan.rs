@@ -335,8 +335,8 @@ pub(crate) fn job_name(program: &Program) -> String {
     name_with(program, &std::process::id().to_string())
 }
 
-/// Returns the name of a job that other commands find: that of [`job_name`], or one with a number if
-/// a detached job has it.
+/// Returns the name of a job that other commands find: that of [`job_name`], or one with a number
+/// if a detached job has it.
 pub(crate) fn listed_job_name(program: &Program) -> String {
     job_folder::unused_name(&job_name(program))
 }

@@ -15,8 +15,8 @@
 //!
 //! **Encoding.** Each PE encodes its part, an image that holds no state of any protocol. When all
 //! have done so, all continue. Meanwhile the nodes store and copy the parts. Once all are stored,
-//! all nodes get the manifest, and the checkpoint is complete. PEs are drained for the next one only
-//! when all nodes have it: a large manifest, which may be overtaken, counts as a message in flight.
+//! all nodes get the manifest, and the checkpoint is complete. The next one begins only when all
+//! nodes have it: a large manifest, which may be overtaken, counts as a message in flight.
 //!
 //! **Pause.** If the nodes of the job are to change, the job stays stopped after the checkpoint:
 //! its launcher begins another run on other nodes from there. The parts of nodes that leave are

@@ -159,8 +159,8 @@ pub enum Misuse {
     },
     /// Main created more collections than a job can have.
     #[error(
-        "main created more than {limit} collections; use each for longer: each pool of tasks is one too, also after it \
-         is closed, so run many roots in one pool"
+        "main created more than {limit} collections; use each for longer: each pool of tasks is \
+         one too, also after it is closed, so run many roots in one pool"
     )]
     TooManyCollections {
         /// The largest number of collections.

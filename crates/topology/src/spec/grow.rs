@@ -72,8 +72,8 @@ impl GridSpec {
     ///
     /// # Errors
     ///
-    /// [`GridSpecError`] if the name of the copy or of one of its hosts is invalid, or there are too
-    /// many sites, hosts, PEs or changes.
+    /// [`GridSpecError`] if the name of the copy or of one of its hosts is invalid, or there are
+    /// too many sites, hosts, PEs or changes.
     ///
     /// ```
     /// use gridspan_topology::{GridSpec, Link, NodeId, SiteId};

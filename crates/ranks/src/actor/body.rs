@@ -50,10 +50,17 @@ impl<P: RankProgram> Body<P> {
         (is_woken, end)
     }
 
-    /// Like [`poll`](Self::poll); a panic ends the run with an error. The futures must not be
-    /// polled again then.
-    pub(super) fn poll_caught(&mut self) -> (bool, Option<End<P>>) {
-        match catch_unwind(AssertUnwindSafe(|| self.poll())) {
+    /// Like [`poll`](Self::poll); a panic, also the one that code of the rank had `before`, ends the
+    /// run with an error. The futures must not be polled again then.
+    pub(super) fn poll_caught(
+        &mut self,
+        before: Option<Box<dyn Any + Send>>,
+    ) -> (bool, Option<End<P>>) {
+        let polled = match before {
+            Some(panic) => Err(panic),
+            None => catch_unwind(AssertUnwindSafe(|| self.poll())),
+        };
+        match polled {
             Ok(polled) => polled,
             Err(panic) => {
                 let reason = format!("it panicked: {}", panic_text(&*panic));

@@ -362,7 +362,7 @@ impl<P: RankProgram> RankActor<P> {
         let mut may_send = true;
         loop {
             let (is_woken, end) = match self.fails_alone {
-                true => body.poll_caught(),
+                true => body.poll_caught(self.local.with(|state| state.panic.take())),
                 false => body.poll(),
             };
             let is_polled = is_woken || end.is_some();

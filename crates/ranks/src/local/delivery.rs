@@ -5,14 +5,27 @@ use super::{Local, LocalState, Sent};
 use crate::matching::{Arrival, Arrived};
 use crate::packet::{Access, Answer, Load, Payload, RankMessage};
 use crate::ticket::Ticket;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 impl Local {
     /// Carries out an access of a rank of the job that runs the operator of a window. The state is
     /// not locked meanwhile, because the operator may use a communicator of this rank.
+    ///
+    /// If the operator panics in a job with `ErrorsReturn`, the window is lost, and the rank's actor
+    /// finds the panic in the state.
     pub(crate) fn run_operator(&self, (from, token): (u32, u32), number: u32, access: &Access) {
-        let Some(mut window) = self.with(|state| state.windows.remove(&number)) else { return };
-        let answers = window.access(from, token, access);
+        let found = self
+            .with(|state| Some((state.windows.remove(&number)?, state.interrupts.are_possible())));
+        let Some((mut window, fails_alone)) = found else { return };
+        let mut run = || window.access(from, token, access);
+        let answers = match fails_alone {
+            true => match catch_unwind(AssertUnwindSafe(run)) {
+                Ok(answers) => answers,
+                Err(panic) => return self.with(|state| state.panic = Some(panic)),
+            },
+            false => run(),
+        };
         self.with(|state| {
             state.windows.insert(number, window);
             for (to, answer) in answers {

@@ -33,6 +33,7 @@ use link::Link;
 use memory::Window;
 use serde::{Deserialize, Serialize};
 use slots::{Outcome, Slots, Wait};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
@@ -167,6 +168,8 @@ pub(crate) struct LocalState {
     matched_with_data: BTreeMap<u64, Arrived<Payload>>,
     /// The windows of this rank, by number.
     pub(crate) windows: BTreeMap<u32, Window>,
+    /// What an operator of a window has panicked with, in a job with `ErrorsReturn`.
+    pub(crate) panic: Option<Box<dyn Any + Send>>,
     /// Accesses of this rank that are not complete, and the ranks that have the windows.
     accesses: BTreeMap<u32, (u32, Ticket)>,
     /// The groups that have spawned this rank, and those that it has spawned.
@@ -211,6 +214,7 @@ impl LocalState {
             redirected: BTreeMap::new(),
             matched_with_data: BTreeMap::new(),
             windows: BTreeMap::new(),
+            panic: None,
             accesses: BTreeMap::new(),
             links: Vec::new(),
             abandoned: Vec::new(),

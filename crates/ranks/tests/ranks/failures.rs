@@ -149,6 +149,50 @@ fn the_locks_of_a_failed_rank_go_to_others_and_its_window_is_lost() {
 }
 
 #[test]
+fn a_rank_fails_alone_if_the_operator_of_its_window_panics() {
+    everywhere(|| {
+        let job = run_then(
+            4,
+            async |world: Comm| {
+                let add = |left: &mut [u32], right: &[u32]| {
+                    assert_ne!(right[0], 7, "this operator panics");
+                    ops::sum(left, right);
+                };
+                let window = world.window(vec![0_u32], add).await?;
+                // No rank fails before all others have the window.
+                match world.rank() {
+                    0 => {
+                        for other in 1..4 {
+                            world.recv::<u8>(other, 0).await?;
+                        }
+                        window.accumulate(&[7], 1, 0)?;
+                        assert_eq!(failed_peer(window.flush(1).await), Some(1));
+                        world.send(&[0_u8], 2, 0).await?;
+                    }
+                    1 => {
+                        world.send(&[0_u8], 0, 0).await?;
+                        world.recv::<u8>(0, 1).await?;
+                    }
+                    2 => {
+                        world.send(&[0_u8], 0, 0).await?;
+                        world.recv::<u8>(0, 0).await?;
+                        window.accumulate(&[7], 2, 0)?;
+                        window.flush(2).await?;
+                    }
+                    _ => world.send(&[0_u8], 0, 0).await?,
+                }
+                Ok(world.shrink().await?.size())
+            },
+            |found| {
+                assert_eq!(found, [2; 2]);
+                Ok(())
+            },
+        );
+        job.resource(ErrorsReturn)
+    });
+}
+
+#[test]
 fn ranks_that_are_left_spawn_another_one_in_place_of_a_failed_one() {
     everywhere(|| {
         let job = run_then(

@@ -124,7 +124,10 @@ impl<'a> MakerTurn<'a> {
             local.with(|state| match std::mem::replace(&mut state.is_making_communicator, true) {
                 false => Poll::Ready(()),
                 true => {
-                    state.makers.push(cx.waker().clone());
+                    // It may be polled many times before it gets the lock.
+                    if !state.makers.iter().any(|waker| waker.will_wake(cx.waker())) {
+                        state.makers.push(cx.waker().clone());
+                    }
                     Poll::Pending
                 }
             })

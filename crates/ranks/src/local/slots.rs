@@ -73,6 +73,8 @@ struct Slot {
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Further tasks that wait for the end of an operation: its slot has the last one.
+    others: Vec<(Ticket, Waker)>,
     /// The generation of the last operation.
     pub(crate) generation: u64,
 }
@@ -134,10 +136,22 @@ impl Slots {
                 if let State::Waiting { waker: Some(waker), .. } = old {
                     waker.wake();
                 }
+                self.wake_others(ticket);
                 None
             }
             _ => Some(outcome),
         }
+    }
+
+    /// Wakes the further tasks that wait for an operation, which has ended.
+    fn wake_others(&mut self, ticket: Ticket) {
+        self.others.retain(|(other, waker)| {
+            let is_woken = *other == ticket;
+            if is_woken {
+                waker.wake_by_ref();
+            }
+            !is_woken
+        });
     }
 
     /// Takes the outcome and frees the place, or keeps the waker.
@@ -150,7 +164,7 @@ impl Slots {
     }
 
     /// Whether an operation has ended, whose outcome stays; otherwise keeps the waker.
-    pub(crate) fn poll_left(&mut self, ticket: Ticket, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_left(&mut self, ticket: Ticket, cx: &mut Context<'_>) -> Poll<()> {
         match self.find(ticket) {
             Some(Slot { state: State::Waiting { waker, .. }, .. }) => {
                 match waker {
@@ -161,6 +175,22 @@ impl Slots {
             }
             _ => Poll::Ready(()),
         }
+    }
+
+    /// Like [`poll_left`](Self::poll_left), for an operation for which several tasks may wait.
+    pub(crate) fn poll_shared(&mut self, ticket: Ticket, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(Slot { state: State::Waiting { waker: Some(last), .. }, .. }) =
+            self.find(ticket)
+            && !last.will_wake(cx.waker())
+        {
+            let last = last.clone();
+            let is_last =
+                |(other, waker): &(Ticket, Waker)| *other == ticket && waker.will_wake(&last);
+            if !self.others.iter().any(is_last) {
+                self.others.push((ticket, last));
+            }
+        }
+        self.poll_left(ticket, cx)
     }
 
     /// Takes the outcome and frees the place, if the operation has ended.

@@ -72,11 +72,11 @@ pub(crate) async fn outcome(local: &Arc<Local>, ticket: Ticket) -> Outcome {
 }
 
 /// Waits until an operation has ended, and leaves the outcome. If the future is dropped, the
-/// operation goes on.
+/// operation goes on. Several tasks may wait for one operation.
 pub(crate) async fn until_ended(local: &Arc<Local>, ticket: Ticket) {
     let mut way = GivenWay::default();
     poll_fn(|cx| {
-        local.with(|state| match state.slots.poll_left(ticket, cx) {
+        local.with(|state| match state.slots.poll_shared(ticket, cx) {
             Poll::Ready(()) if way.gives(state, cx.waker()) => Poll::Pending,
             polled => polled,
         })

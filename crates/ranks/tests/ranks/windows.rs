@@ -2,6 +2,7 @@
 
 use crate::common::{check, failure};
 use futures_util::future::{Either, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use gridspan_ranks::ops;
 use std::pin::pin;
 use std::time::Duration;
@@ -204,6 +205,31 @@ fn a_flush_also_waits_for_the_accesses_of_one_that_was_dropped() {
             Ok(found)
         },
         |_| 1,
+    );
+}
+
+#[test]
+fn several_tasks_wait_for_the_same_accesses() {
+    check(
+        2,
+        async |world| {
+            let (me, other) = (world.rank(), 1 - world.rank());
+            let window = world.window(vec![0_u32; 4], ops::sum).await?;
+            {
+                // Each flush is a task with a waker of its own, and waits for all accesses.
+                let mut flushes = FuturesUnordered::new();
+                for at in 0..4 {
+                    window.put(&[me + 1], other, at)?;
+                    flushes.push(window.flush(other));
+                }
+                while let Some(flushed) = flushes.next().await {
+                    flushed?;
+                }
+            }
+            window.fence().await?;
+            Ok(window.local(|mine| mine.to_vec()))
+        },
+        |rank| vec![2 - rank; 4],
     );
 }
 

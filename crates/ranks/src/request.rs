@@ -202,7 +202,8 @@ pub(crate) async fn go_on(local: &Arc<Local>) {
     .await;
 }
 
-/// Waits for all requests, and returns their results in order.
+/// Waits for all requests, and returns their results in order. There are none of requests whose
+/// results [`test`](CommRequest::test) has returned.
 ///
 /// # Errors
 ///
@@ -210,7 +211,7 @@ pub(crate) async fn go_on(local: &Arc<Local>) {
 pub async fn wait_all<T>(
     requests: impl IntoIterator<Item = CommRequest<'_, T>>,
 ) -> Result<Vec<T>, RankError> {
-    let requests: Vec<_> = requests.into_iter().collect();
+    let requests: Vec<_> = requests.into_iter().filter(|request| !request.is_taken()).collect();
     let mut results = Vec::with_capacity(requests.len());
     for request in requests {
         results.push(request.await);

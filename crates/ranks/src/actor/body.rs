@@ -50,8 +50,8 @@ impl<P: RankProgram> Body<P> {
         (is_woken, end)
     }
 
-    /// Like [`poll`](Self::poll); a panic, also the one that code of the rank had `before`, ends the
-    /// run with an error. The futures must not be polled again then.
+    /// Like [`poll`](Self::poll); a panic, also one of code of the rank `before`, ends the run with
+    /// an error. The futures must not be polled again then.
     pub(super) fn poll_caught(
         &mut self,
         before: Option<Box<dyn Any + Send>>,

@@ -160,6 +160,7 @@ fn a_request_whose_result_was_returned_hides_no_other() {
                 world.send(&[1_u32], 0, 0).await?;
                 world.send(&[2_u32], 0, 1).await?;
                 world.send(&[4_u32], 0, 2).await?;
+                world.send(&[8_u32], 0, 3).await?;
                 return Ok(0);
             }
             let mut requests = vec![world.irecv::<u32>(1, 0)?, world.irecv::<u32>(1, 1)?];
@@ -181,9 +182,12 @@ fn a_request_whose_result_was_returned_hides_no_other() {
             requests.push(world.irecv::<u32>(1, 2)?);
             let (at, last) = wait_any(&mut requests).await.expect("one is open");
             assert_eq!((at, requests.len()), (1, 1));
-            Ok(first + received?.0[0] + last?.0[0])
+            requests.push(world.irecv::<u32>(1, 3)?);
+            let others = wait_all(requests).await?;
+            assert_eq!(others.len(), 1);
+            Ok(first + received?.0[0] + last?.0[0] + others[0].0[0])
         },
-        |rank| if rank == 0 { 7 } else { 0 },
+        |rank| if rank == 0 { 15 } else { 0 },
     );
 }
 

@@ -120,7 +120,7 @@ impl Operation {
     }
 
     /// The error of this operation if the communicator was revoked.
-    pub(super) fn revocation(&self, state: &LocalState) -> Option<RankError> {
+    pub(crate) fn revocation(&self, state: &LocalState) -> Option<RankError> {
         state.failures.revocation(self.comm.number(), self.at)
     }
 

@@ -62,6 +62,10 @@ pub(super) async fn ask_for_group(
     request: Option<Result<ServerRequest, String>>,
 ) -> Result<(u32, PlacedRanks), RankError> {
     let at = operation.at;
+    // Otherwise the other group would have a group that does not know of it.
+    if let Some(error) = local.with(|state| operation.revocation(state)) {
+        return Err(error);
+    }
     let reply = match request {
         None => None,
         Some(Ok(request)) => Some(answer(local, request, at).await),

@@ -12,8 +12,8 @@ impl Local {
     /// Carries out an access of a rank of the job that runs the operator of a window. The state is
     /// not locked meanwhile, because the operator may use a communicator of this rank.
     ///
-    /// If the operator panics in a job with `ErrorsReturn`, the window is lost, and the actor of the
-    /// rank finds the panic in the state.
+    /// If the operator panics in a job with `ErrorsReturn`, the window is lost, and the actor finds
+    /// the panic in the state.
     pub(crate) fn run_operator(&self, (from, token): (u32, u32), number: u32, access: &Access) {
         let found = self
             .with(|state| Some((state.windows.remove(&number)?, state.interrupts.are_possible())));

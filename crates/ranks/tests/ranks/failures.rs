@@ -221,6 +221,31 @@ fn ranks_that_are_left_spawn_another_one_in_place_of_a_failed_one() {
 }
 
 #[test]
+fn ranks_of_a_revoked_communicator_spawn_none() {
+    everywhere(|| {
+        let job = run_then(
+            2,
+            async |world: Comm| {
+                if world.parent().is_some() {
+                    return Ok(0);
+                }
+                let row = world.dup().await?;
+                row.revoke()?;
+                let refused = row.spawn(1, SpawnPlacement::Block).await;
+                assert!(matches!(refused, Err(RankError::Revoked { .. })));
+                let children = world.spawn(1, SpawnPlacement::Block).await?;
+                Ok(children.remote_group().world_ranks()[0])
+            },
+            |found| {
+                assert_eq!(found, [2; 2]);
+                Ok(())
+            },
+        );
+        job.resource(ErrorsReturn)
+    });
+}
+
+#[test]
 fn a_function_that_panics_before_it_returns_its_future_fails_alone() {
     everywhere(|| {
         let job = run_then(

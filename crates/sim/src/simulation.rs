@@ -355,7 +355,7 @@ impl Simulation {
                 let spent = Spent {
                     ran: leaves.since(self.now),
                     waited: Duration::ZERO,
-                    communication: Some(taking + leaves.since(ends)),
+                    communication: Some(taking.saturating_add(leaves.since(ends))),
                 };
                 let station = &mut self.stations[pe];
                 station.machine.note_time(spent);

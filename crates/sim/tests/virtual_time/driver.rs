@@ -19,6 +19,7 @@ enum Msg {
     Add(u64),
     Sum,
     Compute(Duration),
+    ComputeTwice(Duration),
     Panic,
     Get { reply: Reply<u64> },
 }
@@ -43,6 +44,7 @@ impl Actor for Cell {
             }
             Msg::Sum => cx.contribute(Op::Sum, self.value, To::main()),
             Msg::Compute(time) => cx.charge(time),
+            Msg::ComputeTwice(time) => (0..2).for_each(|_| cx.charge(time)),
             Msg::Panic => panic!("on purpose"),
             Msg::Get { reply } => cx.reply(reply, self.value),
         }
@@ -190,6 +192,25 @@ fn an_endless_job_ends_at_the_time_limit() {
 
     assert_eq!(report.ending, Ending::TimeLimit);
     assert!(report.outcome.unwrap_err().to_string().contains("time limit"));
+}
+
+#[test]
+fn charges_beyond_the_range_of_virtual_time_end_a_job_at_its_time_limit() {
+    for spec in ["1x1x2", "1x1x2; at 0s node a1 load=1"] {
+        for time in [Duration::MAX, Duration::from_nanos(u64::MAX)] {
+            let job = Job::new("long").actor::<Cell>().main(async move |grid| {
+                let cells = grid.create::<Cell>(Ix1::range(10), |_| 0).await?;
+                cells.broadcast(Msg::ComputeTwice(time));
+                cells.broadcast(Msg::Sum);
+                let _: u64 = cells.reduction(Op::Sum).await?;
+                Ok(())
+            });
+
+            let report = simulate(job, GridSpec::from_emulate(spec).unwrap());
+
+            assert_eq!(report.ending, Ending::TimeLimit, "{spec}, {time:?}: {:?}", report.outcome);
+        }
+    }
 }
 
 #[test]

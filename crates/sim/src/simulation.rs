@@ -273,7 +273,9 @@ impl Simulation {
     /// leaves.
     fn run_to_end(mut self) -> (SimReport, Option<Stopped>) {
         self.poll_main();
-        let limit = Time::ZERO + self.options.time_limit;
+        // At the end of the range time stands still, and an endless job would never end.
+        let last = Time(Time::MAX.as_nanos() - 1);
+        let limit = (Time::ZERO + self.options.time_limit).min(last);
         loop {
             if let Some(error) = self.broken.take() {
                 return (self.report(Ending::Finished, Err(error)), None);

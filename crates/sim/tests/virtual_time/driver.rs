@@ -3,8 +3,8 @@
 use gridspan_balance::Rotate;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, Reply, SiteId, To};
-use gridspan_sim::{Ending, SimOptions, SimReport, Simulation};
-use gridspan_topology::{Bandwidth, GridSpec, Latency, Link};
+use gridspan_sim::{Ending, FaultPlan, SessionFaults, SimOptions, SimReport, Simulation};
+use gridspan_topology::{Bandwidth, GridSpec, Latency, Link, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -85,6 +85,32 @@ fn a_job_gives_the_same_result_on_threads_and_in_virtual_time() {
     assert_eq!((near.outcome, far.outcome), (Ok(()), Ok(())));
     let results: Vec<u64> = results.iter().collect();
     assert_eq!(results, [4950 + 100 + 500_500; 3]);
+}
+
+/// Runs a [`ring`] in sessions over a link that is cut at 50 ms, on which frames are under way.
+fn cut_ring(end: &str) -> (SimReport, Option<u64>) {
+    let (out, results) = mpsc::channel();
+    let spec = format!("2x2,wan=8ms; at 50ms link a-b loss=100%{end}");
+    let faults = FaultPlan::default().with_sessions(SessionFaults::default());
+    let options = SimOptions::with_seed(3).with_faults(faults);
+    let spec = GridSpec::from_emulate(&spec).unwrap();
+    let report = Simulation::new(ring(out), spec, options).unwrap().run();
+    (report, results.try_iter().next())
+}
+
+#[test]
+fn frames_of_sessions_arrive_after_a_cut_of_their_link() {
+    let (report, total) = cut_ring("; at 60ms link a-b latency=9ms; at 3s link a-b loss=0%");
+
+    assert_eq!((report.outcome, total), (Ok(()), Some(4950 + 100 + 500_500)));
+    assert!(report.virtual_time > Time(3_000_000_000), "{}", report.virtual_time);
+}
+
+#[test]
+fn a_job_in_sessions_stalls_if_a_cut_does_not_end() {
+    let (report, total) = cut_ring("");
+
+    assert_eq!((report.ending, total), (Ending::Stalled, None), "{:?}", report.outcome);
 }
 
 /// Makes a member compute and then answer. Fails with the answer, and the time until then in

@@ -426,7 +426,8 @@ impl Simulation {
             let Output { commands, packets } = self.stations[pe].release(self.now);
             let leaves = self.send(pe, self.now, packets);
             self.stations[pe].machine.record_use(leaves, TimeUse::Network);
-            self.stations[pe].busy_until = leaves;
+            let busy_until = &mut self.stations[pe].busy_until;
+            *busy_until = leaves.max(*busy_until);
             self.obey(pe, leaves, commands);
             self.schedule_turn(pe);
         }
@@ -552,7 +553,10 @@ impl Simulation {
             actions.push(end(outcome));
         }
         if !actions.is_empty() {
-            self.stations[PeId(0)].actions.append(&mut actions);
+            let carried_out = self.main.carried_out_at(self.now);
+            let station = &mut self.stations[PeId(0)];
+            station.busy_until = station.busy_until.max(carried_out);
+            station.actions.append(&mut actions);
             self.schedule_turn(PeId(0));
         }
     }

@@ -296,6 +296,21 @@ fn a_rebalance_is_over_when_all_moved_actors_have_arrived() {
 }
 
 #[test]
+fn a_main_that_looks_at_the_clock_until_it_is_late_ends() {
+    for spec in ["1x1x2", "1x1x2; at 0s node a1 load=1"] {
+        let job = Job::new("clock").main(async |grid| {
+            let begin = grid.now().await?;
+            while grid.now().await?.since(begin) < Duration::from_millis(1) {}
+            Ok(())
+        });
+
+        let report = simulate(job, GridSpec::from_emulate(spec).unwrap());
+
+        assert_eq!(report.outcome, Ok(()), "{spec}");
+    }
+}
+
+#[test]
 fn a_main_that_wakes_itself_is_polled_again() {
     let job = Job::new("self").main(async move |_grid| {
         let mut rest = 3;

@@ -5,7 +5,8 @@
 //! connection stands no frame is lost, but acknowledgements may be, and frames may arrive twice.
 //! When it breaks, all frames under way are cut off; some of them arrive later. After an outage
 //! each side reports the frames that it has received. Each side still accepts frames that arrive
-//! while its report travels.
+//! while its report travels. If the link is cut, the connection breaks, and is established again when
+//! the link changes.
 //!
 //! Every connection stands from the beginning, and breaks only while a frame is under way. So an
 //! idle network has no events, and a stalled job is detected.
@@ -200,7 +201,11 @@ impl Connections {
         (class, number, frame): (Class, u64, Bytes),
         network: &mut NodeLinks,
     ) {
-        let Some(mut at) = network.carry(now, way.0, way.1, frame.len() as u64) else { return };
+        let Some(mut at) = network.carry(now, way.0, way.1, frame.len() as u64) else {
+            // The link is cut. Until it changes, frames wait at the sender.
+            let again = network.spec().next_change(now, way.0, way.1);
+            return self.lose(way, again, network);
+        };
         if class == Class::Bulk {
             at += self.dice.up_to(BULK_DELAY_MAX);
             let begins = now + self.dice.up_to(at.since(now));
@@ -296,7 +301,7 @@ impl Connections {
             spec.is_wide_area(way.0, way.1) && self.dice.chance(self.faults.partition);
         if !is_partition {
             let at = now + self.dice.up_to(self.faults.outage_max);
-            return self.lose(way, at, network);
+            return self.lose(way, Some(at), network);
         }
         self.counts.partitions += 1;
         let layout = spec.layout();
@@ -308,13 +313,13 @@ impl Connections {
         let at = now + self.dice.up_to(self.faults.partition_max);
         for way in ways {
             if self.direction(way).open {
-                self.lose(way, at, network);
+                self.lose(way, Some(at), network);
             }
         }
     }
 
-    /// Breaks a connection and establishes it at `again`.
-    fn lose(&mut self, way: Way, again: Time, network: &mut NodeLinks) {
+    /// Breaks a connection and establishes it at `again`, if it is given.
+    fn lose(&mut self, way: Way, again: Option<Time>, network: &mut NodeLinks) {
         self.counts.disconnects += 1;
         let lives = self.lives.entry(pair(way)).or_default();
         *lives += 1;
@@ -323,6 +328,8 @@ impl Connections {
             self.direction(way).open = false;
             network.forget_order(way.0, way.1);
         }
-        self.schedule(again, ConnectionEvent::Connects { way, life });
+        if let Some(again) = again {
+            self.schedule(again, ConnectionEvent::Connects { way, life });
+        }
     }
 }

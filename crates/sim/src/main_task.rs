@@ -1,15 +1,20 @@
 //! The job's main function, polled after turns of PE 0.
 
 use gridspan_runtime::pe::Action;
-use gridspan_runtime::{Awaited, JobError, MainFuture, MainPort, Program, main_panicked};
+use gridspan_runtime::{Awaited, JobError, MainFuture, MainPort, Program, Time, main_panicked};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 /// Largest number of polls in a row of a main that wakes itself. A main that busy-waits for an
 /// actor is polled again after the next turn of PE 0.
 const OWN_WAKES_MAX: u32 = 10_000;
+
+/// Largest number of times in a row that main asks for something, and has the answer, at one virtual
+/// time. Main takes no time, so a main that asks for the time until it is late would never end.
+const ANSWERS_MAX: u64 = 1_000_000;
 
 /// Number of references to main's waker beside those that will wake it: two of a [`MainTask`], and
 /// one of the promises for which main waits.
@@ -31,6 +36,7 @@ pub(crate) struct MainTask {
     waker: Waker,
     awaited: Arc<Awaited>,
     actions: Arc<Mutex<Vec<Action>>>,
+    pace: Pace,
 }
 
 impl MainTask {
@@ -46,7 +52,7 @@ impl MainTask {
         let awaited: Arc<Awaited> = Arc::default();
         awaited.set_waker(&waker);
         let future = Some(program.begin_main(port, awaited.clone()));
-        Self { future, flag, waker, awaited, actions }
+        Self { future, flag, waker, awaited, actions, pace: Pace::default() }
     }
 
     /// Polls main while it is woken, by others or by itself, up to `OWN_WAKES_MAX` times. Returns
@@ -83,5 +89,50 @@ impl MainTask {
     /// Takes main's actions for PE 0, in order.
     pub(crate) fn take_actions(&self) -> Vec<Action> {
         std::mem::take(&mut self.actions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The time at which PE 0 may carry out main's actions of `now`.
+    pub(crate) fn carried_out_at(&mut self, now: Time) -> Time {
+        self.pace.next(now)
+    }
+}
+
+/// Slows down a main that goes on and on at one virtual time.
+#[derive(Default)]
+struct Pace {
+    due: Time,
+    /// Number of times in a row that main had actions when the ones before were carried out.
+    answers: u64,
+}
+
+impl Pace {
+    /// Each wait is a nanosecond longer than the one before, so that a time limit is reached soon.
+    fn next(&mut self, now: Time) -> Time {
+        self.answers = if now == self.due { self.answers + 1 } else { 0 };
+        self.due = now + Duration::from_nanos(self.answers.saturating_sub(ANSWERS_MAX));
+        self.due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_main_that_goes_on_at_one_time_is_slowed_down() {
+        let mut pace = Pace::default();
+        for now in (0..3).map(Time) {
+            for _ in 0..ANSWERS_MAX {
+                assert_eq!(pace.next(now), now);
+            }
+        }
+        let (mut now, mut answers) = (Time(2), 0_u64);
+        while now < Time(1_000_000_000) {
+            now = pace.next(now);
+            answers += 1;
+        }
+        assert!(answers < 50_000, "{answers} until a second has passed");
+        let later = now + Duration::from_secs(1);
+        assert_eq!(pace.next(later), later);
     }
 }

@@ -47,7 +47,8 @@ impl Processors {
     /// Starts `work` of a PE that does not compute yet.
     pub(crate) fn begin(&mut self, now: Time, pe: PeId, work: Duration) {
         self.advance(now);
-        self.running.insert((self.got + work.as_nanos() as u64, pe));
+        let work_ns = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
+        self.running.insert((self.got.saturating_add(work_ns), pe));
     }
 
     /// Takes one of the PEs that are done by now.
@@ -145,6 +146,17 @@ mod tests {
         let mut processors = Processors::new(1, [(at(10), 1), (at(30), 0)]);
         processors.begin(at(40), PeId(0), MS);
         assert_eq!(processors.next(), Some(at(41)));
+    }
+
+    #[test]
+    fn work_beyond_the_range_of_time_does_not_end_early() {
+        let mut processors = Processors::new(1, [(at(0), 1)]);
+        processors.begin(at(7), PeId(0), MS);
+        processors.begin(at(7), PeId(1), Duration::MAX);
+        assert_eq!(processors.next(), Some(at(10)));
+        assert_eq!(processors.take_done(at(10)), Some(PeId(0)));
+        assert_eq!(processors.take_done(at(1 << 40)), None);
+        assert_eq!(processors.next(), Some(Time::MAX));
     }
 
     #[test]

@@ -273,7 +273,9 @@ impl Simulation {
     /// leaves.
     fn run_to_end(mut self) -> (SimReport, Option<Stopped>) {
         self.poll_main();
-        let limit = Time::ZERO + self.options.time_limit;
+        // At the end of the range time stands still, and an endless job would never end.
+        let last = Time(Time::MAX.as_nanos() - 1);
+        let limit = (Time::ZERO + self.options.time_limit).min(last);
         loop {
             if let Some(error) = self.broken.take() {
                 return (self.report(Ending::Finished, Err(error)), None);
@@ -355,7 +357,7 @@ impl Simulation {
                 let spent = Spent {
                     ran: leaves.since(self.now),
                     waited: Duration::ZERO,
-                    communication: Some(taking + leaves.since(ends)),
+                    communication: Some(taking.saturating_add(leaves.since(ends))),
                 };
                 let station = &mut self.stations[pe];
                 station.machine.note_time(spent);
@@ -424,7 +426,8 @@ impl Simulation {
             let Output { commands, packets } = self.stations[pe].release(self.now);
             let leaves = self.send(pe, self.now, packets);
             self.stations[pe].machine.record_use(leaves, TimeUse::Network);
-            self.stations[pe].busy_until = leaves;
+            let busy_until = &mut self.stations[pe].busy_until;
+            *busy_until = leaves.max(*busy_until);
             self.obey(pe, leaves, commands);
             self.schedule_turn(pe);
         }
@@ -550,7 +553,10 @@ impl Simulation {
             actions.push(end(outcome));
         }
         if !actions.is_empty() {
-            self.stations[PeId(0)].actions.append(&mut actions);
+            let carried_out = self.main.carried_out_at(self.now);
+            let station = &mut self.stations[PeId(0)];
+            station.busy_until = station.busy_until.max(carried_out);
+            station.actions.append(&mut actions);
             self.schedule_turn(PeId(0));
         }
     }

@@ -78,7 +78,7 @@ impl Station {
         let Self { machine, inbox, actions, speed, decoding, .. } = self;
         let me = machine.id();
         let others = inbox.iter().filter(|(from, _)| *from != me).count() as u32;
-        let taking = speed.takes(options.packet_cost) * others;
+        let taking = speed.takes(options.packet_cost).saturating_mul(others);
         let handled = catch_unwind(AssertUnwindSafe(|| {
             machine.set_now(now);
             if machine.is_recorded() {
@@ -107,7 +107,7 @@ impl Station {
         let coding = encoded + std::mem::take(decoding);
         Turn {
             taking,
-            handling: handling + speed.takes(coding),
+            handling: handling.saturating_add(speed.takes(coding)),
             output: Output { commands, packets: packets.collect() },
         }
     }
@@ -117,9 +117,10 @@ impl Station {
     /// share.
     pub(crate) fn hold(&mut self, begin: Time, turn: Turn) -> Duration {
         let Turn { taking, handling, output } = turn;
-        let is_trial = (taking + handling).is_zero()
+        let work = taking.saturating_add(handling);
+        let is_trial = work.is_zero()
             && matches!(self.machine.next(true), Next::Wait { trial: Some(at), .. } if at <= begin);
-        let takes = if is_trial { TRIAL } else { taking + handling };
+        let takes = if is_trial { TRIAL } else { work };
         self.held = Some(Held { begin, takes, taking, is_trial, output });
         takes
     }

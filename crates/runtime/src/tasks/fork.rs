@@ -228,7 +228,8 @@ impl<T: Task> TaskContext<'_, T> {
     #[inline]
     pub fn charge(&mut self, time: Duration) {
         let charged = &mut self.engine.charged_ns;
-        *charged = charged.saturating_add(time.as_nanos() as u64);
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        *charged = charged.saturating_add(time_ns);
     }
 
     /// Ends the job with an error.

@@ -188,7 +188,8 @@ impl<S: Search> SearchContext<'_, S> {
     /// Makes the visit take `time` longer in virtual time.
     #[inline]
     pub fn charge(&mut self, time: Duration) {
-        *self.charged_ns = self.charged_ns.saturating_add(time.as_nanos() as u64);
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        *self.charged_ns = self.charged_ns.saturating_add(time_ns);
     }
 
     /// Ends the job with an error.

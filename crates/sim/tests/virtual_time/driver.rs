@@ -3,8 +3,8 @@
 use gridspan_balance::Rotate;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, Reply, SiteId, To};
-use gridspan_sim::{Ending, SimOptions, SimReport, Simulation};
-use gridspan_topology::{Bandwidth, GridSpec, Latency, Link};
+use gridspan_sim::{Ending, FaultPlan, SessionFaults, SimOptions, SimReport, Simulation};
+use gridspan_topology::{Bandwidth, GridSpec, Latency, Link, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ enum Msg {
     Add(u64),
     Sum,
     Compute(Duration),
+    ComputeTwice(Duration),
     Panic,
     Get { reply: Reply<u64> },
 }
@@ -43,6 +44,7 @@ impl Actor for Cell {
             }
             Msg::Sum => cx.contribute(Op::Sum, self.value, To::main()),
             Msg::Compute(time) => cx.charge(time),
+            Msg::ComputeTwice(time) => (0..2).for_each(|_| cx.charge(time)),
             Msg::Panic => panic!("on purpose"),
             Msg::Get { reply } => cx.reply(reply, self.value),
         }
@@ -83,6 +85,32 @@ fn a_job_gives_the_same_result_on_threads_and_in_virtual_time() {
     assert_eq!((near.outcome, far.outcome), (Ok(()), Ok(())));
     let results: Vec<u64> = results.iter().collect();
     assert_eq!(results, [4950 + 100 + 500_500; 3]);
+}
+
+/// Runs a [`ring`] in sessions over a link that is cut at 50 ms, on which frames are under way.
+fn cut_ring(end: &str) -> (SimReport, Option<u64>) {
+    let (out, results) = mpsc::channel();
+    let spec = format!("2x2,wan=8ms; at 50ms link a-b loss=100%{end}");
+    let faults = FaultPlan::default().with_sessions(SessionFaults::default());
+    let options = SimOptions::with_seed(3).with_faults(faults);
+    let spec = GridSpec::from_emulate(&spec).unwrap();
+    let report = Simulation::new(ring(out), spec, options).unwrap().run();
+    (report, results.try_iter().next())
+}
+
+#[test]
+fn frames_of_sessions_arrive_after_a_cut_of_their_link() {
+    let (report, total) = cut_ring("; at 60ms link a-b latency=9ms; at 3s link a-b loss=0%");
+
+    assert_eq!((report.outcome, total), (Ok(()), Some(4950 + 100 + 500_500)));
+    assert!(report.virtual_time > Time(3_000_000_000), "{}", report.virtual_time);
+}
+
+#[test]
+fn a_job_in_sessions_stalls_if_a_cut_does_not_end() {
+    let (report, total) = cut_ring("");
+
+    assert_eq!((report.ending, total), (Ending::Stalled, None), "{:?}", report.outcome);
 }
 
 /// Makes a member compute and then answer. Fails with the answer, and the time until then in
@@ -193,6 +221,39 @@ fn an_endless_job_ends_at_the_time_limit() {
 }
 
 #[test]
+fn a_job_with_the_longest_time_limit_ends_where_time_stands_still() {
+    let job = Job::new("ages").main(async |grid| {
+        loop {
+            grid.sleep(Duration::MAX).await?;
+        }
+    });
+    let options = SimOptions::default().with_time_limit(Duration::MAX);
+
+    let report = Simulation::new(job, GridSpec::single(2), options).unwrap().run();
+
+    assert_eq!(report.ending, Ending::TimeLimit);
+}
+
+#[test]
+fn charges_beyond_the_range_of_virtual_time_end_a_job_at_its_time_limit() {
+    for spec in ["1x1x2", "1x1x2; at 0s node a1 load=1"] {
+        for time in [Duration::MAX, Duration::from_nanos(u64::MAX)] {
+            let job = Job::new("long").actor::<Cell>().main(async move |grid| {
+                let cells = grid.create::<Cell>(Ix1::range(10), |_| 0).await?;
+                cells.broadcast(Msg::ComputeTwice(time));
+                cells.broadcast(Msg::Sum);
+                let _: u64 = cells.reduction(Op::Sum).await?;
+                Ok(())
+            });
+
+            let report = simulate(job, GridSpec::from_emulate(spec).unwrap());
+
+            assert_eq!(report.ending, Ending::TimeLimit, "{spec}, {time:?}: {:?}", report.outcome);
+        }
+    }
+}
+
+#[test]
 fn a_panic_in_a_handler_ends_the_job_and_names_the_place() {
     let job = Job::new("panic").actor::<Cell>().main(async |grid| {
         let cells = grid.create::<Cell>(Ix1::range(7), |_| 0).await?;
@@ -232,6 +293,21 @@ fn a_rebalance_is_over_when_all_moved_actors_have_arrived() {
     });
     let report = simulate(job, spec);
     assert_eq!(report.outcome, Ok(()));
+}
+
+#[test]
+fn a_main_that_looks_at_the_clock_until_it_is_late_ends() {
+    for spec in ["1x1x2", "1x1x2; at 0s node a1 load=1"] {
+        let job = Job::new("clock").main(async |grid| {
+            let begin = grid.now().await?;
+            while grid.now().await?.since(begin) < Duration::from_millis(1) {}
+            Ok(())
+        });
+
+        let report = simulate(job, GridSpec::from_emulate(spec).unwrap());
+
+        assert_eq!(report.outcome, Ok(()), "{spec}");
+    }
 }
 
 #[test]

@@ -361,6 +361,12 @@ impl GridSpec {
         past.last().map_or(*self.link(from, to), |&(_, link)| link)
     }
 
+    /// Returns the first time after `time` at which the link from one node to another changes.
+    /// Panics if the grid has no such node.
+    pub fn next_change(&self, time: Time, from: NodeId, to: NodeId) -> Option<Time> {
+        self.changes_between(from, to).into_iter().map(|(at, _)| at).find(|&at| at > time)
+    }
+
     fn changes_between(&self, from: NodeId, to: NodeId) -> Vec<(Time, Link)> {
         if self.timeline.is_empty() {
             return vec![];

@@ -42,12 +42,13 @@ impl Core {
     /// Charges compute time to the actor in a slot.
     pub(crate) fn charge(&mut self, slot: Slot, time: Duration) {
         let time = self.pace.takes(time);
-        self.charged += time;
+        self.charged = self.charged.saturating_add(time);
         // Handlers that are timed need no charge.
         if self.stopwatch.is_none()
             && let Some(member) = self.member(slot.kind, slot.index)
         {
-            member.load_ns += time.as_nanos() as u64;
+            let charged_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            member.load_ns = member.load_ns.saturating_add(charged_ns);
             member.paced.note();
         }
     }

@@ -3,6 +3,7 @@
 use crate::args::SnapshotFormat;
 use crate::error::CliError;
 use gridspan_balance::{Snapshot, VtFile, from_vt, to_vt};
+use serde::de::IgnoredAny;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::num::NonZeroU32;
@@ -71,6 +72,11 @@ fn unreadable(path: &Path, error: io::Error) -> CliError {
     }
 }
 
+/// Whether a line ends in the middle of its value.
+fn is_incomplete(line: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(line).is_err_and(|error| error.is_eof())
+}
+
 fn read_dump(path: &Path, wanted: Option<NonZeroU32>) -> Result<Snapshot, CliError> {
     let failed = |error| unreadable(path, error);
     let mut lines = BufReader::new(File::open(path).map_err(failed)?);
@@ -78,6 +84,10 @@ fn read_dump(path: &Path, wanted: Option<NonZeroU32>) -> Result<Snapshot, CliErr
     let (mut number, mut last) = (0, Vec::new());
     loop {
         let Some(line) = read_line(&mut lines, LINE_BYTES_MAX).map_err(failed)? else { break };
+        // A job that is killed leaves an incomplete line. A file may also lack its last line end.
+        if !line.ends_with(b"\n") && is_incomplete(&line) {
+            break;
+        }
         (number, last) = (number + 1, line);
         if wanted == Some(number) {
             break;
@@ -135,5 +145,21 @@ mod tests {
         assert_eq!(error.to_string(), "dump: a line has more than 6 bytes");
         let hint = error.hint().unwrap();
         assert!(hint.contains("--balance-dump"), "the path is correct: {hint}");
+    }
+
+    #[test]
+    fn the_incomplete_line_of_a_killed_job_is_left_out() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |text: &str| {
+            fs::write(file.path(), text).unwrap();
+            let read = read_dump(file.path(), None);
+            read.unwrap_err().to_string().replace(&file.path().display().to_string(), "dump")
+        };
+
+        // Neither line is a snapshot; the message names the one that is taken for the last.
+        assert!(read("[1]\n[2,").starts_with("dump: line 1, "));
+        assert!(read("[1]\n[2,\n").starts_with("dump: line 2, "));
+        assert!(read("[1]\n[2]").starts_with("dump: line 2, "));
+        assert_eq!(read("{\"tick"), "dump: it has 0 rebalances");
     }
 }

@@ -78,8 +78,16 @@ enum Stage {
 
 impl Requests {
     /// Listens at the socket of the job `id` in this folder, and passes requests on as events.
+    ///
+    /// # Errors
+    ///
+    /// If another launcher listens there: in containers with a common folder, launchers may have
+    /// equal process ids, and so their jobs may have equal names.
     pub(super) fn listen(folder: &Path, id: &str, events: Sender<Event>) -> io::Result<Self> {
         let path = status::socket_path(folder, id);
+        if UnixStream::connect(&path).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
         // A launcher that was killed leaves its socket.
         let _ = std::fs::remove_file(&path);
         let (accepting, end) = UnixStream::pair()?;
@@ -353,6 +361,20 @@ mod tests {
             "{answer:?}"
         );
         assert!(requests.socket.lock().clients.is_empty());
+    }
+
+    #[test]
+    fn the_socket_of_another_launcher_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, incoming) = listening(folder.path());
+
+        let (events, _others) = channel();
+        let error = Requests::listen(folder.path(), ID, events).err().unwrap();
+
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        let _client = connect(folder.path(), Request::Kill).unwrap();
+        assert!(matches!(incoming.recv(), Ok(Event::Requested { request: Request::Kill, .. })));
+        drop(first);
     }
 
     #[test]

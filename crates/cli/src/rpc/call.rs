@@ -19,6 +19,7 @@ use std::time::SystemTime;
 
 /// Size in bytes of the largest text that a registry accepts.
 const ARGUMENTS_BYTES_MAX: u64 = 256 << 20;
+/// Name of standard input in errors.
 const STANDARD_INPUT: &str = "/dev/stdin";
 
 /// Lists the servers of a registry.
@@ -90,16 +91,19 @@ pub(crate) fn call(args: &RpcCallArgs) -> Result<ExitCode, CliError> {
 /// for standard input. No JSON starts with `@`.
 fn text(arguments: &str) -> Result<String, CliError> {
     let Some(path) = arguments.strip_prefix('@') else { return Ok(arguments.to_owned()) };
-    let path = Path::new(if path == "-" { STANDARD_INPUT } else { path });
-    content(path, ARGUMENTS_BYTES_MAX)
+    if path == "-" {
+        // Its path cannot be opened if it is a socket, as below `sshd`.
+        return content(Ok(io::stdin()), Path::new(STANDARD_INPUT), ARGUMENTS_BYTES_MAX);
+    }
+    let path = Path::new(path);
+    content(fs::File::open(path), path, ARGUMENTS_BYTES_MAX)
 }
 
-/// Reads arguments of at most this many bytes.
-fn content(path: &Path, bytes_max: u64) -> Result<String, CliError> {
+/// Reads arguments of at most this many bytes. `path`: the name of the input in errors.
+fn content(from: io::Result<impl Read>, path: &Path, bytes_max: u64) -> Result<String, CliError> {
     let mut bytes = Vec::new();
     // At most one byte more than a registry accepts is read, because the input may be endless.
-    let file = fs::File::open(path);
-    let read = file.and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
+    let read = from.and_then(|from| from.take(bytes_max + 1).read_to_end(&mut bytes));
     read.map_err(|error| CliError::Read { path: path.to_owned(), error })?;
     let refused =
         |reason| CliError::Rpc(RpcCommandError::CallArguments { path: path.to_owned(), reason });
@@ -176,13 +180,16 @@ fn is_there(daemon: ProcessId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
 
     #[test]
     fn arguments_in_a_file_are_text_of_limited_length() {
         let file = tempfile::NamedTempFile::new().unwrap();
+        let of = |path: &Path| content(fs::File::open(path), path, 6);
         let wrong = |bytes: &[u8]| {
             fs::write(file.path(), bytes).unwrap();
-            let error = content(file.path(), 6).unwrap_err();
+            let error = of(file.path()).unwrap_err();
             let hint = error.hint().unwrap();
             assert!(hint.contains("arguments are JSON"), "{hint}");
             error.to_string()
@@ -191,9 +198,17 @@ mod tests {
         assert!(wrong(b"[1, 2]\xff").ends_with(": they have more than 6 bytes"));
         assert!(wrong(b"[\xff]").ends_with(": they are not text in UTF-8"));
         fs::write(file.path(), "[1, 2]").unwrap();
-        assert_eq!(content(file.path(), 6).unwrap(), "[1, 2]");
-        let missing = content(&file.path().with_extension("none"), 6).unwrap_err();
+        assert_eq!(of(file.path()).unwrap(), "[1, 2]");
+        let missing = of(&file.path().with_extension("none")).unwrap_err();
         assert_eq!(missing.hint().as_deref(), Some("check the path"));
+    }
+
+    #[test]
+    fn standard_input_may_be_a_socket() {
+        let (own, mut other) = UnixStream::pair().unwrap();
+        other.write_all(b"[1, 2]").unwrap();
+        drop(other);
+        assert_eq!(content(Ok(own), Path::new(STANDARD_INPUT), 6).unwrap(), "[1, 2]");
     }
 
     #[test]

@@ -100,7 +100,9 @@ type Field<'a> = (usize, &'a str);
 impl RttMatrix {
     /// Reads comma-separated values, one row per line. If the first field of the first line is
     /// empty or not a round trip, that line contains column names, and each row starts with a name;
-    /// names are skipped. Empty fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing entries,
+    /// names are skipped. A first field is no corner of names, but an entry, if all entries of the
+    /// diagonal are empty and no name is a text; consecutive whole numbers, the same for columns
+    /// and rows, are names. Empty fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing entries,
     /// and so is the diagonal, whatever its values. Empty lines and lines that start with `#` are
     /// skipped.
     ///
@@ -109,15 +111,8 @@ impl RttMatrix {
     /// [`MatrixTextError`], with the line and the column, if a field is no round trip or above an
     /// hour, the rows do not form a square, or the matrix is too wide.
     pub fn from_csv(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
-        let mut lines = numbered(text).peekable();
-        let has_names = lines.peek().is_some_and(|(_, line)| {
-            let first = line.split(',').next().unwrap_or_default();
-            unquoted(first).is_empty() || !is_value(unquoted(first))
-        });
-        if has_names {
-            lines.next();
-        }
-        let rows = lines.map(|(number, line)| {
+        let has_names = has_csv_names(text);
+        let rows = numbered(text).skip(usize::from(has_names)).map(|(number, line)| {
             let fields = csv_fields(line).skip(usize::from(has_names));
             (number, line, fields.collect())
         });
@@ -153,6 +148,37 @@ impl RttMatrix {
         }
         has_header.then(|| lines.next().into_iter().flatten().map(name).collect())
     }
+}
+
+/// Whether comma-separated values have names, in the first line and at the start of each row.
+fn has_csv_names(text: &str) -> bool {
+    let mut lines = numbered(text).map(|(_, line)| line);
+    let Some(first) = lines.next() else { return false };
+    let mut columns = csv_fields(first).map(|(_, field)| field);
+    let corner = columns.next().unwrap_or_default();
+    if !corner.is_empty() {
+        return !is_value(corner);
+    }
+    // The field is the corner, or the first entry of a diagonal whose entries are all empty.
+    let columns: Vec<&str> = columns.collect();
+    let mut rows: Vec<&str> = Vec::new();
+    for (before, line) in lines.enumerate() {
+        let mut fields = csv_fields(line).map(|(_, field)| field);
+        rows.push(fields.next().unwrap_or_default());
+        if fields.nth(before).is_some_and(|on_diagonal| !on_diagonal.is_empty()) {
+            return true;
+        }
+    }
+    let is_name = |field: &&str| !field.is_empty() && !is_value(field);
+    columns.iter().chain(&rows).any(is_name) || (columns == rows && are_consecutive(&columns))
+}
+
+/// Whether these are two or more consecutive whole numbers, as tools name rows and columns.
+fn are_consecutive(names: &[&str]) -> bool {
+    let numbers: Option<Vec<u64>> = names.iter().map(|name| name.parse().ok()).collect();
+    numbers.is_some_and(|numbers| {
+        numbers.len() > 1 && numbers.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]))
+    })
 }
 
 /// Whether plain rows have names in the first line, and at the start of each row.
@@ -303,6 +329,25 @@ mod tests {
 
         assert_eq!(bare, named);
         assert_eq!(micros(&bare, 1, 0), Some(3000));
+    }
+
+    #[test]
+    fn an_empty_diagonal_is_no_corner_of_names() {
+        let read = |text| RttMatrix::from_csv(text, RttUnit::Milliseconds).unwrap();
+        let bare = read("0,20.5,90\n20.5,0,80\n90,80,0\n");
+        for text in [",20.5,90\n20.5,,80\n90,80,\n", "\"\",20.5,90\n20.5,\"\",80\n90,80, \n"] {
+            assert_eq!(read(text), bare, "{text}");
+        }
+        assert_eq!(micros(&read(",20\n30,\n"), 1, 0), Some(30_000));
+        assert_eq!(micros(&read(",20\n20,\n"), 0, 1), Some(20_000));
+        // Numbers are names if the diagonal has other fields, or if they are consecutive.
+        let from_zero = ",0,1,2\n0,0,20.5,90\n1,20.5,0,80\n2,90,80,0\n";
+        let with_zeros = ",7,7.5,9\n1,0,20.5,90\n2,20.5,0,80\n3,90,80,0\n";
+        let on_empty = ",0,1,2\n0,,20.5,90\n1,20.5,,80\n2,90,80,\n";
+        let of_rows = ",,,\na,,20.5,90\nb,20.5,,80\nc,90,80,\n";
+        for text in [from_zero, with_zeros, on_empty, of_rows] {
+            assert_eq!(read(text), bare, "{text}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::link::Link;
 use crate::speed::Speed;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// Maximum number of sites: links are looked up by pairs of sites.
@@ -196,6 +196,16 @@ pub enum SiteError {
         /// Number of clusters of the site.
         clusters: usize,
     },
+    /// There are too few ports from the port of the site on for the nodes of a host.
+    #[error(
+        "host `{host}` has more nodes than there are ports from {port} on; write a lower `port`"
+    )]
+    Ports {
+        /// The host's name.
+        host: String,
+        /// The port of its first node.
+        port: u16,
+    },
     /// The grid has more than [`MAX_SITES`] sites.
     #[error("there are more than {MAX_SITES} sites; write fewer")]
     TooManySites,
@@ -246,6 +256,7 @@ impl Sites {
                 return Err(SiteError::NoPes { host: host.name.clone() });
             }
         }
+        check_ports(&site)?;
         let pes = self.pes + site.hosts.iter().map(|host| u64::from(host.pes)).sum::<u64>();
         if pes > u64::from(MAX_PES) {
             return Err(SiteError::TooManyPes);
@@ -279,6 +290,21 @@ fn check_clusters(site: &SiteSpec) -> Result<(), SiteError> {
     }
     if let Some(gateway) = &site.gateway {
         check_host_name(gateway)?;
+    }
+    Ok(())
+}
+
+/// Checks that each node has a port, if the site sets them.
+fn check_ports(site: &SiteSpec) -> Result<(), SiteError> {
+    let Some(port) = site.port else { return Ok(()) };
+    let mut last: BTreeMap<&str, u16> = BTreeMap::new();
+    for HostSpec { name, .. } in &site.hosts {
+        let next = match last.get(name.as_str()) {
+            None => Some(port),
+            Some(last) => last.checked_add(1),
+        };
+        let Some(next) = next else { return Err(SiteError::Ports { host: name.clone(), port }) };
+        last.insert(name, next);
     }
     Ok(())
 }
@@ -348,6 +374,14 @@ mod tests {
         let duplicate = Err(SiteError::Duplicate { name: "a".to_owned() });
         assert_eq!(sites.push(site("a", &[("h", 1)])), duplicate);
         assert_eq!(sites.into_vec().len(), 1);
+    }
+
+    #[test]
+    fn every_node_has_a_port_if_its_site_sets_them() {
+        let two = site("a", &[("h", 1), ("i", 1), ("h", 1)]);
+        assert_eq!(Sites::default().push(two.clone().with_port(u16::MAX - 1)), Ok(()));
+        let refused = Sites::default().push(two.with_port(u16::MAX));
+        assert_eq!(refused, Err(SiteError::Ports { host: "h".to_owned(), port: u16::MAX }));
     }
 
     #[test]

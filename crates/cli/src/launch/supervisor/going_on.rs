@@ -152,7 +152,11 @@ impl Node {
     /// Prepares for another process of the node.
     fn start_again(&mut self) {
         self.is_spare = false;
-        (self.exit, self.open_streams, self.address) = (None, STREAMS, None);
+        // A process left behind may still have the streams of the previous process, whose end then
+        // comes late and must not count for the new one.
+        let still_open = if self.exit.is_some() { self.open_streams } else { 0 };
+        self.open_streams = STREAMS.saturating_add(still_open);
+        (self.exit, self.address) = (None, None);
         (self.is_left, self.is_over, self.is_lost) = (false, false, false);
         (self.is_asked, self.was_asked, self.has_reported) = (false, false, false);
         (self.is_given_up, self.ends_until) = (false, None);

@@ -85,6 +85,28 @@ fn a_lost_node_is_started_again_once_it_has_ended() {
 }
 
 #[test]
+fn a_late_end_of_the_output_of_a_lost_process_is_not_that_of_the_next_one() {
+    let mut supervisor = recovering(OnLoss::Replace);
+    supervisor.handle(Event::Exited { node: B, exit: Exit::Signal(9) }, seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(5));
+    // A process that it has left behind still has its standard error.
+    supervisor.handle(Event::StreamEnded { node: B }, seconds(5));
+    supervisor.handle_timeout(seconds(5) + DRAIN);
+    let [Command::Recover(A), Command::GoOn(..)] = &actions(&mut supervisor)[..] else { panic!() };
+    for (node, port) in [(A, 8), (B, 9)] {
+        supervisor.handle(Event::Listening { node, address: address(port) }, seconds(7));
+    }
+    supervisor.handle(Event::StreamEnded { node: B }, seconds(8));
+
+    ends(&mut supervisor, A, Exit::Code(0), seconds(9));
+    supervisor.handle(Event::Exited { node: B, exit: Exit::Code(0) }, seconds(9));
+    supervisor.handle(Event::StreamEnded { node: B }, seconds(9));
+    assert_eq!(supervisor.outcome(), None, "its other output is still read");
+    supervisor.handle(Event::StreamEnded { node: B }, seconds(9));
+    assert_eq!(supervisor.outcome(), Some(DONE));
+}
+
+#[test]
 fn a_spare_node_takes_the_place_of_one_that_cannot_be_started_again() {
     let c = NodeId(2);
     let grid = gridspan_topology::GridSpec::from_emulate("1x3").unwrap();

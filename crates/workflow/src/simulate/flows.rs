@@ -9,7 +9,7 @@ use crate::id::Endpoint;
 use crate::platform::Platform;
 use gridspan_topology::FairShares;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// One transfer, by its position.
 pub(super) type TransferId = u32;
@@ -41,7 +41,7 @@ pub(super) struct Flows<'a> {
     shares: FairShares,
     pairs: Vec<Pair>,
     /// The numbers of the pairs used so far, by sender and receiver.
-    numbers: Vec<Option<u32>>,
+    numbers: BTreeMap<(Endpoint, Endpoint), u32>,
     /// The pairs with transfers.
     active: Vec<u32>,
     /// The pair of the transfer that ends next, and the time of its end.
@@ -54,7 +54,7 @@ impl<'a> Flows<'a> {
             platform,
             shares: FairShares::new(platform.capacities(), Vec::new()),
             pairs: Vec::new(),
-            numbers: vec![None; platform.endpoints().pow(2)],
+            numbers: BTreeMap::new(),
             active: Vec::new(),
             next: None,
         }
@@ -101,8 +101,7 @@ impl<'a> Flows<'a> {
 
     fn number(&mut self, from: Endpoint, to: Endpoint) -> u32 {
         let platform = self.platform;
-        let place = platform.position(from) * platform.endpoints() + platform.position(to);
-        *self.numbers[place].get_or_insert_with(|| {
+        *self.numbers.entry((from, to)).or_insert_with(|| {
             let ends = BinaryHeap::new();
             self.pairs.push(Pair { got: 0.0, since_s: 0.0, rate: 0.0, ends });
             self.shares.add(platform.path(from, to).map(|capacity| capacity as u32).collect())
@@ -125,5 +124,28 @@ impl<'a> Flows<'a> {
         let times =
             self.active.iter().map(|&number| (self.pairs[number as usize].next_s(), number));
         self.next = times.min_by(|one, other| one.0.total_cmp(&other.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ServerId;
+    use crate::platform::{ClientSpec, ServerSpec, Site};
+    use gridspan_topology::Link;
+
+    #[test]
+    fn memory_grows_with_the_pairs_used_not_with_the_square_of_the_endpoints() {
+        let servers = vec![ServerSpec::new("one of many", 0, 1.0); 200_000];
+        let site = Site::new("site", Link::lan(), Link::wan());
+        let platform = Platform::new(servers, vec![site], ClientSpec::outside(Link::wan()));
+        let mut flows = Flows::new(&platform);
+
+        flows.begin(0.0, (Endpoint::Client, Endpoint::Server(ServerId(199_999))), 1000, 7);
+
+        let ends_s = flows.next_s();
+        assert!(ends_s > 0.0 && ends_s.is_finite(), "{ends_s}");
+        assert_eq!(flows.end(ends_s), Some(7));
+        assert_eq!(flows.next_s(), f64::INFINITY);
     }
 }

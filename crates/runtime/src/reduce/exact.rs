@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// An exact sum of finite `f64` values, kept as an expansion of non-overlapping parts in increasing
 /// magnitude (J. R. Shewchuk, "Adaptive precision floating-point arithmetic", 1997, section 2).
 /// [`total`](Self::total) rounds once, so that any order and grouping of the terms gives the same
-/// bits.
+/// bits, even if sums of some of the terms are beyond the range of `f64`.
 ///
 /// ```
 /// use gridspan::ExactSum;
@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "Parts")]
 pub struct ExactSum {
     parts: Vec<f64>,
-    /// The plain sum of terms that are infinite or NaN, and of overflows; zero if there were none.
+    /// The plain sum of terms that are infinite or NaN. If there were none, the multiple of 2^1024
+    /// that belongs to the sum of finite terms besides the parts.
     special: f64,
 }
 
@@ -37,6 +38,8 @@ struct Parts {
 const PARTS_MAX: usize = 40;
 /// Largest number of parts of a sum from the network, more than a packed one has.
 const RECEIVED_MAX: usize = 64;
+/// 2^1023, half of the least power of two that overflows.
+const HALF_RANGE: f64 = f64::from_bits(0x7fe0_0000_0000_0000);
 
 impl TryFrom<Parts> for ExactSum {
     type Error = &'static str;
@@ -75,7 +78,11 @@ impl ExactSum {
         let mut carry = term;
         let mut kept = 0;
         for position in 0..self.parts.len() {
-            let (sum, error) = two_sum(carry, self.parts[position]);
+            let part = self.parts[position];
+            let (mut sum, mut error) = two_sum(carry, part);
+            if !sum.is_finite() {
+                (sum, error) = self.overflow(carry, part);
+            }
             if error != 0.0 {
                 self.parts[kept] = error;
                 kept += 1;
@@ -83,12 +90,20 @@ impl ExactSum {
             carry = sum;
         }
         self.parts.truncate(kept);
-        if !carry.is_finite() {
-            self.special += carry;
-            self.parts.clear();
-        } else if carry != 0.0 {
+        if carry != 0.0 {
             self.parts.push(carry);
         }
+    }
+
+    /// Adds two finite numbers whose sum overflows: counts 2^1024, with the sign of the sum, and
+    /// returns what is left, as `two_sum` does. The larger number is at least 2^1023, so that all
+    /// differences are exact.
+    #[cold]
+    fn overflow(&mut self, a: f64, b: f64) -> (f64, f64) {
+        let (large, small) = if a.abs() < b.abs() { (b, a) } else { (a, b) };
+        self.special += 1.0_f64.copysign(large);
+        let half = HALF_RANGE.copysign(large);
+        two_sum(large - half - half, small)
     }
 
     /// Adds the product of two numbers, which is exact unless it over- or underflows.
@@ -102,12 +117,14 @@ impl ExactSum {
 
     /// Returns the sum multiplied by a number.
     pub(super) fn times(&self, factor: f64) -> Self {
-        let mut product = Self { parts: Vec::new(), special: self.special * factor };
+        // A sum that is beyond the range becomes infinite.
+        let special = if self.special == 0.0 { 0.0 } else { self.special * f64::INFINITY };
+        let mut product = Self { parts: Vec::new(), special: special * factor };
         self.parts.iter().for_each(|&part| product.add_product(part, factor));
         product
     }
 
-    /// Returns numbers that add up to the sum of all finite terms.
+    /// Returns numbers that add up to the sum of all finite terms, unless it is beyond the range.
     pub(super) fn parts(&self) -> &[f64] {
         &self.parts
     }
@@ -122,32 +139,53 @@ impl ExactSum {
 
     /// Returns the sum, rounded to nearest, ties to even.
     pub fn total(&self) -> f64 {
-        if self.special != 0.0 || self.special.is_nan() {
+        if !self.special.is_finite() {
             return self.special;
         }
+        if self.special != 0.0 {
+            return self.total_beyond();
+        }
         let Some((&last, rest)) = self.parts.split_last() else { return 0.0 };
-        let mut high = last;
-        let mut rest = rest.iter().rev();
-        let mut low = 0.0;
-        for &part in rest.by_ref() {
-            (high, low) = two_sum(high, part);
-            if low != 0.0 {
-                break;
-            }
-        }
-        // If the sum is exactly half-way, the remaining parts decide the direction.
-        if let Some(&below) = rest.next()
-            && (low > 0.0) == (below > 0.0)
-            && low != 0.0
-        {
-            let doubled = low * 2.0;
-            let (rounded, rest) = two_sum(high, doubled);
-            if rest == 0.0 && rounded - high == doubled {
-                high = rounded;
-            }
-        }
-        high
+        rounded(last, rest.iter().rev().copied())
     }
+
+    /// The total if a multiple of 2^1024 belongs to it. It is within the range only if that is one
+    /// times 2^1024 and the parts have the other sign; then it is computed at half its size.
+    #[cold]
+    fn total_beyond(&self) -> f64 {
+        let sign = 1.0_f64.copysign(self.special);
+        let last = self.parts.last().copied().unwrap_or_default();
+        if self.special.abs() > 1.0 || last * sign >= 0.0 {
+            return f64::INFINITY * sign;
+        }
+        // Parts below one are too small to be more than the sign of a rest.
+        let halved = |&part: &f64| if part.abs() < 1.0 { part } else { part / 2.0 };
+        rounded(HALF_RANGE.copysign(sign), self.parts.iter().rev().map(halved)) * 2.0
+    }
+}
+
+/// Returns the rounded sum of parts that do not overlap, by decreasing magnitude.
+fn rounded(first: f64, mut rest: impl Iterator<Item = f64>) -> f64 {
+    let mut high = first;
+    let mut low = 0.0;
+    for part in rest.by_ref() {
+        (high, low) = two_sum(high, part);
+        if low != 0.0 {
+            break;
+        }
+    }
+    // If the sum is exactly half-way, the remaining parts decide the direction.
+    if let Some(below) = rest.next()
+        && (low > 0.0) == (below > 0.0)
+        && low != 0.0
+    {
+        let doubled = low * 2.0;
+        let (rounded, rest) = two_sum(high, doubled);
+        if rest == 0.0 && rounded - high == doubled {
+            high = rounded;
+        }
+    }
+    high
 }
 
 /// Returns the rounded sum of two numbers and its exact rounding error.
@@ -191,6 +229,36 @@ mod tests {
     }
 
     #[test]
+    fn sums_of_some_terms_may_be_beyond_the_range() {
+        const MAX: f64 = f64::MAX;
+        for terms in [[1e308, 1e308, -1e308], [1e308, -1e308, 1e308], [-1e308, 1e308, 1e308]] {
+            assert_eq!(sum(&terms), 1e308);
+        }
+        assert_eq!(sum(&[1e308, 1e308]), f64::INFINITY);
+        assert_eq!(sum(&[-MAX, -MAX, -MAX, MAX]), f64::NEG_INFINITY);
+        assert_eq!(sum(&[MAX, MAX, MAX, 1.0, -MAX, -MAX, -MAX]), 1.0);
+        // The least number that is rounded to infinity, and the numbers next to it.
+        let half_unit = (MAX - MAX.next_down()) / 2.0;
+        for tiny in [5e-324, -5e-324] {
+            let expected = if tiny > 0.0 { f64::INFINITY } else { MAX };
+            assert_eq!(sum(&[tiny, MAX, half_unit]), expected);
+            assert_eq!(sum(&[MAX, half_unit, tiny]), expected);
+            assert_eq!(sum(&[MAX, half_unit, MAX, tiny, -MAX]), expected);
+        }
+        assert_eq!(sum(&[MAX, half_unit]), f64::INFINITY);
+
+        let mut both = ExactSum::default();
+        for (one, other) in [(MAX, 2.0), (MAX, 3.0), (-MAX, 4.0)] {
+            let mut part = ExactSum::default();
+            part.add(one);
+            part.add(other);
+            both.merge(&decode("a sum", &encode(&part)).unwrap());
+        }
+        both.add(-MAX);
+        assert_eq!((both.total(), both.special), (9.0, 0.0));
+    }
+
+    #[test]
     fn a_sum_of_terms_by_increasing_magnitude_has_few_parts_and_can_be_sent() {
         let terms: Vec<f64> = (-700..700).map(|power| f64::from(power).exp()).collect();
         let mut all = ExactSum::default();
@@ -225,6 +293,15 @@ mod tests {
             right.merge(&left);
             prop_assert_eq!(sum(&terms).to_bits(), sum(&reversed).to_bits());
             prop_assert_eq!(sum(&terms).to_bits(), right.total().to_bits());
+        }
+
+        #[test]
+        fn large_terms_have_the_sum_of_small_ones_at_another_scale(
+            shares in prop::collection::vec(-1.0f64..1.0, 0..60),
+        ) {
+            let terms: Vec<f64> = shares.iter().map(|share| share * f64::MAX).collect();
+            let small: Vec<f64> = terms.iter().map(|term| term / 64.0).collect();
+            prop_assert_eq!(sum(&terms).to_bits(), (sum(&small) * 64.0).to_bits());
         }
 
         #[test]

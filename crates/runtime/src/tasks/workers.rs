@@ -27,15 +27,19 @@ pub(super) struct Pool<W: Work> {
     pub(super) workers: Collection<Worker<W>>,
     pub(super) grid: Grid,
     is_closed: Arc<AtomicBool>,
+    /// Whether a report for [`statistics`](Self::statistics) is under way, or main has dropped such
+    /// a call: the next result of a reduction is then that of the earlier report.
+    is_reporting: Arc<AtomicBool>,
     /// Number of streams so far.
     pub(super) streams: Arc<AtomicU64>,
 }
 
 impl<W: Work> Clone for Pool<W> {
     fn clone(&self) -> Self {
-        let Self { workers, grid, is_closed, streams } = self;
+        let Self { workers, grid, is_closed, is_reporting, streams } = self;
         let (is_closed, streams) = (Arc::clone(is_closed), Arc::clone(streams));
-        Self { workers: workers.clone(), grid: grid.clone(), is_closed, streams }
+        let is_reporting = Arc::clone(is_reporting);
+        Self { workers: workers.clone(), grid: grid.clone(), is_closed, is_reporting, streams }
     }
 }
 
@@ -49,7 +53,8 @@ impl<W: Work> Pool<W> {
             }
             other => other,
         })?;
-        Ok(Self { workers, grid: grid.clone(), is_closed: Arc::default(), streams: Arc::default() })
+        let (is_closed, is_reporting, streams) = Default::default();
+        Ok(Self { workers, grid: grid.clone(), is_closed, is_reporting, streams })
     }
 
     /// Fails if the pool is closed.
@@ -87,16 +92,17 @@ impl<W: Work> Pool<W> {
     pub(super) async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.check_open()?;
         let lost = self.grid.lost_founders().await?;
-        if !lost.is_empty() {
+        if !lost.is_empty() || self.is_reporting.swap(true, Ordering::SeqCst) {
             return self.statistics_without(&lost).await;
         }
         self.workers.broadcast(WorkerMessage::Report);
-        let values: Vec<u64> = self.workers.reduction(Op::Sum).await?;
-        Ok(StealStatistics::from_slice(&values))
+        let values: Result<Vec<u64>, GridError> = self.workers.reduction(Op::Sum).await;
+        self.is_reporting.store(false, Ordering::SeqCst);
+        Ok(StealStatistics::from_slice(&values?))
     }
 
     /// The counts of all nodes but the lost ones. Asks the nodes one by one, since broadcasts and
-    /// reductions need all nodes.
+    /// reductions need all nodes, and reductions give the counts of the earliest report.
     async fn statistics_without(
         &self,
         lost: &BTreeSet<NodeId>,

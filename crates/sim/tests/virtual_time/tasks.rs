@@ -6,7 +6,10 @@ use gridspan_runtime::{Grid, Job, JobError, PeId, Search, SearchContext, StealSt
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
 use serde::{Deserialize, Serialize, Serializer};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::mpsc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Time of each node of the tree.
@@ -223,5 +226,30 @@ fn nodes_without_tasks_send_nothing() {
     });
     let report =
         Simulation::new(job, sites(8, 20), SimOptions::default()).expect("a valid job").run();
+    assert_eq!(report.outcome, Ok(()));
+}
+
+#[test]
+fn counts_are_not_those_of_an_earlier_call_that_main_gave_up() {
+    let job = Job::new("given up").search::<Comb>().main(async |grid| {
+        let pool = grid.search_pool::<Comb>().await?;
+        {
+            let mut early = pin!(pool.statistics());
+            // Main learns which nodes are lost, and sends the request for the report.
+            for _ in 0..3 {
+                let polled = poll_fn(|cx| Poll::Ready(early.as_mut().poll(cx))).await;
+                assert!(polled.is_pending(), "the report takes a round trip of 20 ms");
+                grid.sleep(Duration::from_millis(1)).await?;
+            }
+        }
+        grid.sleep(Duration::from_secs(1)).await?;
+        pool.run(Comb::new(13, COST)).await?;
+        for _ in 0..2 {
+            assert!(pool.statistics().await?.grants > 0);
+        }
+        Ok(())
+    });
+    let report =
+        Simulation::new(job, sites(2, 10), SimOptions::default()).expect("a valid job").run();
     assert_eq!(report.outcome, Ok(()));
 }

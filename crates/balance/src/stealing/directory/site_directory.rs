@@ -36,6 +36,8 @@ pub(super) struct SiteDirectory {
     supplied_until: Time,
     /// Time until which parts may have more to report.
     hearing: Option<Time>,
+    /// The estimated work of the site, if time alone has not changed it, and since when.
+    unchanged: Option<(f64, Time)>,
     due: Option<Time>,
 }
 
@@ -53,6 +55,7 @@ impl SiteDirectory {
         };
         demand.idle = demand.idle.min(post.places.nodes_of_part(own, part).len() as u32);
         self.outlook.report(part, demand, post.now);
+        self.unchanged = None;
         if self.outlook.queued() > 0 {
             self.ways.ask(post);
             self.hear(post);
@@ -353,6 +356,14 @@ impl SiteDirectory {
             (0..post.places.part_count(own)).map(|part| self.outlook.work(part, post).0).sum();
         let task_ns = if self.outlook.task_ns > 0 { self.outlook.pace(post).task_ns } else { 0.0 };
         let backlog = Duration::from_nanos((work * task_ns / nodes.max(1) as f64) as u64);
+        let since = match self.unchanged {
+            Some((before, since)) if before == work => since,
+            _ => post.now,
+        };
+        self.unchanged = Some((work, since));
+        // Where one task is left at most, the estimate is the same until the next report. It may be
+        // a few nanoseconds more than a round trip, too short an interval to wake at again and again.
+        let least = post.now.since(since) / SAME_ESTIMATES;
         let is_starving = self.outlook.parts.values().all(|part| part.demand.queued == 0)
             && self.outlook.parts.values().any(|part| part.demand.idle > 0);
         for site in (0..post.places.site_count()).filter(|&site| site != own) {
@@ -372,7 +383,9 @@ impl SiteDirectory {
             }
             if !(is_starving || is_low) {
                 if self.outlook.task_ns > 0 {
-                    self.wake(post.now + backlog.saturating_sub(round_trip), post);
+                    let rest = backlog.saturating_sub(round_trip);
+                    let again = if rest.is_zero() { rest } else { rest.max(least) };
+                    self.wake(post.now + again, post);
                 }
                 continue;
             }
@@ -424,6 +437,10 @@ const WAY_TOLERANCE: f64 = 1.0 / 16.0;
 /// A part that has this fraction of an even share gets no tasks while some still wait there: its
 /// report may be off by a factor of two.
 const LEVEL_ENOUGH: f64 = 0.5;
+
+/// About the number of times that a head computes an estimate again at equal intervals although it
+/// does not change; then the intervals grow.
+const SAME_ESTIMATES: u32 = 64;
 
 /// Maximum number of nodes named in a request: tasks for a site go to few nodes, in large packets,
 /// and are spread there.

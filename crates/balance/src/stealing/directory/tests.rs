@@ -101,6 +101,30 @@ fn a_site_asks_before_it_is_dry_while_its_tasks_have_not_lasted_for_a_round_trip
     assert!(!asks(&mut head(), 1_000_000, [Time(0), Time(MS)]));
 }
 
+#[test]
+fn a_head_wakes_seldom_while_its_last_task_takes_hardly_more_than_a_round_trip() {
+    let mut head = head();
+    let round_trip = head.places().latency(0, 1).duration() * 2;
+    // Both nodes run a task, and one task waits: half as much again for each node.
+    let task_ns = round_trip.as_nanos() as u64 * 2 / 3 + 2;
+    let advert = StealMessage::Advertise { tasks: 2, task_ns, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert);
+
+    let (mut now, mut wakes) = (Time(0), 0);
+    while now < Time(4 * task_ns) {
+        let wake = |command| match command {
+            Command::WakeAt(time) => Some(time),
+            _ => None,
+        };
+        let Some(time) = head.commands().filter_map(wake).next_back() else { break };
+        now = now.max(time);
+        head.handle_timeout(now);
+        wakes += 1;
+        assert!(wakes < 4000, "it wakes again and again at {now:?}");
+    }
+    assert!(now > Time(task_ns / 2), "until then, the estimate falls");
+}
+
 /// The first of two nodes of the first of two sites, while no latency is measured.
 fn unmeasured_head() -> Stealing {
     let grid = GridSpec::from_emulate("2x2").unwrap();

@@ -2,7 +2,7 @@
 
 use crate::advice;
 use crate::control::{Control, Failure};
-use gridspan_runtime::JobError;
+use gridspan_runtime::{JobError, StartError};
 use gridspan_topology::Layout;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -24,7 +24,18 @@ pub(crate) fn conclude(
     } else {
         complain(&error.to_string(), advice::hint(&error));
     }
-    ExitCode::from(EXIT_FAILED)
+    ExitCode::from(code_of(&error))
+}
+
+/// Returns the exit code of a job that ended with this error.
+fn code_of(error: &JobError) -> u8 {
+    match error {
+        // The variables or the grid are wrong for this program, so nothing ran.
+        JobError::CannotStart(
+            StartError::TooManyPes { .. } | StartError::NoPes | StartError::Feature { .. },
+        ) => EXIT_USAGE,
+        _ => EXIT_FAILED,
+    }
 }
 
 /// Prints the error and the advice, without a panic if standard error is closed.
@@ -32,5 +43,18 @@ pub(crate) fn complain<'a>(error: &str, hint: impl Into<Option<&'a str>>) {
     let _ = writeln!(io::stderr(), "error: {error}");
     if let Some(hint) = hint.into() {
         let _ = writeln!(io::stderr(), "hint: {hint}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_number_of_pes_is_an_error_of_usage_and_a_failed_job_is_not() {
+        let too_many = StartError::TooManyPes { pes: 5000, limit: 4096 };
+        assert_eq!(code_of(&too_many.into()), EXIT_USAGE);
+        assert_eq!(code_of(&StartError::NoPes.into()), EXIT_USAGE);
+        assert_eq!(code_of(&JobError::failed("no convergence")), EXIT_FAILED);
     }
 }

@@ -30,9 +30,11 @@ pub enum Misuse {
         /// The operation and the target of another member.
         other: (String, String),
     },
-    /// Two members contributed different types or lengths to one reduction.
+    /// Two members contributed different types or lengths to one reduction, or values to which its
+    /// operation does not apply.
     #[error(
-        "members of collection {collection} contributed values of different kinds or lengths to one reduction with {operation}"
+        "members of collection {collection} contributed values to one reduction that {operation} cannot combine: their \
+         kinds or lengths differ, or {operation} does not apply to values of their kind"
     )]
     DifferentValues {
         /// The collection.

@@ -592,6 +592,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reduce::Value;
 
     #[test]
     fn controls_with_content_count_in_the_budget() {
@@ -609,5 +610,22 @@ mod tests {
             assert_eq!(control.bytes(), bytes.len(), "{control:?}");
         }
         assert_eq!(Control::UsesSteps.bytes(), 0);
+    }
+
+    #[test]
+    fn an_operation_that_does_not_apply_is_not_blamed_on_the_kinds_alone() {
+        let one = || Contribution {
+            group: ReductionGroup::Collection(CollectionId(0)),
+            sequence: 0,
+            count: 1,
+            expected: 0,
+            op: Op::And,
+            target: Target::Main,
+            partial: Partial::Plain(Value::F64(1.0)),
+        };
+
+        let error = one().combine(one(), &[]).unwrap_err().to_string();
+
+        assert!(error.contains("And does not apply to values of their kind"), "{error}");
     }
 }

@@ -14,6 +14,8 @@ use crate::relay::Relay;
 use crate::{Job, MainFuture};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::sync::Arc;
+#[cfg(feature = "net")]
+use std::time::Duration;
 
 /// A job on a layout. Drivers create the PEs and the main function from it and connect them.
 pub struct Program {
@@ -68,6 +70,13 @@ impl Program {
     pub(crate) fn of_run(mut self, run: u64, numbered_after: u64) -> Self {
         self.common.run = Arc::new(RunOfJob { number: run, ..RunOfJob::clone(&self.common.run) });
         self.numbered_after = numbered_after;
+        self
+    }
+
+    /// Sets the part of the time limit that earlier runs of the job in this process have used.
+    #[cfg(feature = "net")]
+    pub(crate) fn having_used(mut self, time: Duration) -> Self {
+        self.common.watch.time_used = time;
         self
     }
 

@@ -14,8 +14,6 @@ use crate::relay::Relay;
 use crate::{Job, MainFuture};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::sync::Arc;
-#[cfg(feature = "net")]
-use std::time::Duration;
 
 /// A job on a layout. Drivers create the PEs and the main function from it and connect them.
 pub struct Program {
@@ -75,7 +73,7 @@ impl Program {
 
     /// Sets the part of the time limit that earlier runs of the job in this process have used.
     #[cfg(feature = "net")]
-    pub(crate) fn having_used(mut self, time: Duration) -> Self {
+    pub(crate) fn having_used(mut self, time: std::time::Duration) -> Self {
         self.common.watch.time_used = time;
         self
     }

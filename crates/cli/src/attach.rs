@@ -45,8 +45,10 @@ pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
         let printed = output.copy_new(&mut io::stdout().lock(), tell_dropped);
         printed.map_err(CliError::system("print the output of the job"))
     };
-    let is_attended = || folder.is_attended().map_err(CliError::system("follow the job"));
-    if !args.ended.is_empty() && folder.exit_code().is_none() && is_attended()? {
+    if !args.ended.is_empty()
+        && folder.exit_code().is_none()
+        && folder.is_attended().map_err(CliError::system("follow the job"))?
+    {
         warn("a launcher attends to the job; --ended only counts if another one must be started");
     }
     let mut attention = Attention::new(&args.ended);

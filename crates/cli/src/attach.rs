@@ -8,7 +8,7 @@ use crate::fetch;
 use crate::job_folder::{JobFolder, machine};
 use crate::log_file::LogReader;
 use crate::nodes::{self, change};
-use crate::output::tell_dropped;
+use crate::output::{tell_dropped, warn};
 use crate::request::Request;
 use crate::status::Status;
 use std::io;
@@ -45,6 +45,12 @@ pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
         let printed = output.copy_new(&mut io::stdout().lock(), tell_dropped);
         printed.map_err(CliError::system("print the output of the job"))
     };
+    if !args.ended.is_empty()
+        && folder.exit_code().is_none()
+        && folder.is_attended().map_err(CliError::system("follow the job"))?
+    {
+        warn("a launcher attends to the job; --ended only counts if another one must be started");
+    }
     let mut attention = Attention::new(&args.ended);
     loop {
         // All output precedes the exit code.

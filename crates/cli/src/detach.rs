@@ -19,6 +19,7 @@ use gridspan::EXIT_FAILED;
 use gridspan_topology::GridSpec;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
@@ -153,9 +154,19 @@ pub(crate) fn spawn(
         .map_err(failed)
 }
 
-/// Attends to a detached job as its launcher, until the job ends. The nodes, hosts or sites of
-/// `ended` have ended for good, as the user says; `witness` is the place that decides between two
-/// halves of the other nodes, and the command that reaches the place if it is on another host.
+/// Locks the folder of a detached job for its launcher, until the result is dropped. `None` if
+/// another launcher was faster. The launcher does this first: looking up hosts may take longer than
+/// others wait until they count the job as gone.
+pub(crate) fn lock(id: &str) -> Result<Option<File>, CliError> {
+    let failed = CliError::system("use the folder of the detached job");
+    let folder = JobFolder::open(id).map_err(&failed)?;
+    folder.lock().map_err(failed)
+}
+
+/// Attends to a detached job, whose folder this process has [locked](lock), as its launcher until
+/// the job ends. The nodes, hosts or sites of `ended` have ended for good, as the user says;
+/// `witness` is the place that decides between two halves of the other nodes, and the command that
+/// reaches the place if it is on another host.
 pub(crate) fn attend(
     id: &str,
     ended: &[String],
@@ -164,10 +175,6 @@ pub(crate) fn attend(
 ) -> Result<ExitCode, CliError> {
     let failed = CliError::system("use the folder of the detached job");
     let folder = JobFolder::open(id).map_err(&failed)?;
-    let Some(_lock) = folder.lock().map_err(&failed)? else {
-        // Another launcher was faster.
-        return Ok(ExitCode::SUCCESS);
-    };
     if let Some(code) = folder.exit_code() {
         return Ok(ExitCode::from(code));
     }

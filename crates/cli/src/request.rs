@@ -150,8 +150,25 @@ struct Line<T> {
 
 /// Writes a request or an answer.
 pub(crate) fn write<T: Serialize>(mut to: impl Write, content: T) -> io::Result<()> {
+    to.write_all(&line(content)?)?;
+    to.flush()
+}
+
+fn line<T: Serialize>(content: T) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(&Line { version: VERSION, content })?;
     line.push(b'\n');
+    Ok(line)
+}
+
+/// Writes a request, unless it is so long that the job would not read all of it: the rest of the
+/// line could then not be written, and the reason for that would not be seen.
+fn write_request(mut to: impl Write, request: &Request) -> io::Result<()> {
+    let line = line(request)?;
+    if line.len() as u64 > LINE_BYTES_MAX {
+        let most = LINE_BYTES_MAX >> 20;
+        let text = format!("the request takes more than {most} MiB; name fewer nodes at a time");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
     to.write_all(&line)?;
     to.flush()
 }
@@ -164,6 +181,9 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(from: impl Read) -> io::Result<
         return Ok(None);
     }
     let invalid = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_owned());
+    if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
+        return Err(invalid("it is longer than any request or answer may be"));
+    }
     let line: Line<T> = serde_json::from_slice(&line)
         .map_err(|_| invalid("it is no line of this version of gridctl"))?;
     match line.version {
@@ -202,7 +222,7 @@ impl Pending {
 /// If the job cannot be reached.
 pub(crate) fn send(job: &Status, request: &Request) -> io::Result<Pending> {
     let stream = UnixStream::connect(job.socket())?;
-    write(&stream, request)?;
+    write_request(&stream, request)?;
     Ok(Pending(stream))
 }
 
@@ -224,7 +244,7 @@ pub(crate) fn ask_soon(job: &Status, request: &Request) -> io::Result<Option<Ans
     let stream = UnixStream::connect(job.socket())?;
     stream.set_write_timeout(Some(SOON))?;
     stream.set_read_timeout(Some(SOON))?;
-    let answer = write(&stream, request).and_then(|()| read(&stream));
+    let answer = write_request(&stream, request).and_then(|()| read(&stream));
     answer.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             let text = format!("its launcher has not answered for {SOON:?}; is it stopped?");
@@ -250,7 +270,19 @@ mod tests {
         for wrong in [&b"{}\n"[..], b"{\"version\":2,\"content\":\"nodes\"}\n", b"[[[["] {
             assert!(read::<Request>(wrong).is_err());
         }
-        assert!(read::<Request>(io::repeat(b'[')).is_err(), "an endless line");
+        let endless = read::<Request>(io::repeat(b'[')).unwrap_err();
+        assert!(endless.to_string().contains("longer"), "{endless}");
+    }
+
+    #[test]
+    fn a_request_that_no_job_would_read_is_not_written() {
+        let nodes = |count| Request::KillNodes { nodes: (0..count).map(NodeId).collect() };
+        let mut line = Vec::new();
+        let refused = write_request(&mut line, &nodes(1_000_000)).unwrap_err();
+        assert!(refused.to_string().contains("name fewer nodes"), "{refused}");
+        assert!(line.is_empty());
+        write_request(&mut line, &nodes(1_000)).unwrap();
+        assert_eq!(read(&line[..]).unwrap(), Some(nodes(1_000)));
     }
 
     #[test]

@@ -31,6 +31,11 @@ use std::process::ExitCode;
 /// Runs a job with these flags.
 pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
+    // A launcher holds the lock until this function returns.
+    let lock = args.background.as_deref().map(detach::lock).transpose()?;
+    if matches!(lock, Some(None)) {
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut place = match &args.background {
         Some(id) => detach::place(id)?,
         None => Place::of_run(&args.place, program.is_built_in())?,

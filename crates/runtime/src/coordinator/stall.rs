@@ -49,7 +49,7 @@ impl Coordinator {
     pub fn watch(&mut self) {
         let now = self.now;
         let is_wanted = !self.common.watch.on_warning.is_empty() || self.common.watch.fails;
-        let limit = self.common.watch.time_limit;
+        let left = self.common.watch.time_left();
         let stall = &mut self.stall;
         if std::mem::replace(&mut stall.is_on, true) {
             return;
@@ -58,8 +58,8 @@ impl Coordinator {
         if is_wanted {
             self.run_after(IDLE, Timer::CheckStall);
         }
-        if let Some(limit) = limit {
-            self.run_after(limit, Timer::TimeIsUp);
+        if let Some(left) = left {
+            self.run_after(left, Timer::TimeIsUp);
         }
     }
 

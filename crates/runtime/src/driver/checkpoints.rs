@@ -23,7 +23,11 @@ use crate::pe::{Action, Core};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::path::PathBuf;
+#[cfg(feature = "net")]
+use std::sync::OnceLock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "net")]
+use std::time::{Duration, Instant};
 use writer::{Done, MANIFEST_MAX, Order, Writer, within};
 
 pub use archive::CheckpointArchive;
@@ -36,6 +40,9 @@ pub struct CheckpointKeeper {
     archive: Option<CheckpointArchive>,
     writer: Option<Writer>,
     on_pause: Option<OnPause>,
+    /// When the first run of the job in this process began.
+    #[cfg(feature = "net")]
+    began: Arc<OnceLock<Instant>>,
 }
 
 /// Called with the number of the checkpoint after which the job stays stopped, and with the error
@@ -73,6 +80,12 @@ impl CheckpointKeeper {
         }
         let last = self.archive.as_ref().map_or(Ok(None), CheckpointArchive::highest)?;
         Ok(last.unwrap_or(0))
+    }
+
+    /// The time since the first run of the job in this process, which begins with the first call.
+    #[cfg(feature = "net")]
+    pub(super) fn time_used(&self) -> Duration {
+        self.began.get_or_init(Instant::now).elapsed()
     }
 
     /// The program of a job that continues from a checkpoint whose parts the nodes have, or can

@@ -71,6 +71,7 @@ pub fn run_keeping(
         (None, None) => program(job, layout, Some(node), &keeper),
     }?
     .of_run(joined.bundle.run, after)
+    .having_used(keeper.time_used())
     .on_hosts(first_on_hosts(&joined.bundle.spec));
     keeper.drop_incomplete();
     let machine = nodes_beside(&joined.bundle.spec, node, joined.bundle.emulate);

@@ -113,8 +113,8 @@ impl Watchdog {
         while !switch.is_closed() {
             thread::park_timeout(POLLING_INTERVAL);
             let now = Time(begin.elapsed().as_nanos() as u64);
-            let limit = self.watch.time_limit;
-            let is_over_time = limit.is_some_and(|limit| now.since(Time::ZERO) >= limit);
+            let left = self.watch.time_left();
+            let is_over_time = left.is_some_and(|left| now.since(Time::ZERO) >= left);
             let are_all_wanted = switch.take_handlers_wanted() | is_over_time;
             for position in 0..self.views.len() {
                 self.look(position, now, are_all_wanted, switch);
@@ -170,8 +170,8 @@ impl Watchdog {
             let text = format!("{text}; requests of main wait meanwhile");
             self.watch.on_warning.iter().for_each(|tell| tell(&text));
         }
-        if let Some(limit) = self.watch.time_limit
-            && now.since(Time::ZERO) >= limit.saturating_add(OVERDUE)
+        if let Some((limit, left)) = self.watch.time_limit.zip(self.watch.time_left())
+            && now.since(Time::ZERO) >= left.saturating_add(OVERDUE)
             && !std::mem::replace(&mut self.is_limit_reported, true)
         {
             let waits = inside.map_or_else(|| "PE 0 does not end it".to_owned(), |(_, text)| text);

@@ -71,6 +71,13 @@ impl Program {
         self
     }
 
+    /// Sets the part of the time limit that earlier runs of the job in this process have used.
+    #[cfg(feature = "net")]
+    pub(crate) fn having_used(mut self, time: std::time::Duration) -> Self {
+        self.common.watch.time_used = time;
+        self
+    }
+
     /// Sets for each node the first one on the same host: copies of checkpoints go to other hosts.
     #[cfg(feature = "net")]
     pub(crate) fn on_hosts(mut self, hosts: Vec<NodeId>) -> Self {

@@ -252,8 +252,12 @@ impl Pe {
     }
 
     /// Resumes the members that may leave their sync points, now that the coordinator has settled
-    /// `syncs` sync points.
+    /// `syncs` sync points. Restored members learn first that they have arrived: over relays, this
+    /// order may overtake the one to continue after a restoration.
     fn settle_syncs(&mut self, collection: CollectionId, syncs: u64) {
+        if self.core.checkpointing.restoration.is_some() {
+            return self.core.checkpointing.settled.push((collection, syncs));
+        }
         if let Some((kind, slots)) = self.core.take_settled(collection, syncs) {
             for slot in slots {
                 self.resume_one((kind, slot));

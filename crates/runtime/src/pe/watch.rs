@@ -124,6 +124,15 @@ pub(crate) struct Watch {
     /// Whether a job that can make no progress fails.
     pub(crate) fails: bool,
     pub(crate) time_limit: Option<Duration>,
+    /// The part of it that earlier runs of the job in this process have used.
+    pub(crate) time_used: Duration,
     /// Silence after which a node is lost, if a network connects it with this one.
     pub(crate) lost_after: Option<Duration>,
+}
+
+impl Watch {
+    /// The time from the beginning of this run until the time limit of the job, if it has one.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        self.time_limit.map(|limit| limit.saturating_sub(self.time_used))
+    }
 }

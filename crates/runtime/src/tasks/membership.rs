@@ -102,7 +102,7 @@ impl<W: Work> Worker<W> {
             let frame = self.engine.frames.get(at.0);
             let is_lent = frame.is_some_and(|frame| matches!(frame.up, Up::Lender(_)));
             match W::nothing() {
-                Some(_) if is_lent => self.return_items(at.0, items, cx),
+                Some(_) if is_lent => self.return_items(at, items, cx),
                 _ => self.give_away(at, items, cx),
             }
         }
@@ -111,7 +111,7 @@ impl<W: Work> Worker<W> {
 
     fn return_items(
         &mut self,
-        frame: FrameId,
+        (frame, lineage): (FrameId, LineageId),
         items: Vec<(u32, W::Item)>,
         cx: &mut Context<'_, Self>,
     ) {
@@ -119,8 +119,13 @@ impl<W: Work> Worker<W> {
             Some(Up::Lender(borrowed)) => borrowed.lender,
             _ => return,
         };
-        let items = items.into_iter().map(|(_, item)| item).collect();
-        for items in payloads(items) {
+        let (too_large, items): (Vec<_>, Vec<_>) =
+            items.into_iter().partition(|(_, item)| is_too_large(item));
+        // These run here.
+        let too_large = too_large.into_iter();
+        let kept = too_large.map(|(child, item)| QueuedTask { item, frame, child, lineage });
+        self.engine.kept.extend(kept);
+        for items in payloads(items.into_iter().map(|(_, item)| item).collect()) {
             let items_len = items.len() as u64;
             let lender = Lender { pe: cx.pe(), frame, child: 0, items: items_len, copy: None };
             // The frame of the lender has the lineage.
@@ -180,6 +185,11 @@ impl<W: Work> Worker<W> {
     }
 }
 
+/// Whether a task is too large to be sent to another node, with the names of two frames.
+fn is_too_large<I: serde::Serialize>(item: &I) -> bool {
+    codec::encoded_len(item).saturating_add(2 * LENDER_BYTES) > PIECE_BYTES_MAX
+}
+
 /// Divides items into lists of at most [`GRANT_BYTES`]; a list of one item may be longer.
 fn payloads<I: serde::Serialize>(items: Vec<I>) -> Vec<Vec<I>> {
     let (mut payloads, mut payload, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -194,4 +204,15 @@ fn payloads<I: serde::Serialize>(items: Vec<I>) -> Vec<Vec<I>> {
     }
     payloads.extend((!payload.is_empty()).then_some(payload));
     payloads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_no_packet_can_hold_stays() {
+        assert!(!is_too_large(&"x".repeat(PIECE_BYTES_MAX - 3 * LENDER_BYTES)));
+        assert!(is_too_large(&"x".repeat(PIECE_BYTES_MAX)));
+    }
 }

@@ -397,3 +397,17 @@ fn the_time_limit_ends_the_job_with_a_diagnosis() {
     assert!(waits.starts_with("pe1 (node0 at site a) has not answered; 1 PE has"), "{waits}");
     assert!(found.lock().unwrap().is_empty(), "no listener has asked");
 }
+
+#[cfg(feature = "net")]
+#[test]
+fn the_time_limit_counts_the_earlier_runs_of_a_job_that_goes_back() {
+    let job = job().main(async |_| Ok::<(), JobError>(())).time_limit(Duration::from_secs(4));
+    let layout = Layout::new(vec![("a".to_owned(), vec![2])]);
+    let program = Program::new(job, layout).unwrap().having_used(Duration::from_secs(3));
+    let mut host = program.coordinator_host(NodeId(0));
+    host.set_stopwatch(Arc::new(|| 0_u64));
+
+    let asked = sent(host.wake(seconds(1)));
+
+    assert!(matches!(asked[..], [(_, Control::Diagnose { round: 1, .. }), _]), "{asked:?}");
+}

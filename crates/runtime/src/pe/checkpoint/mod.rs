@@ -124,6 +124,14 @@ impl Pe {
         for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
             stores[kind.index()].arrived(core, slot);
         }
+        for (collection, syncs) in std::mem::take(&mut core.checkpointing.settled) {
+            let Some((kind, slots)) = core.take_settled(collection, syncs) else { continue };
+            for slot in slots {
+                if core.leave_sync(kind, slot) {
+                    stores[kind.index()].resume(core, slot);
+                }
+            }
+        }
         for order in std::mem::take(&mut core.checkpointing.ended_replicas) {
             replicas::begin(core, stores, order, None);
         }

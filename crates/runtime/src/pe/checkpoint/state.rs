@@ -1,6 +1,6 @@
 //! State of a PE for checkpoints.
 
-use crate::address::id::{ActorId, KindId, Slot};
+use crate::address::id::{ActorId, CollectionId, KindId, Slot};
 use crate::message::{CheckpointMessage, MemberImage, ReplicaOrder, Segment};
 use crate::pe::callback::Callback;
 use crate::pe::checkpoint::restoration::{FormerOrder, Restoration};
@@ -31,6 +31,8 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) forming: BTreeMap<ActorId, Forming>,
     /// Restored members whose `arrived` has not been called yet.
     pub(crate) restored: Vec<(KindId, u32)>,
+    /// Collections whose sync points were settled meanwhile, with the number of these points.
+    pub(crate) settled: Vec<(CollectionId, u64)>,
     /// Slots of the questions about quiescence that were restored and not asked again yet.
     pub(crate) quiescence: Vec<u64>,
     /// PEs on which members of lost PEs continue, so that partners stay together.
@@ -108,6 +110,7 @@ impl<C> Default for Checkpointing<C> {
             restoration: None,
             forming: BTreeMap::new(),
             restored: Vec::new(),
+            settled: Vec::new(),
             quiescence: Vec::new(),
             targets: BTreeMap::new(),
             dealt: BTreeMap::new(),

@@ -5,12 +5,16 @@ use crate::address::id::{ActorId, CollectionId};
 use crate::address::index::Key;
 use crate::error::JobError;
 use crate::job::program::Program;
-use crate::message::{Content, Packet, ReplicaOrder};
+use crate::message::payload::Payload;
+use crate::message::{Content, Manifest, Packet, ReplicaOrder};
+use crate::pe::Restoration;
 use crate::pe::replicas::{PrimaryStage, ReplicaState, Role};
 use crate::{Actor, CheckpointEvery, Checkpoints, Context, Ix1, Job, Limits};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::any::TypeId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
 struct Idle;
@@ -61,6 +65,73 @@ fn a_pe_stops_answers_each_round_and_continues() {
     pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });
     assert!(!pe.core.checkpointing.is_stopped);
     assert!(answered(&mut pe).is_empty());
+}
+
+/// Notes in which order it has arrived (`a`) and left its sync point (`r`).
+#[derive(Serialize, Deserialize)]
+struct Noting(String);
+
+impl Actor for Noting {
+    type Index = Ix1;
+    type Init = ();
+    type Message = u8;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self(String::new())
+    }
+
+    fn handle(&mut self, _message: u8, _cx: &mut Context<'_, Self>) {}
+
+    fn arrived(&mut self, _cx: &mut Context<'_, Self>) {
+        self.0.push('a');
+    }
+
+    fn resume(&mut self, _cx: &mut Context<'_, Self>) {
+        self.0.push('r');
+    }
+}
+
+#[test]
+fn a_restored_member_arrives_before_it_leaves_a_sync_point_that_was_settled_meanwhile() {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+    let job = Job::new("restored").actor::<Noting>().main(async |_| Ok::<(), JobError>(()));
+    let mut pe = Program::new(job, layout.clone()).unwrap().pe(PeId(1));
+    let kind = pe.core.common.kind_of(TypeId::of::<Noting>()).unwrap();
+    let collection = CollectionId(0);
+    let info = CollectionInfo { id: collection, kind, map: Map::Block, shape: None, members: 1 };
+    let inits: Vec<(Key, ())> = vec![(Ix1(0).key(), ())];
+    let inits = Payload::Bytes(codec::encode(&inits).into());
+    pe.handle(MAIN_PE, Packet::control(Control::Create { info, inits, more: 0 }));
+    let slot = pe.core.resident(ActorId { collection, key: Ix1(0).key() }).unwrap();
+    pe.core.member(slot.0, slot.1).unwrap().synced = true;
+    let manifest = Manifest {
+        number: 1,
+        run: 1,
+        job: "restored".to_owned(),
+        types: Vec::new(),
+        maps: Vec::new(),
+        reducers: Vec::new(),
+        at: Time::ZERO,
+        layout,
+        progress: Bytes::new(),
+        phases: 0,
+        collections: Vec::new(),
+        coordinator: Bytes::new(),
+        parts: Vec::new(),
+    };
+    let (kinds, earlier, groups) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+    let restoration = Restoration { manifest, kinds, earlier, groups };
+    let checkpointing = &mut pe.core.checkpointing;
+    checkpointing.restoration = Some(Arc::new(restoration));
+    (checkpointing.stop, checkpointing.is_stopped) = (1, true);
+    checkpointing.restored.push(slot);
+
+    pe.handle(MAIN_PE, Packet::control(Control::SettleSyncs { collection, syncs: 1 }));
+    let noted = |pe: &Pe| pe.stores[kind.index()].encode(slot.1);
+    assert_eq!(noted(&pe), codec::encode(&Noting(String::new())));
+    pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });
+
+    assert_eq!(noted(&pe), codec::encode(&Noting("ar".to_owned())));
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! connection stands no frame is lost, but acknowledgements may be, and frames may arrive twice.
 //! When it breaks, all frames under way are cut off; some of them arrive later. After an outage
 //! each side reports the frames that it has received. Each side still accepts frames that arrive
-//! while its report travels. If the link is cut, the connection breaks, and is established again when
-//! the link changes.
+//! while its report travels. If the link is cut, the connection breaks, and is established again
+//! when the link changes.
 //!
 //! Every connection stands from the beginning, and breaks only while a frame is under way. So an
 //! idle network has no events, and a stalled job is detected.

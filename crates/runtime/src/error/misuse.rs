@@ -33,8 +33,9 @@ pub enum Misuse {
     /// Two members contributed different types or lengths to one reduction, or values to which its
     /// operation does not apply.
     #[error(
-        "members of collection {collection} contributed values to one reduction that {operation} cannot combine: their \
-         kinds or lengths differ, or {operation} does not apply to values of their kind"
+        "members of collection {collection} contributed values to one reduction that {operation} \
+         cannot combine: their kinds or lengths differ, or {operation} does not apply to values of \
+         their kind"
     )]
     DifferentValues {
         /// The collection.

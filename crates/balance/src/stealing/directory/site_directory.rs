@@ -361,8 +361,9 @@ impl SiteDirectory {
             _ => post.now,
         };
         self.unchanged = Some((work, since));
-        // Where one task is left at most, the estimate is the same until the next report. It may be
-        // a few nanoseconds more than a round trip, too short an interval to wake at again and again.
+        // Where one task is left at most, the estimate is the same until the next report. It may
+        // exceed a round trip by a few nanoseconds, too short an interval to wake at again and
+        // again.
         let least = post.now.since(since) / SAME_ESTIMATES;
         let is_starving = self.outlook.parts.values().all(|part| part.demand.queued == 0)
             && self.outlook.parts.values().any(|part| part.demand.idle > 0);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::address::id::{ActorId, CollectionId};
-use crate::address::index::Key;
+use crate::address::index::{ActorIndex, Key};
 use crate::error::JobError;
 use crate::job::program::Program;
 use crate::message::payload::Payload;

@@ -182,7 +182,8 @@ impl<T: Element> RankWindow<T> {
         self.answered("get_accumulate", rank, at..at.saturating_add(values.len()), access).await
     }
 
-    /// Waits until the accesses of this rank to another are complete.
+    /// Waits until the accesses of this rank to another are complete. If several tasks wait for one
+    /// access and it fails, one of them gets the error.
     ///
     /// # Errors
     ///

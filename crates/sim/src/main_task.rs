@@ -15,7 +15,7 @@ const OWN_WAKES_MAX: u32 = 10_000;
 /// Largest number of times in a row that main asks for something, and has the answer, at one
 /// virtual time. Main takes no time, so a main that asks for the time until it is late would never
 /// end.
-const ANSWERS_MAX: u64 = 1_000_000;
+const ANSWERS_MAX: u64 = 100_000;
 
 /// Number of references to main's waker beside those that will wake it: two of a [`MainTask`], and
 /// one of the promises for which main waits.

@@ -88,8 +88,11 @@ struct UserDefined {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Entity {
-    #[serde(alias = "seq_id")]
-    id: u64,
+    /// vt writes one of these two numbers, or both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seq_id: Option<u64>,
     #[serde(default)]
     home: u32,
     #[serde(rename = "type")]
@@ -137,6 +140,12 @@ pub enum VtError {
         /// The entity.
         id: u64,
     },
+    /// The entity of a task has no number.
+    #[error("file {file} has a task whose entity has neither `id` nor `seq_id`; write one of them")]
+    NoNumber {
+        /// Position of the file.
+        file: usize,
+    },
     /// A time, a speed or a part of a processor is out of range.
     #[error(
         "file {file} has the {what} {value}; times must not be negative, speeds be above zero, and parts of a processor above zero and at most 1"
@@ -155,8 +164,15 @@ impl Task {
     /// Whether vt has added it to the first phase of a rank: a task of the entity without number,
     /// which takes no time and is in the files of all ranks.
     fn is_initial(&self) -> bool {
-        let Entity { id, migratable, collection_id, .. } = &self.entity;
-        *id == 0 && !migratable && collection_id.is_none() && self.time == 0.0
+        let Entity { migratable, collection_id, .. } = &self.entity;
+        let is_zero = self.entity.number() == Some(0) && self.time == 0.0;
+        is_zero && !migratable && collection_id.is_none()
+    }
+}
+
+impl Entity {
+    fn number(&self) -> Option<u64> {
+        self.id.or(self.seq_id)
     }
 }
 
@@ -177,7 +193,8 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
     let entity = |at: usize| {
         let actor = &snapshot.actors[at];
         Entity {
-            id: at as u64,
+            id: Some(at as u64),
+            seq_id: None,
             home: actor.pe.0,
             kind: "object".to_owned(),
             migratable: actor.migratable,
@@ -229,8 +246,8 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
 ///
 /// # Errors
 ///
-/// [`VtError`] if a file has another type or no such phase, two tasks have one entity, or a number
-/// is out of range.
+/// [`VtError`] if a file has another type or no such phase, two tasks have one entity, one has none,
+/// or a number is out of range.
 pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
     let (mut tasks, mut communications, mut pes) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (at, file) in files.iter().enumerate() {
@@ -241,8 +258,9 @@ pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
         let found = found.ok_or(VtError::NoSuchPhase { file: at, phase })?;
         for task in found.tasks.iter().filter(|task| !task.is_initial()) {
             let load = seconds(at, "time", task.time)?;
-            if tasks.insert(task.entity.id, (PeId::from(at), load, task)).is_some() {
-                return Err(VtError::Twice { id: task.entity.id });
+            let id = task.entity.number().ok_or(VtError::NoNumber { file: at })?;
+            if tasks.insert(id, (PeId::from(at), load, task)).is_some() {
+                return Err(VtError::Twice { id });
             }
         }
         communications.extend(&found.communications);
@@ -270,7 +288,9 @@ pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
     let mut edges: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
     for communication in communications {
         // Nodes have numbers of their own.
-        let known = |end: &Entity| position.get(&end.id).filter(|_| end.kind != "node");
+        let known = |end: &Entity| {
+            end.number().filter(|_| end.kind != "node").and_then(|id| position.get(&id))
+        };
         let ends = [&communication.from, &communication.to].map(known);
         if let [Some(&from), Some(&to)] = ends {
             let sum = edges.entry((from, to)).or_default();
@@ -391,7 +411,7 @@ mod tests {
         let task = r#"{"entity": {"home": 0, "seq_id": 1, "type": "object", "migratable": true},
             "node": 0, "resource": "cpu", "time": 0.5}"#;
         let sent = r#"{"type": "CollectionToNode", "bytes": 8.0, "messages": 2,
-            "from": {"home": 0, "seq_id": 1, "type": "object", "migratable": true},
+            "from": {"home": 0, "id": 1, "seq_id": 7, "type": "object", "migratable": true},
             "to": {"type": "node", "id": 1}}"#;
         let begin = |rank: u32| {
             format!(r#"{{"metadata": {{"type": "LBDatafile", "rank": {rank}}}, "phases": ["#)
@@ -412,6 +432,10 @@ mod tests {
             assert_eq!((snapshot.actors.len(), snapshot.pes.len()), (1, 2));
             assert!(snapshot.edges.is_empty(), "node 1 is not entity 1");
         }
+        let unnumbered = format!(r#"{}{{"id": 0, "tasks": [{task}]}}]}}"#, begin(0));
+        let unnumbered = unnumbered.replace(r#""seq_id": 1, "#, "");
+        let unnumbered: VtFile = serde_json::from_str(&unnumbered).unwrap();
+        assert_eq!(from_vt(&[unnumbered], 0), Err(VtError::NoNumber { file: 0 }));
         let other = r#"{"metadata": {"type": "LBStatsfile"}, "phases": []}"#;
         let other: VtFile = serde_json::from_str(other).unwrap();
         let kind = "LBStatsfile".to_owned();

@@ -193,6 +193,14 @@ impl Slots {
         self.poll_left(ticket, cx)
     }
 
+    /// Forgets a task that no longer waits for an operation for which several tasks may wait.
+    pub(crate) fn forget_waker(&mut self, ticket: Ticket, gone: &Waker) {
+        if let Some(Slot { state: State::Waiting { waker, .. }, .. }) = self.find(ticket) {
+            *waker = waker.take().filter(|waker| !waker.will_wake(gone));
+        }
+        self.others.retain(|(other, waker)| *other != ticket || !waker.will_wake(gone));
+    }
+
     /// Takes the outcome and frees the place, if the operation has ended.
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
         let slot = self.find(ticket)?;

@@ -12,7 +12,7 @@ use crate::selector::Status;
 use crate::ticket::Ticket;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// An operation under way. Dropping it before its outcome was taken forgets the operation.
 struct Waiting<'a> {
@@ -75,13 +75,37 @@ pub(crate) async fn outcome(local: &Arc<Local>, ticket: Ticket) -> Outcome {
 /// operation goes on. Several tasks may wait for one operation.
 pub(crate) async fn until_ended(local: &Arc<Local>, ticket: Ticket) {
     let mut way = GivenWay::default();
+    let mut shared = SharedWait { local, ticket, waker: None };
     poll_fn(|cx| {
         local.with(|state| match state.slots.poll_shared(ticket, cx) {
             Poll::Ready(()) if way.gives(state, cx.waker()) => Poll::Pending,
-            polled => polled,
+            Poll::Ready(()) => {
+                shared.waker = None;
+                Poll::Ready(())
+            }
+            Poll::Pending => {
+                shared.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
         })
     })
     .await;
+}
+
+/// A wait for an operation that goes on without it. If it is dropped, no task waits here any more.
+struct SharedWait<'a> {
+    local: &'a Arc<Local>,
+    ticket: Ticket,
+    /// The waker that the place of the operation has.
+    waker: Option<Waker>,
+}
+
+impl Drop for SharedWait<'_> {
+    fn drop(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            self.local.with(|state| state.slots.forget_waker(self.ticket, &waker));
+        }
+    }
 }
 
 /// Receives a message of one of `peers`, and waits for it. If the message is there, and the rank

@@ -121,7 +121,7 @@ impl<A: Actor> Collection<A> {
     /// type, or with another operation.
     ///
     /// Cancel safe: if the future is dropped before it resolves, such as after a time-out, the next
-    /// call resolves to its result.
+    /// call resolves to its result. Until then, [`Grid::progress`](crate::Grid::progress) fails.
     pub async fn reduction<T: Reducible>(&self, op: impl Into<Op>) -> Result<T, GridError> {
         self.reduced(ReductionGroup::Collection(self.reference.id), op.into()).await
     }

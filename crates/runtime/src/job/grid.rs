@@ -243,7 +243,7 @@ impl Grid {
     /// whose losses have changed. Groups are numbered as in the hierarchy of
     /// [`places`](Self::places). Fails with [`GridError::NoLinks`] if the job has one node only.
     /// Cancel safe: if the future is dropped before it resolves, the next call resolves to its
-    /// change.
+    /// change. Until then, [`progress`](Self::progress) fails.
     pub async fn link_change(&self) -> Result<LinkChange, GridError> {
         self.main.next_link_change().await?.ok_or(GridError::NoLinks)
     }

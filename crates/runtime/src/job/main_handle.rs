@@ -141,6 +141,12 @@ impl MainHandle {
         next.unwrap_or(Err(GridError::Ending))
     }
 
+    /// Whether main has given up such a request, and has not asked again since. The answer may have
+    /// come.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.shared.reductions.are_given_up() || self.shared.link_changes.are_given_up()
+    }
+
     /// The next change of a link; `None` if there are no links. If the future is dropped before it
     /// resolves, the next call gets its change.
     pub(crate) async fn next_link_change(&self) -> Result<Option<LinkChange>, GridError> {

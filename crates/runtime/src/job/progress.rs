@@ -72,14 +72,17 @@ impl Grid {
     ///
     /// # Errors
     ///
-    /// [`GridError::ProgressWhileWaiting`] if main waits for something else at the same time, which
-    /// a later main could not receive. [`GridError::TooLarge`] for more than 4 MiB; put such data
+    /// [`GridError::ProgressWhileWaiting`] if main waits for something else at the same time, or has
+    /// given up a reduction and not asked for it again, which a later main could not receive. [`GridError::TooLarge`] for more than 4 MiB; put such data
     /// into actors.
     pub async fn progress<P: Serialize>(&self, progress: &P) -> Result<Progress, GridError> {
         let progress: Bytes = codec::encode(progress).into();
         if progress.len() > PROGRESS_BYTES_MAX {
             let (bytes, limit) = (progress.len(), PROGRESS_BYTES_MAX);
             return Err(GridError::TooLarge { bytes, limit });
+        }
+        if self.main.has_given_up() {
+            return Err(GridError::ProgressWhileWaiting);
         }
         let phases = self.main.phases().load(Ordering::Relaxed);
         let streamed = self.main.streamed().load(Ordering::Relaxed);

@@ -35,6 +35,11 @@ impl<K: Copy + Ord + Unpin, T> Requests<K, T> {
         Awaiting { requests: self, request: (key, number), promise: Some(promise) }.await
     }
 
+    /// Whether main has given up requests, and has not asked again since.
+    pub(crate) fn are_given_up(&self) -> bool {
+        !self.known().given_up.is_empty()
+    }
+
     fn take(&self, key: K) -> Option<(u64, Promise<T>)> {
         let mut known = self.known();
         let (&request, _) = known.given_up.range((key, 0)..=(key, u64::MAX)).next()?;

@@ -117,14 +117,15 @@ impl ExactSum {
 
     /// Returns the sum multiplied by a number.
     pub(super) fn times(&self, factor: f64) -> Self {
-        // A sum that is beyond the range becomes infinite.
+        // One to which a multiple of 2^1024 belongs besides the parts becomes infinite.
         let special = if self.special == 0.0 { 0.0 } else { self.special * f64::INFINITY };
         let mut product = Self { parts: Vec::new(), special: special * factor };
         self.parts.iter().for_each(|&part| product.add_product(part, factor));
         product
     }
 
-    /// Returns numbers that add up to the sum of all finite terms, unless it is beyond the range.
+    /// Returns numbers that add up to the sum of all finite terms, unless sums of some of them
+    /// were beyond the range.
     pub(super) fn parts(&self) -> &[f64] {
         &self.parts
     }

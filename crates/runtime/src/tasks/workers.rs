@@ -16,7 +16,7 @@ use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The timeout of a task: none. If the job ends before the task, the wait ends too.
@@ -27,19 +27,39 @@ pub(super) struct Pool<W: Work> {
     pub(super) workers: Collection<Worker<W>>,
     pub(super) grid: Grid,
     is_closed: Arc<AtomicBool>,
-    /// Whether a report for [`statistics`](Self::statistics) is under way, or main has dropped such
-    /// a call: the next result of a reduction is then that of the earlier report.
-    is_reporting: Arc<AtomicBool>,
+    reports: Arc<Reports>,
     /// Number of streams so far.
     pub(super) streams: Arc<AtomicU64>,
 }
 
+/// Reports of all workers for [`Pool::statistics`].
+#[derive(Default)]
+struct Reports {
+    is_under_way: AtomicBool,
+    /// Number of reports whose calls main has dropped. Their results come before those of others.
+    given_up: AtomicU32,
+}
+
+/// A report under way.
+struct Report<'a> {
+    reports: &'a Reports,
+    /// Number of results that have not come, with that of this report.
+    awaited: u32,
+}
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        self.reports.given_up.store(self.awaited, Ordering::SeqCst);
+        self.reports.is_under_way.store(false, Ordering::SeqCst);
+    }
+}
+
 impl<W: Work> Clone for Pool<W> {
     fn clone(&self) -> Self {
-        let Self { workers, grid, is_closed, is_reporting, streams } = self;
+        let Self { workers, grid, is_closed, reports, streams } = self;
         let (is_closed, streams) = (Arc::clone(is_closed), Arc::clone(streams));
-        let is_reporting = Arc::clone(is_reporting);
-        Self { workers: workers.clone(), grid: grid.clone(), is_closed, is_reporting, streams }
+        let reports = Arc::clone(reports);
+        Self { workers: workers.clone(), grid: grid.clone(), is_closed, reports, streams }
     }
 }
 
@@ -53,8 +73,8 @@ impl<W: Work> Pool<W> {
             }
             other => other,
         })?;
-        let (is_closed, is_reporting, streams) = Default::default();
-        Ok(Self { workers, grid: grid.clone(), is_closed, is_reporting, streams })
+        let (is_closed, reports, streams) = Default::default();
+        Ok(Self { workers, grid: grid.clone(), is_closed, reports, streams })
     }
 
     /// Fails if the pool is closed.
@@ -92,17 +112,23 @@ impl<W: Work> Pool<W> {
     pub(super) async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.check_open()?;
         let lost = self.grid.lost_founders().await?;
-        if !lost.is_empty() || self.is_reporting.swap(true, Ordering::SeqCst) {
+        if !lost.is_empty() || self.reports.is_under_way.swap(true, Ordering::SeqCst) {
             return self.statistics_without(&lost).await;
         }
+        let earlier = self.reports.given_up.load(Ordering::SeqCst);
+        let mut report = Report { reports: &self.reports, awaited: earlier + 1 };
         self.workers.broadcast(WorkerMessage::Report);
-        let values: Result<Vec<u64>, GridError> = self.workers.reduction(Op::Sum).await;
-        self.is_reporting.store(false, Ordering::SeqCst);
-        Ok(StealStatistics::from_slice(&values?))
+        loop {
+            let values: Vec<u64> = self.workers.reduction(Op::Sum).await?;
+            report.awaited -= 1;
+            if report.awaited == 0 {
+                return Ok(StealStatistics::from_slice(&values));
+            }
+        }
     }
 
     /// The counts of all nodes but the lost ones. Asks the nodes one by one, since broadcasts and
-    /// reductions need all nodes, and reductions give the counts of the earliest report.
+    /// reductions need all nodes, and the result of a reduction is for one call.
     async fn statistics_without(
         &self,
         lost: &BTreeSet<NodeId>,

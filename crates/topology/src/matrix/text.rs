@@ -101,8 +101,8 @@ impl RttMatrix {
     /// Reads comma-separated values, one row per line. If the first field of the first line is
     /// empty or not a round trip, that line contains column names, and each row starts with a name;
     /// names are skipped. A first field is no corner of names, but an entry, if all entries of the
-    /// diagonal are empty and no name is a text; consecutive whole numbers, the same for columns
-    /// and rows, are names. Empty fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing entries,
+    /// diagonal are empty and no name is a text; several whole numbers, the same for columns and
+    /// rows, are names. Empty fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing entries,
     /// and so is the diagonal, whatever its values. Empty lines and lines that start with `#` are
     /// skipped.
     ///
@@ -170,15 +170,12 @@ fn has_csv_names(text: &str) -> bool {
         }
     }
     let is_name = |field: &&str| !field.is_empty() && !is_value(field);
-    columns.iter().chain(&rows).any(is_name) || (columns == rows && are_consecutive(&columns))
+    columns.iter().chain(&rows).any(is_name) || (columns == rows && are_whole(&columns))
 }
 
-/// Whether these are two or more consecutive whole numbers, as tools name rows and columns.
-fn are_consecutive(names: &[&str]) -> bool {
-    let numbers: Option<Vec<u64>> = names.iter().map(|name| name.parse().ok()).collect();
-    numbers.is_some_and(|numbers| {
-        numbers.len() > 1 && numbers.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]))
-    })
+/// Whether these are two or more whole numbers, such as positions or the ids of probes.
+fn are_whole(names: &[&str]) -> bool {
+    names.len() > 1 && names.iter().all(|name| name.parse::<u64>().is_ok())
 }
 
 /// Whether plain rows have names in the first line, and at the start of each row.
@@ -340,12 +337,13 @@ mod tests {
         }
         assert_eq!(micros(&read(",20\n30,\n"), 1, 0), Some(30_000));
         assert_eq!(micros(&read(",20\n20,\n"), 0, 1), Some(20_000));
-        // Numbers are names if the diagonal has other fields, or if they are consecutive.
+        // Numbers are names if the diagonal has other fields, or if they are whole.
         let from_zero = ",0,1,2\n0,0,20.5,90\n1,20.5,0,80\n2,90,80,0\n";
         let with_zeros = ",7,7.5,9\n1,0,20.5,90\n2,20.5,0,80\n3,90,80,0\n";
         let on_empty = ",0,1,2\n0,,20.5,90\n1,20.5,,80\n2,90,80,\n";
+        let of_probes = ",1001,1007,1033\n1001,,20.5,90\n1007,20.5,,80\n1033,90,80,\n";
         let of_rows = ",,,\na,,20.5,90\nb,20.5,,80\nc,90,80,\n";
-        for text in [from_zero, with_zeros, on_empty, of_rows] {
+        for text in [from_zero, with_zeros, on_empty, of_probes, of_rows] {
             assert_eq!(read(text), bare, "{text}");
         }
     }

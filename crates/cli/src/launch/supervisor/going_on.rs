@@ -152,8 +152,8 @@ impl Node {
     /// Prepares for another process of the node.
     fn start_again(&mut self) {
         self.is_spare = false;
-        // A process left behind may still have the streams of the previous process, whose end then
-        // comes late and must not count for the new one.
+        // A process left behind may still have the streams of the previous process. Their ends come
+        // late and must not suffice for those of the new one, so they count as streams of it.
         let still_open = if self.exit.is_some() { self.open_streams } else { 0 };
         self.open_streams = STREAMS.saturating_add(still_open);
         (self.exit, self.address) = (None, None);

@@ -115,6 +115,7 @@ impl Pe {
         if core.checkpointing.stop != checkpoint || !std::mem::take(is_stopped) {
             return;
         }
+        core.checkpointing.is_pause = false;
         core.checkpointing.targets.clear();
         core.checkpointing.dealt.clear();
         self.form_groups();
@@ -258,6 +259,7 @@ impl Core {
         let (part, count) = (self.me, segments.len() as u32);
         // Those of a checkpoint that was given up are of no use.
         self.checkpointing.copies.clear();
+        self.checkpointing.crowded_since = None;
         for (position, bytes) in (0..).zip(segments) {
             let segment = Segment { checkpoint, part, position, segments: count };
             if let Some(partner) = partner {

@@ -118,7 +118,7 @@ impl ExactSum {
     /// Returns the sum multiplied by a number.
     pub(super) fn times(&self, factor: f64) -> Self {
         // One to which a multiple of 2^1024 belongs besides the parts becomes infinite.
-        let special = if self.special == 0.0 { 0.0 } else { self.special * f64::INFINITY };
+        let special = if self.special == 0.0 { self.special } else { self.special * f64::INFINITY };
         let mut product = Self { parts: Vec::new(), special: special * factor };
         self.parts.iter().for_each(|&part| product.add_product(part, factor));
         product

@@ -246,8 +246,8 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
 ///
 /// # Errors
 ///
-/// [`VtError`] if a file has another type or no such phase, two tasks have one entity, one has none,
-/// or a number is out of range.
+/// [`VtError`] if a file has another type or no such phase, two tasks have the same entity, an
+/// entity has no number, or a number is out of range.
 pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
     let (mut tasks, mut communications, mut pes) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (at, file) in files.iter().enumerate() {
@@ -287,7 +287,7 @@ pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
     let position: BTreeMap<u64, u32> = tasks.keys().copied().zip(0..).collect();
     let mut edges: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
     for communication in communications {
-        // Nodes have numbers of their own.
+        // Numbers of nodes are not those of entities.
         let known = |end: &Entity| {
             end.number().filter(|_| end.kind != "node").and_then(|id| position.get(&id))
         };

@@ -13,7 +13,7 @@
 //! | `warning` | an irregularity of the grid or the job, such as a stall |
 //! | `metrics` | the `address` that serves the metrics of the job |
 //! | `loss` | which nodes were lost; `finished` follows |
-//! | `recovery` | nodes are lost, or leave or join: where the job goes back to, or why it stops; a second event when it goes on |
+//! | `recovery` | the job goes back, or stops, after nodes are lost, leave or join; again when it goes on |
 //! | `stopping` | the user has requested the end, and the nodes were asked to end |
 //! | `simulated` | the summary of a simulation |
 //! | `recorded` | the folder of the recording, and the nodes whose recording is `missing` or, since they were started again, `partial`; the number of `events`, and of `dropped_events` that had no room |

@@ -101,8 +101,8 @@ pub struct Options {
     /// Steps between sync points, at which actors may be balanced; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sync_every: u64,
-    /// Wait for so many ms after each step, to try something on a job that lasts long but hardly
-    /// computes.
+    /// Milliseconds of waiting after each step, to try commands on a job that lasts long but
+    /// computes little.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub pause: u64,
     /// Let actors move at random, as a test.

@@ -32,8 +32,8 @@ use super::schedule::{Schedule, WorkMode};
 /// Reciprocal of the probability that a cell migrates after a step, if actors migrate at random.
 const MIGRATION_ODDS: u64 = 8;
 
-/// The cell that pauses after each step. The others wait for it, because a cell can be only one step
-/// ahead of its neighbours.
+/// The cell that pauses after each step. The others wait for it, because a cell can be only one
+/// step ahead of its neighbours.
 const PAUSING: Ix3 = Ix3(0, 0, 0);
 
 impl Actor for Cell {

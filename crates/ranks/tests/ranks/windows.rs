@@ -216,7 +216,7 @@ fn several_tasks_wait_for_the_same_accesses() {
             let (me, other) = (world.rank(), 1 - world.rank());
             let window = world.window(vec![0_u32; 4], ops::sum).await?;
             {
-                // Each flush is a task with a waker of its own, and waits for all accesses.
+                // Each flush is a task with another waker, and waits for all accesses.
                 let mut flushes = FuturesUnordered::new();
                 for at in 0..4 {
                     window.put(&[me + 1], other, at)?;

@@ -72,9 +72,10 @@ impl Grid {
     ///
     /// # Errors
     ///
-    /// [`GridError::ProgressWhileWaiting`] if main waits for something else at the same time, or has
-    /// given up a reduction and not asked for it again, which a later main could not receive. [`GridError::TooLarge`] for more than 4 MiB; put such data
-    /// into actors.
+    /// - [`GridError::ProgressWhileWaiting`] if main waits for something else at the same time, or
+    ///   has dropped the future of a reduction or a change of a link and has not asked again. A later
+    ///   main could not receive the result.
+    /// - [`GridError::TooLarge`] for more than 4 MiB; put such data into actors.
     pub async fn progress<P: Serialize>(&self, progress: &P) -> Result<Progress, GridError> {
         let progress: Bytes = codec::encode(progress).into();
         if progress.len() > PROGRESS_BYTES_MAX {

@@ -201,7 +201,7 @@ fn copies_wait_while_many_bytes_wait_for_the_network() {
         .limits(Limits::default().with_soft_bytes(1_000))
         .main(async |_| Ok::<(), JobError>(()));
     let mut pe = Program::new(job, layout).unwrap().pe(MAIN_PE);
-    // The number of copies that leave at this time, while so many bytes wait.
+    // The number of copies that leave at this time, while `for_network` bytes wait.
     let sent_at = |pe: &mut Pe, millis: u64, for_network: usize| {
         pe.core.now = Time::ZERO + Duration::from_millis(millis);
         pe.set_waiting_bytes(for_network, for_network);

@@ -87,6 +87,16 @@ pub struct TaskPool<T: Task>(Pool<Joining<T>>);
 /// ```
 pub struct SearchPool<S: Search>(Pool<Searching<S>>);
 
+/// A pool for one root, closed with the end of the call that has opened it, also if main drops that
+/// call.
+struct ClosedAtEnd<W: Work>(Pool<W>);
+
+impl<W: Work> Drop for ClosedAtEnd<W> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 impl<T: Task> Clone for TaskPool<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
@@ -125,20 +135,22 @@ impl Grid {
     }
 
     /// Runs a task and all that it spawns, in a separate pool. Resolves to its output. Fails as
-    /// [`task_pool`](Self::task_pool) and [`TaskPool::run`] do.
+    /// [`task_pool`](Self::task_pool) and [`TaskPool::run`] do. If the future is dropped before it
+    /// resolves, unfinished tasks are lost.
     pub async fn run_tasks<T: Task>(&self, root: T) -> Result<T::Output, GridError> {
-        let pool = self.task_pool().await?;
-        let output = pool.run(root).await;
-        pool.close();
+        let pool = ClosedAtEnd(self.task_pool::<T>().await?.0);
+        let output = pool.0.run(PeId(0), root).await;
+        drop(pool);
         output
     }
 
     /// Visits a tree from its root, in a separate pool. Resolves to the total of all its nodes.
-    /// Fails as [`search_pool`](Self::search_pool) and [`SearchPool::run`] do.
+    /// Fails as [`search_pool`](Self::search_pool) and [`SearchPool::run`] do. If the future is
+    /// dropped before it resolves, nodes that were not visited are lost.
     pub async fn run_search<S: Search>(&self, root: S) -> Result<S::Total, GridError> {
-        let pool = self.search_pool().await?;
-        let total = pool.run(root).await;
-        pool.close();
+        let pool = ClosedAtEnd(self.search_pool::<S>().await?.0);
+        let total = pool.0.run(PeId(0), root).await;
+        drop(pool);
         total
     }
 }

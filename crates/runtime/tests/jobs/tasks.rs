@@ -239,6 +239,27 @@ fn closing_a_pool_ends_waits_for_its_tasks_with_an_error() {
 }
 
 #[test]
+fn a_search_that_main_gives_up_leaves_no_tasks() {
+    for pes in [1, 3] {
+        let job = Job::new("given up").search::<Long>().main(async |grid| {
+            {
+                let endless = Long::Root { tasks: 100_000, each: Duration::from_millis(10) };
+                let mut run = pin!(grid.run_search(endless));
+                // Until its pool is open and its tasks run.
+                for _ in 0..20 {
+                    let polled = std::future::poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx)));
+                    assert!(polled.await.is_pending());
+                    grid.sleep(Duration::from_millis(5)).await?;
+                }
+            }
+            grid.quiescence().await?;
+            Ok(())
+        });
+        embedded::run(job.time_limit(Duration::from_secs(60)), pes).unwrap();
+    }
+}
+
+#[test]
 fn tasks_of_unknown_types_or_for_unknown_pes_are_refused() {
     let job = Job::new("refused").tasks::<Fib>().main(async |grid| {
         let pool = grid.task_pool().await?;

@@ -79,7 +79,8 @@ impl<W: Work> PoolAgent<W> {
 
     /// Drops the tasks that have come through a copy, because no frame waits for them. Reports this
     /// to the nodes of other sites to which this node has lent some of them and, unless a node of
-    /// this site has reported it, to all nodes of this site.
+    /// this site has reported it, to all nodes of this site. A guest passes nothing on: founders
+    /// take no such report from it, and its places may differ from theirs while news spreads.
     pub(super) fn supersede(
         &mut self,
         via: Via,
@@ -93,7 +94,8 @@ impl<W: Work> PoolAgent<W> {
         out.extend((0..self.node.len()).map(drop_orphans));
         let places = self.stealing.places();
         let site = |node: NodeId| places.site_of(node);
-        if from.is_none_or(|from| site(from) != site(self.me)) {
+        let is_founder = !self.layout.is_guest(self.me);
+        if is_founder && from.is_none_or(|from| site(from) != site(self.me)) {
             to.extend(site(self.me).into_iter().flat_map(|site| places.nodes_in(site)));
         }
         to.remove(&self.me);

@@ -2,6 +2,7 @@
 
 use super::super::{Merge, Search, SearchContext, Searching};
 use super::*;
+use crate::message::steal_agent::CopyId;
 use crate::tasks::engine::Engine;
 use crate::tasks::frame::{FrameId, Frames, Lender};
 use crate::tasks::lineage::Repeats;
@@ -220,6 +221,30 @@ fn a_guest_does_not_pass_loans_on() {
 
     assert!(!out.iter().any(|command| matches!(command, StealCommand::ToAgent { .. })), "{out:?}");
     assert!(agent.node.has_arrivals());
+}
+
+#[test]
+fn a_guest_does_not_pass_on_that_a_copy_is_superseded() {
+    let (mut agent, _engine) = agent::<Text>(Vec::new());
+    let guest = agent.layout.guest(SiteId(0), 0).unwrap();
+    // The guest does not know yet that both nodes are in one site.
+    let site = |name: &str| (name.to_owned(), vec![2]);
+    let apart = Hierarchy::from_layout(&Layout::new(vec![site("a"), site("b")]));
+    let apart = StealingLayout::new(&apart);
+    agent.stealing.handle_places(Time(0), Arc::new(apart));
+    agent.stealing.handle_joined(Time(0), guest, NodeId(0));
+    for (me, is_passed_on) in [(guest, false), (NodeId(0), true)] {
+        agent.me = me;
+        let copy = CopyId { loan: u64::from(me.0), is_backup: true };
+        let message = codec::encode(&AgentMessage::Superseded(OTHER, copy)).into();
+        let mut out = Vec::new();
+
+        agent.receive(Time(0), OTHER, &message, &mut out).unwrap();
+
+        assert!(agent.node.lineages.is_any_gone(&[Via::Copy(OTHER, copy)]));
+        let to_agent = |command: &StealCommand| matches!(command, StealCommand::ToAgent { .. });
+        assert_eq!(out.iter().any(to_agent), is_passed_on, "{out:?}");
+    }
 }
 
 #[test]

@@ -112,6 +112,8 @@ impl<W: Work> Pool<W> {
     pub(super) async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.check_open()?;
         let lost = self.grid.lost_founders().await?;
+        // Main may have closed the pool meanwhile; then no worker would report.
+        self.check_open()?;
         if !lost.is_empty() || self.reports.is_under_way.swap(true, Ordering::SeqCst) {
             return self.statistics_without(&lost).await;
         }
@@ -136,6 +138,8 @@ impl<W: Work> Pool<W> {
         let layout = self.grid.layout();
         let mut sum: Vec<u64> = Vec::new();
         for node in layout.nodes().filter(|node| !lost.contains(node)) {
+            // Main may have closed the pool meanwhile; then the worker would not answer.
+            self.check_open()?;
             let worker = self.workers.member(at(layout.leader(node)));
             let counts: Vec<u64> =
                 worker.ask(FOREVER, |reply| WorkerMessage::Statistics { reply }).await?;

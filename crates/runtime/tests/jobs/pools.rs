@@ -393,3 +393,24 @@ fn main_reads_the_bound_of_a_pool_while_its_tasks_run_and_after_them() {
         })
     });
 }
+
+#[test]
+fn a_call_for_counts_ends_although_main_closes_the_pool_meanwhile() {
+    everywhere(|| {
+        let job = Job::new("counts").tasks::<Square>().main(async |grid| {
+            let pool = grid.task_pool::<Square>().await?;
+            let other = pool.clone();
+            let mut counts = pin!(other.statistics());
+            // Main asks which nodes are lost.
+            if poll_fn(|cx| Poll::Ready(counts.as_mut().poll(cx))).await.is_pending() {
+                pool.close();
+                match counts.await {
+                    Ok(_) | Err(GridError::PoolClosed) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(())
+        });
+        job.recover_tasks_locally(true).time_limit(PATIENCE)
+    });
+}

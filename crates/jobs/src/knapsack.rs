@@ -76,7 +76,8 @@ impl Search for Choice {
         let mut share = |profit: u64| {
             found.profit = found.profit.max(profit);
             cx.improve(profit as i64);
-            cx.bound().unwrap_or_default() as u64
+            // A repetition sees -1 while 0 is the best profit.
+            u64::try_from(cx.bound().unwrap_or_default()).unwrap_or_default()
         };
         let Self(choice) = self;
         if choice.is_small() {

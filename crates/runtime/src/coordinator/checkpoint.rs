@@ -63,6 +63,7 @@ use super::stall::HANDLER_LONG;
 use super::state::checkpoint::{CollectionImage, CoordinatorImage, Keeping, Making, Stage};
 use super::state::collections::CollectionState;
 use super::state::publications::Publications;
+use super::state::reductions::Accumulators;
 use super::state::timers::Timer;
 use crate::address::collection::CollectionInfo;
 use crate::address::id::MAIN_PE;
@@ -507,7 +508,7 @@ impl Coordinator {
         };
         let coordinator = CoordinatorImage {
             collections: collections.clone().map(image).collect(),
-            reductions: self.accumulators.clone(),
+            reductions: self.stored_reductions(),
             publications: self.publications.next,
             phases: self.phases.complete.clone(),
             uses_steps: self.uses_steps,
@@ -530,6 +531,17 @@ impl Coordinator {
             coordinator: codec::encode(&coordinator).into(),
             parts,
         }
+    }
+
+    /// The incomplete reductions without those of members that checkpoints leave out: later members
+    /// of their collections would otherwise complete them.
+    fn stored_reductions(&self) -> Accumulators {
+        let mut reductions = self.accumulators.clone();
+        reductions.0.retain(|(group, _), _| {
+            let state = self.collections.get(&group.collection());
+            state.is_none_or(|state| !self.common.is_left_out(state.info.kind))
+        });
+        reductions
     }
 
     /// Ends the making of a checkpoint: all PEs continue, and main gets the result.

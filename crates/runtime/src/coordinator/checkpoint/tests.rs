@@ -382,6 +382,25 @@ fn a_checkpoint_whose_parts_are_not_stored_in_time_is_given_up() {
 }
 
 #[test]
+fn a_pe_that_cannot_confirm_its_part_is_named_with_its_handler() {
+    // The handler begins soon after the part is encoded, or long after that.
+    for (begins, names_handler) in [(1, true), (STEP_MAX.as_secs() - 9, false)] {
+        let mut job = Coordination::new();
+        half_stored(&mut job, 3, 1);
+        job.pass_until(begins);
+        let handler = Some(("a handler of Idle".to_owned(), 0));
+        job.tell(PE_1, Control::Inside { handler });
+
+        job.pass_until(STEP_MAX.as_secs());
+
+        let warning = job.warning_about("checkpoint 1").expect("it is given up");
+        let handler = "are missing; pe1 (node0 at site a) has been inside a handler of Idle";
+        assert_eq!(warning.contains(handler), names_handler, "{warning}");
+        assert_eq!(warning.contains("are missing; look at"), !names_handler, "{warning}");
+    }
+}
+
+#[test]
 fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
     let mut job = Coordination::new();
     job.ask_with(3, vec![0_u8; 64 << 10].into());

@@ -63,6 +63,7 @@ use super::stall::HANDLER_LONG;
 use super::state::checkpoint::{CollectionImage, CoordinatorImage, Keeping, Making, Stage};
 use super::state::collections::CollectionState;
 use super::state::publications::Publications;
+use super::state::reductions::Accumulators;
 use super::state::timers::Timer;
 use crate::address::collection::CollectionInfo;
 use crate::address::id::MAIN_PE;
@@ -260,9 +261,14 @@ impl Coordinator {
             more => format!(" and {more} more"),
         };
         let (number, seconds) = (keeping.number, waited.as_secs());
+        let inside = self.inside_handlers(keeping, waited);
+        let cause = match inside.is_empty() {
+            true => "look at the folder or object store, and at the links between nodes".to_owned(),
+            false => self.silence_of_all(inside.into_iter()),
+        };
         let reason = format!(
-            "no part was stored or copied for {seconds} s, and those of {}{more} are missing; look \
-             at the folder or object store, and at the links between nodes",
+            "no part was stored or copied for {seconds} s, and those of {}{more} are missing; \
+             {cause}",
             named.join(", ")
         );
         self.warn(&format!(
@@ -273,6 +279,24 @@ impl Coordinator {
         if self.checkpoints.is_paused() {
             self.end_making(Err(reason));
         }
+    }
+
+    /// The PEs that would send or confirm missing parts between two handlers, and have been inside
+    /// one for most of the time `waited`.
+    fn inside_handlers(&self, keeping: &Keeping, waited: Duration) -> BTreeSet<PeId> {
+        let (layout, run) = (&self.common.layout, &self.common.run);
+        let receiver = |&(pe, is_copy): &(PeId, bool)| {
+            let node = layout.node_of(pe);
+            let partner = run.checkpoints.partner(layout, &run.hosts, node, &[]);
+            Some(layout.leader(partner.filter(|_| is_copy)?))
+        };
+        let senders = keeping.missing.iter().map(|&(pe, _)| pe);
+        let all = senders.chain(keeping.missing.iter().filter_map(receiver));
+        let is_inside = |pe: &PeId| {
+            let handler = self.stall.inside.get(pe);
+            handler.is_some_and(|(_, since)| self.now.since(*since) >= waited / 2)
+        };
+        all.filter(is_inside).collect()
     }
 
     /// The number of the checkpoint that is being made, the time at which its present step began,
@@ -507,7 +531,7 @@ impl Coordinator {
         };
         let coordinator = CoordinatorImage {
             collections: collections.clone().map(image).collect(),
-            reductions: self.accumulators.clone(),
+            reductions: self.stored_reductions(),
             publications: self.publications.next,
             phases: self.phases.complete.clone(),
             uses_steps: self.uses_steps,
@@ -530,6 +554,17 @@ impl Coordinator {
             coordinator: codec::encode(&coordinator).into(),
             parts,
         }
+    }
+
+    /// The incomplete reductions without those of members that checkpoints leave out: later members
+    /// of their collections would otherwise complete them.
+    fn stored_reductions(&self) -> Accumulators {
+        let mut reductions = self.accumulators.clone();
+        reductions.0.retain(|(group, _), _| {
+            let state = self.collections.get(&group.collection());
+            state.is_none_or(|state| !self.common.is_left_out(state.info.kind))
+        });
+        reductions
     }
 
     /// Ends the making of a checkpoint: all PEs continue, and main gets the result.

@@ -1,10 +1,16 @@
 //! Tests of checkpoints that take too long.
 
 use super::*;
+use crate::address::collection::Map;
+use crate::address::id::{CollectionId, KindId};
+use crate::coordinator::CoordinatorPart;
 use crate::coordinator::event::{CoordinatorCommand, CoordinatorEvent};
 use crate::coordinator::host::CoordinatorHost;
 use crate::job::program::Program;
-use crate::message::{Content, Image, MainRequest, Packet, RestorePlan};
+use crate::message::{
+    Content, Contribution, Image, MainRequest, Packet, ReductionGroup, RestorePlan,
+};
+use crate::reduce::{Op, Partial, Target, Value};
 use crate::{Actor, Context, Ix1, Job};
 use gridspan_topology::{Layout, Time};
 use serde::{Deserialize, Serialize};
@@ -376,6 +382,25 @@ fn a_checkpoint_whose_parts_are_not_stored_in_time_is_given_up() {
 }
 
 #[test]
+fn a_pe_that_cannot_confirm_its_part_is_named_with_its_handler() {
+    // The handler begins soon after the part is encoded, or long after that.
+    for (begins, names_handler) in [(1, true), (STEP_MAX.as_secs() - 9, false)] {
+        let mut job = Coordination::new();
+        half_stored(&mut job, 3, 1);
+        job.pass_until(begins);
+        let handler = Some(("a handler of Idle".to_owned(), 0));
+        job.tell(PE_1, Control::Inside { handler });
+
+        job.pass_until(STEP_MAX.as_secs());
+
+        let warning = job.warning_about("checkpoint 1").expect("it is given up");
+        let handler = "are missing; pe1 (node0 at site a) has been inside a handler of Idle";
+        assert_eq!(warning.contains(handler), names_handler, "{warning}");
+        assert_eq!(warning.contains("are missing; look at"), !names_handler, "{warning}");
+    }
+}
+
+#[test]
 fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
     let mut job = Coordination::new();
     job.ask_with(3, vec![0_u8; 64 << 10].into());
@@ -423,6 +448,59 @@ fn a_job_that_goes_back_does_not_use_the_numbers_of_later_checkpoints_again() {
     job.assert_told("resume 1");
     job.ask(4);
     job.assert_told("drain 4.1");
+}
+
+/// An actor that checkpoints leave out.
+#[derive(Serialize, Deserialize)]
+struct Server;
+
+impl Actor for Server {
+    type Index = Ix1;
+    type Init = ();
+    type Message = u8;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, _message: u8, _cx: &mut Context<'_, Self>) {}
+}
+
+#[test]
+fn a_checkpoint_leaves_out_the_reductions_of_the_members_that_it_leaves_out() {
+    let mut job =
+        Coordination::of(|job| Program::new(job.transient::<Server>(), layout()).unwrap());
+    let types = job.host.coordinator().unwrap().common.actor_types();
+    for (number, name) in (0..).zip(["Idle", "Server"]) {
+        let kind = types.iter().position(|it| it.name.ends_with(name)).unwrap();
+        let (kind, map, shape, members) = (KindId(kind as u16), Map::Block, None, 2);
+        let request = MainRequest::Create { kind, map, shape, members, created: 9 };
+        job.tell(MAIN_PE, Control::MainRequest { slot: 8, request });
+        // One of the two members has contributed.
+        job.tell(
+            MAIN_PE,
+            Control::Contribution(Contribution {
+                group: ReductionGroup::Collection(CollectionId(number)),
+                sequence: 0,
+                count: 1,
+                expected: 0,
+                op: Op::Sum,
+                target: Target::Main,
+                partial: Partial::Plain(Value::U64(7)),
+            }),
+        );
+    }
+    job.sent.clear();
+
+    half_stored(&mut job, 3, 1);
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
+
+    let image = Image::new(job.manifest()).unwrap();
+    let coordinator = CoordinatorPart::decode(&image.inner().coordinator).unwrap();
+    let infos = image.inner().collections.iter().map(|(info, _)| info);
+    let are_under_way: Vec<bool> =
+        infos.map(|info| coordinator.operations(info).unwrap().is_under_way).collect();
+    assert_eq!(are_under_way, [true, false]);
 }
 
 #[test]

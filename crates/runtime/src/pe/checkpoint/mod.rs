@@ -123,7 +123,12 @@ impl Pe {
         core.checkpointing.restoration = None;
         core.await_quiescence_again();
         for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
+            let waits = core.member(kind, slot).is_some_and(|member| member.synced);
             stores[kind.index()].arrived(core, slot);
+            // The job may have had a strategy, and have none now: then no sync point is settled.
+            if waits && core.leave_sync(kind, slot) {
+                stores[kind.index()].resume(core, slot);
+            }
         }
         for (collection, syncs) in std::mem::take(&mut core.checkpointing.settled) {
             let Some((kind, slots)) = core.take_settled(collection, syncs) else { continue };

@@ -10,6 +10,7 @@ use crate::message::{Content, Manifest, Packet, ReplicaOrder};
 use crate::pe::Restoration;
 use crate::pe::replicas::{PrimaryStage, ReplicaState, Role};
 use crate::{Actor, CheckpointEvery, Checkpoints, Context, Ix1, Job, Limits};
+use gridspan_balance::Refine;
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
 use std::any::TypeId;
@@ -91,10 +92,11 @@ impl Actor for Noting {
     }
 }
 
-#[test]
-fn a_restored_member_arrives_before_it_leaves_a_sync_point_that_was_settled_meanwhile() {
+/// A PE of this job with a restored member that waits at its first sync point, before the PE
+/// continues. Also returns the type and slot of the member.
+fn restored_at_a_sync_point(job: Job) -> (Pe, (KindId, u32)) {
     let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
-    let job = Job::new("restored").actor::<Noting>().main(async |_| Ok::<(), JobError>(()));
+    let job = job.actor::<Noting>().main(async |_| Ok::<(), JobError>(()));
     let mut pe = Program::new(job, layout.clone()).unwrap().pe(PeId(1));
     let kind = pe.core.common.kind_of(TypeId::of::<Noting>()).unwrap();
     let collection = CollectionId(0);
@@ -103,7 +105,8 @@ fn a_restored_member_arrives_before_it_leaves_a_sync_point_that_was_settled_mean
     let inits = Payload::Bytes(codec::encode(&inits).into());
     pe.handle(MAIN_PE, Packet::control(Control::Create { info, inits, more: 0 }));
     let slot = pe.core.resident(ActorId { collection, key: Ix1(0).key() }).unwrap();
-    pe.core.member(slot.0, slot.1).unwrap().synced = true;
+    let member = pe.core.member(slot.0, slot.1).unwrap();
+    (member.syncs, member.synced) = (1, true);
     let manifest = Manifest {
         number: 1,
         run: 1,
@@ -125,13 +128,37 @@ fn a_restored_member_arrives_before_it_leaves_a_sync_point_that_was_settled_mean
     checkpointing.restoration = Some(Arc::new(restoration));
     (checkpointing.stop, checkpointing.is_stopped) = (1, true);
     checkpointing.restored.push(slot);
+    (pe, slot)
+}
 
+/// What the member in a slot has noted, encoded.
+fn noted(pe: &Pe, (kind, slot): (KindId, u32)) -> Bytes {
+    pe.stores[kind.index()].encode(slot)
+}
+
+#[test]
+fn a_restored_member_arrives_before_it_leaves_a_sync_point_that_was_settled_meanwhile() {
+    let (mut pe, slot) = restored_at_a_sync_point(Job::new("restored").strategy(Refine));
+
+    let collection = CollectionId(0);
     pe.handle(MAIN_PE, Packet::control(Control::SettleSyncs { collection, syncs: 1 }));
-    let noted = |pe: &Pe| pe.stores[kind.index()].encode(slot.1);
-    assert_eq!(noted(&pe), codec::encode(&Noting(String::new())));
+    assert_eq!(noted(&pe, slot), codec::encode(&Noting(String::new())));
     pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });
 
-    assert_eq!(noted(&pe), codec::encode(&Noting("ar".to_owned())));
+    assert_eq!(noted(&pe, slot), codec::encode(&Noting("ar".to_owned())));
+}
+
+#[test]
+fn a_restored_member_leaves_its_sync_point_if_the_job_has_a_strategy_no_longer() {
+    for (job, expected) in
+        [(Job::new("restored").strategy(Refine), "a"), (Job::new("restored"), "ar")]
+    {
+        let (mut pe, slot) = restored_at_a_sync_point(job);
+
+        pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });
+
+        assert_eq!(noted(&pe, slot), codec::encode(&Noting(expected.to_owned())), "{expected}");
+    }
 }
 
 #[test]

@@ -422,18 +422,26 @@ impl NetDriver {
         }
     }
 
-    /// Waits until others have acknowledged all frames. Stops when they acknowledge none for
+    /// Waits until others have acknowledged all frames, including those that the transport does not
+    /// accept yet: the end of the job may be among them. Stops when no frame is acknowledged for
     /// [`FLUSH`].
     fn flush(&self, net: &mut NetLoop, switch: &Switch) -> io::Result<()> {
         let unacknowledged = |net: &mut NetLoop| -> u64 {
             let others = switch.layout.nodes().filter(|&node| node != switch.node);
-            others.map(|node| net.transport().bytes_unacknowledged(node)).sum()
+            let sent: u64 = others.map(|node| net.transport().bytes_unacknowledged(node)).sum();
+            sent + self.backlog_bytes() as u64
         };
         loop {
             let before = unacknowledged(net);
             let end = Instant::now() + FLUSH;
             while Instant::now() < end {
-                if switch.is_network_abandoned() || net.flush(FLUSH_CHECK, &mut |_| {})? {
+                if switch.is_network_abandoned() {
+                    return Ok(());
+                }
+                if self.backlog_bytes() > 0 {
+                    self.hand_over(net, switch);
+                }
+                if net.flush(FLUSH_CHECK, &mut |_| {})? && self.backlog_bytes() == 0 {
                     return Ok(());
                 }
             }
@@ -480,3 +488,6 @@ fn tell(switch: &Switch, action: impl FnOnce(&mut Core) + Send + 'static) {
 fn fail(switch: &Switch, error: JobError) {
     tell(switch, move |core| core.fail(error));
 }
+
+#[cfg(test)]
+mod tests;

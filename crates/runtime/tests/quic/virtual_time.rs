@@ -294,6 +294,34 @@ fn a_restart_before_the_detector_notices_ends_the_old_session() {
 }
 
 #[test]
+fn a_node_that_dials_one_that_has_restarted_loses_its_earlier_incarnation_only() {
+    let mut world = World::new(2, 13);
+    let (a, b) = (NodeId(0), NodeId(1));
+    world.send(a, b, FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_millis(500));
+    world.crash(b);
+    world.start(b, 2);
+    let now = world.now;
+    world.transport(a).break_connection(now, b);
+    world.run_for(Duration::from_secs(1));
+    world.send(a, b, FrameClass::Auto, frame(SMALL, 1, 10));
+    world.send(b, a, FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_secs(5));
+
+    let events_of = |node: NodeId| -> Vec<TransportEvent> {
+        let events = world.events.iter().filter(|(at, _)| *at == node);
+        events.map(|(_, event)| event.clone()).collect()
+    };
+    let lost = TransportEvent::Lost { node: b, reason: LossReason::Restarted { incarnation: 2 } };
+    let connected = TransportEvent::Connected(b);
+    assert_eq!(events_of(a), [connected.clone(), lost, connected]);
+    let both = [TransportEvent::Connected(a), TransportEvent::Connected(a)];
+    assert_eq!(events_of(b), both, "one for each incarnation");
+    assert_eq!(world.received[&(b, a)], [frame(SMALL, 0, 10), frame(SMALL, 1, 10)]);
+    assert_eq!(world.received[&(a, b)], [frame(SMALL, 0, 10)]);
+}
+
+#[test]
 fn both_sides_of_a_long_partition_declare_each_other_lost_for_good() {
     let mut world = World::new(4, 9);
     for (from, to) in [(0, 2), (1, 3), (0, 1), (2, 3)] {

@@ -142,11 +142,19 @@ impl Transport {
         }
     }
 
-    /// Loses the earlier incarnation of a node that has restarted, and forgets its session.
+    /// Loses the earlier incarnation of a node that has restarted, and forgets its session. A dial
+    /// may have reached the new incarnation, which is not lost: the link of this hello stays, and
+    /// another dial ends as one that is replaced.
     fn forget_earlier(&mut self, handle: ConnectionHandle, hello: &Hello) {
         let (node, incarnation) = (hello.node, hello.incarnation);
         if self.peers[node].incarnation.is_none_or(|known| known >= incarnation) {
             return;
+        }
+        if let Phase::Dialling { handle: dial, .. } = self.peers[node].phase {
+            self.peers[node].phase = Phase::Idle;
+            if dial != handle {
+                self.replace(dial);
+            }
         }
         if self.peers[node].phase != Phase::Lost {
             self.lose(node, LossReason::Restarted { incarnation });

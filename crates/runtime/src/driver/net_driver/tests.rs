@@ -1,0 +1,72 @@
+//! The end of a node whose transport does not accept all frames at once.
+
+use super::*;
+use crate::Job;
+use crate::driver::CheckpointKeeper;
+use crate::driver::coordinator::CoordinatorDriver;
+use crate::job::program::Program;
+use crate::net::bootstrap::{Joined, NodeBundle, issue};
+use crate::net::{Authority, TransportLimits, UdpPort};
+use gridspan_topology::{GridSpec, Layout};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+fn switch(program: &Program, node: NodeId) -> Arc<Switch> {
+    let (limits, begin) = (program.limits(), Instant::now());
+    let host = program.coordinator_host(node);
+    Switch::new(
+        program.layout().clone(),
+        node,
+        vec![Inbox::new(Box::new(|| {}))],
+        None,
+        program.relay(node),
+        CoordinatorDriver::new(host, limits.hard_bytes, begin),
+        (limits, CheckpointKeeper::default(), begin, false),
+    )
+}
+
+/// Two nodes, each of which keeps at most this many unacknowledged bytes for the other.
+fn nodes(retained_bytes_max: u64) -> Vec<(NetDriver, Arc<Switch>)> {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+    let spec = GridSpec::from_layout(&layout).unwrap();
+    let bundles = issue(&Authority::new("ending").unwrap(), &spec).unwrap();
+    let bind = |_: &NodeBundle| UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let ports: Vec<UdpPort> = bundles.iter().map(bind).collect();
+    let addresses: Vec<SocketAddr> =
+        ports.iter().map(|port| port.local_address().unwrap()).collect();
+    let job = Job::new("ending").main(async |_| Ok::<(), JobError>(()));
+    let program = Program::new(job, layout).unwrap();
+    let start = |(bundle, port): (NodeBundle, UdpPort)| {
+        let node = bundle.identity.node;
+        let joined = Joined { bundle, port, addresses: addresses.clone() };
+        let limits = TransportLimits { retained_bytes_max, ..TransportLimits::default() };
+        let net = joined.into_loop(limits, None).unwrap();
+        (NetDriver::new(net), switch(&program, node))
+    };
+    bundles.into_iter().zip(ports).map(start).collect()
+}
+
+#[test]
+fn frames_that_wait_for_the_transport_are_sent_before_the_end() {
+    // Room for one frame at a time.
+    let nodes = nodes(1_500);
+    let [(own, own_switch), (other, other_switch)] = &nodes[..] else { panic!("two nodes") };
+    for _ in 0..3 {
+        own.send(NodeId(1), Frame::from(vec![0_u8; 1_000]), false);
+    }
+    let is_over = AtomicBool::new(false);
+
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let mut net = lock(&other.net);
+                other.turn(&mut net, other_switch, Duration::from_millis(10), None);
+            }
+        });
+        own.finish(own_switch);
+        is_over.store(true, Ordering::SeqCst);
+    });
+
+    assert_eq!(own.backlog_bytes(), 0);
+    assert_eq!(other.received_bytes.load(Ordering::Relaxed), 3_000);
+}

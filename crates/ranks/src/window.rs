@@ -160,7 +160,7 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`put`](Self::put).
+    /// Those of [`put`](Self::put), and [`RankError::PeerFailed`] if the rank has failed.
     pub async fn get(&self, rank: u32, range: Range<usize>) -> Result<Vec<T>, RankError> {
         let (at, count) = (range.start as u64, range.len() as u64);
         self.answered("get", rank, range, Access::Get { at, count }).await
@@ -170,7 +170,7 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`put`](Self::put).
+    /// Those of [`get`](Self::get).
     pub async fn get_accumulate(
         &self,
         values: &[T],
@@ -187,7 +187,8 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], and [`RankError::PeerFailed`] if the rank has failed before an
+    /// access was complete.
     pub async fn flush(&self, rank: u32) -> Result<(), RankError> {
         self.comm.check(rank, self.at("flush", rank))?;
         self.complete(|other| other == rank).await
@@ -210,7 +211,7 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], and [`RankError::PeerFailed`] if the rank has failed.
     pub async fn lock(&self, rank: u32, is_exclusive: bool) -> Result<(), RankError> {
         let (at, access) = (self.at("lock", rank), Access::Lock { is_exclusive });
         let to = self.comm.check(rank, at)?;
@@ -226,7 +227,7 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// Those of [`flush`](Self::flush).
     pub async fn unlock(&self, rank: u32) -> Result<(), RankError> {
         self.flush(rank).await?;
         let to = self.comm.check(rank, self.at("unlock", rank))?;

@@ -75,6 +75,23 @@ impl Drop for AskedLock<'_> {
     }
 }
 
+/// A change for whose answer a task waits. If the task stops waiting, the change stays open.
+struct AskedChange<'a> {
+    open: &'a Mutex<Vec<(u32, Ticket)>>,
+    rank: u32,
+    ticket: Ticket,
+    is_answered: bool,
+}
+
+impl Drop for AskedChange<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.push((self.rank, self.ticket));
+        }
+    }
+}
+
 impl Comm {
     /// Exposes elements to all ranks of this communicator. Each rank may expose another number of
     /// them. A collective operation. `op` combines [accumulated](RankWindow::accumulate) elements
@@ -166,7 +183,8 @@ impl<T: Element> RankWindow<T> {
         self.answered("get", rank, range, Access::Get { at, count }).await
     }
 
-    /// [Accumulates](Self::accumulate), and returns the elements as they were before.
+    /// [Accumulates](Self::accumulate), and returns the elements as they were before. If the future
+    /// is dropped, the next [`flush`](Self::flush) or [`fence`](Self::fence) completes the access.
     ///
     /// # Errors
     ///
@@ -297,12 +315,26 @@ impl<T: Element> RankWindow<T> {
     ) -> Result<Vec<T>, RankError> {
         let at = self.at(call, rank);
         self.check(at, rank, &range)?;
+        let is_change = access.runs_operator();
         let ticket = self.begin(at, rank, access)?;
-        match outcome(&self.comm.local, ticket).await {
+        let answer = match is_change {
+            true => self.answer_to_change(rank, ticket).await,
+            false => outcome(&self.comm.local, ticket).await,
+        };
+        match answer {
             Outcome::Answer(Some(content)) => content.to_vec(at),
             Outcome::Failed(error) => Err(error),
             _ => Err(RankError::Cancelled { at }),
         }
+    }
+
+    /// Waits for the answer to a change.
+    async fn answer_to_change(&self, rank: u32, ticket: Ticket) -> Outcome {
+        let local = &self.comm.local;
+        let mut asked = AskedChange { open: &self.open, rank, ticket, is_answered: false };
+        until_ended(local, ticket).await;
+        asked.is_answered = true;
+        local.with(|state| state.slots.take(ticket)).unwrap_or(Outcome::Cancelled)
     }
 
     /// Waits for accesses, and returns the first error.
@@ -312,15 +344,19 @@ impl<T: Element> RankWindow<T> {
             let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             open.iter().filter(|(rank, _)| is_meant(*rank)).map(|(_, ticket)| *ticket).collect()
         };
-        let Some(last) = meant.last() else { return Ok(()) };
+        if meant.is_empty() {
+            return Ok(());
+        }
         // They stay open meanwhile: if this future is dropped, the next one waits for them.
         for ticket in &meant {
             until_ended(local, *ticket).await;
         }
+        let mut ended: Vec<u64> = meant.iter().map(|ticket| ticket.generation).collect();
+        ended.sort_unstable();
         self.open
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(rank, ticket)| !is_meant(*rank) || ticket.generation > last.generation);
+            .retain(|(_, ticket)| ended.binary_search(&ticket.generation).is_err());
         let outcomes = meant.iter().filter_map(|ticket| local.with(|s| s.slots.take(*ticket)));
         outcomes.map(Outcome::completed).fold(Ok(()), Result::and)
     }

@@ -125,7 +125,7 @@ impl Comm {
     /// Charges compute time to this rank, for virtual time; see
     /// [`Context::charge`](gridspan_runtime::Context::charge).
     pub fn charge(&self, time: Duration) {
-        self.local.with(|state| state.charged += time);
+        self.local.with(|state| state.charged = state.charged.saturating_add(time));
     }
 
     /// Lets the PE handle the messages that wait for it, and then goes on.

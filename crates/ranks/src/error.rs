@@ -142,7 +142,7 @@ pub enum RankError {
     /// The rank came to a migration point, or ended, while operations were not complete.
     #[error("rank {rank} left `run` before these operations were complete: {}", list(pending))]
     PendingOperations {
-        /// The rank in the world.
+        /// The number of the rank in the job.
         rank: u32,
         /// The operations.
         pending: Vec<CallSite>,

@@ -184,10 +184,10 @@ impl Comm {
     ///
     /// Only those of the messages that it sends and receives.
     pub async fn shrink(&self) -> Result<Comm, RankError> {
-        let at = self.at("shrink");
+        let (at, count) = (self.at("shrink"), self.next_agreement());
         let turn = MakerTurn::take(&self.local).await;
         let next = turn.next();
-        let agreed = self.agreement("shrink", u64::MAX, Some(next)).await?;
+        let agreed = self.agreement(("shrink", count), u64::MAX, Some(next)).await?;
         turn.end(agreed.number + 1);
         let ranks = runs::ranks(&agreed.survivors).collect();
         self.part(ranks, agreed.number).ok_or(RankError::Cancelled { at })
@@ -218,12 +218,18 @@ impl Comm {
     ///
     /// Only those of the messages that it sends and receives.
     pub async fn agree(&self, flags: u64) -> Result<u64, RankError> {
-        Ok(self.agreement("agree", flags, None).await?.flags)
+        Ok(self.agreement(("agree", self.next_agreement()), flags, None).await?.flags)
+    }
+
+    /// Numbers an agreement, which all ranks begin in the same order.
+    fn next_agreement(&self) -> u64 {
+        let number = self.number();
+        self.local.with(|state| state.failures.next_agreement(number))
     }
 
     async fn agreement(
         &self,
-        call: &'static str,
+        (call, count): (&'static str, u64),
         flags: u64,
         next_communicator: Option<u32>,
     ) -> Result<Agreed, RankError> {
@@ -232,7 +238,6 @@ impl Comm {
         let first = ranks.first().copied().unwrap_or_default();
         let members = runs::runs(ranks, usize::MAX).unwrap_or_default();
         let number = self.number();
-        let count = self.local.with(|state| state.failures.next_agreement(number));
         let request = AgreementRequest {
             key: (number, first, count, next_communicator.is_some()),
             members,

@@ -1,12 +1,13 @@
 //! Groups of ranks, from which communicators are made.
 
+use crate::collective::operation::Operation;
 use crate::comm::Comm;
 use crate::error::RankError;
 use crate::local::Local;
+use crate::ops;
 use crate::scope::Scope;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
-use std::task::{Poll, Waker};
 
 /// An ordered set of ranks of the job, by their [numbers](Comm::world_rank).
 ///
@@ -116,23 +117,29 @@ impl RankGroup {
 /// A lock that a rank holds while it makes a communicator. The ranks of a communicator agree on a
 /// number that none of them has used, so a rank makes one communicator at a time, in the order of
 /// its calls.
+///
+/// A call numbers its collective operation before it takes the lock: otherwise an operation that
+/// the rank begins meanwhile on the same communicator would come first, at some ranks only.
 pub(crate) struct MakerTurn<'a>(&'a Local);
+
+/// A task that waits for its turn, until this is dropped.
+struct WaitingMaker<'a> {
+    local: &'a Local,
+    number: Option<u64>,
+}
+
+impl Drop for WaitingMaker<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.local.with(|state| state.makers.forget(number));
+        }
+    }
+}
 
 impl<'a> MakerTurn<'a> {
     pub(crate) async fn take(local: &'a Local) -> Self {
-        poll_fn(|cx| {
-            local.with(|state| match std::mem::replace(&mut state.is_making_communicator, true) {
-                false => Poll::Ready(()),
-                true => {
-                    // It may be polled many times before it gets the lock.
-                    if !state.makers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                        state.makers.push(cx.waker().clone());
-                    }
-                    Poll::Pending
-                }
-            })
-        })
-        .await;
+        let mut waiting = WaitingMaker { local, number: None };
+        poll_fn(|cx| local.with(|state| state.makers.poll(&mut waiting.number, cx.waker()))).await;
         Self(local)
     }
 
@@ -149,10 +156,7 @@ impl<'a> MakerTurn<'a> {
 
 impl Drop for MakerTurn<'_> {
     fn drop(&mut self) {
-        self.0.with(|state| {
-            state.is_making_communicator = false;
-            state.makers.drain(..).for_each(Waker::wake);
-        });
+        self.0.with(|state| state.makers.end());
     }
 }
 
@@ -175,8 +179,10 @@ impl Comm {
     ///
     /// Only those of the messages that it sends and receives.
     pub async fn dup(&self) -> Result<Comm, RankError> {
+        let operation = Operation::new(self, "dup");
         let turn = MakerTurn::take(&self.local).await;
-        let number = self.allreduce(&[turn.next()], crate::ops::max).await?[0];
+        let next = vec![turn.next()];
+        let number = operation.complete(|| operation.allreduce(next, ops::max)).await?[0];
         turn.end(number + 1);
         Ok(Comm::new(self.local.clone(), self.scope.clone(), number, self.rank()))
     }
@@ -188,10 +194,11 @@ impl Comm {
     ///
     /// Only those of the messages that it sends and receives.
     pub async fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Comm>, RankError> {
+        let operation = Operation::new(self, "split");
         let turn = MakerTurn::take(&self.local).await;
         let mine = colour.map_or(0, |colour| u64::from(colour) + 1);
         let mine = [mine, key as u64, u64::from(turn.next())];
-        let all = self.allgather(&[mine]).await?;
+        let all = operation.complete(|| operation.allgather_equal(vec![mine])).await?;
         let first = all.iter().map(|[_, _, next]| *next).max().unwrap_or(1) as u32;
         let mut members: BTreeMap<u64, Vec<(i64, u32)>> = BTreeMap::new();
         for (rank, [colour, key, _]) in all.iter().enumerate().filter(|(_, [c, ..])| *c > 0) {

@@ -75,6 +75,23 @@ impl Drop for AskedLock<'_> {
     }
 }
 
+/// A change for whose answer a task waits. If the task stops waiting, the change stays open.
+struct AskedChange<'a> {
+    open: &'a Mutex<Vec<(u32, Ticket)>>,
+    rank: u32,
+    ticket: Ticket,
+    is_answered: bool,
+}
+
+impl Drop for AskedChange<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.push((self.rank, self.ticket));
+        }
+    }
+}
+
 impl Comm {
     /// Exposes elements to all ranks of this communicator. Each rank may expose another number of
     /// them. A collective operation. `op` combines [accumulated](RankWindow::accumulate) elements
@@ -160,17 +177,18 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`put`](Self::put).
+    /// Those of [`put`](Self::put), and [`RankError::PeerFailed`] if the rank has failed.
     pub async fn get(&self, rank: u32, range: Range<usize>) -> Result<Vec<T>, RankError> {
         let (at, count) = (range.start as u64, range.len() as u64);
         self.answered("get", rank, range, Access::Get { at, count }).await
     }
 
-    /// [Accumulates](Self::accumulate), and returns the elements as they were before.
+    /// [Accumulates](Self::accumulate), and returns the elements as they were before. If the future
+    /// is dropped, the next [`flush`](Self::flush) or [`fence`](Self::fence) completes the access.
     ///
     /// # Errors
     ///
-    /// Those of [`put`](Self::put).
+    /// Those of [`get`](Self::get).
     pub async fn get_accumulate(
         &self,
         values: &[T],
@@ -187,7 +205,8 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], and [`RankError::PeerFailed`] if the rank has failed before an
+    /// access was complete.
     pub async fn flush(&self, rank: u32) -> Result<(), RankError> {
         self.comm.check(rank, self.at("flush", rank))?;
         self.complete(|other| other == rank).await
@@ -210,7 +229,7 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// [`RankError::NoSuchRank`], and [`RankError::PeerFailed`] if the rank has failed.
     pub async fn lock(&self, rank: u32, is_exclusive: bool) -> Result<(), RankError> {
         let (at, access) = (self.at("lock", rank), Access::Lock { is_exclusive });
         let to = self.comm.check(rank, at)?;
@@ -226,7 +245,7 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`].
+    /// Those of [`flush`](Self::flush).
     pub async fn unlock(&self, rank: u32) -> Result<(), RankError> {
         self.flush(rank).await?;
         let to = self.comm.check(rank, self.at("unlock", rank))?;
@@ -296,12 +315,26 @@ impl<T: Element> RankWindow<T> {
     ) -> Result<Vec<T>, RankError> {
         let at = self.at(call, rank);
         self.check(at, rank, &range)?;
+        let is_change = access.runs_operator();
         let ticket = self.begin(at, rank, access)?;
-        match outcome(&self.comm.local, ticket).await {
+        let answer = match is_change {
+            true => self.answer_to_change(rank, ticket).await,
+            false => outcome(&self.comm.local, ticket).await,
+        };
+        match answer {
             Outcome::Answer(Some(content)) => content.to_vec(at),
             Outcome::Failed(error) => Err(error),
             _ => Err(RankError::Cancelled { at }),
         }
+    }
+
+    /// Waits for the answer to a change.
+    async fn answer_to_change(&self, rank: u32, ticket: Ticket) -> Outcome {
+        let local = &self.comm.local;
+        let mut asked = AskedChange { open: &self.open, rank, ticket, is_answered: false };
+        until_ended(local, ticket).await;
+        asked.is_answered = true;
+        local.with(|state| state.slots.take(ticket)).unwrap_or(Outcome::Cancelled)
     }
 
     /// Waits for accesses, and returns the first error.
@@ -311,15 +344,19 @@ impl<T: Element> RankWindow<T> {
             let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             open.iter().filter(|(rank, _)| is_meant(*rank)).map(|(_, ticket)| *ticket).collect()
         };
-        let Some(last) = meant.last() else { return Ok(()) };
+        if meant.is_empty() {
+            return Ok(());
+        }
         // They stay open meanwhile: if this future is dropped, the next one waits for them.
         for ticket in &meant {
             until_ended(local, *ticket).await;
         }
+        let mut ended: Vec<u64> = meant.iter().map(|ticket| ticket.generation).collect();
+        ended.sort_unstable();
         self.open
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(rank, ticket)| !is_meant(*rank) || ticket.generation > last.generation);
+            .retain(|(_, ticket)| ended.binary_search(&ticket.generation).is_err());
         let outcomes = meant.iter().filter_map(|ticket| local.with(|s| s.slots.take(*ticket)));
         outcomes.map(Outcome::completed).fold(Ok(()), Result::and)
     }

@@ -91,7 +91,7 @@ impl Operation {
     }
 
     /// Gathers blocks of one length at all ranks.
-    pub(super) async fn allgather_equal<T: Element>(
+    pub(crate) async fn allgather_equal<T: Element>(
         &self,
         values: Vec<T>,
     ) -> Result<Vec<T>, RankError> {

@@ -43,7 +43,7 @@ impl Operation {
 
     /// Reduces to all ranks, in one crossing of the wide area, in the way that is predicted to be
     /// the fastest.
-    pub(super) async fn allreduce<T: Element>(
+    pub(crate) async fn allreduce<T: Element>(
         &self,
         values: Vec<T>,
         op: impl Operator<T>,

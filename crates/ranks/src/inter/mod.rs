@@ -183,10 +183,11 @@ impl InterComm {
     ///
     /// Only those of the messages that it sends and receives.
     pub async fn merge(&self, comes_last: bool) -> Result<Comm, RankError> {
+        let operation = Operation::new(&self.both, "merge");
         let turn = MakerTurn::take(&self.both.local).await;
         let is_last = |is_own: bool| u32::from(is_own && comes_last);
-        let wanted = [turn.next(), is_last(self.is_first), is_last(!self.is_first)];
-        let found = self.both.allreduce(&wanted, ops::max).await?;
+        let wanted = vec![turn.next(), is_last(self.is_first), is_last(!self.is_first)];
+        let found = operation.complete(|| operation.allreduce(wanted, ops::max)).await?;
         turn.end(found[0] + 1);
         let mut ranks = self.both.group().world_ranks().to_vec();
         if found[1] > found[2] {

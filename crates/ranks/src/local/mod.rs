@@ -11,6 +11,7 @@ pub(crate) mod failures;
 mod hopeless;
 pub(crate) mod interrupts;
 pub(crate) mod link;
+mod makers;
 pub(crate) mod memory;
 mod receives;
 pub(crate) mod saved;
@@ -30,6 +31,7 @@ use failures::Failures;
 use gridspan_runtime::{Time, Timer};
 use interrupts::Interrupts;
 use link::Link;
+use makers::Makers;
 use memory::Window;
 use serde::{Deserialize, Serialize};
 use slots::{Outcome, Slots, Wait};
@@ -152,10 +154,8 @@ pub(crate) struct LocalState {
     last_token: u32,
     /// The smallest communicator number that this rank has not used.
     pub(crate) next_communicator: u32,
-    /// Whether a task is making a communicator.
-    pub(crate) is_making_communicator: bool,
-    /// Tasks that wait until they can make one.
-    pub(crate) makers: Vec<Waker>,
+    /// The tasks that make communicators.
+    pub(crate) makers: Makers,
     /// Number of collective operations on the world that this rank has begun.
     pub(crate) world_operations: Arc<AtomicU32>,
     pub(crate) buffer: SendBuffer,
@@ -206,8 +206,7 @@ impl LocalState {
             sent: BTreeMap::new(),
             last_token: NO_TOKEN,
             next_communicator: 1,
-            is_making_communicator: false,
-            makers: Vec::new(),
+            makers: Makers::default(),
             world_operations: Arc::default(),
             buffer: SendBuffer::default(),
             detaching: Vec::new(),

@@ -221,9 +221,7 @@ impl<A: SequentialActor> Sequential<A> {
                 (None, None) => return cx.fail("an actor was moved while its method ran"),
             };
             let polled = wakeup.poll(run.as_mut());
-            for action in std::mem::take(&mut self.shared().actions) {
-                action(cx);
-            }
+            self.carry_out_actions(cx);
             match polled {
                 // Not woken: it waits for messages.
                 None => return,
@@ -235,6 +233,20 @@ impl<A: SequentialActor> Sequential<A> {
                         return;
                     }
                 }
+            }
+        }
+    }
+
+    /// Carries out the actions of the method. The inbox is not locked meanwhile, since an action may
+    /// use it, if the method shares it.
+    fn carry_out_actions(&self, cx: &mut Context<'_, Self>) {
+        loop {
+            let actions = std::mem::take(&mut self.shared().actions);
+            if actions.is_empty() {
+                return;
+            }
+            for action in actions {
+                action(cx);
             }
         }
     }
@@ -391,13 +403,16 @@ impl<A: SequentialActor> Inbox<A> {
     /// they stay, in their order.
     pub async fn next_as<T>(&self, mut take: impl FnMut(A::Message) -> Result<T, A::Message>) -> T {
         poll_fn(|cx| {
-            self.with(|shared| match shared.unread.take(&mut take) {
-                Some(value) => Poll::Ready(value),
-                None => {
+            // The inbox is not locked while the program's code runs, which may use it.
+            let mut messages = self.with(|shared| shared.unread.lend());
+            let found = unread::take_first(&mut messages, &mut take);
+            self.with(|shared| {
+                shared.unread.give_back(messages, found.is_some());
+                if found.is_none() {
                     shared.unread.wake_on_arrival(cx.waker());
-                    Poll::Pending
                 }
-            })
+            });
+            found.map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }

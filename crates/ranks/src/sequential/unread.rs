@@ -42,18 +42,30 @@ impl<M> Unread<M> {
         self.has_taken && !self.messages.is_empty()
     }
 
-    /// Takes the first message from which `take` makes a value.
-    pub(super) fn take<T>(&mut self, mut take: impl FnMut(M) -> Result<T, M>) -> Option<T> {
-        for at in 0..self.messages.len() {
-            let message = self.messages.remove(at)?;
-            match take(message) {
-                Ok(value) => {
-                    self.has_taken = true;
-                    return Some(value);
-                }
-                Err(message) => self.messages.insert(at, message),
-            }
-        }
-        None
+    /// Lends the messages, so that the program's code looks at them without a lock.
+    pub(super) fn lend(&mut self) -> VecDeque<M> {
+        std::mem::take(&mut self.messages)
     }
+
+    /// Takes back the messages, of which one was taken if `has_taken`.
+    pub(super) fn give_back(&mut self, mut lent: VecDeque<M>, has_taken: bool) {
+        lent.append(&mut self.messages);
+        self.messages = lent;
+        self.has_taken |= has_taken;
+    }
+}
+
+/// Takes the first message from which `take` makes a value.
+pub(super) fn take_first<M, T>(
+    messages: &mut VecDeque<M>,
+    mut take: impl FnMut(M) -> Result<T, M>,
+) -> Option<T> {
+    for at in 0..messages.len() {
+        let message = messages.remove(at)?;
+        match take(message) {
+            Ok(value) => return Some(value),
+            Err(message) => messages.insert(at, message),
+        }
+    }
+    None
 }

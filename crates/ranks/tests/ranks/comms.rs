@@ -1,7 +1,8 @@
 //! Communicators.
 
 use crate::common::{check, simulate};
-use gridspan_ranks::{ANY_SOURCE, ANY_TAG, RankGroup, ops, run_then};
+use gridspan_ranks::{ANY_SOURCE, ANY_TAG, RankError, RankGroup, ops, run_then};
+use std::time::Duration;
 
 #[test]
 fn ranks_are_divided_by_colour_and_ordered_by_key() {
@@ -49,6 +50,58 @@ fn communicators_that_are_made_at_the_same_time_differ() {
         },
         // Rows are 0, 1, 2 and 3, 4, 5.
         |me| (3 + 9 * (me / 3), 3 + 2 * (me % 3)),
+    );
+}
+
+#[test]
+fn communicators_are_made_in_the_order_of_the_calls() {
+    check(
+        2,
+        async |world| {
+            let (me, other) = (world.rank(), 1 - world.rank());
+            let (one, two) = (world.dup().await?, world.dup().await?);
+            // Only rank 1 has the message when its first copy is complete. It calls the third `dup`
+            // before rank 0 does, but both call the second one before.
+            if me == 0 {
+                world.send(&[0_u8], 1, 5).await?;
+            }
+            world.barrier().await?;
+            let twice = async {
+                one.dup().await?;
+                world.recv::<u8>(other, 5).await?;
+                one.dup().await
+            };
+            let late = async {
+                if me == 1 {
+                    world.sleep(Duration::from_millis(5)).await;
+                    world.send(&[0_u8], 0, 5).await?;
+                }
+                Ok::<_, RankError>(())
+            };
+            let (third, second, sent) = futures_util::future::join3(twice, two.dup(), late).await;
+            sent?;
+            Ok(second?.number() < third?.number())
+        },
+        |_| true,
+    );
+}
+
+#[test]
+fn operations_on_a_communicator_keep_their_order_while_another_one_is_copied() {
+    check(
+        2,
+        async |world| {
+            let (one, two) = (world.dup().await?, world.dup().await?);
+            if world.rank() == 0 {
+                // Rank 1 has begun all three when rank 0 begins.
+                world.sleep(Duration::from_millis(5)).await;
+            }
+            let all = futures_util::future::join3(one.dup(), two.dup(), two.barrier());
+            let (one, two, waited) = all.await;
+            waited?;
+            Ok((one?.size(), two?.size()))
+        },
+        |_| (2, 2),
     );
 }
 

@@ -11,6 +11,7 @@ use gridspan_runtime::{
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 
 const CELLS: i32 = 12;
@@ -265,4 +266,49 @@ fn a_checkpoint_is_postponed_while_actors_wait_within_their_method() {
     });
     let job = job.checkpoints(Checkpoints::every(CheckpointEvery::Points(1)));
     simulate(job, SITES).unwrap();
+}
+
+/// Uses its inbox while it looks at a message, and in an action.
+#[derive(Serialize, Deserialize)]
+struct Sharer;
+
+impl SequentialActor for Sharer {
+    type Index = Ix1;
+    type Init = ();
+    type Message = u64;
+
+    fn create((): (), _cx: &mut Context<'_, Sequential<Self>>) -> Self {
+        Self
+    }
+
+    async fn run(self, inbox: Inbox<Self>) -> Resume<Self> {
+        let begin = inbox.now();
+        let inbox = Arc::new(inbox);
+        let is_second = |number: &u64| {
+            inbox.charge(Duration::from_micros(1));
+            inbox.now() >= begin && *number == 2
+        };
+        let second = inbox.next_where(is_second).await;
+        // The other message is still in its place.
+        let first = inbox.next().await;
+        let shared = inbox.clone();
+        inbox.act(move |_cx| {
+            assert!(shared.now() >= begin);
+            shared.contribute(Op::Sum, 10 * second + first, To::main());
+        });
+        Resume::Never
+    }
+}
+
+#[test]
+fn code_that_looks_at_messages_and_actions_may_use_the_inbox() {
+    everywhere(|| {
+        Job::new("sharers").actor::<Sequential<Sharer>>().main(async |grid: Grid| {
+            let sharers = grid.create::<Sequential<Sharer>>(Ix1::range(3), |_| ()).await?;
+            sharers.broadcast(1);
+            sharers.broadcast(2);
+            assert_eq!(sharers.reduction::<u64>(Op::Sum).await?, 3 * 21);
+            Ok(())
+        })
+    });
 }

@@ -209,6 +209,41 @@ fn a_flush_also_waits_for_the_accesses_of_one_that_was_dropped() {
 }
 
 #[test]
+fn a_flush_also_waits_for_a_change_whose_result_is_no_longer_wanted() {
+    const LENGTH: usize = 4 << 20;
+    check(
+        3,
+        async |world| {
+            let me = world.rank();
+            let length = if me == 1 { LENGTH } else { 0 };
+            let window = world.window(vec![0_u8; length], ops::sum).await?;
+            let mut found = 1;
+            match me {
+                0 => {
+                    // Over the wide area this takes longer than the messages of the others.
+                    let ones = vec![1_u8; LENGTH];
+                    {
+                        let change = pin!(window.get_accumulate(&ones, 1, 0));
+                        let delay = pin!(world.sleep(Duration::from_micros(100)));
+                        drop(select(change, delay).await);
+                    }
+                    window.flush(1).await?;
+                    world.send(&[0_u8], 2, 0).await?;
+                }
+                2 => {
+                    world.recv::<u8>(0, 0).await?;
+                    found = window.get(1, LENGTH - 1..LENGTH).await?[0];
+                }
+                _ => {}
+            }
+            window.fence().await?;
+            Ok(found)
+        },
+        |_| 1,
+    );
+}
+
+#[test]
 fn several_tasks_wait_for_the_same_accesses() {
     check(
         2,

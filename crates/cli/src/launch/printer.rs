@@ -237,9 +237,12 @@ impl Printer {
     /// Prints the reports of the queue until it is closed, then sends [`Event::Printed`]. If the
     /// reader has closed the output, the job is interrupted, as by SIGPIPE.
     pub(super) fn run(mut self, queue: &Arc<Queue<Report>>, events: &Sender<Event>) {
-        let (mut reports, mut text) = (vec![], vec![]);
+        let (mut reports, mut text, mut has_failed) = (vec![], vec![], false);
         while queue.take(&mut reports) {
-            if let Err(error) = self.print(&mut reports, &mut text) {
+            // What was queued before the first failure often fails, too.
+            if let Err(error) = self.print(&mut reports, &mut text)
+                && !std::mem::replace(&mut has_failed, true)
+            {
                 queue.close();
                 // The launcher may have ended already.
                 let _ = events.send(failed(&error));

@@ -107,6 +107,8 @@ fn replace_launcher(folder: &JobFolder, ended: &[String]) -> Result<(), CliError
         // Reports a wrong name here, and not in the output of the launcher.
         nodes::named(&folder.roster().map_err(&failed)?, ended)?;
     }
+    // If this launcher ends before it can say why, the reason of an earlier one must not be shown.
+    folder.set_refusal(None).map_err(&failed)?;
     let mut launcher = spawn(folder, &start, ended)?;
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until

@@ -245,7 +245,8 @@ fn print(item: OutputItem<'_>) {
     };
 }
 
-/// Waits for the end of the node. The first signal makes it leave, the second kills it.
+/// Waits for the end of the node. The first signal makes it leave, the second kills it,
+/// unless that is SIGHUP: when a terminal vanishes, the shell and the system both send it.
 fn attend(node: &mut Child, pipe: &mut File, signals: &mut Signals) -> Result<Ended, CliError> {
     let mut is_leaving = false;
     for signal in signals.forever() {
@@ -258,12 +259,12 @@ fn attend(node: &mut Child, pipe: &mut File, signals: &mut Signals) -> Result<En
                 let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
                 return Ok(Ended { code: ExitCode::from(code), has_failed });
             }
-        } else if std::mem::replace(&mut is_leaving, true) {
-            // The node may have ended just now.
-            let _ = node.kill();
-        } else {
+        } else if !std::mem::replace(&mut is_leaving, true) {
             // The node may have ended just now.
             let _ = pipe.write_all(LEAVE.as_bytes()).and_then(|()| pipe.flush());
+        } else if signal != SIGHUP {
+            // The node may have ended just now.
+            let _ = node.kill();
         }
     }
     Ok(Ended { code: ExitCode::from(gridspan::EXIT_FAILED), has_failed: false })

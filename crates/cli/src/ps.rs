@@ -6,10 +6,11 @@ use crate::job_folder::{JobFolder, machine};
 use crate::job_state::JobState;
 use crate::output;
 use crate::quantity::ago;
+use crate::roster::Roster;
 use crate::status::{self, Status, unix_ms_of};
 use crate::style::Style;
 use crate::table::{Align, Table};
-use gridspan_topology::{GridSpec, NodeId};
+use gridspan_topology::NodeId;
 use serde::Serialize;
 use std::io;
 use std::path::PathBuf;
@@ -75,7 +76,7 @@ fn jobs() -> io::Result<Vec<Listed>> {
 
 impl Listed {
     fn of_status(status: &Status) -> Self {
-        let (nodes, pes) = size(&status.grid, None);
+        let (nodes, pes) = size(&status.grid.clone().into(), None);
         let state = JobState::Running;
         Self {
             job: status.id.clone(),
@@ -98,8 +99,8 @@ impl Listed {
         let (start, saved) = (folder.start()?, folder.saved()?);
         let members = saved.as_ref().and_then(|saved| saved.runs.last());
         let (nodes, pes) = match status {
-            Some(status) => size(&status.grid, None),
-            None => size(&start.grid, members.map(|(_, members)| &**members)),
+            Some(status) => size(&status.grid.clone().into(), None),
+            None => size(&folder.roster()?, members.map(|(_, members)| &**members)),
         };
         let shown = match start.machine == machine() {
             true => state.to_string(),
@@ -125,11 +126,10 @@ impl Listed {
     }
 }
 
-/// Numbers of nodes and PEs of these members of a grid, or of all nodes.
-fn size(grid: &GridSpec, members: Option<&[NodeId]>) -> (usize, usize) {
-    let layout = grid.layout();
+/// Numbers of nodes and PEs of these members, or of all nodes.
+fn size(roster: &Roster, members: Option<&[NodeId]>) -> (usize, usize) {
     let is_member = |node: &NodeId| members.is_none_or(|members| members.contains(node));
-    let pes = layout.nodes().filter(is_member).map(|node| layout.place(node).pes.len());
+    let pes = roster.nodes().filter(is_member).map(|node| roster.pes(node) as usize);
     pes.fold((0, 0), |(nodes, all), pes| (nodes + 1, all + pes))
 }
 
@@ -154,11 +154,16 @@ fn text(jobs: &[Listed]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::roster::NewNode;
+    use gridspan_topology::{GridSpec, HostSpec};
 
     #[test]
     fn the_members_of_a_job_are_counted_with_their_pes() {
-        let grid = GridSpec::from_emulate("2x2x3").unwrap();
-        assert_eq!(size(&grid, None), (4, 12));
-        assert_eq!(size(&grid, Some(&[NodeId(0), NodeId(3)])), (2, 6));
+        let mut roster = Roster::from(GridSpec::from_emulate("2x2x3").unwrap());
+        assert_eq!(size(&roster, None), (4, 12));
+        assert_eq!(size(&roster, Some(&[NodeId(0), NodeId(3)])), (2, 6));
+        roster.add(&[NewNode { site: "a".to_owned(), host: HostSpec::new("x", 5) }]).unwrap();
+        let with_added = [NodeId(0), NodeId(3), NodeId(4)];
+        assert_eq!(size(&roster, Some(&with_added)), (3, 11), "a node was added");
     }
 }

@@ -14,12 +14,16 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
 
 /// Colours of the sites, in turn. All are legible on dark and on light backgrounds.
 const COLOURS: [&str; 6] =
     ["\u{1b}[36m", "\u{1b}[33m", "\u{1b}[35m", "\u{1b}[32m", "\u{1b}[34m", "\u{1b}[31m"];
 /// Name before the launcher's own lines.
 const OWN_NAME: &str = "gridctl";
+/// Time between two writes to an output that takes nothing now.
+const PAUSE: Duration = Duration::from_millis(10);
 const RED: &str = "\u{1b}[1;31m";
 const RESET: &str = "\u{1b}[0m";
 
@@ -237,9 +241,12 @@ impl Printer {
     /// Prints the reports of the queue until it is closed, then sends [`Event::Printed`]. If the
     /// reader has closed the output, the job is interrupted, as by SIGPIPE.
     pub(super) fn run(mut self, queue: &Arc<Queue<Report>>, events: &Sender<Event>) {
-        let (mut reports, mut text) = (vec![], vec![]);
+        let (mut reports, mut text, mut has_failed) = (vec![], vec![], false);
         while queue.take(&mut reports) {
-            if let Err(error) = self.print(&mut reports, &mut text) {
+            // What was queued before the first failure often fails, too.
+            if let Err(error) = self.print(&mut reports, &mut text)
+                && !std::mem::replace(&mut has_failed, true)
+            {
                 queue.close();
                 // The launcher may have ended already.
                 let _ = events.send(failed(&error));
@@ -316,12 +323,36 @@ fn print(style: &mut Style, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io
 fn write(stream: Stream, text: &[u8]) -> io::Result<()> {
     match stream {
         _ if text.is_empty() => Ok(()),
-        Stream::Stdout => {
-            let mut stdout = io::stdout().lock();
-            stdout.write_all(text)?;
-            stdout.flush()
+        Stream::Stdout => write_all(&mut io::stdout().lock(), text),
+        Stream::Stderr => write_all(&mut io::stderr().lock(), text),
+    }
+}
+
+/// Writes a text, also to a non-blocking output: another process that shares the output, such as
+/// `ssh`, may have made it so.
+fn write_all(to: &mut impl Write, mut text: &[u8]) -> io::Result<()> {
+    while !text.is_empty() {
+        match to.write(text) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => text = &text[written..],
+            Err(error) => pause_after(error)?,
         }
-        Stream::Stderr => io::stderr().write_all(text),
+    }
+    while let Err(error) = to.flush() {
+        pause_after(error)?;
+    }
+    Ok(())
+}
+
+/// Waits before another attempt, if the output takes nothing now. Returns any other error.
+fn pause_after(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::Interrupted => Ok(()),
+        io::ErrorKind::WouldBlock => {
+            thread::sleep(PAUSE);
+            Ok(())
+        }
+        _ => Err(error),
     }
 }
 
@@ -344,6 +375,42 @@ mod tests {
 
     fn output(node: u32, text: &str) -> Report {
         Report::Output { node: NodeId(node), stream: Stream::Stdout, text: text.into() }
+    }
+
+    /// A non-blocking output that takes up to three bytes at every second attempt.
+    #[derive(Default)]
+    struct Busy {
+        taken: Vec<u8>,
+        is_full: bool,
+    }
+
+    impl Busy {
+        fn attempt(&mut self) -> io::Result<()> {
+            self.is_full = !self.is_full;
+            if self.is_full { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        }
+    }
+
+    impl Write for Busy {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.attempt()?;
+            let taken = bytes.len().min(3);
+            self.taken.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.attempt()
+        }
+    }
+
+    #[test]
+    fn an_output_that_takes_nothing_now_gets_all_later() {
+        let mut busy = Busy::default();
+        write_all(&mut busy, b"one\ntwo\n").unwrap();
+        assert_eq!(busy.taken, b"one\ntwo\n");
+        let full = write_all(&mut &mut [0_u8; 3][..], b"four").unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::WriteZero);
     }
 
     #[test]

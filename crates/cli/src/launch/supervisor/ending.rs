@@ -3,7 +3,7 @@
 use super::super::event::{Blame, Command};
 use super::{KILL_PATIENCE, Phase, SETTLE, Step, Supervisor};
 use gridspan_topology::{NodeId, Time};
-use signal_hook::consts::SIGKILL;
+use signal_hook::consts::{SIGHUP, SIGKILL, SIGPIPE};
 
 impl Supervisor {
     pub(super) fn fail(&mut self, node: NodeId, code: u8, message: String, hint: &str, now: Time) {
@@ -41,7 +41,14 @@ impl Supervisor {
         self.fail(node, 1, message, hint, now);
     }
 
+    /// Asks the nodes to end, or kills them at the second request.
     pub(super) fn interrupt(&mut self, signal: i32, now: Time) {
+        let is_requested = self.interrupted.is_some() || self.is_stop_requested;
+        if is_requested && [SIGHUP, SIGPIPE].contains(&signal) {
+            // No other request of the user: Ctrl-C also ends the reader of the output, and when a
+            // terminal vanishes, the shell and the system send SIGHUP.
+            return;
+        }
         if self.interrupted.is_some() {
             self.kill_all(now);
             return;

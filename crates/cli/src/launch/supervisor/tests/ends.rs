@@ -121,6 +121,27 @@ fn the_first_interrupt_asks_nodes_to_end_and_the_second_kills_them() {
 }
 
 #[test]
+fn a_lost_reader_or_terminal_is_no_second_request_to_end() {
+    // SIGINT, SIGPIPE, SIGHUP and SIGTERM.
+    for signals in [[2, 13], [1, 1], [13, 1], [15, 1]] {
+        let mut supervisor = running();
+        for signal in signals {
+            supervisor.handle(Event::Interrupted { signal }, seconds(1));
+        }
+        let asked = [Command::TellStopping, Command::Ask(A), Command::Ask(B)];
+        assert_eq!(commands(&mut supervisor), asked, "{signals:?}");
+        supervisor.handle_timeout(seconds(6));
+        assert_eq!(commands(&mut supervisor), [Command::Kill(A), Command::Kill(B)], "{signals:?}");
+    }
+    let mut stopping = recovering(OnLoss::Shrink);
+    stopping.set_draining(Duration::from_secs(25), true, false);
+    for signal in [15, 13, 1] {
+        stopping.handle(Event::Interrupted { signal }, seconds(1));
+    }
+    assert_eq!(actions(&mut stopping), [], "there is time for the last checkpoint");
+}
+
+#[test]
 fn a_program_that_does_not_join_has_failed() {
     let mut supervisor = starting();
     ends(&mut supervisor, A, Exit::Code(0), seconds(1));

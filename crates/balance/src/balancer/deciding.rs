@@ -20,11 +20,15 @@ impl Balancer {
             return Plan::none();
         }
         let is_fixed = !window.snapshot.actors.is_empty() && !window.snapshot.may_change();
-        self.is_undo_put_off = self.wants_undo() && is_fixed;
+        let is_held_up = match &self.undo {
+            Some(Undo::Plan(undo)) => undo.is_held_up(window.snapshot),
+            Some(Undo::Led(_)) | None => false,
+        };
+        self.is_undo_put_off = self.wants_undo() && (is_fixed || is_held_up);
         if is_fixed {
             return Plan::none();
         }
-        let undo = self.take_undo(window);
+        let undo = if is_held_up { None } else { self.take_undo(window) };
         let is_undo = undo.is_some();
         let best = Figures::of_best(window.snapshot, &self.model);
         if !is_undo && let Some(refusal) = self.rules_out(window, &best) {

@@ -7,7 +7,9 @@
 //! `decide` returns the inverse of the last plan, for the actors that are still on the PE to which
 //! the plan moved them. If that plan is excused (`undo.rs`), `decide` asks the strategy instead.
 //! While no actor can move, for example between the migration points of ranks, it returns no plan,
-//! and an undo waits.
+//! and an undo waits. An undo also waits while one of its actors cannot move, though others can,
+//! such as ranks that have ended. Meanwhile `decide` asks the strategy, and a plan of the strategy
+//! that passes replaces the undo.
 //!
 //! If other programs slow PEs after a plan was carried out, the balancer stops judging the plan:
 //! the steps that follow show the effect of these programs, and actors cannot leave the slow PEs
@@ -50,7 +52,7 @@ pub struct Balancer {
     model: CostModel,
     passed: Option<Passed>,
     undo: Option<Undo>,
-    /// Whether the undo waits until an actor can move.
+    /// Whether the undo waits until its actors can move.
     is_undo_put_off: bool,
     /// Number of plans in a row whose judgement other programs have ended.
     disturbed: u32,

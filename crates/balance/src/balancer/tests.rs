@@ -144,6 +144,25 @@ fn an_undo_waits_until_actors_can_move() {
     assert_eq!(balancer.decide(&window(&now, 105)).moves.len(), plan.moves.len());
 }
 
+#[test]
+fn an_undo_waits_for_each_of_its_actors_while_others_can_move() {
+    let (mut balancer, plan) = carried_out();
+    balancer.progress(at(102), Duration::from_millis(200), 1000);
+    balancer.take_report();
+    let mut now = lopsided();
+    for step in &plan.moves {
+        now.actors.iter_mut().find(|actor| actor.id == step.actor).unwrap().pe = step.to;
+    }
+    let mut held_up = now.clone();
+    let held = held_up.actors.iter_mut().find(|actor| actor.id == plan.moves[0].actor);
+    held.unwrap().migratable = false;
+
+    assert!(balancer.decide(&window(&held_up, 103)).is_empty());
+
+    assert!(balancer.wants_undo() && balancer.may_begin(at(104)));
+    assert_eq!(balancer.decide(&window(&now, 105)).moves.len(), plan.moves.len());
+}
+
 /// The figures of a plan of leaders.
 fn led_figures() -> Figures {
     Figures {

@@ -4,6 +4,9 @@ use super::window::Window;
 use crate::cost::{CostModel, Traffic};
 use crate::gate::Appraisal;
 use crate::plan::Plan;
+use crate::snapshot::{ActorKey, Snapshot};
+use gridspan_topology::PeId;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How to undo a plan.
@@ -30,6 +33,18 @@ const SAME_WORK: f64 = 1.25;
 const EXPLAINED: f64 = 0.75;
 
 impl UndoPlan {
+    /// Returns whether an actor that the inverse plan would move back, or give a replica, cannot
+    /// move now. The plan as a whole cannot be carried out then.
+    pub(super) fn is_held_up(&self, snapshot: &Snapshot) -> bool {
+        let fixed: BTreeMap<ActorKey, PeId> = (snapshot.actors.iter())
+            .filter(|actor| !actor.migratable)
+            .map(|actor| (actor.id, actor.pe))
+            .collect();
+        let Plan { moves, begin, .. } = &self.plan;
+        moves.iter().any(|step| fixed.get(&step.actor) == Some(&step.from))
+            || begin.iter().any(|replica| fixed.contains_key(&replica.actor))
+    }
+
     /// Returns the inverse plan, which moves back the actors that are still where the plan moved
     /// them, or `None` if the plan is excused.
     ///

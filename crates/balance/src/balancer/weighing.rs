@@ -34,6 +34,10 @@ impl Balancer {
             return false;
         }
         let messages = messages_of_step(occasion, figures);
+        if !is_undo {
+            // An undo that is put off belongs to the placement that this plan replaces.
+            self.undo = None;
+        }
         let is_gated = !is_undo && self.gate.is_some();
         let (work, available, is_carried_out) = (f64::MAX, Vec::new(), false);
         self.passed =

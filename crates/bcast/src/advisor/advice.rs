@@ -400,7 +400,9 @@ impl Advisor {
         let mut roots: Vec<(&NodeId, &Root)> =
             self.roots.iter().filter(|(root, _)| !failed.contains(root)).collect();
         roots.sort_by_key(|(_, root)| root.due(now));
-        let urgent = |(name, root): (&NodeId, &Root)| Some((*name, root.urgent(self.changes)?));
+        let sizes_max = self.config.plans_max;
+        let urgent =
+            |(name, root): (&NodeId, &Root)| Some((*name, root.urgent(self.changes, sizes_max)?));
         roots.into_iter().find_map(urgent)
     }
 

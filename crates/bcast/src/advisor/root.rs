@@ -49,8 +49,9 @@ impl Root {
     }
 
     /// Returns a size for which no plans were made under the present estimate: the predicted size,
-    /// its neighbours, then the sizes used before.
-    pub(super) fn urgent(&self, estimate: u64) -> Option<u32> {
+    /// its neighbours, then the sizes used before. If at most `sizes_max` sizes are kept, no more
+    /// are predicted: each further one would replace one that was just planned for, without end.
+    pub(super) fn urgent(&self, estimate: u64, sizes_max: usize) -> Option<u32> {
         let is_due = |bucket: &u32| {
             let contest = self.contests.get(bucket);
             contest.is_none_or(|contest| contest.searched != Some(estimate))
@@ -59,7 +60,7 @@ impl Root {
         let around = next.into_iter().flat_map(|next| {
             [0, -1, 1].into_iter().map(move |step| next.saturating_add_signed(step))
         });
-        around.chain(self.contests.keys().copied()).find(is_due)
+        around.take(sizes_max).chain(self.contests.keys().copied()).find(is_due)
     }
 
     /// Decides all contests for which a broadcast was observed since their last decision.

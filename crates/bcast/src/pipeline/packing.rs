@@ -96,7 +96,7 @@ impl<'a> Limits<'a> {
         for cluster in 0..network.clusters() {
             let members = network.members(cluster).iter().map(|&node| network.node(node));
             capacities.push(members.clone().map(|node| node.out).sum::<f64>().max(1.0));
-            capacities.push(members.map(|node| node.into).fold(f64::INFINITY, f64::min));
+            capacities.push(members.map(|node| node.into).fold(f64::INFINITY, f64::min).max(1.0));
         }
         Self { network, root, capacities }
     }
@@ -202,5 +202,17 @@ mod tests {
 
         assert_eq!(packing.trees.len(), 2);
         assert!((packing.rate / 2e6 - 1.0).abs() < 0.05, "{packing:?}");
+    }
+
+    #[test]
+    fn the_parts_of_trees_to_a_node_without_bandwidth_are_numbers() {
+        let into = |cluster: u32| if cluster == 2 { 0.0 } else { 1e7 };
+        let node = |cluster| NodeLink { cluster, out: 1e7, into: into(cluster), initiation_s: 0.0 };
+        let network = Network::new((0..3).map(node).collect());
+
+        let packing = pack(&network, 0).unwrap();
+
+        assert!(packing.rate.is_finite() && packing.rate > 0.0, "{packing:?}");
+        assert!(packing.trees.iter().all(|(_, share)| *share > 0.0), "{packing:?}");
     }
 }

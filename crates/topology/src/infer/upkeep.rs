@@ -191,6 +191,9 @@ impl Join {
 
     /// Starts the search among the children of the group found so far.
     fn begin(&mut self, hierarchy: &Hierarchy) {
+        // Nodes with higher numbers may have been placed since this join began.
+        let length = hierarchy.nodes().next_back().map_or(0, |last| last.index() + 1);
+        self.log.grow(length);
         let found = match self.beside {
             None => Some(hierarchy.root()),
             Some((level, node)) => hierarchy.group_of(node, level),

@@ -279,6 +279,21 @@ fn a_dropped_plan_is_retired() {
 }
 
 #[test]
+fn planning_ends_however_few_sizes_are_kept() {
+    for plans_max in 1..=4 {
+        let config = AdvisorConfig { plans_max, ..AdvisorConfig::default() };
+        let mut advisor = advisor_of((10..19).map(NodeId).collect(), config);
+        (0..4).for_each(|second| observe(&mut advisor, ROOT, at(second), 1_000_000));
+        let budget = SearchBudget::evaluations(100_000);
+
+        advisor.tick(at(5), &budget);
+
+        assert!(budget.spent() > 0 && !budget.is_over(), "{plans_max}: {}", budget.spent());
+        assert!(advisor.roots[&ROOT].contests.len() <= plans_max);
+    }
+}
+
+#[test]
 fn a_multicast_takes_the_part_of_a_plan_to_its_targets_if_that_is_faster() {
     let (root, bytes) = (NodeId(0), 1_000_000);
     let mut advisor = advisor_of((0..9).map(NodeId).collect(), AdvisorConfig::default());

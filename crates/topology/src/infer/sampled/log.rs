@@ -25,6 +25,15 @@ impl Log {
         }
     }
 
+    /// Makes room for nodes with numbers below `nodes`.
+    pub(in crate::infer) fn grow(&mut self, nodes: usize) {
+        if nodes > self.nodes() {
+            self.of.resize(nodes, Vec::new());
+            self.load.resize(nodes, 0);
+            self.added_ms.resize(nodes, 0.0);
+        }
+    }
+
     pub(in crate::infer) fn nodes(&self) -> usize {
         self.of.len()
     }

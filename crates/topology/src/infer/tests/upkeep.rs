@@ -130,3 +130,22 @@ fn a_present_node_or_one_whose_neighbours_left_is_not_placed() {
     }
     assert!(!upkeep.place(&late));
 }
+
+#[test]
+fn a_join_probes_nodes_that_were_placed_after_it_began() {
+    let network = Synthetic::new(NetworkShape::TwoLevel, 64, 1);
+    let mut upkeep = part(&network, 62);
+    let mut early = upkeep.join(NodeId(62));
+    join(&mut upkeep, &network, NodeId(63));
+
+    loop {
+        let probes = early.next_probes(upkeep.hierarchy());
+        if probes.is_empty() {
+            break;
+        }
+        probes.into_iter().for_each(|b| early.answer(b, network.measure(NodeId(62), b, 0)));
+    }
+
+    assert!(early.probe_count() > 0 && upkeep.place(&early));
+    assert_eq!(upkeep.hierarchy().nodes().len(), 64);
+}

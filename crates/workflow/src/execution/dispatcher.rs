@@ -76,6 +76,15 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
+    /// Orders a task at most once from each server that is not lost, unless the server lacked an
+    /// argument. Otherwise a server that has refused a task, or whose answer was not valid, may get
+    /// the task again.
+    #[must_use]
+    pub fn with_refusals_once(mut self) -> Self {
+        self.state.refuse_once();
+        self
+    }
+
     /// Returns the next command.
     pub fn poll_command(&mut self) -> Option<DispatchCommand> {
         self.commands.pop_front()

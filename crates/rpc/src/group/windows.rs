@@ -160,7 +160,7 @@ impl<S: Execute> CallGroup<'_, S> {
             let place_of = |number: u32| self.place_of(&cards, number);
             let map = || gridspan_workflow::heuristics::map(self.heuristic, &graph, &platform);
             let mapping = match &mut *self.along.borrow_mut() {
-                Some(along) => along.follow(&calls, &place_of, map),
+                Some(along) => along.follow((&calls, &graph), &place_of, map),
                 None => map(),
             }
             .map_err(|error| other(&error))?;

@@ -270,12 +270,12 @@ impl<S: Execute> CallGroup<'_, S> {
 }
 
 impl<S: ServerPool> CallGroup<'_, S> {
-    /// Records the failure of data, unless a server is known to have it.
+    /// Records the failure of data, unless the client or a server is known to have it.
     pub(super) fn fail(&self, data: &[u32], error: &RpcError) {
         let mut draft = self.draft.borrow_mut();
         for &data in data {
             let known = draft.known.entry(data).or_default();
-            if known.servers.is_empty() {
+            if known.servers.is_empty() && !known.at_client {
                 known.failure = Some(error.clone());
             }
         }

@@ -239,6 +239,8 @@ mod tests {
 
         let replaced = Functions::new().with_parts(&ONE).with(&OTHER);
 
-        assert!(in_group(&replaced).unwrap_err().contains("add it to the catalogue by `with_parts`"));
+        assert!(
+            in_group(&replaced).unwrap_err().contains("add it to the catalogue by `with_parts`")
+        );
     }
 }

@@ -98,11 +98,9 @@ mod tests {
         let next = [("f".to_owned(), VecDeque::from([(0, 0), (0, 1)]))].into();
         let mut given = GivenGraph { next, relays: true };
 
-        let mapping = given.follow(
-            (&calls, &window),
-            &|number| Some(ServerId(number)),
-            || Ok(Mapping::new(vec![ServerId(1), ServerId(2)], vec![0, 1])),
-        );
+        let mapping = given.follow((&calls, &window), &|number| Some(ServerId(number)), || {
+            Ok(Mapping::new(vec![ServerId(1), ServerId(2)], vec![0, 1]))
+        });
 
         assert_eq!(mapping.unwrap().servers, [ServerId(0), ServerId(2)]);
     }

@@ -76,9 +76,8 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Orders a task at most once from each server that is not lost, unless the server lacked an
-    /// argument. Otherwise a server that has refused a task, or whose answer was not valid, may get
-    /// the task again.
+    /// Does not order a task again from a server that has refused it, or whose answer was not
+    /// valid: the server may have executed it. The task fails if no other server can execute it.
     #[must_use]
     pub fn with_refusals_once(mut self) -> Self {
         self.state.refuse_once();

@@ -124,7 +124,10 @@ mod tests {
         }
 
         assert_eq!(taken.spans, [(5.0, 5.0), (5.0, 8.0), (8.0, 8.0)]);
-        assert_eq!([4.0, 5.0, 6.0, 8.0].map(|from_s| taken.gap_s(from_s, 0.0)), [4.0, 5.0, 8.0, 8.0]);
+        assert_eq!(
+            [4.0, 5.0, 6.0, 8.0].map(|from_s| taken.gap_s(from_s, 0.0)),
+            [4.0, 5.0, 8.0, 8.0]
+        );
     }
 
     #[test]

@@ -302,8 +302,8 @@ impl Execute for Remote {
             }
         }
         let (platform, mapping) = (window.platform(), window.mapping());
-        let plan =
-            Plan { graph, platform, mapping, straggler_policy: window.straggler_policy(), group };
+        let (straggler_policy, is_single) = (window.straggler_policy(), false);
+        let plan = Plan { graph, platform, mapping, straggler_policy, group, is_single };
         let mut calls = Calls::new(window, kept);
         match execute_group(plan, &contacts, &mut calls).await {
             (_, None) => Ok(()),

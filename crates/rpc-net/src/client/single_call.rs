@@ -86,6 +86,7 @@ pub(crate) async fn execute(
         mapping: &mapping,
         straggler_policy: StragglerPolicy::None,
         group: wire,
+        is_single: true,
     };
     if let (_, Some((_, failure))) = execute_group(plan, &contacts, &mut ongoing).await {
         return Err(error_of(wanted.function, &failure));

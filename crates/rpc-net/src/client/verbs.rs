@@ -254,7 +254,7 @@ impl Inner {
 
     /// Makes servers execute a call, and returns the tuple of its results. If a server is lost,
     /// refuses or exceeds the timeout, the call goes to the next, which has the same timeout. At
-    /// most `attempts` servers of the configuration get the call.
+    /// most `attempts` servers of the configuration get the call, and no server executes it twice.
     async fn perform(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<u8>, RpcError> {
         let mut able = self.able(wanted, bound).await?;
         let mut left = self.config.attempts as usize;

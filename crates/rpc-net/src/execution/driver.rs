@@ -58,10 +58,11 @@ pub(crate) async fn execute_group<E: GroupEvents>(
     contacts: &[Contact],
     events: &mut E,
 ) -> GroupOutcome {
-    let Plan { graph, platform, mapping, straggler_policy, .. } = plan;
+    let Plan { graph, platform, mapping, straggler_policy, is_single, .. } = plan;
     let is_kept = |data| events.is_kept(data);
-    let dispatcher =
-        Dispatcher::new((graph, Delivery::Fetched), platform, mapping, straggler_policy, is_kept);
+    let of = (graph, Delivery::Fetched);
+    let dispatcher = Dispatcher::new(of, platform, mapping, straggler_policy, is_kept);
+    let dispatcher = if is_single { dispatcher.with_refusals_once() } else { dispatcher };
     let (tell, begun) = mpsc::unbounded_channel();
     let mut driver = Driver {
         plan,

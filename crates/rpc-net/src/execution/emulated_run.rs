@@ -113,7 +113,7 @@ impl EmulatedRun {
     ) -> Result<Execution, EmulatedRunError> {
         check(graph)?;
         let group = dice()?;
-        let plan = Plan { graph, platform, mapping, straggler_policy, group };
+        let plan = Plan { graph, platform, mapping, straggler_policy, group, is_single: false };
         let mut emulation = Emulation { graph, group, run: self };
         let outcome = execute_group(plan, &self.contacts, &mut emulation).await;
         lock(&self.relayed).retain(|(of, _), _| *of != group);

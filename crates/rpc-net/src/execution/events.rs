@@ -24,6 +24,9 @@ pub(crate) struct Plan<'a> {
     pub(crate) straggler_policy: StragglerPolicy,
     /// The group's number, which no other group has.
     pub(crate) group: u64,
+    /// Whether it is a single call. A server that has refused it, or whose answer was not valid,
+    /// may have executed it, and does not get it again.
+    pub(crate) is_single: bool,
 }
 
 /// Describes the tasks of a group, and receives its events. A receiver that does not keep track of

@@ -9,7 +9,7 @@ use crate::wire::messages::{
     Request, Response, TaskError, Times, WAITING_BYTES_MAX, Work, read_message, request_response,
 };
 use crate::wire::token::{RemoteError, Token};
-use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError, ServerCard};
+use gridspan_rpc::calls::{Catalogue, Config, Function, Functions, RpcError, ServerCard};
 use gridspan_rpc::group::ServerPool;
 use gridspan_workflow::heuristics::HeftC;
 use quinn::Connection;
@@ -279,6 +279,28 @@ async fn a_call_refused_by_all_servers_fails_with_its_dependents_only() {
         assert!(names.iter().all(|name| reason.contains(&format!("`{name}`"))), "{reason}");
     }
     assert_eq!(made, [2, 3], "calls that do not depend on it");
+}
+
+#[tokio::test]
+async fn a_server_with_an_invalid_answer_does_not_get_a_single_call_again() {
+    for said in [too_much, || None, || Some(Response::Noted), || done(Vec::new())] {
+        let (remote, mut requests) = grid(&["one"], move |_| said()).await;
+        let rpc = remote.rpc(&Config::default().with_attempts(1)).unwrap();
+        let called = async {
+            let handle = rpc.handle_on(&PLAYED, "one").await.unwrap();
+            rpc.call(&handle, &(7,)).await
+        };
+
+        let called = tokio::time::timeout(LIMIT, called).await.unwrap();
+
+        assert!(matches!(called, Err(RpcError::RpcRefused { .. })), "{called:?}");
+        let mut heard = Vec::new();
+        while heard.last() != Some(&Heard::End("one")) {
+            let next = tokio::time::timeout(LIMIT, requests.recv()).await.unwrap();
+            heard.push(next.unwrap());
+        }
+        assert_eq!(heard, [Heard::Order("one"), Heard::End("one")]);
+    }
 }
 
 #[tokio::test]

@@ -103,12 +103,14 @@ impl Functions {
             signature: function.signature(),
         };
         self.entries.insert(function.name(), entry);
+        // Groups must not call a function that was replaced.
+        self.in_parts.remove(function.name());
         self
     }
 
     /// Adds a function that can be called in groups as well, because its arguments and results are
     /// tuples.
-    pub fn with_parts<I: Parts, O: Parts>(mut self, function: &Function<I, O>) -> Self {
+    pub fn with_parts<I: Parts, O: Parts>(self, function: &Function<I, O>) -> Self {
         let of_call = *function;
         let run = move |bytes: &[u8], work: &mut Work| {
             let arguments: I = decode(bytes)?;
@@ -116,8 +118,9 @@ impl Functions {
             let parts = execute(of_call.body(), arguments, work)?.encode()?;
             Ok((parts, work_s))
         };
-        self.in_parts.insert(function.name(), Box::new(run));
-        self.with(function)
+        let mut all = self.with(function);
+        all.in_parts.insert(function.name(), Box::new(run));
+        all
     }
 
     /// The names of the functions, in order.
@@ -215,4 +218,29 @@ fn decode<I: DeserializeOwned>(bytes: &[u8]) -> Result<I, String> {
 
 fn execute<I, O>(body: Body<I, O>, arguments: I, work: &mut Work) -> Result<O, String> {
     guarded("the function", || body(arguments, work))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Function<(u64,), (u64,)> = Function::new("f", |(n,), _| Ok((n + 1,)));
+    const OTHER: Function<(u64,), (u64,)> = Function::new("f", |(n,), _| Ok((n + 2,)));
+
+    /// The outcome of the function for 0, in a group.
+    fn in_group(functions: &Functions) -> Result<Vec<Vec<u8>>, String> {
+        functions.run_parts("f", &[0], 1, &mut Work::new(1.0)).map(|(parts, _)| parts)
+    }
+
+    #[test]
+    fn a_function_replaces_one_of_its_name_also_for_groups() {
+        let replaced = Functions::new().with_parts(&ONE).with_parts(&OTHER);
+        assert_eq!(in_group(&replaced), Ok(vec![vec![2]]));
+
+        let replaced = Functions::new().with_parts(&ONE).with(&OTHER);
+
+        assert!(
+            in_group(&replaced).unwrap_err().contains("add it to the catalogue by `with_parts`")
+        );
+    }
 }

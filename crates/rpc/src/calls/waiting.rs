@@ -117,7 +117,8 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Waits until any session has ended, and returns it (`grpc_wait_any`). Skips sessions that an
-    /// earlier wait returned.
+    /// earlier wait returned, or would have returned if its future had not been dropped: take their
+    /// results by [`results`](Self::results).
     ///
     /// # Errors
     ///

@@ -10,9 +10,8 @@ use super::discovery::Gathered;
 use crate::calls::ServerCard;
 use gridspan_workflow::Platform;
 use gridspan_workflow::ServerId;
-use gridspan_workflow::TaskGraph;
 use gridspan_workflow::heuristics::Heuristic;
-use gridspan_workflow::{MapError, Mapping};
+use gridspan_workflow::{MapError, Mapping, TaskGraph, TaskSpec};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Targets of the next calls of each function: the number of the server, and the place in the
@@ -48,19 +47,21 @@ impl GivenGraph {
         Ok(Self { next, relays: mapping.relays })
     }
 
-    /// The mapping of a window. Calls that are not in the graph, or whose server has left, go where
-    /// the mapping of `otherwise` puts them.
+    /// The mapping of a window: its calls, and the graph of them. Calls that are not in the given
+    /// graph, or whose server has left or offers another function of this name, go where the
+    /// mapping of `otherwise` puts them.
     pub(super) fn follow(
         &mut self,
-        calls: &[Gathered],
+        (calls, window): (&[Gathered], &TaskGraph),
         place_of: &dyn Fn(u32) -> Option<ServerId>,
         otherwise: impl FnOnce() -> Result<Mapping, MapError>,
     ) -> Result<Mapping, MapError> {
-        let mut next = |call: &Gathered| {
+        let next = |(call, task): (&Gathered, &TaskSpec)| {
             let (number, place) = self.next.get_mut(call.function)?.pop_front()?;
-            Some((place_of(number)?, place))
+            Some((place_of(number).filter(|&server| task.can_run_on(server))?, place))
         };
-        let foreseen: Vec<Option<(ServerId, u32)>> = calls.iter().map(&mut next).collect();
+        let foreseen: Vec<Option<(ServerId, u32)>> =
+            calls.iter().zip(window.tasks()).map(next).collect();
         if let Some(all) = foreseen.iter().copied().collect::<Option<Vec<_>>>() {
             let (servers, places) = all.into_iter().unzip();
             let mut mapping = Mapping::new(servers, places);
@@ -74,5 +75,33 @@ impl GivenGraph {
             }
         }
         Ok(mapping)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::{Signature, Volumes};
+    use gridspan_workflow::GraphBuilder;
+
+    #[test]
+    fn a_call_does_not_go_to_a_server_whose_function_is_another_one() {
+        let (signature, volumes) = (Signature::of::<(), ()>(), Volumes::default());
+        let (function, inputs, outputs) = ("f", Vec::new(), vec![0]);
+        let call = Gathered { function, signature, inputs, outputs, work_s: None, volumes };
+        let mut window = GraphBuilder::default();
+        for able in [[0, 1], [1, 2]] {
+            let task = window.task("f", 1.0);
+            window.restrict(task, able.map(ServerId).to_vec());
+        }
+        let (window, calls) = (window.build().unwrap(), [call.clone(), call]);
+        let next = [("f".to_owned(), VecDeque::from([(0, 0), (0, 1)]))].into();
+        let mut given = GivenGraph { next, relays: true };
+
+        let mapping = given.follow((&calls, &window), &|number| Some(ServerId(number)), || {
+            Ok(Mapping::new(vec![ServerId(1), ServerId(2)], vec![0, 1]))
+        });
+
+        assert_eq!(mapping.unwrap().servers, [ServerId(0), ServerId(2)]);
     }
 }

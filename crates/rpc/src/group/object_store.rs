@@ -169,7 +169,8 @@ impl ObjectStore {
             Some(Kept::Failed(reason)) => Err(reason.clone()),
             Some(Kept::There(bytes)) => {
                 let bytes = self.disk.read(key, 0, *bytes as usize)?;
-                EncodedBlock::cut("the data", bytes, DATA_SEGMENT_BYTES)
+                // Of any size, as it would be in memory: whoever sends it checks the size.
+                Ok(Encoded::cut(&bytes).0)
             }
             Some(Kept::Here(block, used)) => {
                 self.by_use.remove(&(*used, key));

@@ -160,7 +160,7 @@ impl<S: Execute> CallGroup<'_, S> {
             let place_of = |number: u32| self.place_of(&cards, number);
             let map = || gridspan_workflow::heuristics::map(self.heuristic, &graph, &platform);
             let mapping = match &mut *self.along.borrow_mut() {
-                Some(along) => along.follow(&calls, &place_of, map),
+                Some(along) => along.follow((&calls, &graph), &place_of, map),
                 None => map(),
             }
             .map_err(|error| other(&error))?;
@@ -270,12 +270,12 @@ impl<S: Execute> CallGroup<'_, S> {
 }
 
 impl<S: ServerPool> CallGroup<'_, S> {
-    /// Records the failure of data, unless a server is known to have it.
+    /// Records the failure of data, unless the client or a server is known to have it.
     pub(super) fn fail(&self, data: &[u32], error: &RpcError) {
         let mut draft = self.draft.borrow_mut();
         for &data in data {
             let known = draft.known.entry(data).or_default();
-            if known.servers.is_empty() {
+            if known.servers.is_empty() && !known.at_client {
                 known.failure = Some(error.clone());
             }
         }

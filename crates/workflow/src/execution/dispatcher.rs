@@ -76,6 +76,14 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
+    /// Does not order a task again from a server that has refused it, or whose answer was not
+    /// valid: the server may have executed it. The task fails if no other server can execute it.
+    #[must_use]
+    pub fn with_refusals_once(mut self) -> Self {
+        self.state.refuse_once();
+        self
+    }
+
     /// Returns the next command.
     pub fn poll_command(&mut self) -> Option<DispatchCommand> {
         self.commands.pop_front()

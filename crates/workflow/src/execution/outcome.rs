@@ -129,7 +129,9 @@ impl Execution {
 
     fn bytes(&self, graph: &TaskGraph, counts: impl Fn(&Transfer) -> bool) -> u64 {
         let counted = self.transfers.iter().filter(|transfer| counts(transfer));
-        counted.map(|transfer| graph.datum(transfer.data).bytes).sum()
+        // All data of a graph has at most 1e18 bytes, but it may go to many servers.
+        let sizes = counted.map(|transfer| graph.datum(transfer.data).bytes);
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// Returns the total computing time of the cores of a server, in seconds.
@@ -137,5 +139,25 @@ impl Execution {
         let runs = self.runs.iter().chain(&self.wasted).filter(|run| run.server == server);
         // Folded from zero, because an empty sum is -0.0.
         runs.fold(0.0, |busy_s, run| busy_s + run.end_s - run.start_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::GraphBuilder;
+
+    #[test]
+    fn large_data_for_many_servers_has_the_largest_number_of_bytes() {
+        let mut builder = GraphBuilder::default();
+        let data = builder.external("data", 1_000_000_000_000_000_000, [Endpoint::Client]);
+        let graph = builder.build().unwrap();
+        let to = |server| Endpoint::Server(ServerId(server));
+        let transfer = |server| Transfer::new(data, Endpoint::Client, to(server), 0.0, 1.0);
+        let transfers = (0..20).map(transfer).collect();
+
+        let execution = Execution { transfers, ..Execution::default() };
+
+        assert_eq!(execution.bytes_of_client(&graph), u64::MAX);
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct ExecutionState<'a> {
     pub(super) data: DataCopies<'a>,
     /// Whether a server must have each data at the end.
     kept: Vec<bool>,
+    /// Whether a server that has refused a task never gets the task again.
+    is_refused_once: bool,
     is_there: Vec<bool>,
     /// Time that each server with all its cores takes for a second of work, in seconds.
     unit_s: Vec<f64>,
@@ -68,6 +70,7 @@ impl<'a> ExecutionState<'a> {
             attempts: Attempts::new(unit_s.len(), mapping.places.clone()),
             data: DataCopies::new(graph, sites, apart),
             kept: (0..graph.data().len() as u32).map(|data| kept(DataId(data))).collect(),
+            is_refused_once: false,
             is_there: vec![true; unit_s.len()],
             last_end_s: vec![0.0; unit_s.len()],
             waits: InputWaits::default(),
@@ -77,6 +80,11 @@ impl<'a> ExecutionState<'a> {
             #[cfg(test)]
             looked_at: std::cell::Cell::default(),
         }
+    }
+
+    /// A server that refuses a task never gets the task again.
+    pub(super) fn refuse_once(&mut self) {
+        self.is_refused_once = true;
     }
 
     pub(super) fn is_done(&self, task: TaskId) -> bool {

@@ -205,6 +205,33 @@ fn a_failed_function_withdraws_only_its_dependents() {
 }
 
 #[test]
+fn a_task_that_each_server_may_refuse_once_fails_after_the_last_server() {
+    let (graph, platform) = (graph(), platform(&[]));
+    let mut run = Run::begin(&graph, &platform);
+    run.0 = run.0.with_refusals_once();
+    run.commands();
+    let of_first = |command: &DispatchCommand| match command {
+        DispatchCommand::Order { attempt, task: TaskId(0), server, .. } => {
+            Some((*attempt, *server))
+        }
+        _ => None,
+    };
+
+    let (mut next, mut servers) = (Some((0, ONE)), Vec::new());
+    while let Some((attempt, server)) = next {
+        servers.push(server);
+        let commands = run.happens(DispatchEvent::Refused(attempt, "not today".to_owned()));
+        next = commands.iter().find_map(of_first);
+    }
+
+    servers.sort_unstable();
+    assert_eq!(servers, [ONE, OTHER, THIRD]);
+    let reason = "no server executed it; `s0`: not today; `s1`: not today; `s2`: not today";
+    let failure = TaskFailure::NotExecuted { reason: reason.to_owned(), is_refused: true };
+    assert_eq!(run.0.failure(), Some(&(TaskId(0), failure)));
+}
+
+#[test]
 fn a_withdrawn_attempt_counts_if_it_had_begun_before() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);

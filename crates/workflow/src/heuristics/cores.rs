@@ -62,7 +62,9 @@ impl Cores {
 
 impl Taken {
     fn take(&mut self, span: Span) {
-        let at = self.spans.partition_point(|other| other.0 <= span.0);
+        // A task that takes no time may begin with another, and comes before it: searches rely on
+        // the order of the ends.
+        let at = self.spans.partition_point(|other| *other <= span);
         self.spans.insert(at, span);
         let at = self.blocks.partition_point(|other| other.0 <= span.0);
         let follows = at > 0 && self.blocks[at - 1].1 >= span.0;
@@ -112,6 +114,20 @@ mod tests {
         assert_eq!([6.0, 7.0].map(|time_s| taken.gap_s(0.0, time_s)), [999.0, 1006.0]);
         taken.take((999.0, 1005.0));
         assert_eq!(taken.blocks, [(0.0, 1006.0)]);
+    }
+
+    #[test]
+    fn a_task_that_takes_no_time_begins_after_a_task_that_runs() {
+        let mut taken = Taken::default();
+        for span in [(5.0, 8.0), (5.0, 5.0), (8.0, 8.0)] {
+            taken.take(span);
+        }
+
+        assert_eq!(taken.spans, [(5.0, 5.0), (5.0, 8.0), (8.0, 8.0)]);
+        assert_eq!(
+            [4.0, 5.0, 6.0, 8.0].map(|from_s| taken.gap_s(from_s, 0.0)),
+            [4.0, 5.0, 8.0, 8.0]
+        );
     }
 
     #[test]

@@ -185,6 +185,9 @@ impl ExecutionState<'_> {
 
     fn send_elsewhere(&mut self, task: TaskId) {
         match self.next_for(task) {
+            Some(server) if self.is_refused_once && self.tasks.refusals(task, server) > 0 => {
+                self.tasks.stuck.insert(task, Stuck::Tried);
+            }
             Some(server) => self.tasks.send(task, server),
             None => drop(self.tasks.stuck.insert(task, Stuck::Alone)),
         }

@@ -355,6 +355,46 @@ fn meshes_and_particles_go_on_from_a_checkpoint() {
     }
 }
 
+/// Whether a folder has a complete checkpoint.
+fn has_checkpoint(folder: &Folder) -> bool {
+    let mut checkpoints = fs::read_dir(&folder.0).into_iter().flatten().flatten();
+    checkpoints.any(|checkpoint| checkpoint.path().join("manifest").exists())
+}
+
+#[test]
+fn ranks_go_on_from_a_checkpoint_with_the_values_of_a_run_without_a_loss() {
+    // Each job, the text before its values, and the node that is killed.
+    let jobs = [
+        ("nas cg --class S --ranks 8 --migrate-every 1", "zeta: ", 0),
+        ("jacobi --size 64 --ranks 8 --steps 400 --check 50 --migrate-every 20", "step ", 2),
+    ];
+    for (job, values, victim) in jobs {
+        let job: Vec<&str> = job.split(' ').collect();
+        let calm = run(&[&["run", "-n", "1"], &job[..]].concat());
+        let with_value = |line: &str| line.find(values).map(|at| line[at..].to_owned());
+        let expected: Vec<String> = calm.stdout.lines().filter_map(with_value).collect();
+        assert!(calm.code == Some(0) && !expected.is_empty(), "{calm:?}");
+
+        let folder = Folder::new(job[0]);
+        let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=2ms"];
+        let flags = ["--checkpoint-every", "2steps", "--checkpoint", folder.path()];
+        let mut running = Running::start(&[&place[..], &flags, &job[..]].concat());
+        let nodes = running.nodes(4);
+        // Nothing is printed before the end.
+        until(|| has_checkpoint(&folder).then_some(()));
+
+        kill(nodes[victim], Signal::KILL);
+
+        running.await_line("going back to checkpoint");
+        running.await_line("3 nodes go on");
+        for value in expected {
+            running.await_line(&value);
+        }
+        running.await_line("verified: yes (");
+        assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
+    }
+}
+
 #[test]
 fn a_job_ends_with_the_reason_if_its_main_cannot_begin_again() {
     let place = ["run", "-n", "3", "--checkpoint-every", "auto", "drill", "--wait", "60"];

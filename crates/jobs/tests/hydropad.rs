@@ -1,4 +1,5 @@
-//! Hydropad by single calls and as a group: the same bits, and little data through the client.
+//! Hydropad by single calls and as a group: the same bits, also after a loss, and little data
+//! through the client.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -12,8 +13,10 @@ use gridspan_kernels::hydropad::problem::Problem;
 use gridspan_rpc::calls::{RpcError, with_rpc};
 use gridspan_rpc::group::Mapper;
 use gridspan_runtime::driver::embedded;
-use gridspan_runtime::{Grid, Job};
-use gridspan_sim::{SimOptions, Simulation};
+use gridspan_runtime::{
+    CheckpointEvery, CheckpointStore, Checkpoints, Grid, Image, Job, NodeId, RestorePlan, Time,
+};
+use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use gridspan_workflow::heuristics::HeftC;
 use std::sync::mpsc;
@@ -97,4 +100,61 @@ fn gaps_between_particles_are_refused_with_advice() {
     let error = embedded::run(job, 1).unwrap_err().to_string();
     assert!(error.contains("use at least as many"), "{error}");
     assert!(emulated(built_in("hydropad", "-n 10 --steps 0"), "2x1,wan=1ms").is_ok());
+}
+
+/// Two sites of two nodes with one PE each.
+const FOUR_NODES: &str = "2x2x1,wan=8ms";
+
+/// All forms, with a checkpoint at each progress point.
+fn checkpointed() -> Job {
+    let words = "-n 16 --steps 11 --window 1 --form all";
+    let checkpoints = Checkpoints::every(CheckpointEvery::Points(1));
+    built_in("hydropad", words).checkpoints(checkpoints)
+}
+
+/// Lets the job go on from its last checkpoint without a node of [`FOUR_NODES`]. Returns the number
+/// of the checkpoint too.
+fn recovered(lost: usize, stores: &[CheckpointStore]) -> (u64, SimReport) {
+    let left = stores.iter().enumerate().filter(|(node, _)| *node != lost);
+    let image = Image::gathered(left.map(|(_, store)| store)).unwrap().expect("a checkpoint");
+    let number = image.number();
+    let spec = GridSpec::from_emulate(FOUR_NODES).unwrap();
+    let spec = spec.without(&[NodeId(lost as u32)]).unwrap();
+    let successor =
+        |node: usize| (node != lost).then(|| NodeId((node - usize::from(node > lost)) as u32));
+    let nodes: Vec<Option<NodeId>> = (0..stores.len()).map(successor).collect();
+    // The other node of the site has the copies.
+    let holders: Vec<_> = nodes.iter().map(|node| node.or(nodes[lost ^ 1])).collect();
+    let plan = RestorePlan::recovery(&image, spec.layout(), &nodes, &holders).unwrap();
+    let options = SimOptions::with_seed(107);
+    let again = Simulation::restored(checkpointed(), spec, options, (image, plan)).unwrap();
+    (number, again.run())
+}
+
+#[test]
+fn all_forms_agree_bit_for_bit_without_a_node_that_is_lost() {
+    let calm = simulate(checkpointed(), FOUR_NODES);
+    assert_eq!(calm.outcome, Ok(()));
+    let took_ns = calm.virtual_time.0;
+    let mut within_the_group = 0;
+
+    for (lost, percent) in [(1, 30), (0, 50), (2, 65), (3, 80), (0, 90)] {
+        let spec = GridSpec::from_emulate(FOUR_NODES).unwrap();
+        let first = Simulation::new(checkpointed(), spec, SimOptions::with_seed(7)).unwrap();
+        let Ok(halted) = first.run_until(Time(took_ns / 100 * percent)) else {
+            panic!("the job has ended after {percent} % of its time")
+        };
+        let (number, again) = recovered(lost, &halted.stores);
+
+        assert_eq!(again.outcome, Ok(()), "without node {lost} after {percent} %");
+        // The first two checkpoints come after the serial and the plain form.
+        if number > 2 {
+            within_the_group += 1;
+            // Neither these forms nor the first windows are repeated.
+            let (again_ns, rest) = (again.virtual_time.0, 100 - percent);
+            assert!(again_ns < took_ns / 100 * (rest + 30), "{again_ns} of {took_ns} ns");
+        }
+    }
+
+    assert!(within_the_group > 0, "no loss was within the group");
 }

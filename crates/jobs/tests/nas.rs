@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{SITES, built_in, simulate};
+use common::{SITES, built_in, emulated, simulate};
 use gridspan_balance::StrategyName;
 use gridspan_runtime::driver::embedded;
 
@@ -76,5 +76,18 @@ fn repeated_kernels_keep_their_values_when_their_ranks_move_between_runs() {
         let words = format!("{name} --class S --ranks 4 --repeat 3 --migrate-every 2");
         let job = built_in("nas", &words).strategy("rotate".parse::<StrategyName>().unwrap());
         embedded::run(job, 3).unwrap();
+    }
+}
+
+#[test]
+fn kernels_have_the_published_values_over_quic() {
+    for name in ["ep", "is", "cg", "mg", "ft"] {
+        let job = built_in("nas", &format!("{name} --class S --ranks 7"));
+        emulated(job, "2x1x2,wan=2ms").unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    for name in ["cg", "mg"] {
+        let words = format!("{name} --class S --ranks 7 --migrate-every 2");
+        let job = built_in("nas", &words).strategy("rotate".parse::<StrategyName>().unwrap());
+        emulated(job, "2x1x2,wan=2ms").unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }

@@ -12,12 +12,14 @@ use gridspan_kernels::hydropad::outcome::{End, HydroOutcome};
 use gridspan_kernels::hydropad::problem::{Problem, State};
 use gridspan_kernels::hydropad::step::Report;
 use gridspan_rpc::calls::{RpcError, Services};
-use gridspan_rpc::group::{CallGroup, Lazy, Mapper};
+use gridspan_rpc::group::{CallGroup, GroupRef, Lazy, Mapper};
 use gridspan_runtime::{Grid, Numbers};
 use gridspan_workflow::heuristics::Heuristic;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Where the initial state is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum InitialState {
     /// On servers, from a few numbers.
     Made,
@@ -104,6 +106,14 @@ struct Reports {
     of_gas: Lazy<Report>,
 }
 
+/// A group between two windows, from which main can go on.
+#[derive(Serialize, Deserialize)]
+pub(super) struct GroupProgress {
+    group: GroupRef,
+    /// Number of steps and elapsed time of each window so far.
+    windows: Vec<(u32, Duration)>,
+}
+
 /// Runs all steps as a group of calls that is mapped window by window.
 ///
 /// # Errors
@@ -115,34 +125,77 @@ pub async fn run(
     plan: &HydroRun,
     start: InitialState,
 ) -> Result<HydroOutcome, RpcError> {
+    let saves = async |_: GroupProgress| Ok::<(), RpcError>(());
+    run_from(grid, mapper, heuristic, (plan, start), None, &saves).await
+}
+
+/// Like [`run`], but goes on with the group of `before` if there is one. Passes what a later main
+/// needs to go on to `saves` after each new window.
+///
+/// # Errors
+/// If the problem is invalid, a call fails, or `saves` does.
+pub(super) async fn run_from(
+    grid: &Grid,
+    mapper: &Mapper<Services<Hydropad>>,
+    heuristic: &dyn Heuristic,
+    (plan, start): (&HydroRun, InitialState),
+    before: Option<GroupProgress>,
+    saves: &impl AsyncFn(GroupProgress) -> Result<(), RpcError>,
+) -> Result<HydroOutcome, RpcError> {
+    let (before, done) = match before {
+        Some(GroupProgress { group, windows }) => (Some(group), windows),
+        None => (None, Vec::new()),
+    };
+    let calls = async |group: &CallGroup<'_, Services<Hydropad>>| {
+        advance(grid, group, (plan, start), &done, saves).await
+    };
+    match before {
+        Some(before) => mapper.resume(&before, heuristic, calls).await,
+        None => mapper.map(heuristic, calls).await,
+    }
+}
+
+/// Makes the calls of all steps. The windows in `done` were executed before main began again:
+/// their calls are the same, and their results exist.
+async fn advance(
+    grid: &Grid,
+    group: &CallGroup<'_, Services<Hydropad>>,
+    (plan, start): (&HydroRun, InitialState),
+    done: &[(u32, Duration)],
+    saves: &impl AsyncFn(GroupProgress) -> Result<(), RpcError>,
+) -> Result<HydroOutcome, RpcError> {
     let now = async || grid.now().await.map_err(|error| of_grid(&error));
-    mapper
-        .map(heuristic, async |group| {
-            let (mut clock, mut outcome) = (Clock::new(*plan), HydroOutcome::default());
-            let mut speed = plan.problem.first_speed().map_err(wrong)?;
-            let mut begin = now().await?;
-            let mut universe = Universe::new(group, &plan.problem, start).await?;
-            loop {
-                let steps = clock.window(speed);
-                let mut last = None;
-                for step in &steps {
-                    let (moved, reports) = universe.step(group, step)?;
-                    (universe, last) = (moved, Some((step, reports)));
-                }
-                let Some((step, reports)) = last else { break };
-                let gathered = group.held_bytes();
-                let gravity = group.get(&reports.gravity).await?;
-                let of_matter = group.get(&reports.of_matter).await?;
-                let of_gas = group.get(&reports.of_gas).await?;
-                outcome.account.note(step, gravity, &of_matter, &of_gas);
-                speed = of_matter.speed.max(of_gas.speed);
-                let end = now().await?;
-                outcome.windows.push((steps.len() as u32, end.since(begin)));
-                outcome.held_bytes.push(gathered.max(group.held_bytes()));
-                begin = end;
-            }
-            outcome.end = universe.survey(group, &plan.problem, clock.scale()).await?;
-            Ok(outcome)
-        })
-        .await
+    let (mut clock, mut outcome) = (Clock::new(*plan), HydroOutcome::default());
+    let mut speed = plan.problem.first_speed().map_err(wrong)?;
+    let mut begin = now().await?;
+    let mut universe = Universe::new(group, &plan.problem, start).await?;
+    loop {
+        let steps = clock.window(speed);
+        let mut last = None;
+        for step in &steps {
+            let (moved, reports) = universe.step(group, step)?;
+            (universe, last) = (moved, Some((step, reports)));
+        }
+        let Some((step, reports)) = last else { break };
+        let gathered = group.held_bytes();
+        let gravity = group.get(&reports.gravity).await?;
+        let of_matter = group.get(&reports.of_matter).await?;
+        let of_gas = group.get(&reports.of_gas).await?;
+        outcome.account.note(step, gravity, &of_matter, &of_gas);
+        speed = of_matter.speed.max(of_gas.speed);
+        let end = now().await?;
+        let took = match done.get(outcome.windows.len()) {
+            Some(&(_, before)) => before,
+            None => end.since(begin),
+        };
+        outcome.windows.push((steps.len() as u32, took));
+        outcome.held_bytes.push(gathered.max(group.held_bytes()));
+        begin = end;
+        if outcome.windows.len() > done.len() {
+            let windows = outcome.windows.clone();
+            saves(GroupProgress { group: group.reference(), windows }).await?;
+        }
+    }
+    outcome.end = universe.survey(group, &plan.problem, clock.scale()).await?;
+    Ok(outcome)
 }

@@ -1,20 +1,22 @@
 //! The job: servers on all PEs but the first, the loop in one or all of its forms, and the check of
-//! the results.
+//! the results. A main that begins again goes on with the group that was under way, or with the
+//! form that was.
 
 use clap::{Parser, ValueEnum};
 use gridspan_kernels::hydropad::cells::CELLS_MAX;
 use gridspan_kernels::hydropad::clock::HydroRun;
-use gridspan_kernels::hydropad::outcome::HydroOutcome;
+use gridspan_kernels::hydropad::outcome::{End, HydroOutcome};
 use gridspan_kernels::hydropad::problem::Problem;
 use gridspan_kernels::hydropad::serial;
-use gridspan_rpc::calls::{RpcError, ServerPlan, Services, with_rpc};
+use gridspan_rpc::calls::{RpcError, ServerPlan, Services, ServicesRef, with_rpc};
 use gridspan_rpc::group::Mapper;
 use gridspan_runtime::{Grid, Job, JobError};
 use gridspan_topology::{Bandwidth, Link};
 use gridspan_workflow::heuristics::{NAMES, by_name};
+use serde::{Deserialize, Serialize};
 
 use super::functions::Hydropad;
-use super::grouped::{self, InitialState};
+use super::grouped::{self, GroupProgress, InitialState};
 use super::plain;
 use crate::entry::{Entry, parse};
 
@@ -33,7 +35,7 @@ const EDGE_MIN: i64 = 10;
 const EDGE_MAX: i64 = 256;
 
 /// How the tasks are called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum ExecutionMode {
     /// In the client's process, one after the other.
     Serial,
@@ -113,12 +115,43 @@ impl Options {
         let problem = Problem::cube(self.n, self.particles.unwrap_or(self.n));
         HydroRun { problem, steps: self.steps, window: self.window }
     }
+
+    fn calls(&self) -> Calls {
+        (self.plan(), self.form, self.start)
+    }
 }
 
 /// Builds the job with these options.
 pub fn job(options: Options) -> Job {
     let job = with_rpc::<Hydropad>(Job::new("hydropad"));
-    job.main(async move |grid| run(&grid, &options).await)
+    job.restartable_main(async move |grid: Grid| run(&grid, &options).await)
+}
+
+/// The options that decide which calls are made.
+type Calls = (HydroRun, ExecutionMode, InitialState);
+
+/// The state of main at a progress point, besides the group that is under way. Progress points are
+/// after each form, and after each window of a group.
+#[derive(Serialize, Deserialize)]
+struct Progress {
+    calls: Calls,
+    services: ServicesRef<Hydropad>,
+    /// The results of the forms that are done.
+    ends: Vec<End>,
+}
+
+async fn begin(grid: &Grid, options: &Options) -> Result<(Services<Hydropad>, Progress), JobError> {
+    let servers = grid.layout().pe_count().saturating_sub(1).max(1);
+    println!(
+        "{0} x {0} x {0} cells and {1} particles per edge on {servers} servers, up to {2} steps",
+        options.n,
+        options.plan().problem.per_axis,
+        options.steps
+    );
+    let services = serve(grid, &options.speeds).await?;
+    let (calls, ends) = (options.calls(), Vec::new());
+    let progress = Progress { calls, services: services.reference(), ends };
+    Ok((services, progress))
 }
 
 async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
@@ -131,22 +164,28 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         );
         return Err(reason.into());
     }
-    let servers = grid.layout().pe_count().saturating_sub(1).max(1);
-    println!(
-        "{0} x {0} x {0} cells and {1} particles per edge on {servers} servers, up to {2} steps",
-        options.n, plan.problem.per_axis, plan.steps
-    );
-    let services = serve(grid, &options.speeds).await?;
-    let mut ends = Vec::new();
-    for &way in options.form.ways() {
-        let outcome = outcome(grid, &services, way, options).await?;
+    let restored: Option<(Progress, Option<GroupProgress>)> = grid.restored().await?;
+    let (services, mut progress, mut group) = match restored {
+        Some((Progress { calls, .. }, _)) if calls != options.calls() => {
+            return Err("the checkpoint was made with other options; use the same".into());
+        }
+        Some((progress, group)) => (Services::restored(grid, &progress.services), progress, group),
+        None => {
+            let (services, progress) = begin(grid, options).await?;
+            (services, progress, None)
+        }
+    };
+    for &way in options.form.ways().iter().skip(progress.ends.len()) {
+        let outcome = outcome(grid, &services, way, options, (&progress, group.take())).await?;
         print(way, &outcome);
         let faults = outcome.faults();
         if !faults.is_empty() {
             return Err(format!("verified: no ({})", faults.join("; ")).into());
         }
-        ends.push(outcome.end);
+        progress.ends.push(outcome.end);
+        grid.progress(&(&progress, None::<GroupProgress>)).await?;
     }
+    let ends = &progress.ends;
     if ends.windows(2).any(|pair| pair[0].digests != pair[1].digests) {
         return Err("verified: no (the forms do not agree bit for bit)".to_owned().into());
     }
@@ -172,11 +211,14 @@ pub async fn serve(grid: &Grid, speeds: &[f64]) -> Result<Services<Hydropad>, Rp
     Ok(services)
 }
 
+/// Runs one form. A group goes on with `before` if main has begun again within it; the other forms
+/// run from their beginning.
 async fn outcome(
     grid: &Grid,
     services: &Services<Hydropad>,
     way: Way,
     options: &Options,
+    (progress, before): (&Progress, Option<GroupProgress>),
 ) -> Result<HydroOutcome, RpcError> {
     let plan = options.plan();
     let other = |reason: String| RpcError::Other { reason };
@@ -189,7 +231,12 @@ async fn outcome(
             let lan = Link::lan().with_bandwidth(options.lan);
             let wan = Link::wan().with_bandwidth(options.wan);
             let mapper = Mapper::new(services).with_links(lan, wan);
-            grouped::run(grid, &mapper, &*heuristic, &plan, options.start).await
+            let saves = async |group: GroupProgress| {
+                grid.progress(&(progress, Some(group))).await?;
+                Ok::<(), RpcError>(())
+            };
+            let start = (&plan, options.start);
+            grouped::run_from(grid, &mapper, &*heuristic, start, before, &saves).await
         }
     }
 }

@@ -75,6 +75,11 @@ fn simulate(job: Job, emulate: &str) {
     simulation.run().outcome.unwrap();
 }
 
+/// Runs a job on two sites of one node with two PEs each, in this process, over QUIC.
+fn emulate(job: Job) {
+    embedded::run_emulated(job, &GridSpec::from_emulate("2x1x2,wan=2ms").unwrap()).unwrap();
+}
+
 /// Compares runs of one to twelve ranks, in tiles of three ranks if possible and else of one.
 fn equals_the_serial_run(problem: Problem) {
     let expected = Arc::new(serial(problem, 9));
@@ -84,6 +89,9 @@ fn equals_the_serial_run(problem: Problem) {
             let plan = plan(problem, exchange, per_tile);
             embedded::run(compared(plan, ranks, &expected), 2).unwrap();
             simulate(compared(plan, ranks, &expected), "2x2,wan=3ms");
+            if ranks >= 11 {
+                emulate(compared(plan, ranks, &expected));
+            }
         }
     }
 }
@@ -131,13 +139,15 @@ fn ranks_that_move_after_each_step_have_the_same_bits() {
 
         let (threads, on_threads) = moving();
         embedded::run(threads, 3).unwrap();
+        let (quic, over_quic) = moving();
+        emulate(quic);
         let (virtual_time, in_virtual_time) = moving();
         let spec = GridSpec::from_emulate("2x2x1,wan=3ms").unwrap();
         let report = Simulation::new(virtual_time, spec, SimOptions::with_seed(3)).unwrap().run();
 
         report.outcome.unwrap();
         assert!(report.statistics.migrations > 5 * 10, "{}", report.statistics.migrations);
-        for told in [on_threads, in_virtual_time] {
+        for told in [on_threads, over_quic, in_virtual_time] {
             let moved = told.recv().unwrap();
             assert_eq!(moved.error.to_bits(), stays.error.to_bits(), "{words}");
             assert_eq!((moved.changes, moved.steps), (stays.changes.clone(), 12), "{words}");

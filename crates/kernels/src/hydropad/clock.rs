@@ -38,7 +38,7 @@ pub struct Clock {
 }
 
 /// The problem and the length of a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HydroRun {
     /// The computed problem.
     pub problem: Problem,

@@ -1,6 +1,7 @@
 //! The outcome of a run and the check of its correctness.
 
 use super::account::Account;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A run of Hydropad.
@@ -17,7 +18,7 @@ pub struct HydroOutcome {
 }
 
 /// The end of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// The scale factor.
     pub scale: f64,

@@ -19,13 +19,20 @@ pub(crate) fn simulate(job: Job, emulate: &str) -> Result<(), JobError> {
     Simulation::new(job, spec, SimOptions::with_seed(7)).unwrap().run().outcome
 }
 
-/// Runs a job on one PE, on three PEs, and in virtual time on three sites.
+/// Runs a job on two sites of one node with two PEs each, in this process, over QUIC.
+pub(crate) fn emulate(job: Job) -> Result<(), JobError> {
+    let spec = GridSpec::from_emulate("2x1x2,wan=2ms").unwrap();
+    embedded::run_emulated(job.time_limit(Duration::from_secs(60)), &spec)
+}
+
+/// Runs a job on one PE, on three PEs, in virtual time on three sites, and over QUIC on two sites.
 pub(crate) fn everywhere(make: impl Fn() -> Job) {
     for pes in [1, 3] {
         let job = make().fail_on_stall(true).time_limit(Duration::from_secs(60));
         embedded::run(job, pes).unwrap_or_else(|error| panic!("on {pes} PEs: {error}"));
     }
     simulate(make(), SITES).unwrap_or_else(|error| panic!("in virtual time: {error}"));
+    emulate(make()).unwrap_or_else(|error| panic!("over QUIC: {error}"));
 }
 
 /// Runs a function on this number of ranks under all drivers, and checks its results, by rank.
@@ -45,7 +52,7 @@ where
     });
     let expected: Vec<T> = (0..ranks).map(expected).collect();
     let results = results.lock().unwrap();
-    assert_eq!(results.len(), 3);
+    assert_eq!(results.len(), 4);
     results.iter().for_each(|found| assert_eq!(found, &expected));
 }
 

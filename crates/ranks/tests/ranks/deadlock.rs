@@ -1,6 +1,6 @@
 //! Ranks that wait for each other for ever.
 
-use crate::common::{SITES, simulate};
+use crate::common::{SITES, emulate, simulate};
 use futures_util::future::{Either, select};
 use gridspan_ranks::{
     ANY_SOURCE, ANY_TAG, Comm, ErrorsReturn, RankError, SpawnPlacement, run, run_then, wait_all,
@@ -32,8 +32,10 @@ fn a_deadlock_names_what_each_rank_waits_for() {
     let job = run(5, circle).time_limit(Duration::from_secs(60));
     assert_eq!(embedded::run(job, 1).unwrap_err().to_string(), expected);
     // Elsewhere, rank 2 waits for another one in its tree.
-    let text = simulate(run(5, circle), SITES).unwrap_err().to_string();
-    assert!(text.starts_with("the ranks are in a deadlock: rank 1 waits in probe"), "{text}");
+    for ended in [simulate(run(5, circle), SITES), emulate(run(5, circle))] {
+        let text = ended.unwrap_err().to_string();
+        assert!(text.starts_with("the ranks are in a deadlock: rank 1 waits in probe"), "{text}");
+    }
 }
 
 #[test]
@@ -131,6 +133,7 @@ fn ranks_that_wait_in_a_circle_are_named_while_others_run() {
     }
     let job = run(6, cycle).time_limit(Duration::from_secs(20));
     assert_eq!(embedded::run(job, 2).unwrap_err().to_string(), expected);
+    assert_eq!(emulate(run(6, cycle)).unwrap_err().to_string(), expected);
 }
 
 /// Ranks 2 to 4 wait for a message of any of them, and rank 5 for one of rank 6, which has ended.

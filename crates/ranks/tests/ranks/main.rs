@@ -1,4 +1,4 @@
-//! Ranks under the embedded driver and in virtual time.
+//! Ranks on threads, over QUIC and emulated links, and in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod alltoall;

@@ -3,7 +3,6 @@
 use crate::common::{SITES, everywhere, simulate};
 use gridspan_balance::StrategyName;
 use gridspan_ranks::{Inbox, Resume, Sequential, SequentialActor};
-use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
     CheckpointEvery, Checkpoints, CollectionRef, Context, Grid, Ix1, Job, JobError, Op, Progress,
     RestorePlan, Time, To,
@@ -102,7 +101,6 @@ fn strategy(name: &str) -> StrategyName {
 #[test]
 fn messages_are_taken_in_the_order_of_the_steps() {
     everywhere(cells);
-    embedded::run_emulated(cells(), &GridSpec::from_emulate("2x1x2,wan=2ms").unwrap()).unwrap();
 }
 
 #[test]
@@ -122,8 +120,6 @@ fn actors_that_wait_within_their_method_do_not_move() {
     let periodic = |name| cells().strategy(strategy(name)).balance_every(Duration::from_millis(2));
     for name in ["rotate", "random"] {
         everywhere(|| periodic(name));
-        embedded::run_emulated(periodic(name), &GridSpec::from_emulate("2x1x2,wan=2ms").unwrap())
-            .unwrap();
     }
 }
 
@@ -189,7 +185,10 @@ fn askers() -> Job {
         };
         for round in first..12 {
             let at = AtRound { round, askers: askers.reference() };
-            if let Progress::Postponed { reason } = grid.progress(&at).await? {
+            // In real time, the checkpoint before may still be on its way to other nodes.
+            if let Progress::Postponed { reason } = grid.progress(&at).await?
+                && !reason.contains("being stored")
+            {
                 return Err(reason.into());
             }
             askers.broadcast(Round::Begin);

@@ -14,7 +14,7 @@
 use crate::digest::digest;
 use crate::node_program::NodeProgram;
 use crate::private;
-use crate::status::{folder, invitation_prefix, invitations};
+use crate::status::{folder, invitation_prefix, invitations, unfinished_invitation_prefix};
 use gridspan_runtime::net::bootstrap::{Addresses, NodeBundle};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -85,8 +85,9 @@ impl Invitation {
 
     /// Writes the invitation to the folder in which the user's `gridctl join` looks for it.
     pub(crate) fn write(&self, id: &str) -> io::Result<()> {
-        let name = format!("{}{:010}", invitation_prefix(id), self.bundle.identity.node.0);
-        let (path, new) = (folder()?.join(&name), folder()?.join(format!(".{name}")));
+        let name = |prefix: String| format!("{prefix}{:010}", self.bundle.identity.node.0);
+        let path = folder()?.join(name(invitation_prefix(id)));
+        let new = folder()?.join(name(unfinished_invitation_prefix(id)));
         let mut file = private::file().create(true).truncate(true).open(&new)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         fs::rename(new, path)

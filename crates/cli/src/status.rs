@@ -211,13 +211,20 @@ pub(crate) fn invitation_prefix(id: &str) -> String {
     format!("{id}.invitation-")
 }
 
+/// Returns the prefix of the names of a job's invitations while they are written.
+pub(crate) fn unfinished_invitation_prefix(id: &str) -> String {
+    format!(".{}", invitation_prefix(id))
+}
+
 /// Returns the paths of the unused invitations to a job, in the order of their names.
 pub(crate) fn invitations(folder: &Path, id: &str) -> io::Result<Vec<PathBuf>> {
-    let prefix = invitation_prefix(id);
+    files_with_prefix(folder, &invitation_prefix(id))
+}
+
+/// Returns the paths of the files whose names begin so, in the order of their names.
+fn files_with_prefix(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     let is_one = |path: &PathBuf| {
-        path.file_name()
-            .and_then(|name| name.to_str())
-            .is_some_and(|name| name.starts_with(&prefix))
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(prefix))
     };
     let entries = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
     let mut found: Vec<PathBuf> = entries.filter(is_one).collect();
@@ -226,9 +233,11 @@ pub(crate) fn invitations(folder: &Path, id: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 fn remove(folder: &Path, id: &str) {
-    for path in invitations(folder, id).unwrap_or_default() {
-        // Another process may have taken it.
-        let _ = fs::remove_file(path);
+    for prefix in [invitation_prefix(id), unfinished_invitation_prefix(id)] {
+        for path in files_with_prefix(folder, &prefix).unwrap_or_default() {
+            // Another process may have taken it.
+            let _ = fs::remove_file(path);
+        }
     }
     // The lock is removed last: without it the other files would look like those of a dead
     // launcher.
@@ -315,6 +324,8 @@ mod tests {
         let text = fs::read(json_path(folder.path(), &create(folder.path(), "x-1").status.id));
         fs::write(json_path(folder.path(), "dead-1"), text.unwrap()).unwrap();
         fs::write(lock_path(folder.path(), "dead-1"), "").unwrap();
+        fs::write(folder.path().join("dead-1.invitation-1"), "").unwrap();
+        fs::write(folder.path().join(".dead-1.invitation-2"), "").unwrap();
         assert!(ids(folder.path()).is_empty());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }

@@ -102,7 +102,7 @@ pub struct TransportLimits {
     /// Unacknowledged bytes kept per peer. Default 256 MiB: one second of a 2 Gbit/s link.
     pub retained_bytes_max: u64,
     /// Bytes of bulk frames that may be assembled at once, over all peers; at least one frame
-    /// always may. Default 256 MiB.
+    /// always may. A peer takes at most as much as is free then. Default 256 MiB.
     pub assembly_bytes_max: u64,
     /// Bytes that one peer may send before this node has read them. Default 32 MiB: twice the
     /// bandwidth-delay product of 1 Gbit/s and 100 ms.

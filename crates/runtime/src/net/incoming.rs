@@ -5,6 +5,10 @@
 //! of the length that its header claims. Bulk frames reserve their length in a budget shared by all
 //! connections before they are read. A frame that does not fit the budget waits in QUIC's windows,
 //! which stalls its sender. The first frame always fits, so that some frame always completes.
+//!
+//! A connection reserves at most as much as is free when it does so (Choudhury and Hahne, Dynamic
+//! queue length thresholds for shared-memory packet switches, 1998), so half of the budget if it is
+//! alone. A node that begins frames and does not send them cannot keep those of others waiting.
 
 use super::wire::{Header, STREAM_BULK, STREAM_SMALL, WireError};
 use crate::session::{Class, FrameVerdict, Receiver};
@@ -31,16 +35,20 @@ impl Assembly {
         Self { used: 0, bytes_max, has_released: false }
     }
 
-    fn reserve(&mut self, bytes: u64) -> bool {
-        let fits = self.used == 0 || self.used + bytes <= self.bytes_max;
+    /// Reserves room for a frame of a connection that has reserved `own` bytes.
+    fn reserve(&mut self, own: &mut u64, bytes: u64) -> bool {
+        let free = self.bytes_max.saturating_sub(self.used);
+        let fits = self.used == 0 || own.saturating_add(bytes) <= free;
         if fits {
             self.used += bytes;
+            *own += bytes;
         }
         fits
     }
 
-    fn release(&mut self, bytes: u64) {
+    fn release(&mut self, own: &mut u64, bytes: u64) {
         self.used -= bytes;
+        *own -= bytes;
         self.has_released |= bytes > 0;
     }
 
@@ -64,6 +72,8 @@ pub(super) struct Incoming {
     readable: Vec<StreamId>,
     /// Whether a bulk frame waits for room in the budget.
     pub(super) starved: bool,
+    /// Bytes reserved for the frames of all streams.
+    reserved: u64,
 }
 
 #[derive(Debug, Default)]
@@ -107,9 +117,9 @@ impl Incoming {
 
     /// Drops the incomplete frames.
     pub(super) fn abandon(&mut self, assembly: &mut Assembly) {
-        for inflow in std::mem::take(&mut self.streams).into_values() {
-            assembly.release(inflow.reserved.unwrap_or(0));
-        }
+        self.streams.clear();
+        let reserved = self.reserved;
+        assembly.release(&mut self.reserved, reserved);
         self.readable.clear();
     }
 
@@ -126,7 +136,8 @@ impl Incoming {
         for stream in std::mem::take(&mut self.readable) {
             let Some(inflow) = self.streams.get_mut(&stream) else { continue };
             inflow.is_readable = false;
-            let mut reading = Reading { receiver, limits, assembly, deliver };
+            let reserved = &mut self.reserved;
+            let mut reading = Reading { receiver, limits, assembly, reserved, deliver };
             match inflow.read(stream, connection, &mut reading)? {
                 Progress::Blocked => {}
                 Progress::Starved => self.starved = true,
@@ -144,6 +155,8 @@ struct Reading<'a> {
     receiver: &'a mut Receiver,
     limits: FrameLimits,
     assembly: &'a mut Assembly,
+    /// Bytes that the connection has reserved.
+    reserved: &'a mut u64,
     deliver: &'a mut dyn FnMut(Bytes),
 }
 
@@ -168,7 +181,7 @@ impl Inflow {
                 && self.reserved.is_none()
                 && let Some(header) = self.frame.header
             {
-                if !reading.assembly.reserve(header.bytes) {
+                if !reading.assembly.reserve(reading.reserved, header.bytes) {
                     break Progress::Starved;
                 }
                 self.reserved = Some(header.bytes);
@@ -217,7 +230,7 @@ impl Inflow {
             }
         })? {
             if class == Class::Bulk {
-                reading.assembly.release(self.reserved.take().unwrap_or(0));
+                reading.assembly.release(reading.reserved, self.reserved.take().unwrap_or(0));
             }
             match reading.receiver.accept(class, number, frame.len() as u64) {
                 FrameVerdict::Deliver => (reading.deliver)(frame),
@@ -326,19 +339,34 @@ mod tests {
     #[test]
     fn the_first_frame_always_fits_the_budget() {
         let mut assembly = Assembly::new(100);
-        assert!(assembly.reserve(1000));
-        assert!(!assembly.reserve(1));
-        assembly.release(1000);
-        assert!(assembly.reserve(60) && assembly.reserve(40) && !assembly.reserve(1));
+        let (mut own, mut other) = (0, 0);
+        assert!(assembly.reserve(&mut own, 1000));
+        assert!(!assembly.reserve(&mut other, 1));
+        assembly.release(&mut own, 1000);
+        assert!(assembly.reserve(&mut own, 60) && assembly.reserve(&mut other, 40));
+        assert!(!assembly.reserve(&mut 0, 1));
+    }
+
+    #[test]
+    fn a_connection_that_sends_nothing_leaves_half_of_the_budget() {
+        let mut assembly = Assembly::new(100);
+        let (mut silent, mut other) = (0, 0);
+        while assembly.reserve(&mut silent, 10) {}
+        assert_eq!(silent, 50);
+        while assembly.reserve(&mut other, 5) {}
+        assert_eq!(other, 25);
+        assembly.release(&mut silent, 10);
+        assert!(assembly.reserve(&mut other, 5));
     }
 
     #[test]
     fn there_is_more_room_only_after_bytes_were_released() {
         let mut assembly = Assembly::new(100);
-        assert!(assembly.reserve(60) && !assembly.reserve(50));
-        assembly.release(0);
+        let mut own = 0;
+        assert!(assembly.reserve(&mut own, 60) && !assembly.reserve(&mut own, 50));
+        assembly.release(&mut own, 0);
         assert!(!assembly.take_released());
-        assembly.release(60);
+        assembly.release(&mut own, 60);
         assert!(assembly.take_released() && !assembly.take_released());
     }
 

@@ -10,7 +10,7 @@ use crate::launch::{self, Launch, Membership, OnLoss, Processes, RecordPlan};
 use crate::metrics::{self, MetricsServer};
 use crate::program::Program;
 use crate::slurm::Allocations;
-use crate::standard_input::{FirstProcess, input_way};
+use crate::standard_input::{ReaderStart, input_way, reading_node};
 use crate::surroundings::Surroundings;
 use crate::witness::{WitnessAddressError, WitnessLocation, check_meaning};
 use crate::{detach, dry_run, logging, nodes, output};
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         Some(id) => detach::place(id)?,
         None => Place::of_run(&args.place, program.is_built_in())?,
     };
-    let wants_input = args.process.stdin == Some(StdinFlag::All);
+    let wants_input = args.process.stdin.as_ref().is_some_and(StdinFlag::needs_processes);
     let wants_report = args.process.metrics.is_some() || !args.only.is_empty();
     if args.guests > 0 || args.detach || wants_input || wants_report {
         // Guests join over the network; only separate processes outlive this one, have separate
@@ -61,6 +61,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         [] => None,
         _ => Some(nodes::named(&spec.clone().into(), &args.only)?),
     };
+    let reader = reading_node(args.process.stdin.as_ref(), &spec)?;
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
     let spares = spares(&args.checkpoints.spare, &place)?;
     if args.guests > 0 && !args.tolerate_lost_guests && !spares.is_empty() {
@@ -101,7 +102,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
     if args.detach && args.background.is_none() {
         args.process.metrics.iter().try_for_each(metrics::check)?;
-        input_way(args.process.stdin, FirstProcess::Detached, false)?;
+        input_way(args.process.stdin.as_ref(), (reader, ReaderStart::Detached), false)?;
         // Mistakes show before anything is started.
         args.witness.as_deref().map_or(Ok(()), check_meaning)?;
         let has_witness = witness(args)?.is_some();
@@ -110,14 +111,15 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
     let launch = Launch::new(&program, &spec, processes);
     let launch = Launch { membership, surroundings, record, shown, ..launch };
-    run_processes(args, launch)
+    run_processes(args, reader, launch)
 }
 
-/// Runs a job as processes of this launcher, or attends to a detached job.
-fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliError> {
-    let first = match args.detach {
-        true => FirstProcess::Detached,
-        false => FirstProcess::of(&launch.processes),
+/// Runs a job as processes of this launcher, or attends to a detached job. `reader`: the node that
+/// reads the standard input if only one does.
+fn run_processes(args: &RunArgs, reader: NodeId, launch: Launch<'_>) -> Result<ExitCode, CliError> {
+    let start = match args.detach {
+        true => ReaderStart::Detached,
+        false => ReaderStart::of(&launch.processes, reader),
     };
     let id = args.background.clone();
     let id = id.unwrap_or_else(|| launch::listed_job_name(launch.program));
@@ -130,7 +132,7 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
         log_limit: args.log_limit,
         logs: args.logs.clone(),
         metrics: metrics.as_ref().map(|server| server.place().to_owned()),
-        input: input_way(args.process.stdin, first, io::stdin().is_terminal())?,
+        input: input_way(args.process.stdin.as_ref(), (reader, start), io::stdin().is_terminal())?,
         connect_timeout: args.process.connect_timeout,
         ..launch
     };

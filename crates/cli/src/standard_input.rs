@@ -1,6 +1,6 @@
-//! Which processes read the standard input of gridctl, and how: that of node 0, all, or none.
+//! Which processes read the standard input of gridctl, and how: that of one node, all, or none.
 //!
-//! If only node 0 gets it, a process of this machine inherits the input, and alone reads the pipe
+//! If only one node gets it, a process of this machine inherits the input, and alone reads the pipe
 //! or the file. For a process that `ssh` or `srun` has started, standard input is the channel from
 //! the launcher, so the launcher forwards the input (`launch::input_flow`). It does so for all
 //! processes if each gets a copy. gridctl does not pass on two inputs:
@@ -11,11 +11,28 @@
 use crate::args::StdinFlag;
 use crate::error::{CliError, RunFlagError};
 use crate::launch::{InputWay, Processes};
-use gridspan_topology::NodeId;
+use crate::nodes;
+use crate::roster::Roster;
+use gridspan_topology::{GridSpec, NodeId};
 
-/// How the process of node 0 is started.
+/// Returns the node that reads the standard input if only one does: that of the flag, or node 0.
+///
+/// # Errors
+///
+/// If the grid does not have the node of the flag.
+pub(crate) fn reading_node(flag: Option<&StdinFlag>, spec: &GridSpec) -> Result<NodeId, CliError> {
+    let Some(StdinFlag::Node(wanted)) = flag else { return Ok(NodeId(0)) };
+    let found = spec.layout().nodes().find(|node| nodes::name(spec, *node) == *wanted);
+    found.ok_or_else(|| CliError::UnknownNode {
+        what: "node",
+        name: wanted.clone(),
+        nodes: Roster::from(spec.clone()).names(),
+    })
+}
+
+/// How the process of a node that reads the standard input is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FirstProcess {
+pub(crate) enum ReaderStart {
     /// By this process, on this machine.
     Here,
     /// On another host, or as a task of Slurm.
@@ -24,39 +41,39 @@ pub(crate) enum FirstProcess {
     Detached,
 }
 
-impl FirstProcess {
-    /// How the first of these processes is started.
-    pub(crate) fn of(processes: &Processes) -> Self {
+impl ReaderStart {
+    /// How this node, or the single process, is started.
+    pub(crate) fn of(processes: &Processes, node: NodeId) -> Self {
         match processes {
             Processes::Nodes { tasks: Some(_), .. } => Self::Elsewhere,
-            Processes::Nodes { hosts, .. } if hosts.remote(NodeId(0)).is_some() => Self::Elsewhere,
+            Processes::Nodes { hosts, .. } if hosts.remote(node).is_some() => Self::Elsewhere,
             Processes::Nodes { .. } | Processes::Single { .. } => Self::Here,
         }
     }
 }
 
-/// How processes of nodes get the standard input.
+/// How processes of nodes get the standard input. `node`: the one that reads it if only one does.
 ///
 /// # Errors
 ///
 /// If the user wants nodes to read the standard input, and they cannot.
 pub(crate) fn input_way(
-    flag: Option<StdinFlag>,
-    first: FirstProcess,
+    flag: Option<&StdinFlag>,
+    (node, start): (NodeId, ReaderStart),
     is_terminal: bool,
 ) -> Result<InputWay, CliError> {
-    let nodes = if flag == Some(StdinFlag::All) { "all" } else { "0" };
-    let way = match first {
-        FirstProcess::Detached => Err(CliError::RunFlags(RunFlagError::NoInput {
+    let nodes = flag.unwrap_or(&StdinFlag::First).to_string();
+    let way = match start {
+        ReaderStart::Detached => Err(CliError::RunFlags(RunFlagError::NoInput {
             nodes,
             reason: "a detached job outlives the standard input",
         })),
         _ if is_terminal => Err(CliError::RunFlags(RunFlagError::TerminalInput { nodes })),
-        FirstProcess::Here => Ok(InputWay::Inherited),
-        FirstProcess::Elsewhere => Ok(InputWay::Forwarded),
+        ReaderStart::Here => Ok(InputWay::Inherited(node)),
+        ReaderStart::Elsewhere => Ok(InputWay::Forwarded(node)),
     };
     match flag {
-        Some(StdinFlag::First) => way,
+        Some(StdinFlag::First | StdinFlag::Node(_)) => way,
         Some(StdinFlag::All) => way.map(|_| InputWay::ForwardedToAll),
         Some(StdinFlag::None) => Ok(InputWay::Nowhere),
         None => Ok(way.unwrap_or(InputWay::Nowhere)),
@@ -68,25 +85,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_process_gets_what_it_can_read() {
-        use FirstProcess::{Detached, Elsewhere, Here};
+    fn the_reading_process_gets_what_it_can_read() {
         use InputWay::{Forwarded, ForwardedToAll, Inherited, Nowhere};
-        let way = |flag, first, is_terminal| input_way(flag, first, is_terminal).ok();
-        for flag in [None, Some(StdinFlag::First)] {
-            assert_eq!(way(flag, Here, false), Some(Inherited));
-            assert_eq!(way(flag, Elsewhere, false), Some(Forwarded));
+        use ReaderStart::{Detached, Elsewhere, Here};
+        let first = StdinFlag::First;
+        let other = StdinFlag::Node("a/3".to_owned());
+        let way = |flag: Option<&StdinFlag>, start, is_terminal| {
+            let node = NodeId(if flag == Some(&other) { 3 } else { 0 });
+            input_way(flag, (node, start), is_terminal).ok()
+        };
+        for (flag, node) in [(None, 0), (Some(&first), 0), (Some(&other), 3)] {
+            assert_eq!(way(flag, Here, false), Some(Inherited(NodeId(node))));
+            assert_eq!(way(flag, Elsewhere, false), Some(Forwarded(NodeId(node))));
         }
-        for (first, is_terminal) in [(Here, true), (Elsewhere, true), (Detached, false)] {
-            assert_eq!(way(None, first, is_terminal), Some(Nowhere), "{first:?}");
-            assert_eq!(way(Some(StdinFlag::First), first, is_terminal), None, "{first:?}");
-            assert_eq!(way(Some(StdinFlag::All), first, is_terminal), None, "{first:?}");
+        for (start, is_terminal) in [(Here, true), (Elsewhere, true), (Detached, false)] {
+            assert_eq!(way(None, start, is_terminal), Some(Nowhere), "{start:?}");
+            for flag in [&first, &other, &StdinFlag::All] {
+                assert_eq!(way(Some(flag), start, is_terminal), None, "{start:?}");
+            }
         }
-        for first in [Here, Elsewhere] {
-            let all = way(Some(StdinFlag::All), first, false);
-            assert_eq!(all, Some(ForwardedToAll), "{first:?}");
+        for start in [Here, Elsewhere] {
+            let all = way(Some(&StdinFlag::All), start, false);
+            assert_eq!(all, Some(ForwardedToAll), "{start:?}");
         }
-        for first in [Here, Elsewhere, Detached] {
-            assert_eq!(way(Some(StdinFlag::None), first, false), Some(Nowhere), "{first:?}");
+        for start in [Here, Elsewhere, Detached] {
+            assert_eq!(way(Some(&StdinFlag::None), start, false), Some(Nowhere), "{start:?}");
         }
+    }
+
+    #[test]
+    fn the_reading_node_is_named_as_elsewhere() {
+        let spec = GridSpec::from_emulate("2x2").unwrap();
+        let reads = |name: &str| {
+            let flag = StdinFlag::Node(name.to_owned());
+            reading_node(Some(&flag), &spec).map_err(|error| error.to_string())
+        };
+        assert_eq!(reads("a/1"), Ok(NodeId(1)));
+        assert_eq!(reads("b/3"), Ok(NodeId(3)));
+        for wrong in ["b/1", "a/4", "c/0"] {
+            let error = format!("the grid of the job has no node `{wrong}`");
+            assert_eq!(reads(wrong), Err(error));
+        }
+        assert_eq!(reading_node(None, &spec).unwrap(), NodeId(0));
     }
 }

@@ -100,6 +100,7 @@ fn objects_show_all_nodes_of_a_running_job_and_their_counters_grow() {
         assert!(actors > 10.0 && actors == number(&object["total"]["actors"]), "{object}");
         let cost = &object["telemetry"];
         assert!(number(&cost["telemetry_micros"]) > 0.0, "{cost}");
+        assert!(number(&cost["processor_micros"]) > 0.0, "{cost}");
         assert_eq!(cost["depth"], 3, "{cost}");
         assert!(number(&cost["received_bytes"]) <= 65_536.0, "{cost}");
     }

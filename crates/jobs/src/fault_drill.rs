@@ -4,6 +4,7 @@
 use crate::entry::{Entry, parse};
 use crate::migration_stress;
 use clap::{Parser, ValueEnum};
+use gridspan_runtime::pe::PlantedFault;
 use gridspan_runtime::{
     Actor, Collection, Context, Grid, Ix1, Job, JobError, Op, PeId, Per, Reply, Step, Task,
     TaskContext, To,
@@ -86,6 +87,9 @@ enum Stall {
     Sync,
     /// The effect of a message to a member that does not exist.
     Member,
+    /// The effect of messages of which a bug that is planted into the runtime loses the second. The
+    /// actor of the first node sends them to that of the last one.
+    Message,
     /// The answer to a question that an actor ignores.
     Question,
     /// The output of a task that does not end, on the last PE.
@@ -130,6 +134,7 @@ enum Order {
     Busy { seconds: u64 },
     Endless,
     Contribute,
+    SendThree { to: i32 },
     Sync,
     Panic,
     Abort,
@@ -160,6 +165,10 @@ impl Actor for FaultInjector {
             Order::Busy { seconds } => std::thread::sleep(Duration::from_secs(seconds)),
             Order::Endless => endless(),
             Order::Contribute => cx.contribute(Op::Sum, 1_u64, To::main()),
+            Order::SendThree { to } => {
+                let to = cx.collection().at(Ix1(to));
+                (0..3).for_each(|_| cx.send(&to, Order::Contribute));
+            }
             Order::Sync => cx.at_sync(),
             Order::Panic => panic!("node {node} was told to panic"),
             Order::Abort => {
@@ -180,8 +189,13 @@ impl Actor for FaultInjector {
 }
 
 fn job(options: Options) -> Job {
+    let fault = match options.stall {
+        Some(Stall::Message) => PlantedFault::MessageLost,
+        _ => PlantedFault::None,
+    };
     migration_stress::register(Job::new("drill").actor::<FaultInjector>())
         .tasks::<EndlessTask>()
+        .planted_fault(fault)
         .main(async move |grid| run(&grid, &options).await)
 }
 
@@ -239,6 +253,12 @@ async fn stall(
         Stall::Reduction => all_but_one().for_each(|injector| injector.send(Order::Contribute)),
         Stall::Sync => all_but_one().for_each(|injector| injector.send(Order::Sync)),
         Stall::Member => injectors.member(Ix1(nodes as i32)).send(Order::Contribute),
+        Stall::Message if nodes < 2 => {
+            return Err("`--stall message` needs at least two nodes".into());
+        }
+        Stall::Message => {
+            injectors.member(Ix1(0)).send(Order::SendThree { to: nodes as i32 - 1 });
+        }
         Stall::Question => {
             return Ok(last.ask(Duration::MAX, |reply| Order::Ignore { reply }).await?);
         }

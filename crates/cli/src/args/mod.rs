@@ -284,7 +284,8 @@ On other hosts, PROGRAM must be at the same path (gridctl itself for a built-in 
 need no password. Nodes communicate by UDP: to any port, or to the site's `port` in the grid file.
 
 Node 0 reads gridctl's standard input, on other hosts too, if the input is no terminal; other nodes
-have none, except with --stdin all. In a loop of a shell that reads the same input, use --stdin none.
+have none, except with --stdin SITE/NUMBER or all. In a loop of a shell that reads the same input,
+use --stdin none.
 Nodes end when gridctl does, except with --detach.
 Ctrl-C asks all nodes to end; a second one kills them.";
 

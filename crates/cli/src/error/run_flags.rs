@@ -30,13 +30,13 @@ pub(crate) enum RunFlagError {
     #[error("--stdin {nodes}: standard input is a terminal")]
     TerminalInput {
         /// The nodes that should read it, as the user has named them.
-        nodes: &'static str,
+        nodes: String,
     },
     /// Nodes cannot get the standard input of gridctl.
     #[error("--stdin {nodes}: {reason}")]
     NoInput {
         /// The nodes, as the user has named them.
-        nodes: &'static str,
+        nodes: String,
         reason: &'static str,
     },
 }

@@ -62,8 +62,8 @@ pub(super) fn outlets(launch: &Launch<'_>, events: Sender<Event>) -> Result<Outl
         journal: Arc::new(Journal::new()),
         recording: Recording::begin(launch)?.map(Arc::new),
         input: match launch.input {
-            InputWay::Nowhere | InputWay::Inherited => None,
-            InputWay::Forwarded => Some(Arc::new(InputFlow::to_first())),
+            InputWay::Nowhere | InputWay::Inherited(_) => None,
+            InputWay::Forwarded(node) => Some(Arc::new(InputFlow::to_node(node))),
             InputWay::ForwardedToAll => Some(Arc::new(InputFlow::to_all(launch.members()))),
         },
     })

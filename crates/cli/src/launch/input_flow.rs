@@ -1,5 +1,5 @@
 //! Forwards the standard input of the launcher to processes that cannot inherit it: the process of
-//! node 0, or those of all nodes.
+//! one node, or those of all nodes.
 //!
 //! A thread reads the standard input and sends it in lines ([`gridspan::input`]), once the
 //! processes have said that they take input. All get the same bytes, and the slowest one sets the
@@ -90,9 +90,10 @@ impl Flow {
 }
 
 impl InputFlow {
-    /// A flow to the first node only.
-    pub(super) fn to_first() -> Self {
-        Self::new([NodeId(0)].into_iter(), false)
+    /// A flow to this node only. If the node starts later, as a spare one may, or never, no input
+    /// is read before.
+    pub(super) fn to_node(node: NodeId) -> Self {
+        Self::new([node].into_iter(), false)
     }
 
     /// A flow to these nodes, with which the job starts, and to all that start later. No input is
@@ -221,7 +222,7 @@ mod tests {
     }
 
     fn to_first() -> Arc<InputFlow> {
-        Arc::new(InputFlow::to_first())
+        Arc::new(InputFlow::to_node(NodeId(0)))
     }
 
     fn next(process: &Process) -> InputLine {
@@ -414,16 +415,36 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_node_gets_an_input_that_is_not_for_all() {
-        let flow = to_first();
-        let other = process_of(NodeId(1), &flow);
-        assert_nothing(&other);
-        flow.ended(NodeId(1));
-        let first = process(&flow);
-        assert_eq!(next(&first), InputLine::Begin(1));
+    fn only_the_named_node_gets_an_input_that_is_not_for_all() {
+        for (reader, other) in [(0, 1), (1, 0)].map(|(one, two)| (NodeId(one), NodeId(two))) {
+            let flow = Arc::new(InputFlow::to_node(reader));
+            let without = process_of(other, &flow);
+            assert_nothing(&without);
+            flow.ended(other);
+            let process = process_of(reader, &flow);
+            assert_eq!(next(&process), InputLine::Begin(1));
+            forward(&flow, vec![7; 3]);
+            flow.taken(reader, 1, 0, false);
+            assert_eq!(part(&process), [7; 3]);
+            assert_nothing(&without);
+        }
+    }
+
+    #[test]
+    fn a_spare_node_that_joins_late_gets_all_of_the_input() {
+        let flow = Arc::new(InputFlow::to_node(NodeId(1)));
+        let other = process_of(NodeId(0), &flow);
         forward(&flow, vec![7; 3]);
-        flow.taken(NodeId(0), 1, 0, false);
-        assert_eq!(part(&first), [7; 3]);
+        // It does not start with the job.
+        flow.ended(NodeId(1));
+        assert_nothing(&other);
+
+        let spare = process_of(NodeId(1), &flow);
+        assert_eq!(next(&spare), InputLine::Begin(1));
+        flow.taken(NodeId(1), 1, 0, false);
+
+        assert_eq!(part(&spare), [7; 3]);
+        assert_eq!(next(&spare), InputLine::End);
         assert_nothing(&other);
     }
 

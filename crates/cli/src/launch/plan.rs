@@ -86,10 +86,10 @@ pub(crate) struct Launch<'a> {
 pub(crate) enum InputWay {
     /// Not at all.
     Nowhere,
-    /// The process of node 0 inherits it.
-    Inherited,
-    /// The launcher reads it, and sends it to the process of node 0.
-    Forwarded,
+    /// The process of this node inherits it.
+    Inherited(NodeId),
+    /// The launcher reads it, and sends it to the process of this node.
+    Forwarded(NodeId),
     /// The launcher reads it, and sends it to all processes.
     ForwardedToAll,
 }

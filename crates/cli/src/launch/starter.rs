@@ -283,7 +283,7 @@ impl<'a> Starter<'a> {
                 self.launch.program.path()?
             }
         };
-        let has_input = self.launch.input == InputWay::Inherited && node == NodeId(0);
+        let has_input = self.launch.input == InputWay::Inherited(node);
         let files = self.files(node);
         let child = Child::start(origin, command, &self.outlets, files.as_ref(), has_input)
             .map_err(|error| CliError::Start { path, error })?;

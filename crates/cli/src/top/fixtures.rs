@@ -104,6 +104,8 @@ fn sample(seconds: u64) -> TelemetrySample {
         newest_step: 5 * seconds + 1,
         telemetry_ns: 36_000,
         telemetry_ns_max: 12_000,
+        processor_ns: 20_000,
+        processor_ns_max: 7_000,
         sites: vec![of_site(0), of_site(1)],
         nodes: (0..4).map(of_node).collect(),
         pes: (0..4).map(of_pe).collect(),

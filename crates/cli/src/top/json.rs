@@ -46,6 +46,9 @@ struct Telemetry {
     /// Microseconds for each node and sample: the mean and the largest.
     telemetry_micros: f64,
     telemetry_micros_max: f64,
+    /// The same in processor time; 0 where it is not measured.
+    processor_micros: f64,
+    processor_micros_max: f64,
     /// Levels of the tree of nodes.
     depth: u32,
     /// Samples and bytes that the root got for the last sample.
@@ -127,6 +130,7 @@ fn document(parts: Parts<'_>) -> Document<'_> {
     let (now, total) = (parts.now, parts.total());
     let sample = &now.sample;
     let micros = |ns: u64| ns as f64 / 1000.0;
+    let mean = |ns: u64| micros(ns) / f64::from(total.nodes.max(1));
     Document {
         version: VERSION,
         job: &now.job,
@@ -141,8 +145,10 @@ fn document(parts: Parts<'_>) -> Document<'_> {
         lost_nodes: now.losses,
         memory_bytes: total.memory,
         telemetry: Telemetry {
-            telemetry_micros: micros(sample.telemetry_ns) / f64::from(total.nodes.max(1)),
+            telemetry_micros: mean(sample.telemetry_ns),
             telemetry_micros_max: micros(sample.telemetry_ns_max),
+            processor_micros: mean(sample.processor_ns),
+            processor_micros_max: micros(sample.processor_ns_max),
             depth: sample.depth,
             received: sample.received,
             received_bytes: sample.received_bytes,
@@ -243,6 +249,8 @@ mod tests {
         assert_eq!(object["total"]["busy"], 0.4);
         assert_eq!(object["telemetry"]["telemetry_micros"], 9.0);
         assert_eq!(object["telemetry"]["telemetry_micros_max"], 12.0);
+        assert_eq!(object["telemetry"]["processor_micros"], 5.0);
+        assert_eq!(object["telemetry"]["processor_micros_max"], 7.0);
         let names = |list: &str| {
             let list = object[list].as_array().unwrap().iter();
             list.map(|it| it["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()

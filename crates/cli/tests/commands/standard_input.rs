@@ -103,10 +103,10 @@ fn text() -> String {
     "0123456789\n".repeat(LINES)
 }
 
-/// Checks what the nodes have read.
-fn assert_read(output: &str, expected: [&str; 2]) {
+/// Checks what the nodes of a site have read.
+fn assert_read(output: &str, site: &str, expected: [&str; 2]) {
     for (node, expected) in expected.iter().enumerate() {
-        let name = format!("local/{node}│ ");
+        let name = format!("{site}/{node}│ ");
         // The line may begin with the name of the test.
         let is_it = |line: &str| line.starts_with(&name) && line.ends_with(expected);
         assert!(output.lines().any(is_it), "{name}{expected} in\n{output}");
@@ -120,7 +120,37 @@ fn node_0_reads_a_pipe_to_its_end_and_the_other_nodes_nothing() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(is_read);
     let stdout = String::from_utf8(output.stdout).unwrap();
-    assert_read(&stdout, ["read 30000 lines, 330000 bytes", "read 0 lines, 0 bytes"]);
+    assert_read(&stdout, "local", ["read 30000 lines, 330000 bytes", "read 0 lines, 0 bytes"]);
+}
+
+#[test]
+fn the_named_node_reads_a_pipe_to_its_end_and_the_other_node_nothing() {
+    let expected = ["read 0 lines, 0 bytes", "read 30000 lines, 330000 bytes"];
+    let (output, is_read) = with_input(reader(&["--stdin", "local/1"]), text());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(is_read);
+    assert_read(&String::from_utf8(output.stdout).unwrap(), "local", expected);
+
+    let fake = FakeSsh::new();
+    let (ssh, grid) = (fake.command(), fake.grid(ELSEWHERE));
+    let words = reading(EACH, &["--ssh", &ssh, "--grid", &grid, "--stdin", "far/1"]);
+    let (output, is_read) = with_input(command(&words), text());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(is_read);
+    assert_read(&String::from_utf8(output.stdout).unwrap(), "far", expected);
+}
+
+#[test]
+fn a_node_that_the_job_does_not_have_is_an_error() {
+    let output = finish(gridctl(&["run", "-n", "2", "--stdin", "local/2", "ring"]));
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let error = "error: the grid of the job has no node `local/2`\nhint: its nodes: local/[0-1]";
+    assert!(output.stderr.starts_with(error), "{output:?}");
+
+    let output = finish(gridctl(&["run", "-n", "2", "--stdin", "2", "ring"]));
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let hint = "write 0, none, all, or the name of a node, such as local/1";
+    assert!(output.stderr.contains(hint), "{output:?}");
 }
 
 #[test]
@@ -152,7 +182,7 @@ fn no_node_reads_a_file_if_the_user_does_not_want_it() {
     let output = finish(command);
 
     assert_eq!(output.code, Some(0), "{output:?}");
-    assert_read(&output.stdout, ["read 0 lines, 0 bytes"; 2]);
+    assert_read(&output.stdout, "local", ["read 0 lines, 0 bytes"; 2]);
 }
 
 /// Two hosts, neither of which is this machine.
@@ -232,4 +262,7 @@ fn an_input_that_cannot_be_passed_on_is_an_error_if_it_is_wanted() {
     let output = finish(gridctl(&["run", "--detach", "-n", "2", "--stdin", "all", "ring"]));
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.starts_with("error: --stdin all: "), "{output:?}");
+    let output = finish(gridctl(&["run", "--detach", "-n", "2", "--stdin", "local/1", "ring"]));
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.starts_with("error: --stdin local/1: "), "{output:?}");
 }

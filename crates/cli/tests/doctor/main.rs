@@ -122,6 +122,15 @@ fn a_message_to_a_member_that_does_not_exist_is_named() {
 }
 
 #[test]
+fn the_number_of_a_lost_message_is_named_with_its_receiver_and_its_sender() {
+    let diagnosed = DiagnosedJob::start(&["-n", "2"], &["--stall", "message"]);
+    let text = "1 message waits for an earlier one to the same member: ";
+    let waits = format!("{ACTOR} 0x1 of collection 0 waits for message 1 from {ACTOR} 0x0 of ");
+    let main = "- main waits for reduction 1 over collection 0";
+    diagnosed.lines_once_with(&[&format!("{text}{waits}")], main);
+}
+
+#[test]
 fn a_question_without_an_answer_is_named() {
     let diagnosed = DiagnosedJob::start(&["-n", "2"], &["--stall", "question"]);
     let text = format!("1 question has no answer: main asked {ACTOR} 0x1 of collection 0");

@@ -1,7 +1,7 @@
 //! Emulates a slower processor: prolongs the turns of a PE before their packets leave.
 
+use super::processor_time::processor_time;
 use gridspan_topology::{GridSpec, NodeId, Speed};
-use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 /// Shortest sleep that systems carry out reasonably precisely; shorter waits are added up.
@@ -48,13 +48,6 @@ impl Brake {
             }
         }
     }
-}
-
-/// Processor time of the calling thread. It does not advance while other threads run on its
-/// processor.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
 }
 
 #[cfg(test)]

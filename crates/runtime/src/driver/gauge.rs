@@ -4,8 +4,9 @@
 //! time changes, so that the next sample needs no answer: waking a sleeping thread costs more than
 //! a whole sample should.
 
+use super::processor_time::processor_time;
 use super::share::Share;
-use crate::message::telemetry::PeReading;
+use crate::message::telemetry::{PeReading, TelemetryTime};
 use crate::pe::Pe;
 use gridspan_record::TimeUse;
 use gridspan_topology::Time;
@@ -35,7 +36,7 @@ struct GaugeAnswer {
     /// The counters, and when they were read; `None` before the PE's thread begins.
     reading: Option<(PeReading, Instant)>,
     /// Time that the PE has spent on answering.
-    spent: Duration,
+    spent: TelemetryTime,
 }
 
 impl Gauge {
@@ -73,7 +74,7 @@ impl Gauge {
     /// Returns the counters, and the time that the PE has spent on answering. If the PE has not
     /// answered, it is inside a handler, and the time since its last wait counts as busy; or it
     /// still waits, because it was not woken or got no processor, and the wait counts as idle.
-    pub(super) fn read(&self) -> (PeReading, Duration) {
+    pub(super) fn read(&self) -> (PeReading, TelemetryTime) {
         let is_late = self.is_wanted.load(Ordering::Acquire);
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut reading = PeReading::default();
@@ -112,10 +113,15 @@ impl Gauge {
         self.is_wanted.load(Ordering::Relaxed)
     }
 
-    fn write(&self, reading: PeReading, begin: Instant) {
+    /// Writes an answer. `begin`: when the PE began to answer, and the processor time of its thread
+    /// then.
+    fn write(&self, reading: PeReading, (begin, processor): (Instant, Duration)) {
         let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         answer.reading = Some((reading, begin));
-        answer.spent += begin.elapsed();
+        answer.spent += TelemetryTime {
+            wall_ns: begin.elapsed().as_nanos() as u64,
+            processor_ns: processor_time().saturating_sub(processor).as_nanos() as u64,
+        };
         drop(answer);
         self.is_wanted.store(false, Ordering::Release);
     }
@@ -140,7 +146,7 @@ impl<'a> Meter<'a> {
     /// Begins to measure the calling thread. A PE that enters a long handler before the first
     /// request counts as busy since `now`.
     pub(super) fn new(gauge: &'a Gauge, now: Time) -> Self {
-        gauge.write(PeReading::default(), Instant::now());
+        gauge.write(PeReading::default(), (Instant::now(), processor_time()));
         let (idle, network, attended) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         Self { gauge, began: now, waiting: None, idle, network, attended, share: None }
     }
@@ -199,7 +205,7 @@ impl<'a> Meter<'a> {
 
     #[cold]
     fn answer(&mut self, now: Time, pe: &Pe, share: Option<&Share>) {
-        let begin = Instant::now();
+        let begin = (Instant::now(), processor_time());
         let mut reading = pe.reading();
         let micros = |time: Duration| time.as_micros() as u64;
         let used = now.since(self.began);
@@ -252,7 +258,8 @@ mod tests {
 
         let (reading, spent) = gauge.read();
         let counts = reading.counts;
-        assert!(!reading.is_late && spent > Duration::ZERO);
+        assert!(!reading.is_late && spent.wall_ns > 0);
+        assert_eq!(spent.processor_ns > 0, cfg!(feature = "net"), "{spent:?}");
         assert_eq!((counts.idle_us, counts.network_us), (55_000, 9_000));
         assert_eq!(counts.busy_us, 100_000 - 55_000 - 9_000);
         assert_eq!(counts.time_us(), 100_000);

@@ -8,7 +8,7 @@
 //! delivers packets to other PEs, `net_driver` sends frames to other nodes. `watchdog` reports on
 //! PEs that cannot answer because they are inside a handler. `checkpoints` keeps checkpoints in
 //! memory and files. `gauge`, `readings` and `traffic` count what a node does, for tools that watch
-//! the job. `affinity` binds threads to processors.
+//! the job; `processor_time` measures what that costs. `affinity` binds threads to processors.
 
 mod affinity;
 #[cfg(feature = "net")]
@@ -37,6 +37,7 @@ mod net_driver;
 mod node;
 mod park;
 mod processor_speed;
+mod processor_time;
 mod readings;
 mod share;
 mod switch;

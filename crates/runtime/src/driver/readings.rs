@@ -1,8 +1,9 @@
 //! Reads the counters of a node: of its PEs, of its network, and of its process.
 
 use super::memory::ResidentMemory;
+use super::processor_time::processor_time;
 use super::switch::Switch;
-use crate::message::telemetry::{NodeReading, NodeReadings};
+use crate::message::telemetry::{NodeReading, NodeReadings, TelemetryTime};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -60,8 +61,13 @@ impl NodeReadings for SwitchReadings {
 
     fn read(&self) -> NodeReading {
         let Some(switch) = self.switch.upgrade() else { return NodeReading::default() };
-        let (pes, spent): (Vec<_>, Vec<Duration>) =
-            switch.gauges().iter().map(|gauge| gauge.read()).unzip();
+        let gauges = switch.gauges();
+        let (mut pes, mut spent) = (Vec::with_capacity(gauges.len()), TelemetryTime::default());
+        for gauge in gauges {
+            let (reading, of_pe) = gauge.read();
+            pes.push(reading);
+            spent += of_pe;
+        }
         let now = Instant::now();
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let process_bytes = memory.get_or_insert_with(|| RecentMemory::open(now)).bytes(now);
@@ -69,12 +75,15 @@ impl NodeReadings for SwitchReadings {
             pes,
             links: switch.sent(),
             memory_bytes: process_bytes / u64::from(self.nodes_here),
-            spent_ns: spent.iter().sum::<Duration>().as_nanos() as u64,
+            spent,
         }
     }
 
-    fn clock_ns(&self) -> u64 {
-        self.begin.elapsed().as_nanos() as u64
+    fn clock(&self) -> TelemetryTime {
+        TelemetryTime {
+            wall_ns: self.begin.elapsed().as_nanos() as u64,
+            processor_ns: processor_time().as_nanos() as u64,
+        }
     }
 }
 

@@ -6,6 +6,9 @@ pub enum PlantedFault {
     /// None.
     #[default]
     None,
+    /// The second message of an actor to an actor on another PE is lost. A diagnosis has to find
+    /// it.
+    MessageLost,
     /// Messages are handled in the order of arrival, and again if they arrive again.
     HoldSkipped,
     /// An older known place replaces a newer one.

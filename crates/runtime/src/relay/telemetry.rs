@@ -12,7 +12,7 @@ use crate::message::codec::DecodeError;
 use crate::message::telemetry::{
     LinkTelemetry, NodeReading, NodeReadings, NodeTelemetry, PeTelemetry, SiteTelemetry,
     TelemetryBounds, TelemetryCounts, TelemetryLease, TelemetryMessage, TelemetrySample,
-    TelemetryTree, TypeTelemetry,
+    TelemetryTime, TelemetryTree, TypeTelemetry,
 };
 use gridspan_topology::{NodeId, PeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,11 +61,11 @@ struct Watched {
     received: (u32, u64),
     /// The counts of the PEs in the last sample.
     before: TelemetryCounts,
-    /// Nanoseconds that this lease has taken here, without the PEs.
-    spent_ns: u64,
-    /// Nanoseconds that telemetry had taken here at the last sample, with the PEs.
-    spent_before_ns: Option<u64>,
-    /// The latest sample of the job, at the root.
+    /// Time that this lease has taken here, without the PEs.
+    spent: TelemetryTime,
+    /// Time that telemetry had taken here at the last sample, with the PEs.
+    spent_before: Option<TelemetryTime>,
+    /// The latest sample of the job, at the root, without the names of actor types.
     latest: Option<TelemetrySample>,
     ticks: u64,
 }
@@ -88,12 +88,16 @@ impl Telemetry {
         post: &mut Post<'_>,
     ) -> Option<TelemetrySample> {
         let readings = self.readings.clone()?;
-        let begin = readings.clock_ns();
+        let begin = readings.clock();
         if self.is_renewal_due(lease, post.now) {
             self.renew(lease, post);
         }
         let watched = self.watched.as_mut()?;
-        let latest = watched.latest.clone();
+        let names = self.type_names.iter().map(|&name| name.to_owned());
+        let latest = watched
+            .latest
+            .as_ref()
+            .map(|latest| TelemetrySample { type_names: names.collect(), ..latest.clone() });
         watched.spend(begin, &*readings);
         latest
     }
@@ -122,7 +126,7 @@ impl Telemetry {
         post: &mut Post<'_>,
     ) -> Result<(), DecodeError> {
         let Some(readings) = self.readings.clone() else { return Ok(()) };
-        let begin = readings.clock_ns();
+        let begin = readings.clock();
         match TelemetryMessage::decode(message)? {
             TelemetryMessage::Lease(lease) => {
                 let parent = match &self.watched {
@@ -161,7 +165,7 @@ impl Telemetry {
 
     /// Takes the step that is due, if one is.
     pub(super) fn wake(&mut self, post: &mut Post<'_>) {
-        let Self { readings: Some(readings), type_names, watched: held, .. } = self else { return };
+        let Self { readings: Some(readings), watched: held, .. } = self else { return };
         let Some(watched) = held else { return };
         if watched.until <= post.now {
             *held = None;
@@ -170,10 +174,10 @@ impl Telemetry {
         if watched.next_step() > post.now {
             return;
         }
-        let begin = readings.clock_ns();
+        let begin = readings.clock();
         if watched.is_ordered {
             let reading = readings.read();
-            watched.take_sample(&reading, type_names, post);
+            watched.take_sample(&reading, post);
         } else {
             watched.is_ordered = true;
             readings.order();
@@ -203,8 +207,8 @@ impl Telemetry {
                 children: BTreeMap::new(),
                 received: (0, 0),
                 before: TelemetryCounts::default(),
-                spent_ns: 0,
-                spent_before_ns: None,
+                spent: TelemetryTime::default(),
+                spent_before: None,
                 latest: None,
                 ticks: 0,
                 tree,
@@ -224,8 +228,8 @@ impl Telemetry {
 
 impl Watched {
     /// Counts the time since `begin`.
-    fn spend(&mut self, begin: u64, readings: &dyn NodeReadings) {
-        self.spent_ns += readings.clock_ns().saturating_sub(begin);
+    fn spend(&mut self, begin: TelemetryTime, readings: &dyn NodeReadings) {
+        self.spent += readings.clock().since(begin);
     }
 
     /// When the PEs are asked, or the sample is taken.
@@ -237,7 +241,7 @@ impl Watched {
     }
 
     /// Completes the sample of this period, and sends it to the parent, or keeps it at the root.
-    fn take_sample(&mut self, reading: &NodeReading, names: &[&str], post: &mut Post<'_>) {
+    fn take_sample(&mut self, reading: &NodeReading, post: &mut Post<'_>) {
         let (now, period) = (post.now, self.lease.period());
         self.is_ordered = false;
         self.sample_at = (self.sample_at + period).max(now + period / 2);
@@ -258,7 +262,6 @@ impl Watched {
             None => {
                 (sample.tick, sample.at_us) = (self.ticks, now.0 / 1000);
                 (sample.received, sample.received_bytes) = (received, received_bytes);
-                sample.type_names = names.iter().map(|&name| name.to_owned()).collect();
                 self.latest = Some(sample);
             }
         }
@@ -290,22 +293,8 @@ impl Watched {
             counts: of_pe.counts,
             is_late: of_pe.is_late,
         });
-        let spent_ns = self.spent_ns + reading.spent_ns;
-        // The PEs may have spent time in earlier leases.
-        let before = self.spent_before_ns.replace(spent_ns);
-        let telemetry_ns = before.map_or(self.spent_ns, |before| spent_ns.saturating_sub(before));
+        let cost = self.take_spent(reading.spent);
         let memory_bytes = reading.memory_bytes;
-        let mut sample = TelemetrySample {
-            depth: 1,
-            newest_step: reading.pes.iter().map(|pe| pe.newest_step).max().unwrap_or_default(),
-            telemetry_ns,
-            telemetry_ns_max: telemetry_ns,
-            sites: vec![SiteTelemetry { site, nodes: 1, pes, counts, memory_bytes }],
-            nodes: vec![node],
-            pes: pes_listed.collect(),
-            ..TelemetrySample::default()
-        };
-        // Several types, or links, may count as one.
         let links = reading.links.iter().map(|link| LinkTelemetry {
             from: site,
             to: bounds.link_to(link.to),
@@ -317,9 +306,34 @@ impl Watched {
             site: bounds.type_site(place.site),
             ..it
         });
-        let (links, types) = (links.collect(), types.collect());
-        sample.merge(&TelemetrySample { links, types, ..TelemetrySample::default() }, bounds);
+        let mut sample = TelemetrySample {
+            depth: 1,
+            newest_step: reading.pes.iter().map(|pe| pe.newest_step).max().unwrap_or_default(),
+            telemetry_ns: cost.wall_ns,
+            telemetry_ns_max: cost.wall_ns,
+            processor_ns: cost.processor_ns,
+            processor_ns_max: cost.processor_ns,
+            sites: vec![SiteTelemetry { site, nodes: 1, pes, counts, memory_bytes }],
+            nodes: vec![node],
+            pes: pes_listed.collect(),
+            links: links.collect(),
+            types: types.collect(),
+            ..TelemetrySample::default()
+        };
+        // Several types, or links, may count as one.
+        sample.unite_equal();
         sample
+    }
+
+    /// The time that telemetry has taken here since the last sample, with that of the PEs, which
+    /// have spent `by_pes` so far, perhaps in earlier leases.
+    fn take_spent(&mut self, by_pes: TelemetryTime) -> TelemetryTime {
+        let mut spent = self.spent;
+        spent += by_pes;
+        match self.spent_before.replace(spent) {
+            Some(before) => spent.since(before),
+            None => self.spent,
+        }
     }
 }
 

@@ -92,6 +92,7 @@ fn the_node_of_main_gets_samples_of_all_nodes_while_it_asks_for_them() {
     for sample in [&first, &second] {
         assert_eq!(sample.total().counts.actors, u64::from(MEMBERS));
         assert!(sample.telemetry_ns > 0 && sample.telemetry_ns_max <= sample.telemetry_ns);
+        assert!(sample.processor_ns > 0 && sample.processor_ns_max <= sample.processor_ns);
         let name = sample.type_names.iter().position(|name| name.ends_with("cell::Cell"));
         let number = name.unwrap() as u16;
         let cells = sample.types.iter().filter(|it| it.number == number);

@@ -39,9 +39,30 @@ pub(crate) struct Molecules {
 pub(crate) struct WatchedRun {
     /// Processor time of the launcher and the nodes, in nanoseconds.
     pub(crate) work_ns: f64,
-    /// Time of a sample on a node, for each tick: the mean over the nodes, and the maximum.
+    /// Times of samples by the clock, with the time in which other threads had the processor.
+    pub(crate) wall: SampleTimes,
+    /// Processor times of the same samples.
+    pub(crate) processor: SampleTimes,
+}
+
+/// Time of a sample on a node in nanoseconds, for each tick: the mean over the nodes, and the
+/// maximum.
+#[derive(Default)]
+pub(crate) struct SampleTimes {
     pub(crate) mean_ns: Vec<f64>,
     pub(crate) largest_ns: Vec<f64>,
+}
+
+impl SampleTimes {
+    fn push(&mut self, [mean_ns, largest_ns]: [f64; 2]) {
+        self.mean_ns.push(mean_ns);
+        self.largest_ns.push(largest_ns);
+    }
+
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.mean_ns.extend(&other.mean_ns);
+        self.largest_ns.extend(&other.largest_ns);
+    }
 }
 
 impl Molecules {
@@ -107,8 +128,11 @@ impl Molecules {
         if let Some(watching) = watching {
             let lines = watching.lines()?;
             let samples = lines.iter().filter_map(|line| times_ns(line)).skip(FIRST_SAMPLES);
-            (run.mean_ns, run.largest_ns) = samples.unzip();
-            if run.mean_ns.is_empty() {
+            for [wall, processor] in samples {
+                run.wall.push(wall);
+                run.processor.push(processor);
+            }
+            if run.wall.mean_ns.is_empty() {
                 return Err("the run was too short for samples; give it more steps".into());
             }
         }
@@ -168,11 +192,12 @@ impl Watching {
     }
 }
 
-/// Returns the mean and the largest time of a sample, in nanoseconds, from a line of
-/// `gridctl top --json`.
-fn times_ns(line: &str) -> Option<(f64, f64)> {
+/// Returns the mean and the largest time of a sample, and the same in processor time, all in
+/// nanoseconds, from a line of `gridctl top --json`.
+fn times_ns(line: &str) -> Option<[[f64; 2]; 2]> {
     let object: Value = serde_json::from_str(line).ok()?;
     let times = object.get("telemetry")?;
     let ns = |name: &str| Some(times.get(name)?.as_f64()? * 1e3);
-    Some((ns("telemetry_micros")?, ns("telemetry_micros_max")?))
+    let wall = [ns("telemetry_micros")?, ns("telemetry_micros_max")?];
+    Some([wall, [ns("processor_micros")?, ns("processor_micros_max")?]])
 }

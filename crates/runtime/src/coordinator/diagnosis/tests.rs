@@ -7,7 +7,7 @@ use crate::job::grid::Grid;
 use crate::job::main_handle::MainPort;
 use crate::job::program::Program;
 use crate::message::{Content, Control, Diagnosis, MainStatus, Packet, WaitKind};
-use crate::pe::{Action, Pe, PeCommand, PendingWork, TurnOutput};
+use crate::pe::{Action, Pe, PeCommand, PendingWork, PlantedFault, TurnOutput};
 use crate::reduce::Op;
 use crate::{Actor, Context, Ix1, Job, MainFuture, Reply, To};
 use gridspan_balance::Refine;
@@ -32,6 +32,8 @@ enum Msg {
     Sync,
     /// Pass this on to the next member, this number of times.
     Pass(u32),
+    /// Send three messages to the member of this index.
+    Thrice(i32),
     Later(Duration),
     Answer(Reply<u64>),
     Ignore(Reply<u64>),
@@ -54,6 +56,10 @@ impl Actor for Cell {
             Msg::Pass(times) => {
                 let next = cx.collection().at(Ix1((cx.index().0 + 1) % MEMBERS));
                 cx.send(&next, Msg::Pass(times - 1));
+            }
+            Msg::Thrice(to) => {
+                let to = cx.collection().at(Ix1(to));
+                (0..3).for_each(|_| cx.send(&to, Msg::Contribute));
             }
             Msg::Later(delay) => _ = cx.send_after(delay, &me, Msg::Contribute),
             Msg::Answer(reply) => cx.reply(reply, 7),
@@ -271,6 +277,13 @@ fn the_cause_of_each_planted_stall_is_named_first() {
         grid.quiescence().await?;
         Ok(())
     });
+    let lost = job().planted_fault(PlantedFault::MessageLost).main(async |grid: Grid| {
+        let cells = grid.create::<Cell>(Ix1::range(MEMBERS as u32), |_| ()).await?;
+        // These two are on different PEs.
+        cells.member(Ix1(0)).send(Msg::Thrice(MEMBERS - 1));
+        cells.reduction::<u64>(Op::Sum).await?;
+        Ok(())
+    });
     let asleep = job().main(async |grid: Grid| Ok(grid.sleep(Duration::from_secs(100)).await?));
     let cases = [
         (all_but_one(Msg::Contribute), WaitKind::Reduction, "5 of 6 have contributed, waits for"),
@@ -281,6 +294,7 @@ fn the_cause_of_each_planted_stall_is_named_first() {
         ),
         (absent, WaitKind::AbsentMember, "Cell 0x4d of collection 0"),
         (unanswered, WaitKind::Question, "main asked"),
+        (lost, WaitKind::HeldMessage, "Cell 0x5 of collection 0 waits for message 1 from "),
         (timer, WaitKind::Quiescence, "1 message is to be sent later, in 99"),
         (asleep, WaitKind::Sleep, "main sleeps for another 9"),
     ];

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Largest size of a sample, in bytes, and of all samples together that reach the root in a period.
 pub const SAMPLE_BYTES_MAX: usize = 64 << 10;
 
+/// Room for the encoded sample of a node with a few PEs and actor types, so that it does not grow.
+const NODE_BYTES: usize = 512;
+
 /// Bounds of the period in milliseconds: a shorter one would cost too much, and a longer one would
 /// show old numbers.
 const PERIOD_MS: (u32, u32) = (200, 60_000);
@@ -57,7 +60,9 @@ pub(crate) enum TelemetryMessage {
 
 impl TelemetryMessage {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        codec::encode(self)
+        let mut bytes = Vec::with_capacity(NODE_BYTES);
+        codec::append(self, &mut bytes);
+        bytes
     }
 
     /// Reads a message of at most [`SAMPLE_BYTES_MAX`] bytes.

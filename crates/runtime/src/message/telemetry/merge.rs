@@ -21,6 +21,8 @@ impl TelemetrySample {
             newest_step,
             telemetry_ns,
             telemetry_ns_max,
+            processor_ns,
+            processor_ns_max,
             ref sites,
             ref nodes,
             ref pes,
@@ -36,15 +38,31 @@ impl TelemetrySample {
         self.newest_step = self.newest_step.max(newest_step);
         self.telemetry_ns = self.telemetry_ns.saturating_add(telemetry_ns);
         self.telemetry_ns_max = self.telemetry_ns_max.max(telemetry_ns_max);
+        self.processor_ns = self.processor_ns.saturating_add(processor_ns);
+        self.processor_ns_max = self.processor_ns_max.max(processor_ns_max);
         join(&mut self.sites, sites, |site| site.site, add_site);
         // No two samples have the same node or PE, unless one is of a faulty node.
         join(&mut self.nodes, nodes, |node| node.node, |_, _| {});
         keep_extremes(&mut self.nodes, bounds);
         join(&mut self.pes, pes, |pe| pe.pe, |_, _| {});
         self.pes.truncate(bounds.pes_max());
-        join(&mut self.types, types, |it| (it.number, it.site), add_type);
-        join(&mut self.links, links, |link| (link.from, link.to), add_link);
+        join(&mut self.types, types, type_key, add_type);
+        join(&mut self.links, links, link_key, add_link);
     }
+
+    /// Sorts the types and the links of one node, and unites those that count as one.
+    pub(crate) fn unite_equal(&mut self) {
+        unite(&mut self.types, type_key, add_type);
+        unite(&mut self.links, link_key, add_link);
+    }
+}
+
+fn type_key(it: &TypeTelemetry) -> (u16, SiteId) {
+    (it.number, it.site)
+}
+
+fn link_key(link: &LinkTelemetry) -> (SiteId, SiteId) {
+    (link.from, link.to)
 }
 
 /// Adds elements to a list that is sorted by key; `add` adds an element to another one with the
@@ -59,6 +77,15 @@ fn join<T: Copy, K: Ord>(
         return;
     }
     all.extend_from_slice(more);
+    unite(all, key, add);
+}
+
+/// Sorts a list by key; `add` adds an element to another one with the same key.
+fn unite<T: Copy, K: Ord>(all: &mut Vec<T>, key: impl Fn(&T) -> K, add: impl Fn(&mut T, T)) {
+    // The list of one node usually is in order, and so are those of nodes with rising numbers.
+    if all.is_sorted_by(|one, next| key(one) < key(next)) {
+        return;
+    }
     // Stable, and fast for lists that consist of sorted parts.
     all.sort_by_key(&key);
     all.dedup_by(|later, earlier| {

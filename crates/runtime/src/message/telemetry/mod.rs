@@ -42,7 +42,7 @@ mod tree;
 pub(crate) use bounds::TelemetryBounds;
 pub(crate) use lease::TelemetryMessage;
 pub use lease::{SAMPLE_BYTES_MAX, TelemetryLease};
-pub use reading::{LinkReading, NodeReading, NodeReadings, PeReading, TypeReading};
+pub use reading::{LinkReading, NodeReading, NodeReadings, PeReading, TelemetryTime, TypeReading};
 pub use sample::{
     LinkTelemetry, NodeTelemetry, OTHER_TYPES, PeTelemetry, SEVERAL_SITES, SiteTelemetry,
     TelemetryCounts, TelemetrySample, TypeTelemetry,

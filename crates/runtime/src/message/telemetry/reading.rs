@@ -2,6 +2,7 @@
 
 use super::sample::TelemetryCounts;
 use gridspan_topology::SiteId;
+use std::ops::AddAssign;
 
 /// The counters of a node's PEs, memory and network, which the driver of the node keeps.
 pub trait NodeReadings: Send + Sync {
@@ -10,8 +11,42 @@ pub trait NodeReadings: Send + Sync {
     /// Returns the counters. Those of a PE that has not answered since the last order are old; the
     /// memory was measured within the last few seconds.
     fn read(&self) -> NodeReading;
-    /// Nanoseconds since a fixed moment.
-    fn clock_ns(&self) -> u64;
+    /// Time since a fixed moment, and processor time of the calling thread.
+    fn clock(&self) -> TelemetryTime;
+}
+
+/// A time that is measured twice, in nanoseconds.
+///
+/// ```
+/// use gridspan_runtime::message::telemetry::TelemetryTime;
+///
+/// let [begin, end] = [(40, 9), (90, 12)]
+///     .map(|(wall_ns, processor_ns)| TelemetryTime { wall_ns, processor_ns });
+/// assert_eq!(end.since(begin), TelemetryTime { wall_ns: 50, processor_ns: 3 });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TelemetryTime {
+    /// By a clock, with the time in which other threads had the processor.
+    pub wall_ns: u64,
+    /// In which threads had a processor; 0 where that is not measured.
+    pub processor_ns: u64,
+}
+
+impl TelemetryTime {
+    /// The time from `begin` to this one.
+    pub fn since(self, begin: Self) -> Self {
+        Self {
+            wall_ns: self.wall_ns.saturating_sub(begin.wall_ns),
+            processor_ns: self.processor_ns.saturating_sub(begin.processor_ns),
+        }
+    }
+}
+
+impl AddAssign for TelemetryTime {
+    fn add_assign(&mut self, other: Self) {
+        self.wall_ns += other.wall_ns;
+        self.processor_ns += other.processor_ns;
+    }
 }
 
 /// The counters of a node.
@@ -24,8 +59,8 @@ pub struct NodeReading {
     /// Resident memory of the process, in bytes; 0 if the system does not tell. If the process has
     /// several nodes, an equal share of it.
     pub memory_bytes: u64,
-    /// Nanoseconds that its PEs have spent on their counters.
-    pub spent_ns: u64,
+    /// Time that its PEs have spent on their counters.
+    pub spent: TelemetryTime,
 }
 
 /// The counters of a PE.

@@ -150,6 +150,11 @@ pub struct TelemetrySample {
     pub telemetry_ns: u64,
     /// The largest of these times.
     pub telemetry_ns_max: u64,
+    /// Processor time of this sampling in nanoseconds, summed over the nodes; 0 where it is not
+    /// measured.
+    pub processor_ns: u64,
+    /// The largest of these times.
+    pub processor_ns_max: u64,
     /// Sums by site, in the order of their numbers.
     pub sites: Vec<SiteTelemetry>,
     /// All nodes, or those that compute most and least, in the order of their numbers.
@@ -160,7 +165,7 @@ pub struct TelemetrySample {
     pub types: Vec<TypeTelemetry>,
     /// Links between sites, and inside them.
     pub links: Vec<LinkTelemetry>,
-    /// Names of the actor types, by number; empty except at the root.
+    /// Names of the actor types, by number; empty except in the answers of the root.
     pub type_names: Vec<String>,
 }
 

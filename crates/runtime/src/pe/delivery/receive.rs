@@ -9,6 +9,7 @@ use crate::message::Control;
 use crate::message::envelope::{AnyEnvelope, Envelope, EnvelopeBatch, Header, Series};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
+use crate::pe::fault::PlantedFault;
 use std::collections::BTreeSet;
 
 impl Core {
@@ -74,6 +75,9 @@ impl Core {
     /// Takes a message that has arrived or waited here, without the fast path.
     pub(crate) fn arrive_any(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
         let header = *envelope.header();
+        if self.is_lost(&header) {
+            return self.forget_cause(&header);
+        }
         let resident = self.resident(header.to);
         if resident.is_some() && !self.replicas.is_empty() {
             self.pass_on(kind, &*envelope);
@@ -113,6 +117,15 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Whether a planted bug loses this message.
+    fn is_lost(&self, header: &Header) -> bool {
+        self.common.fault == PlantedFault::MessageLost
+            && header.sequence == 1
+            && !header.is_broadcast
+            && header.source.collection != CollectionId::SYSTEM
+            && !is_stream(header.source)
     }
 
     /// The state of a receiver that does not live here.

@@ -31,11 +31,12 @@ impl NodeReadings for Counters {
         let types = vec![TypeReading { actors: 3, handled: ms, waiting: 1 }];
         let pe = PeReading { counts, newest_step: ms / 10, types, is_late: false };
         let links = vec![LinkReading { to: SiteId(0), messages: ms, bytes: ms * 100 }];
-        NodeReading { pes: vec![pe; 2], links, memory_bytes: 1 << 20, spent_ns: 7 * ms }
+        let spent = TelemetryTime { wall_ns: 7 * ms, processor_ns: 3 * ms };
+        NodeReading { pes: vec![pe; 2], links, memory_bytes: 1 << 20, spent }
     }
 
-    fn clock_ns(&self) -> u64 {
-        0
+    fn clock(&self) -> TelemetryTime {
+        TelemetryTime::default()
     }
 }
 
@@ -164,7 +165,8 @@ fn each_node_sends_one_sample_a_period_and_counters_grow() {
     let sent_to = |sample: &TelemetrySample| sample.links.iter().map(|link| link.messages).sum();
     let (before, after): (u64, u64) = (sent_to(&first), sent_to(&second));
     assert_eq!(after - before, 1000 * 1000);
-    assert_eq!(second.telemetry_ns_max, 7 * 1000);
+    assert_eq!((second.telemetry_ns, second.telemetry_ns_max), (1000 * 7000, 7000));
+    assert_eq!((second.processor_ns, second.processor_ns_max), (1000 * 3000, 3000));
 }
 
 #[test]

@@ -77,6 +77,8 @@ fn of_node(
         newest_step: u64::from(node.0),
         telemetry_ns: 10_000,
         telemetry_ns_max: 10_000,
+        processor_ns: 9_000,
+        processor_ns_max: 9_000,
         depth: 1,
         sites: vec![SiteTelemetry { site, nodes: 1, pes, counts: sum, memory_bytes: 1 << 38 }],
         nodes: vec![own],
@@ -146,8 +148,25 @@ fn a_job_of_a_thousand_nodes_sends_its_root_at_most_64_kb_whatever_its_shape() {
             assert!(job.depth <= levels, "{sites:?}: {} levels", job.depth);
             assert_eq!(job.newest_step, 999);
             assert_eq!((job.telemetry_ns, job.telemetry_ns_max), (10_000_000, 10_000));
+            assert_eq!((job.processor_ns, job.processor_ns_max), (9_000_000, 9_000));
         }
     }
+}
+
+#[test]
+fn the_types_and_links_of_a_node_that_count_as_one_are_united() {
+    let of_type = |number, actors| TypeTelemetry { number, actors, ..TypeTelemetry::default() };
+    let link = |to, bytes| LinkTelemetry { to: SiteId(to), bytes, ..LinkTelemetry::default() };
+    let mut sample = TelemetrySample {
+        types: vec![of_type(2, 5), of_type(1, 3), of_type(2, 4)],
+        links: vec![link(0, 7), link(1, 8), link(1, 9)],
+        ..TelemetrySample::default()
+    };
+
+    sample.unite_equal();
+
+    assert_eq!(sample.types, [of_type(1, 3), of_type(2, 9)]);
+    assert_eq!(sample.links, [link(0, 7), link(1, 17)]);
 }
 
 #[test]

@@ -151,14 +151,15 @@ pub mod variables;
 pub use gridspan_ranks as ranks;
 pub use gridspan_runtime::{
     Actor, ActorId, ActorIndex, ActorRef, AskError, BroadcastEdge, BroadcastOptions,
-    BroadcastReport, CheckpointEvery, CheckpointReport, Checkpoints, Collection, CollectionId,
-    CollectionRef, Context, CreateAt, Custom, CustomOp, DecodeError, ExactSum, Goal, Grid,
-    GridError, GuestEvent, InStep, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError,
-    Key, Limits, Links, List, Locality, LossCause, Member, Merge, Misuse, NodeProcessError,
-    Numbers, OldState, Op, Per, Phase, Placement, PlacementMap, Priority, Progress, Published,
-    Reducible, Reduction, Reply, Search, SearchContext, SearchPool, SearchStream, SectionRef,
-    SendOptions, StartError, Statistics, StealStatistics, Step, TaggedAnswer, Task, TaskContext,
-    TaskPool, TaskPoolRef, TaskStream, Timer, To, ToleratedLoss, Unordered, UpgradeError, Value,
+    BroadcastReport, CheckpointError, CheckpointEvery, CheckpointReport, Checkpoints, Collection,
+    CollectionId, CollectionRef, Context, CreateAt, Custom, CustomOp, DecodeError, ExactSum, Goal,
+    Grid, GridError, GuestEvent, InStep, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job,
+    JobError, Key, Limits, Links, List, Locality, LossCause, Member, Merge, Misuse,
+    NodeProcessError, Numbers, OldState, Op, Per, Phase, Placement, PlacementMap, Priority,
+    Progress, Published, Reducible, Reduction, RefusalCause, Reply, Search, SearchContext,
+    SearchPool, SearchStream, SectionRef, SendOptions, StartError, Statistics, StealStatistics,
+    Step, TaggedAnswer, Task, TaskContext, TaskPool, TaskPoolRef, TaskStream, Timer, To,
+    ToleratedLoss, Unordered, UpgradeError, Value, Warning,
 };
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};

@@ -31,7 +31,7 @@ use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::pe::Records;
 use gridspan_runtime::{
     BroadcastReport, CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId,
-    ToleratedLoss,
+    ToleratedLoss, Warning,
 };
 use gridspan_topology::Layout;
 #[cfg(feature = "net")]
@@ -55,9 +55,10 @@ const EDGES_MAX: usize = 600;
 /// The content of a control line.
 ///
 /// ```
+/// use gridspan::Warning;
 /// use gridspan::control::{Control, MARK};
 ///
-/// let warning = Control::Warning("one handler takes long".to_owned());
+/// let warning = Control::Warning(Warning::NotRestartable);
 /// let mut line = Vec::new();
 /// warning.print(&mut line)?;
 /// let content = line.strip_prefix(MARK.as_bytes()).unwrap();
@@ -81,7 +82,7 @@ pub enum Control {
     /// An event of a node that joined the running job.
     Guest(GuestEvent),
     /// A problem of the job, which continues.
-    Warning(String),
+    Warning(Warning),
     /// The parts of checkpoints that this process has, after [`RECOVER`].
     ///
     /// [`RECOVER`]: gridspan_runtime::net::bootstrap::RECOVER
@@ -341,7 +342,7 @@ impl BroadcastRoom {
 /// checkpoints and warnings, and what it waits for.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
-        .on_warning(|text| Control::Warning(text.to_owned()).tell())
+        .on_warning(|warning| Control::Warning(warning.clone()).tell())
         .on_diagnosis(|number, diagnosis| {
             Control::Diagnosed { number, diagnosis: diagnosis.clone() }.tell();
         })

@@ -29,6 +29,7 @@ use crate::control::Control;
 use crate::variables::LAUNCHER;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gridspan_runtime::Warning;
 use gridspan_runtime::net::bootstrap::INPUT;
 use std::io::{self, Write, pipe};
 use std::sync::Arc;
@@ -191,7 +192,8 @@ fn tell(number: u64, taken: u64, is_closed: bool) {
 }
 
 fn warn(reason: &str) {
-    Control::Warning(format!("this node has no standard input: {reason}")).tell();
+    let reason = format!("this node has no standard input: {reason}");
+    Control::Warning(Warning::Process { reason }).tell();
 }
 
 #[cfg(test)]

@@ -94,14 +94,14 @@
 //! - [`embed`]: jobs inside another program.
 //! - [`variables`]: the environment variables.
 //! - [`binding`]: the binding of PEs to cores.
-//! - [`control`]: messages from a process of the job to the launcher that started it.
 //! - [`advice`]: the next step for a user whose job failed.
-//! - [`input`]: the standard input of a node that cannot inherit it.
-//! - [`keeper`]: the nodes of detached jobs on other hosts.
 //! - [`links`]: the estimates of a job's links.
 //! - [`simulated`]: the summary of a run in virtual time.
 //! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts,
 //!   for programs that need more.
+//!
+//! Modules that the documentation hides are between `gridctl` and the nodes that it starts. They
+//! may change in any release.
 //!
 //! # Features
 //!
@@ -127,12 +127,15 @@ pub mod advice;
 pub mod binding;
 #[cfg(feature = "net")]
 mod build;
+#[doc(hidden)]
 pub mod control;
 mod dump;
 pub mod embed;
 #[cfg(feature = "net")]
+#[doc(hidden)]
 pub mod input;
 #[cfg(feature = "net")]
+#[doc(hidden)]
 pub mod keeper;
 pub mod links;
 #[cfg(feature = "net")]
@@ -151,14 +154,15 @@ pub mod variables;
 pub use gridspan_ranks as ranks;
 pub use gridspan_runtime::{
     Actor, ActorId, ActorIndex, ActorRef, AskError, BroadcastEdge, BroadcastOptions,
-    BroadcastReport, CheckpointEvery, CheckpointReport, Checkpoints, Collection, CollectionId,
-    CollectionRef, Context, CreateAt, Custom, CustomOp, DecodeError, ExactSum, Goal, Grid,
-    GridError, GuestEvent, InStep, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError,
-    Key, Limits, Links, List, Locality, LossCause, Member, Merge, Misuse, NodeProcessError,
-    Numbers, OldState, Op, Per, Phase, Placement, PlacementMap, Priority, Progress, Published,
-    Reducible, Reduction, Reply, Search, SearchContext, SearchPool, SearchStream, SectionRef,
-    SendOptions, StartError, Statistics, StealStatistics, Step, TaggedAnswer, Task, TaskContext,
-    TaskPool, TaskPoolRef, TaskStream, Timer, To, ToleratedLoss, Unordered, UpgradeError, Value,
+    BroadcastReport, CheckpointError, CheckpointEvery, CheckpointReport, Checkpoints, Collection,
+    CollectionId, CollectionRef, Context, CreateAt, Custom, CustomOp, DecodeError, ExactSum, Goal,
+    Grid, GridError, GuestEvent, InStep, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job,
+    JobError, Key, Limits, Links, List, Locality, LossCause, Member, Merge, Misuse,
+    NodeProcessError, Numbers, OldState, Op, Per, Phase, Placement, PlacementMap, Priority,
+    Progress, Published, Reducible, Reduction, RefusalCause, Reply, Search, SearchContext,
+    SearchPool, SearchStream, SectionRef, SendOptions, StartError, Statistics, StealStatistics,
+    Step, TaggedAnswer, Task, TaskContext, TaskPool, TaskPoolRef, TaskStream, Timer, To,
+    ToleratedLoss, Unordered, UpgradeError, Value, Warning,
 };
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};

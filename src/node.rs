@@ -27,7 +27,7 @@ use gridspan_runtime::net::bootstrap::{
     PauseOrder, SampleOrder,
 };
 use gridspan_runtime::pe::Records;
-use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, JobError, NodeId};
+use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, JobError, NodeId, Warning};
 use serde::Deserialize;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
@@ -136,9 +136,7 @@ fn prepare(job: Job, joined: &Joined, settings: &mut Settings, is_restartable: b
         Control::Recovers.tell();
     }
     if is_wanted && !is_restartable && joined.bundle.identity.node == NodeId(0) {
-        let text = "a loss of nodes ends this job, since its main cannot begin again; define it by \
-                    `restartable_main`";
-        Control::Warning(text.to_owned()).tell();
+        Control::Warning(Warning::NotRestartable).tell();
     }
     if recovers && !job.makes_checkpoints() {
         job = job.checkpoints(Checkpoints::every(CheckpointEvery::Auto));
@@ -172,7 +170,8 @@ pub(crate) fn answer_launcher() -> impl FnOnce(NodeHandle) {
             let lines = launcher().map(BufReader::new);
             let watched = lines.and_then(|lines| watch(lines, handle.clone(), false));
             if let Err(error) = watched {
-                Control::Warning(format!("the launcher cannot ask this job: {error}")).tell();
+                let reason = format!("the launcher cannot ask this job: {error}");
+                Control::Warning(Warning::Process { reason }).tell();
             }
         }
         handle
@@ -340,7 +339,7 @@ fn bound(job: Job, bundle: &NodeBundle) -> Job {
     let pes = bundle.spec.layout().place(bundle.identity.node).pes.clone();
     let (job, unbound) = binding::bind(job, settings.bind, pes, share);
     if let Some(error) = unbound.filter(|_| share.before == 0) {
-        Control::Warning(error.to_string()).tell();
+        Control::Warning(Warning::NotBound { reason: error.to_string() }).tell();
     }
     job
 }
@@ -552,7 +551,8 @@ fn leave_at_sigterm() {
         thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
     };
     if let Err(error) = begin() {
-        Control::Warning(format!("SIGTERM ends this node at once: {error}")).tell();
+        let reason = format!("SIGTERM ends this node at once: {error}");
+        Control::Warning(Warning::Process { reason }).tell();
     }
 }
 

@@ -20,7 +20,9 @@ use gridspan_balance::BalanceReport;
 use gridspan_runtime::driver::{NodeHandle, cluster, cores};
 use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, NodeBundle, listening_address};
 use gridspan_runtime::net::{Authority, UdpPort};
-use gridspan_runtime::{CheckpointReport, Job, JobError, LossCause, NodeProcessError, StartError};
+use gridspan_runtime::{
+    CheckpointReport, Job, JobError, LossCause, NodeProcessError, StartError, Warning,
+};
 use gridspan_topology::{GridSpec, LinkChange, NodeId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,7 +64,7 @@ pub(crate) enum Printed {
     /// A line that its program printed.
     Line(String),
     /// A warning of the job.
-    Warning(String),
+    Warning(Warning),
     /// A rebalance, from the process of the coordinator.
     Balanced(BalanceReport),
     /// A complete checkpoint, from the process of the coordinator.
@@ -108,9 +110,9 @@ impl Processes {
         is_cancelled: impl Fn() -> bool,
     ) -> Result<(Joined, BTreeMap<NodeId, Child>), JobError> {
         let setup = |error: &dyn fmt::Display| StartError::Network { reason: error.to_string() };
-        let authority = Authority::new(job).map_err(|error| setup(&error))?;
-        let mut bundles =
-            bootstrap::issue(&authority, &self.grid).map_err(|error| setup(&error))?;
+        let no_port = |error: io::Error| StartError::Port { reason: error.to_string() };
+        let authority = Authority::new(job).map_err(StartError::from)?;
+        let mut bundles = bootstrap::issue(&authority, &self.grid).map_err(StartError::from)?;
         let nodes_per_core = self.grid.layout().node_count().div_ceil(cores());
         let settings = serde_json::to_value(settings).map_err(|error| setup(&error))?;
         for bundle in &mut bundles {
@@ -126,9 +128,9 @@ impl Processes {
             children.insert(node, Child::start(command, &bundle, outlet)?);
         }
         drop(send);
-        let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(|error| setup(&error))?;
+        let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(StartError::from)?;
         let mut addresses = listening(&reports, &mut children, is_cancelled)?;
-        addresses.insert(NodeId(0), port.local_address().map_err(|error| setup(&error))?);
+        addresses.insert(NodeId(0), port.local_address().map_err(no_port)?);
         let addresses = Addresses(addresses.into_values().collect());
         let line = addresses.to_line().map_err(|error| setup(&error))?;
         children.values().for_each(|child| child.write(&line));
@@ -351,7 +353,7 @@ impl Outlet {
             Some(Control::Failed(failure)) => {
                 return self.report(StartReport::Failed(failure.message));
             }
-            Some(Control::Warning(text)) => Printed::Warning(text),
+            Some(Control::Warning(warning)) => Printed::Warning(warning),
             Some(Control::Balanced(report)) => Printed::Balanced(report),
             Some(Control::Checkpoint(report)) => Printed::Checkpoint(report),
             Some(Control::Links(report)) => Printed::LinksChanged(report.changes),

@@ -8,7 +8,7 @@ use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::recorded::recorded;
 use crate::settings::{Driver, Start};
 use gridspan_runtime::driver::{NodeHandle, embedded};
-use gridspan_runtime::{Job, JobError};
+use gridspan_runtime::{Job, JobError, Warning};
 use gridspan_topology::GridSpec;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -100,9 +100,9 @@ fn warning(job: Job) -> Job {
     job.on_warning(warn)
 }
 
-fn warn(text: &str) {
+fn warn(warning: &Warning) {
     // Standard error may be closed.
-    let _ = writeln!(io::stderr(), "warning: {text}");
+    let _ = writeln!(io::stderr(), "warning: {warning}");
 }
 
 /// Binds the PEs of a job, which are all in this process, if the settings say so.
@@ -110,9 +110,9 @@ fn bound(job: Job, spec: &GridSpec, start: &Start) -> Job {
     let pes = spec.layout().pe_count();
     let share = HostShare { before: 0, pes };
     let (job, unbound) = binding::bind(job, start.settings.bind, 0..pes, share);
-    match unbound {
-        Some(error) if start.report_lines => Control::Warning(error.to_string()).tell(),
-        Some(error) => warn(&error.to_string()),
+    match unbound.map(|error| Warning::NotBound { reason: error.to_string() }) {
+        Some(warning) if start.report_lines => Control::Warning(warning).tell(),
+        Some(warning) => warn(&warning),
         None => {}
     }
     job

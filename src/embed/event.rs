@@ -1,7 +1,7 @@
 //! The events of a running job.
 
 use gridspan_balance::BalanceReport;
-use gridspan_runtime::CheckpointReport;
+use gridspan_runtime::{CheckpointReport, Warning};
 use gridspan_topology::LinkChange;
 #[cfg(feature = "net")]
 use gridspan_topology::NodeId;
@@ -10,16 +10,19 @@ use gridspan_topology::NodeId;
 ///
 /// ```
 /// use gridspan::embed::Event;
+/// use gridspan::Warning;
 ///
 /// fn line(event: &Event) -> String {
 ///     match event {
 ///         Event::Balanced(report) => format!("rebalanced: {report}"),
 ///         Event::LinksChanged(changes) => format!("{} links have changed", changes.len()),
-///         Event::Warning(text) => format!("warning: {text}"),
+///         Event::Warning(Warning::Stalled { waits }) => format!("no progress: {waits}"),
+///         Event::Warning(warning) => format!("warning: {warning}"),
 ///         _ => String::new(),
 ///     }
 /// }
-/// # assert_eq!(line(&Event::Warning("slow".to_owned())), "warning: slow");
+/// # let slow = Warning::Process { reason: "slow".to_owned() };
+/// # assert_eq!(line(&Event::Warning(slow)), "warning: slow");
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -39,7 +42,7 @@ pub enum Event {
     LinksChanged(Vec<LinkChange>),
     /// A problem of the job, which continues. See
     /// [`Job::on_warning`](gridspan_runtime::Job::on_warning).
-    Warning(String),
+    Warning(Warning),
     /// A node process has printed a line on its standard output. Lines over 64 KiB are divided, and
     /// bytes that are not UTF-8 are replaced.
     #[cfg(feature = "net")]

@@ -206,7 +206,7 @@ fn reporting_printed(shared: &Arc<Shared>, reports_links: bool) -> OnPrinted {
         let Some(shared) = shared.upgrade() else { return };
         shared.report(match printed {
             Printed::Line(line) => Event::Output { node, line },
-            Printed::Warning(text) => Event::Warning(text),
+            Printed::Warning(warning) => Event::Warning(warning),
             Printed::Balanced(report) => Event::Balanced(report),
             Printed::Checkpoint(report) => Event::Checkpoint(report),
             Printed::LinksChanged(changes) if reports_links && !changes.is_empty() => {
@@ -231,7 +231,7 @@ fn reporting(job: Job, shared: &Arc<Shared>, reports_links: bool) -> Job {
     let (kept, progressed) = (to(shared), to(shared));
     let job = job
         .on_balance(move |report| moved(Event::Balanced(report.clone())))
-        .on_warning(move |text| warned(Event::Warning(text.to_owned())))
+        .on_warning(move |warning| warned(Event::Warning(warning.clone())))
         .on_checkpoint(move |report| kept(Event::Checkpoint(report.clone())))
         .on_progress(move |done, total| progressed(Event::Progress { done, total }));
     match reports_links {

@@ -4,7 +4,8 @@
 use gridspan::embed::{Event, Runner};
 use gridspan::prelude::*;
 use gridspan::topology::GridSpec;
-use gridspan::{CheckpointEvery, Checkpoints, Misuse, StartError};
+use gridspan::{CheckpointError, CheckpointEvery, Checkpoints, Misuse, StartError, Warning};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
@@ -225,6 +226,25 @@ fn a_program_can_match_the_error_under_all_drivers() {
 }
 
 #[test]
+fn a_job_that_cannot_continue_from_a_checkpoint_says_whether_there_is_one() {
+    let _alone = ALONE.lock();
+    let folder = tempfile::tempdir().expect("a folder");
+    let error_of =
+        |path: PathBuf| match Runner::on_threads(1).start(job("again").restart(path), count).wait()
+        {
+            Err(JobError::CannotStart(StartError::Checkpoint(error))) => error,
+            other => panic!("it should find no checkpoint: {other:?}"),
+        };
+
+    let missing = error_of(folder.path().join("missing"));
+    let empty = error_of(folder.path().to_path_buf());
+
+    assert!(matches!(missing, CheckpointError::Missing { .. }), "{missing:?}");
+    let place = folder.path().display().to_string();
+    assert_eq!(empty, CheckpointError::NoneComplete { place });
+}
+
+#[test]
 fn a_dropped_job_is_cancelled_and_a_detached_one_continues() {
     let _alone = ALONE.lock();
     let (ended, ends) = mpsc::channel();
@@ -290,7 +310,7 @@ fn warnings_come_as_events_until_the_job_ends() {
         });
     let events: Vec<Event> = running.events().collect();
     assert!(
-        matches!(&events[..], [Event::Warning(text)] if text.contains("reduction 0")),
+        matches!(&events[..], [Event::Warning(Warning::Stalled { waits })] if waits.contains("reduction 0")),
         "{events:?}"
     );
     assert!(matches!(running.wait(), Err(JobError::Stalled { .. })));

@@ -1,10 +1,16 @@
 //! Errors of a job, with advice on what to do about them.
 
+mod checkpoint;
 mod misuse;
+mod refusal;
 mod start;
+mod warning;
 
+pub use checkpoint::CheckpointError;
 pub use misuse::Misuse;
+pub use refusal::RefusalCause;
 pub use start::{NodeProcessError, StartError};
+pub use warning::Warning;
 
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
@@ -36,8 +42,8 @@ pub enum LossCause {
     Restarted,
     /// It was never reached.
     Unreachable,
-    /// It, or this node, refused the other.
-    Refused,
+    /// It refused this node.
+    Refused(RefusalCause),
 }
 
 /// Why a job ended without success. All nodes of the job report the same.

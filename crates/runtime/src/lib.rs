@@ -40,7 +40,8 @@ pub use address::index::{
     ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Key, Shape,
 };
 pub use error::{
-    AskError, GridError, JobError, LossCause, Misuse, NodeProcessError, StartError, main_panicked,
+    AskError, CheckpointError, GridError, JobError, LossCause, Misuse, NodeProcessError,
+    RefusalCause, StartError, Warning, main_panicked,
 };
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 pub use job::Job;

@@ -116,7 +116,8 @@ impl Attended {
     /// Records the events of the job, and passes on its diagnoses.
     fn listening(self: &Arc<Self>, job: Job) -> Job {
         let [warned, balanced, diagnosed, failed] = [(); 4].map(|()| self.clone());
-        job.on_warning(move |text| warned.journal.note(JobEventKind::Warning, text))
+        let note = move |text: &str| warned.journal.note(JobEventKind::Warning, text);
+        job.on_warning(move |warning| note(&warning.to_string()))
             .on_balance(move |report| {
                 if report.moved > 0 {
                     balanced.journal.note_rebalance(report);

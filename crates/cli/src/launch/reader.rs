@@ -256,7 +256,8 @@ impl Reader {
                     self.outlets.reports.push_waiting(report, 0);
                 }
             }
-            Control::Warning(text) => {
+            Control::Warning(warning) => {
+                let text = warning.to_string();
                 self.record(|recording| recording.note_warning(&text));
                 self.outlets.journal.note(JobEventKind::Warning, &text);
                 let bytes = text.len();

@@ -67,7 +67,7 @@ use super::state::reductions::Accumulators;
 use super::state::timers::Timer;
 use crate::address::collection::CollectionInfo;
 use crate::address::id::MAIN_PE;
-use crate::error::JobError;
+use crate::error::{JobError, Warning};
 use crate::message::codec;
 use crate::message::pending_work::NAMED_MAX;
 use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
@@ -194,7 +194,8 @@ impl Coordinator {
             }
             CheckpointMessage::NotKept { checkpoint, reason } => {
                 if self.checkpoints.keeping.take_if(|it| it.number == checkpoint).is_some() {
-                    self.warn(&format!("checkpoint {checkpoint} is given up: {reason}"));
+                    let told = reason.clone();
+                    self.warn(&Warning::CheckpointNotKept { checkpoint, reason: told });
                     if self.checkpoints.is_paused() {
                         self.end_making(Err(reason));
                     } else if let Some(making) = &mut self.checkpoints.making {
@@ -240,7 +241,8 @@ impl Coordinator {
             }
             false => self.silence_of_all(late.iter().copied()),
         };
-        self.warn(&format!("checkpoint {number} is given up, and the job goes on: {reason}"));
+        let told = reason.clone();
+        self.warn(&Warning::CheckpointLate { checkpoint: number, reason: told });
         self.give_up(late, reason);
     }
 
@@ -271,9 +273,8 @@ impl Coordinator {
              {cause}",
             named.join(", ")
         );
-        self.warn(&format!(
-            "checkpoint {number} is given up, and the one before stays the last: {reason}"
-        ));
+        let told = reason.clone();
+        self.warn(&Warning::CheckpointNotStored { checkpoint: number, reason: told });
         self.checkpoints.keeping = None;
         self.checkpoints.unstored = (self.checkpoints.unstored + 1).min(DOUBLINGS_MAX);
         if self.checkpoints.is_paused() {
@@ -351,7 +352,7 @@ impl Coordinator {
         let Some(making) = making else { return };
         making.is_warned = true;
         let late = self.silence_of_all(late.iter().copied());
-        self.warn(&format!("the job stands still for checkpoint {number}: {late}"));
+        self.warn(&Warning::CheckpointSlow { checkpoint: number, late });
     }
 
     fn note_drained(&mut self, from: PeId, of: u64, counts: DrainCounts) {
@@ -626,8 +627,8 @@ impl Coordinator {
         CheckpointReport { at: self.now, number, bytes, stopped, stored, next_after, time_to_loss }
     }
 
-    fn warn(&self, text: &str) {
-        self.common.watch.on_warning.iter().for_each(|tell| tell(text));
+    fn warn(&self, warning: &Warning) {
+        self.common.watch.on_warning.iter().for_each(|tell| tell(warning));
     }
 
     /// Gives later checkpoints numbers above this one.

@@ -6,7 +6,7 @@ use super::machine::Coordinator;
 use super::state::membership::{Entry, Members};
 use crate::address::id::CollectionId;
 use crate::address::index::{ActorIndex, Ix1};
-use crate::error::JobError;
+use crate::error::{JobError, Warning};
 use crate::message::codec;
 use crate::message::payload::Payload;
 use crate::message::{Control, MembershipEvent, MembershipMessage, Stage};
@@ -34,11 +34,8 @@ impl Coordinator {
             return self.fail(JobError::OtherProgram { node, site, host, difference });
         }
         if own.is_of_other_build(definition) {
-            let text = format!(
-                "{node} at site {site}, on host {host}, runs another build of the program; messages have the same \
-                 structure"
-            );
-            self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+            let warning = Warning::OtherBuild { node, site, host };
+            self.common.watch.on_warning.iter().for_each(|tell| tell(&warning));
         }
         self.note_greeting(node);
     }

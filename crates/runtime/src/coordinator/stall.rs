@@ -25,7 +25,7 @@
 use super::machine::Coordinator;
 use super::state::stall::Round;
 use super::state::timers::Timer;
-use crate::error::JobError;
+use crate::error::{JobError, Warning};
 use crate::message::pending_work::PendingWork;
 use crate::message::{Control, Looked, MainStatus};
 use gridspan_topology::{PeId, Time};
@@ -158,7 +158,8 @@ impl Coordinator {
     fn tell_stall(&mut self) {
         self.stall.is_reported = true;
         let waits = self.stall.sum.pending.stalled();
-        self.common.watch.on_warning.iter().for_each(|tell| tell(&waits));
+        let warning = Warning::Stalled { waits: waits.clone() };
+        self.common.watch.on_warning.iter().for_each(|tell| tell(&warning));
         if self.common.watch.fails {
             self.fail(JobError::Stalled { waits });
         }
@@ -192,8 +193,8 @@ impl Coordinator {
         }
         stall.is_handler_reported = true;
         let pes = self.stall.missing.iter().copied();
-        let text = format!("{}; no other PE has work to do", self.silence_of_all(pes));
-        self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+        let warning = Warning::LongHandlers { inside: self.silence_of_all(pes) };
+        self.common.watch.on_warning.iter().for_each(|tell| tell(&warning));
     }
 
     /// Handles the time limit of the job: begins a diagnosis, after which the job ends.

@@ -13,6 +13,8 @@ mod writer;
 
 use super::memory::Memory;
 use crate::Job;
+#[cfg(feature = "net")]
+use crate::error::CheckpointError;
 use crate::error::StartError;
 use crate::job::program::Program;
 use crate::message::CheckpointSegment;
@@ -266,12 +268,7 @@ pub(super) fn program(
 
 #[cfg(feature = "net")]
 fn lacking(image: &Image, part: PeId) -> StartError {
-    let number = image.number();
-    let reason = format!(
-        "this node has no copy of the part of {part} in checkpoint {number}, and the job has no \
-         place from which it could read it"
-    );
-    StartError::Checkpoint { reason }
+    CheckpointError::NoCopy { part, checkpoint: image.number() }.into()
 }
 
 /// A unique number for a run of a job in this process.

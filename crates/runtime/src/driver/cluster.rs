@@ -10,7 +10,7 @@ use super::net_driver::NetDriver;
 use super::node::{Node, check_pes};
 use crate::Job;
 use crate::address::id::MAIN_PE;
-use crate::error::{JobError, StartError};
+use crate::error::{JobError, StartError, Warning};
 use crate::job::program::Program;
 use crate::net::TransportLimits;
 use crate::net::bootstrap::Joined;
@@ -111,8 +111,9 @@ pub fn run_keeping(
 fn warn_of_shortage(program: &Program, node: NodeId, nodes: &[NodeId]) {
     let restored = program.restored_bytes(nodes).filter(|_| nodes.first() == Some(&node));
     let Some((memory, (bytes, copies))) = Memory::of_machine().zip(restored) else { return };
-    if let Some(text) = memory.shortage(bytes, copies) {
-        program.watch().on_warning.iter().for_each(|tell| tell(&text));
+    if let Some(reason) = memory.shortage(bytes, copies) {
+        let warning = Warning::ScarceMemory { reason };
+        program.watch().on_warning.iter().for_each(|tell| tell(&warning));
     }
 }
 

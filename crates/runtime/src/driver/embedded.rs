@@ -108,14 +108,14 @@ fn run_counted(
     use std::sync::Arc;
 
     check_pes(spec.layout().pe_count())?;
-    let setup = |error: &dyn std::fmt::Display| StartError::Network { reason: error.to_string() };
-    let authority = Authority::new("embedded").map_err(|error| setup(&error))?;
-    let bundles = issue(&authority, spec).map_err(|error| setup(&error))?;
+    let no_port = |error: std::io::Error| StartError::Port { reason: error.to_string() };
+    let authority = Authority::new("embedded").map_err(StartError::from)?;
+    let bundles = issue(&authority, spec).map_err(StartError::from)?;
     let mut ports = Vec::new();
     let mut addresses = Vec::new();
     for _ in &bundles {
-        let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(|error| setup(&error))?;
-        addresses.push(port.local_address().map_err(|error| setup(&error))?);
+        let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(StartError::from)?;
+        addresses.push(port.local_address().map_err(no_port)?);
         ports.push(port);
     }
     let run = new_run();
@@ -131,7 +131,7 @@ fn run_counted(
         bundle.emulate = true;
         let joined = Joined { bundle, port, addresses: addresses.clone() };
         let limits = TransportLimits::for_job(&program.limits());
-        let net = joined.into_loop(limits, program.lost_after()).map_err(|error| setup(&error))?;
+        let net = joined.into_loop(limits, program.lost_after()).map_err(StartError::from)?;
         net_drivers.push(Arc::new(NetDriver::new(net)));
     }
     let (begin, counting) = (Instant::now(), net_drivers.clone());

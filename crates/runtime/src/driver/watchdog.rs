@@ -8,7 +8,7 @@
 
 use super::switch::Switch;
 use crate::address::id::MAIN_PE;
-use crate::error::JobError;
+use crate::error::{JobError, Warning};
 use crate::pe::links::OnFailure;
 use crate::pe::watch::Watch;
 use crate::pe::{Core, HandlerView};
@@ -167,8 +167,8 @@ impl Watchdog {
             && *lasted >= LONG
             && !std::mem::replace(&mut self.is_stall_reported, true)
         {
-            let text = format!("{text}; requests of main wait meanwhile");
-            self.watch.on_warning.iter().for_each(|tell| tell(&text));
+            let warning = Warning::LongHandlerOfMain { inside: text.clone() };
+            self.watch.on_warning.iter().for_each(|tell| tell(&warning));
         }
         if let Some((limit, left)) = self.watch.time_limit.zip(self.watch.time_left())
             && now.since(Time::ZERO) >= left.saturating_add(OVERDUE)

@@ -1,5 +1,6 @@
 //! Errors of a job that could not start.
 
+use super::checkpoint::CheckpointError;
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -44,10 +45,30 @@ pub enum StartError {
         /// The error of the system.
         reason: String,
     },
-    /// Ports, keys or certificates for the nodes of this process could not be made.
+    /// The name of the job cannot be part of the certificates of its nodes.
+    #[error("cannot start: {reason}")]
+    JobName {
+        /// The name.
+        name: String,
+        /// What names may have.
+        reason: String,
+    },
+    /// Keys or certificates for the nodes of this process could not be made or used.
+    #[error("cannot start: {reason}")]
+    Certificate {
+        /// The error of the certificate.
+        reason: String,
+    },
+    /// The system refused a port for a node of this process.
+    #[error("cannot start: {reason}")]
+    Port {
+        /// The error of the system.
+        reason: String,
+    },
+    /// The nodes could not be given what they must know of each other.
     #[error("cannot start: {reason}")]
     Network {
-        /// The error of the system, or of the certificate.
+        /// What cannot be sent to them.
         reason: String,
     },
     /// The process of a node did not join the job.
@@ -58,24 +79,16 @@ pub enum StartError {
         /// What happened to its process.
         error: NodeProcessError,
     },
-    /// The node could not join the network of the job.
+    /// The node could not join the network of the job, because its certificate or key cannot be
+    /// used.
     #[error("cannot join the job: {reason}")]
     Join {
-        /// The error of the socket, or of the certificate.
+        /// The error of the certificate.
         reason: String,
     },
-    /// The process cannot notice the end of its launcher.
-    #[error("cannot watch the launcher: {reason}")]
-    Launcher {
-        /// The error of the system.
-        reason: String,
-    },
-    /// A checkpoint cannot be read.
-    #[error("cannot read the checkpoint: {reason}")]
-    Checkpoint {
-        /// The problem.
-        reason: String,
-    },
+    /// A checkpoint cannot be read, or the place with the checkpoints cannot be used.
+    #[error("cannot read the checkpoint: {0}")]
+    Checkpoint(#[from] CheckpointError),
     /// The folder for checkpoints has those of an earlier run.
     #[error(
         "{} has checkpoints of an earlier run, the last is {number}: continue from it with `--restart {}`, or \

@@ -1,6 +1,6 @@
 //! The listeners of a job, which run in the process that learns of their event.
 
-use crate::error::JobError;
+use crate::error::{JobError, Warning};
 use crate::job::Job;
 use crate::message::Diagnosis;
 use crate::pe::links::{Links, OnFailure};
@@ -47,12 +47,12 @@ impl Job {
         self
     }
 
-    /// Adds a listener for warnings: that the job can never continue, with the reason; that it has
-    /// waited for one handler for long; or that a node runs another build. Runs in the coordinator
-    /// or, for a long handler on PE 0, on a thread of node 0; it must not block. Stalls are
+    /// Adds a listener for [warnings](Warning), such as that the job can never continue, with the
+    /// reason, or that a node runs another build. Runs in the coordinator or, if the problem is one
+    /// of a single node or PE, on a thread of that node; it must not block. Stalls are
     /// detected only if there is a listener or the job [fails on them](Self::fail_on_stall); in
     /// virtual time a job that stalls has failed.
-    pub fn on_warning(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn on_warning(mut self, tell: impl Fn(&Warning) + Send + Sync + 'static) -> Self {
         self.watch.on_warning.push(Arc::new(tell));
         self
     }

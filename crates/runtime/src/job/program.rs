@@ -1,7 +1,7 @@
 //! A job together with the layout on which it runs; the input of every driver.
 
 use crate::coordinator::CoordinatorHost;
-use crate::error::{JobError, StartError};
+use crate::error::{CheckpointError, JobError, StartError};
 use crate::job::grid::Grid;
 use crate::job::main_handle::MainPort;
 use crate::job::promise::Awaited;
@@ -155,11 +155,10 @@ impl Program {
                     match image.segment(part, position) {
                         Some(segment) => machine.restore(part, segment, target),
                         None => {
-                            let number = image.number();
-                            let reason = format!(
-                                "segment {position} of {part} in checkpoint {number} is missing"
-                            );
-                            machine.fail(StartError::Checkpoint { reason }.into());
+                            let checkpoint = image.number();
+                            let error =
+                                CheckpointError::MissingSegment { part, position, checkpoint };
+                            machine.fail(StartError::from(error).into());
                         }
                     }
                 }

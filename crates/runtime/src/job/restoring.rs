@@ -8,7 +8,7 @@
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::KindId;
 use crate::coordinator::CoordinatorPart;
-use crate::error::StartError;
+use crate::error::{CheckpointError, StartError};
 use crate::message::{ActorType, Image, Manifest, RestorePlan, RestoreTarget};
 use crate::pe::{Common, ResizedGroup, Resizing, Restoration};
 use gridspan_topology::{Layout, PeId};
@@ -202,5 +202,5 @@ impl Changing<'_> {
 }
 
 fn unreadable(reason: impl Display) -> StartError {
-    StartError::Checkpoint { reason: reason.to_string() }
+    CheckpointError::inconsistent(reason).into()
 }

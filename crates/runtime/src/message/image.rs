@@ -1,6 +1,6 @@
 //! Checkpoints of a job, as the drivers keep and restore them.
 
-use crate::error::StartError;
+use crate::error::{CheckpointError, StartError};
 use crate::message::codec;
 use crate::message::{CheckpointSegment, Manifest, PartSummary, Segment};
 use bytes::Bytes;
@@ -179,7 +179,7 @@ impl Image {
 }
 
 fn unreadable(reason: impl std::fmt::Display) -> StartError {
-    StartError::Checkpoint { reason: reason.to_string() }
+    CheckpointError::inconsistent(reason).into()
 }
 
 /// An encoded manifest. In JSON, a string of hexadecimal digits.

@@ -96,7 +96,7 @@ impl LossReason {
             Self::Closed(_) => LossCause::Closed,
             Self::Restarted { .. } => LossCause::Restarted,
             Self::Unreachable(_) => LossCause::Unreachable,
-            Self::Refused(_) => LossCause::Refused,
+            Self::Refused(refusal) => LossCause::Refused(refusal.cause()),
         }
     }
 }

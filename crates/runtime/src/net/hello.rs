@@ -15,6 +15,7 @@
 //! and text. Nothing else changes on either side.
 
 use super::identity::PROTOCOL_VERSION;
+use crate::error::RefusalCause;
 use crate::session::Received;
 use bytes::{BufMut, Bytes, BytesMut};
 use gridspan_topology::NodeId;
@@ -98,9 +99,14 @@ pub enum HelloRefusal {
     /// The hello did not arrive in time.
     #[error("its hello did not arrive in time")]
     Silent,
-    /// The other side refused this node, with this text.
-    #[error("it refuses this node: {0}")]
-    ByPeer(String),
+    /// The other side refused this node.
+    #[error("it refuses this node: {text}")]
+    ByPeer {
+        /// Its reason.
+        cause: RefusalCause,
+        /// Its reason as text.
+        text: String,
+    },
     /// The handshake failed, for example because the certificate is of another authority.
     #[error("no secure connection: {0}")]
     Handshake(String),
@@ -118,14 +124,34 @@ impl HelloRefusal {
             Self::Lost => 15,
             Self::Malformed => 16,
             Self::Silent => 17,
-            Self::ByPeer(_) => 18,
+            Self::ByPeer { .. } => 18,
             Self::Handshake(_) => 19,
         })
     }
 
-    /// Whether an error code of the other side is a refusal.
-    pub(super) fn is_code(code: VarInt) -> bool {
-        (10..20).contains(&code.into_inner())
+    /// Why the other side refuses this node, if its error code is a refusal.
+    pub(super) fn cause_of(code: VarInt) -> Option<RefusalCause> {
+        Some(match code.into_inner() {
+            10 => RefusalCause::Version,
+            11 => RefusalCause::Job,
+            12 => RefusalCause::Node,
+            13 => RefusalCause::Certificate,
+            14 => RefusalCause::Incarnation,
+            15 => RefusalCause::Lost,
+            16 => RefusalCause::Malformed,
+            17 => RefusalCause::Late,
+            18 => RefusalCause::Other,
+            19 => RefusalCause::Handshake,
+            _ => return None,
+        })
+    }
+
+    /// The reason without its details.
+    pub(super) fn cause(&self) -> RefusalCause {
+        match self {
+            Self::ByPeer { cause, .. } => *cause,
+            other => Self::cause_of(other.code()).unwrap_or(RefusalCause::Other),
+        }
     }
 }
 
@@ -231,6 +257,21 @@ mod tests {
         let mut bytes = hello().write().unwrap().to_vec();
         bytes[5] = 9;
         assert_eq!(Hello::read(&bytes), Err(HelloRefusal::Version { theirs: 9 }));
+    }
+
+    #[test]
+    fn the_other_side_learns_the_cause_of_a_refusal_by_its_code() {
+        let lost = HelloRefusal::Lost;
+        let cause = HelloRefusal::cause_of(lost.code());
+        assert_eq!((cause, lost.cause()), (Some(RefusalCause::Lost), RefusalCause::Lost));
+        let text = lost.to_string();
+        assert_eq!(
+            HelloRefusal::ByPeer { cause: RefusalCause::Lost, text }.cause(),
+            RefusalCause::Lost
+        );
+        for code in [CODE_CLOSED, CODE_REPLACED, VarInt::from_u32(9), VarInt::from_u32(20)] {
+            assert_eq!(HelloRefusal::cause_of(code), None);
+        }
     }
 
     proptest! {

@@ -25,6 +25,7 @@
 //! its certificate does not name are refused during the handshake or at the hello, before any frame
 //! is read.
 
+use crate::error::StartError;
 use gridspan_topology::NodeId;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::RootCertStore;
@@ -60,6 +61,16 @@ pub enum IdentityError {
     /// TLS rejects the certificate or key.
     #[error("cannot use the node's certificate or key, launch it again: {0}")]
     Tls(#[from] rustls::Error),
+}
+
+impl From<IdentityError> for StartError {
+    fn from(error: IdentityError) -> Self {
+        let reason = error.to_string();
+        match error {
+            IdentityError::JobName(name) => Self::JobName { name, reason },
+            _ => Self::Certificate { reason },
+        }
+    }
 }
 
 /// The throw-away certificate authority of one job. It stays with the launcher.

@@ -4,6 +4,7 @@
 //! which is worth a factor of four in speed for packets of 1,452 bytes. A wait is one `ppoll` over
 //! the socket and a wake-up channel, with a timeout in nanoseconds.
 
+use crate::error::StartError;
 use bytes::BytesMut;
 use quinn_proto::EcnCodepoint;
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
@@ -39,6 +40,12 @@ pub struct PortError {
     pub address: SocketAddr,
     /// The error of the system.
     pub source: io::Error,
+}
+
+impl From<PortError> for StartError {
+    fn from(error: PortError) -> Self {
+        Self::Port { reason: error.to_string() }
+    }
 }
 
 /// Packets to send to one address.

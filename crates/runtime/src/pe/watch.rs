@@ -1,5 +1,6 @@
 //! Listeners to a job, and limits for a job that does not end.
 
+use crate::error::Warning;
 use crate::message::Diagnosis;
 use gridspan_topology::{NodeId, Time};
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Called with a warning about a job, such as the reason why it makes no progress.
-pub(crate) type OnWarning = Arc<dyn Fn(&str) + Send + Sync>;
+pub(crate) type OnWarning = Arc<dyn Fn(&Warning) + Send + Sync>;
 
 /// Called with a diagnosis, and the number of the request for it.
 pub(crate) type OnDiagnosis = Arc<dyn Fn(u64, &Diagnosis) + Send + Sync>;

@@ -10,6 +10,7 @@ use gridspan_runtime::net::{
     Authority, FrameClass, HelloRefusal, Identity, LossReason, Transport, TransportConfig,
     TransportEvent,
 };
+use gridspan_runtime::{LossCause, RefusalCause};
 use gridspan_topology::NodeId;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
@@ -214,7 +215,9 @@ fn a_node_that_dials_with_the_certificate_of_another_node_is_refused() {
     impostor(&mut world, identity);
     let expected = HelloRefusal::Certificate { claimed: B, incarnation: 1 };
     assert_eq!(refusals(&world, A), [&expected]);
-    let by_peer = LossReason::Refused(HelloRefusal::ByPeer(expected.to_string()));
+    let (cause, text) = (RefusalCause::Certificate, expected.to_string());
+    let by_peer = LossReason::Refused(HelloRefusal::ByPeer { cause, text });
+    assert_eq!(by_peer.cause(), LossCause::Refused(RefusalCause::Certificate));
     assert!(world.events.contains(&(B, TransportEvent::Lost { node: A, reason: by_peer })));
     nothing_changed(&mut world);
 }

@@ -63,7 +63,7 @@ fn simulate(
         .actor::<Asker>()
         .checkpoints(checkpoints)
         .on_checkpoint(move |report| on_report(report.clone()))
-        .on_warning(move |text| on_warning(text.to_owned()))
+        .on_warning(move |warning| on_warning(warning.to_string()))
         .restartable_main(main);
     let simulation = Simulation::new(job, grid("2x1,wan=10ms"), SimOptions::with_seed(1));
     simulation.unwrap().run().outcome.unwrap();

@@ -62,7 +62,7 @@ impl Coordination {
         let told = warnings.clone();
         let job = Job::new("late")
             .actor::<Idle>()
-            .on_warning(move |text: &str| told.lock().unwrap().push(text.to_owned()))
+            .on_warning(move |warning| told.lock().unwrap().push(warning.to_string()))
             .main(async |_| Ok::<(), JobError>(()));
         let mut host = bind(job).coordinator_host(NodeId(0));
         host.set_stopwatch(Arc::new(|| 0_u64));

@@ -13,7 +13,7 @@
 
 use super::folder::Folder;
 use super::storage::{CheckpointStorage, MANIFEST_NAME};
-use crate::error::StartError;
+use crate::error::{CheckpointError, StartError};
 use crate::message::{CHECKPOINT_MAX, Image};
 use bytes::Bytes;
 use gridspan_topology::PeId;
@@ -74,13 +74,13 @@ impl CheckpointArchive {
         all.iter().for_each(|piece| digest.update(piece));
         all.push(Bytes::copy_from_slice(&digest.finalize()));
         if mark != MANIFEST {
-            return self.0.put(name, all).map_err(|error| self.unusable(name, &error));
+            return self.0.put(name, all).map_err(|error| self.refused(name, &error));
         }
         let whole = all.concat();
         match self.0.put_new(name, all) {
             // The answer to an earlier attempt may be lost.
             Err(error) if !self.0.get(name).is_ok_and(|stored| stored == whole) => {
-                Err(self.unusable(name, &error))
+                Err(self.refused(name, &error))
             }
             _ => Ok(()),
         }
@@ -88,26 +88,25 @@ impl CheckpointArchive {
 
     /// Reads an object, checks its mark, version and digest, and returns the bytes in between.
     fn get(&self, name: &str, mark: &[u8; 8]) -> Result<Bytes, StartError> {
-        let bytes = self.0.get(name).map_err(|error| self.unusable(name, &error))?;
+        let bytes = self.0.get(name).map_err(|error| self.refused(name, &error))?;
         let head = mark.len() + size_of::<u32>();
         let Some(end) = bytes.len().checked_sub(DIGEST_BYTES).filter(|&end| end >= head) else {
-            return Err(self.unusable(name, &"it is too short"));
+            return Err(self.unusable(name, |place| CheckpointError::Truncated { place }));
         };
         if bytes[..mark.len()] != *mark {
-            return Err(self.unusable(name, &"it is no file of a checkpoint"));
+            return Err(self.unusable(name, |place| CheckpointError::Foreign { place }));
         }
         let version = bytes[mark.len()..head].try_into().map(u32::from_le_bytes);
         let version = version.unwrap_or_default();
         if version != VERSION {
-            let reason = format!(
-                "it has version {version}, and this program reads version {VERSION}: use the \
-                 program that wrote it"
-            );
-            return Err(self.unusable(name, &reason));
+            return Err(self.unusable(name, |place| CheckpointError::OtherFormat {
+                place,
+                version,
+                readable: VERSION,
+            }));
         }
         if Sha256::digest(&bytes[..end])[..] != bytes[end..] {
-            let reason = "its digest does not match; it is truncated or was altered";
-            return Err(self.unusable(name, &reason));
+            return Err(self.unusable(name, |place| CheckpointError::Altered { place }));
         }
         Ok(bytes.slice(head..end))
     }
@@ -173,13 +172,13 @@ impl CheckpointArchive {
     /// The numbers of all checkpoints, in order, and whether they are complete. Names with higher
     /// numbers than [`CHECKPOINT_MAX`] are not of checkpoints.
     fn all(&self) -> Result<Vec<(u64, bool)>, StartError> {
-        let groups = self.0.groups().map_err(|error| self.unusable("", &error))?;
+        let groups = self.0.groups().map_err(|error| self.refused("", &error))?;
         let number = |name: &String| name.strip_prefix(PREFIX)?.parse::<u64>().ok();
         let numbers = groups.iter().filter_map(number).filter(|&number| number <= CHECKPOINT_MAX);
         let numbers: BTreeSet<u64> = numbers.collect();
         let is_complete = |number| {
             let has_manifest = self.0.has(&manifest_name(number));
-            has_manifest.map_err(|error| self.unusable(&manifest_name(number), &error))
+            has_manifest.map_err(|error| self.refused(&manifest_name(number), &error))
         };
         numbers.into_iter().map(|number| Ok((number, is_complete(number)?))).collect()
     }
@@ -202,7 +201,7 @@ impl CheckpointArchive {
     pub fn last(&self) -> Result<Image, StartError> {
         match self.complete()?.last() {
             Some(&number) => self.manifest(number),
-            None => Err(self.unusable("", &"there is no complete checkpoint in it")),
+            None => Err(self.unusable("", |place| CheckpointError::NoneComplete { place })),
         }
     }
 
@@ -216,7 +215,7 @@ impl CheckpointArchive {
         let image = Image::new(self.get(&name, MANIFEST)?)?;
         match image.number() == number {
             true => Ok(image),
-            false => Err(self.unusable(&name, &"it belongs to another checkpoint")),
+            false => Err(self.unusable(&name, |place| CheckpointError::Misplaced { place })),
         }
     }
 
@@ -229,7 +228,7 @@ impl CheckpointArchive {
     pub fn read_part(&self, image: &mut Image, part: PeId) -> Result<(), StartError> {
         let name = part_name(image.run(), image.number(), part);
         let bytes = self.get(&name, PART)?;
-        let short = || self.unusable(&name, &"it is too short");
+        let short = || self.unusable(&name, |place| CheckpointError::Truncated { place });
         let (run, rest) = bytes.split_first_chunk().ok_or_else(short)?;
         let (checkpoint, rest) = rest.split_first_chunk().ok_or_else(short)?;
         let (of, mut rest) = rest.split_first_chunk().ok_or_else(short)?;
@@ -237,7 +236,7 @@ impl CheckpointArchive {
             || u64::from_le_bytes(*checkpoint) != image.number()
             || u32::from_le_bytes(*of) != part.0
         {
-            return Err(self.unusable(&name, &"it belongs to another checkpoint"));
+            return Err(self.unusable(&name, |place| CheckpointError::Misplaced { place }));
         }
         for position in image.segments_of(part) {
             let (length, after) = rest.split_first_chunk().ok_or_else(short)?;
@@ -246,7 +245,10 @@ impl CheckpointArchive {
             image.add(part, position, bytes.slice_ref(segment))?;
             rest = &after[length..];
         }
-        if rest.is_empty() { Ok(()) } else { Err(self.unusable(&name, &"it is too long")) }
+        match rest.is_empty() {
+            true => Ok(()),
+            false => Err(self.unusable(&name, |place| CheckpointError::TooLong { place })),
+        }
     }
 
     /// Whether the part of a PE is stored. It is not read.
@@ -269,8 +271,14 @@ impl CheckpointArchive {
         Ok(image)
     }
 
-    fn unusable(&self, name: &str, reason: &dyn std::fmt::Display) -> StartError {
-        unusable(&self.0.path_of(name), reason)
+    /// The error of an object, or of the whole place if the name is empty.
+    fn unusable(&self, name: &str, error: impl FnOnce(String) -> CheckpointError) -> StartError {
+        error(self.0.path_of(name)).into()
+    }
+
+    /// Like [`unusable`](Self::unusable), for an error of the storage.
+    fn refused(&self, name: &str, error: &io::Error) -> StartError {
+        refused(self.0.path_of(name), error)
     }
 }
 
@@ -288,7 +296,7 @@ fn manifest_name(checkpoint: u64) -> String {
 }
 
 fn open(location: &Path, create: bool) -> Result<Arc<dyn CheckpointStorage>, StartError> {
-    open_storage(location, create).map_err(|error| unusable(&location.display(), &error))
+    open_storage(location, create).map_err(|error| refused(location.display().to_string(), &error))
 }
 
 /// Opens the place at a path, or at the address of an object store. `create`: creates a folder that
@@ -316,8 +324,13 @@ fn open_address(_address: &str) -> io::Result<Arc<dyn CheckpointStorage>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, reason))
 }
 
-fn unusable(place: &dyn std::fmt::Display, reason: &dyn std::fmt::Display) -> StartError {
-    StartError::Checkpoint { reason: format!("{place}: {reason}") }
+fn refused(place: String, error: &io::Error) -> StartError {
+    let reason = error.to_string();
+    let error = match error.kind() {
+        io::ErrorKind::NotFound => CheckpointError::Missing { place, reason },
+        _ => CheckpointError::Inaccessible { place, reason },
+    };
+    error.into()
 }
 
 #[cfg(test)]
@@ -352,6 +365,13 @@ mod tests {
 
     fn problem<T>(result: Result<T, StartError>) -> String {
         result.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    fn checkpoint_error<T>(result: Result<T, StartError>) -> Option<CheckpointError> {
+        match result {
+            Err(StartError::Checkpoint(error)) => Some(error),
+            _ => None,
+        }
     }
 
     /// Checks what must hold for every storage.
@@ -413,6 +433,26 @@ mod tests {
         let of_other = storage.get(&part_name(RUN, 4, PeId(0))).unwrap();
         storage.put(&name, vec![of_other]).unwrap();
         assert!(problem(archive.verify(5)).contains("it belongs to another checkpoint"));
+
+        let place = storage.path_of(&name);
+        for (bytes, expected) in [
+            (whole.slice(..10), CheckpointError::Truncated { place: place.clone() }),
+            (altered(0), CheckpointError::Foreign { place: place.clone() }),
+            (
+                altered(8),
+                CheckpointError::OtherFormat {
+                    place: place.clone(),
+                    version: VERSION ^ 1,
+                    readable: VERSION,
+                },
+            ),
+            (altered(50_000), CheckpointError::Altered { place }),
+        ] {
+            storage.put(&name, vec![bytes]).unwrap();
+            assert_eq!(checkpoint_error(archive.verify(5)), Some(expected));
+        }
+        let missing = checkpoint_error(archive.verify(9));
+        assert!(matches!(missing, Some(CheckpointError::Missing { .. })), "{missing:?}");
     }
 
     #[test]
@@ -422,7 +462,10 @@ mod tests {
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert!(problem(CheckpointArchive::open(&file)).contains("it is not a folder"));
-        assert!(CheckpointArchive::open(&folder.path().join("missing")).is_err());
+        let no_folder = checkpoint_error(CheckpointArchive::open(&file));
+        assert!(matches!(no_folder, Some(CheckpointError::Inaccessible { .. })), "{no_folder:?}");
+        let missing = checkpoint_error(CheckpointArchive::open(&folder.path().join("missing")));
+        assert!(matches!(missing, Some(CheckpointError::Missing { .. })), "{missing:?}");
     }
 
     #[test]

@@ -229,9 +229,11 @@ impl Transport {
                 if close.error_code == CODE_CLOSED && self.is_current(handle, node) {
                     return self.lose(node, LossReason::Closed(text));
                 }
-                let is_refusal = HelloRefusal::is_code(close.error_code);
-                if is_refusal && self.is_current(handle, node) && self.is_of_session(handle, node) {
-                    let refusal = HelloRefusal::ByPeer(text);
+                if let Some(cause) = HelloRefusal::cause_of(close.error_code)
+                    && self.is_current(handle, node)
+                    && self.is_of_session(handle, node)
+                {
+                    let refusal = HelloRefusal::ByPeer { cause, text };
                     self.report_refusal(address, dialled, refusal.clone());
                     return self.lose(node, LossReason::Refused(refusal));
                 }

@@ -16,6 +16,7 @@ use super::core::Core;
 use super::replicas;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
+use crate::error::Warning;
 use crate::message::codec;
 use crate::message::{
     CheckpointMessage, CheckpointSegment, Control, DelayedImage, DrainCounts, MainRequest,
@@ -418,8 +419,8 @@ impl Core {
     fn report_no_pause(&mut self, reason: &str) {
         let state = &mut self.checkpointing;
         if state.pause.is_some() && !std::mem::replace(&mut state.is_late_told, true) {
-            let text = format!("the change of the job's nodes waits for a checkpoint: {reason}");
-            self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+            let warning = Warning::ChangeWaits { reason: reason.to_owned() };
+            self.common.watch.on_warning.iter().for_each(|tell| tell(&warning));
         }
     }
 
@@ -432,13 +433,8 @@ impl Core {
         let since = self.now.since(state.last_point.max(state.began));
         let is_late = patience.is_some_and(|patience| since >= patience) && !state.is_requested;
         if is_late && !std::mem::replace(&mut state.is_quiet_told, true) {
-            let text = format!(
-                "main of {} has reached no progress point for {} s, so no checkpoints are made; \
-                 call `Grid::progress` where it can begin again",
-                self.common.run.job,
-                since.as_secs()
-            );
-            self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+            let warning = Warning::NoProgressPoint { job: self.common.run.job.clone(), since };
+            self.common.watch.on_warning.iter().for_each(|tell| tell(&warning));
         }
     }
 
@@ -450,13 +446,9 @@ impl Core {
         let since = self.now.since(*state.postponed_since.get_or_insert(self.now));
         let is_late = patience.is_some_and(|patience| since >= patience);
         if is_late && !std::mem::replace(&mut state.is_postponed_told, true) {
-            let text = format!(
-                "checkpoints of {} have been postponed for {} s; a loss repeats all work since \
-                 then: {reason}",
-                self.common.run.job,
-                since.as_secs()
-            );
-            self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+            let (job, reason) = (self.common.run.job.clone(), reason.to_owned());
+            let warning = Warning::CheckpointsPostponed { job, since, reason };
+            self.common.watch.on_warning.iter().for_each(|tell| tell(&warning));
         }
     }
 

@@ -147,7 +147,9 @@ fn shifted(ns: u64, by: i64) -> u64 {
     ns.saturating_add_signed(by)
 }
 
-/// Moves bins by whole bins: a screen shows no smaller interval.
+/// Moves bins by whole bins: a screen shows no smaller interval. The recorder counts the time before
+/// its first run as idle, by the clock of its host. If this clock is ahead, a part of that time was
+/// before the start of the job, and is left out.
 fn shift_bins(record: &mut PeRecord, by: i64) {
     if whole_bins(record, by) == 0 || record.bins.is_empty() {
         return;
@@ -158,7 +160,10 @@ fn shift_bins(record: &mut PeRecord, by: i64) {
         for bin in record.bins.drain(..first) {
             early.absorb(&bin);
         }
-        record.bins[0].absorb(&early);
+        early.absorb(&record.bins[0]);
+        let before_ns = by.unsigned_abs().saturating_sub(record.began_ns);
+        early.idle_ns = early.idle_ns.saturating_sub(before_ns);
+        record.bins[0] = early;
         return;
     }
     while whole_bins(record, by).saturating_add(record.bins.len()) > BINS_MAX {
@@ -341,21 +346,46 @@ mod tests {
 
     #[test]
     fn bins_move_by_whole_bins() {
-        let bin = |idle_ns| Bin { idle_ns, ..Bin::default() };
+        let bin = |network_ns| Bin { network_ns, ..Bin::default() };
         let record =
             || PeRecord { bin_ns: 1000, bins: vec![bin(1), bin(2), bin(3)], ..PeRecord::default() };
-        let idle = |by| {
+        let network = |by| {
             let mut record = record();
             shift_bins(&mut record, by);
-            record.bins.iter().map(|bin| bin.idle_ns).collect::<Vec<_>>()
+            record.bins.iter().map(|bin| bin.network_ns).collect::<Vec<_>>()
         };
-        assert_eq!(idle(400), [1, 2, 3]);
-        assert_eq!(idle(1600), [0, 0, 1, 2, 3]);
-        assert_eq!(idle(-1000), [3, 3]);
-        assert_eq!(idle(-90_000), [6]);
+        assert_eq!(network(400), [1, 2, 3]);
+        assert_eq!(network(1600), [0, 0, 1, 2, 3]);
+        assert_eq!(network(-1000), [3, 3]);
+        assert_eq!(network(-90_000), [6]);
         let mut far = record();
         shift_bins(&mut far, 1_000_000_000);
         assert!(far.bins.len() <= 2048);
-        assert_eq!(far.bins.iter().map(|bin| bin.idle_ns).sum::<u64>(), 6);
+        assert_eq!(far.bins.iter().map(|bin| bin.network_ns).sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn idle_time_before_the_start_of_the_job_is_left_out() {
+        // The PE had nothing to do for 2400 ns since the start of the job, by its clock, and then
+        // worked.
+        let bin = |idle_ns| {
+            let mut bin = Bin { idle_ns, ..Bin::default() };
+            bin.add_busy(0, 1000 - idle_ns);
+            bin
+        };
+        let idle = |began_ns, by| {
+            let bins = vec![bin(1000), bin(1000), bin(400), bin(0)];
+            let mut record = PeRecord { began_ns, bin_ns: 1000, bins, ..PeRecord::default() };
+            shift_bins(&mut record, by);
+            let busy = record.bins.iter().flat_map(|bin| &bin.busy_ns).map(|(_, ns)| *ns);
+            assert_eq!(busy.sum::<u64>(), 1600);
+            record.bins.iter().map(|bin| bin.idle_ns).collect::<Vec<_>>()
+        };
+        assert_eq!(idle(0, -1000), [1000, 400, 0]);
+        assert_eq!(idle(0, -1800), [600, 0]);
+        assert_eq!(idle(0, -3000), [0]);
+        // Its process began later, and recorded nothing before.
+        assert_eq!(idle(700, -1000), [1700, 400, 0]);
+        assert_eq!(idle(5000, -1800), [2400, 0]);
     }
 }

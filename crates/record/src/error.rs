@@ -68,6 +68,17 @@ pub enum RecordError {
         /// The limit.
         limit: u64,
     },
+    /// The job has too many places and links.
+    #[error(
+        "the places and links of the job take {bytes} bytes, more than {limit} in a recording; \
+         record a job at fewer sites"
+    )]
+    HeaderTooLarge {
+        /// Their size.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// The operating system reports an error.
     #[error("{}: {error}", .path.display())]
     Io {

@@ -15,7 +15,8 @@ const HEADER: &str = "recording.json";
 const EVENTS: &str = "happenings.jsonl";
 const ENDING: &str = "ending.json";
 
-/// Maximum size of the header in bytes: a job of 100,000 PEs has 10 MB.
+/// Maximum size of the header in bytes. A job of 100,000 PEs has 10 MB, and the links between 900
+/// sites take 60 MB.
 const HEADER_BYTES_MAX: u64 = 64 << 20;
 /// Maximum size of the events in bytes. The writer stops before it.
 const EVENTS_BYTES_MAX: u64 = 64 << 20;
@@ -82,31 +83,33 @@ impl RecordingFolder {
     ///
     /// # Errors
     ///
-    /// [`RecordError::NotEmpty`], and [`RecordError::Io`] if a file cannot be written.
+    /// [`RecordError::NotEmpty`], [`RecordError::HeaderTooLarge`], and [`RecordError::Io`] if a file
+    /// cannot be written.
     pub fn create(folder: &Path, header: &Header) -> Result<Self, RecordError> {
         Self::check(folder)?;
+        let header = header_json(folder, header, HEADER_BYTES_MAX)?;
         at(folder, fs::create_dir_all(folder))?;
         let path = folder.join(EVENTS);
         let events = at(&path, OpenOptions::new().append(true).create(true).open(&path))?;
-        let files = Self {
+        replace(&folder.join(HEADER), &header)?;
+        Ok(Self {
             folder: folder.to_owned(),
             events,
             events_bytes: 0,
             limits: [FREQUENT_BYTES_MAX, EVENTS_BYTES_MAX],
             events_added: 0,
             dropped: BTreeMap::new(),
-        };
-        files.set_header(header)?;
-        Ok(files)
+        })
     }
 
     /// Writes the header once more, when nodes have joined.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] if the file cannot be written.
+    /// [`RecordError::HeaderTooLarge`], and [`RecordError::Io`] if the file cannot be written.
     pub fn set_header(&self, header: &Header) -> Result<(), RecordError> {
-        write_json(&self.folder.join(HEADER), header)
+        let content = header_json(&self.folder, header, HEADER_BYTES_MAX)?;
+        replace(&self.folder.join(HEADER), &content)
     }
 
     /// Adds an event of the job, if it has room. All events have room up to 56 MiB; then
@@ -310,6 +313,16 @@ fn to_json<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, RecordError>
     })
 }
 
+/// Returns the content of the file of a header. A reader accepts at most `limit` bytes of it.
+fn header_json(folder: &Path, header: &Header, limit: u64) -> Result<Vec<u8>, RecordError> {
+    let content = to_json(&folder.join(HEADER), header)?;
+    let bytes = content.len() as u64;
+    match bytes > limit {
+        true => Err(RecordError::HeaderTooLarge { bytes, limit }),
+        false => Ok(content),
+    }
+}
+
 fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
     replace(path, &to_json(path, value)?)
 }
@@ -328,8 +341,8 @@ fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ENDING, EVENTS, FAILURE_BYTES_MAX, HEADER, RecordingFolder, node_path, read_ending,
-        read_events, read_header, read_node,
+        ENDING, EVENTS, FAILURE_BYTES_MAX, HEADER, RecordingFolder, header_json, node_path,
+        read_ending, read_events, read_header, read_node,
     };
     use crate::error::RecordError;
     use crate::event::{JobEnding, RecordedEvent, What};
@@ -420,6 +433,16 @@ mod tests {
         fs::write(folder.path().join(ENDING), before).unwrap();
         let ending = read_ending(folder.path()).unwrap().unwrap();
         assert_eq!(ending, JobEnding { at_ns: 5, exit_code: 1, ..JobEnding::default() });
+    }
+
+    #[test]
+    fn a_header_that_no_reader_accepts_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let content = header_json(folder.path(), &Header::default(), 1 << 20).unwrap();
+        let bytes = content.len() as u64;
+        assert!(header_json(folder.path(), &Header::default(), bytes).is_ok());
+        let refused = header_json(folder.path(), &Header::default(), bytes - 1).unwrap_err();
+        assert!(refused.to_string().contains(&format!("take {bytes} bytes")), "{refused}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(super) enum TimeKind {
     /// Ready, while other threads had the processor.
     Waited,
     Idle,
-    /// The rest until the end of the job, such as the time before a guest joined.
+    /// The rest until the end of the job, such as the time before a process that began later.
     Rest,
 }
 
@@ -142,7 +142,7 @@ fn times(record: &PeRecord, end_ns: u64) -> BTreeMap<TimeKind, f64> {
         add(TimeKind::Idle, bin.idle_ns);
     }
     let known: f64 = ns.values().sum();
-    ns.insert(TimeKind::Rest, end_ns.saturating_sub(record.began_ns) as f64 - known);
+    ns.insert(TimeKind::Rest, end_ns as f64 - known);
     ns
 }
 

@@ -142,6 +142,22 @@ fn the_differences_of_all_kinds_add_up_to_that_of_jobs_on_different_numbers_of_p
 }
 
 #[test]
+fn the_differences_add_up_if_a_process_began_during_the_job() {
+    let [slow, mut fast] = slow_site_and_none();
+    // Six of eight seconds had passed.
+    let last = &mut fast.pes[3];
+    last.began_ns = 6 * SECOND_NS;
+    last.bins[0] = Bin { busy_ns: vec![(0, SECOND_NS)], idle_ns: SECOND_NS, ..Bin::default() };
+
+    let comparison = compared(&slow, &fast);
+
+    let sum: f64 = comparison.times.iter().map(|row| row.ns.difference()).sum();
+    assert!((sum + 2e9).abs() < 1.0, "{sum}");
+    let rest = comparison.times.iter().find(|row| row.kind == TimeKind::Rest).unwrap().ns;
+    assert_eq!(rest, Both { a: 0.0, b: 1.5e9 });
+}
+
+#[test]
 fn each_use_of_time_has_a_kind() {
     let [mut a, b] = slow_site_and_none();
     let bin = &mut a.pes[0].bins[0];

@@ -25,7 +25,8 @@ pub(super) fn write<W: Write>(
     // which it began.
     let mut open = vec![];
     let first_number = first_number(record);
-    let (mut next_number, mut free_ns) = (first_number, 0);
+    // Nothing ran before the process began.
+    let (mut next_number, mut free_ns) = (first_number, record.began_ns);
     for (at, span) in record.spans.iter().enumerate() {
         close(&mut open, span.begin_ns, track, out)?;
         let dropped = span.number.saturating_sub(next_number);

@@ -329,6 +329,18 @@ fn a_pe_that_was_started_again_has_dropped_nothing_before_its_first_span() {
 }
 
 #[test]
+fn spans_are_not_dropped_before_a_process_began() {
+    let mut recording = recording();
+    let record = &mut recording.pes[0];
+    record.began_ns = 90;
+    record.spans = vec![span((1 << 40) + 2, [100, 150])];
+    record.dropped_spans = 2;
+    let packets = traced(&recording);
+    let begins = of_kind(&packets, "pe0", EventType::SliceBegin);
+    assert_eq!(begins.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [90, 100]);
+}
+
+#[test]
 fn the_summary_counts_slices_flows_and_events() {
     let mut recording = recording();
     recording.pes[0].spans = vec![span(0, [100, 150])];

@@ -24,14 +24,14 @@ const EVERY_MAX: u64 = 1 << 40;
 /// A time between two spans of a PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
-    /// End of the span before; 0 at the start of the job.
+    /// End of the span before; the begin of the run or of the PE's process if there is none.
     pub(crate) begin_ns: u64,
     /// When the message of the next span had arrived. The PE waited for it until then, and was
     /// ready afterwards.
     pub(crate) arrived_ns: u64,
-    /// Begin of the next span, or the end of the job.
+    /// Begin of the next span, or the end of the job or of the node's part of it.
     pub(crate) end_ns: u64,
-    /// The next span; `None` at the end of the job.
+    /// The next span; `None` at that end.
     pub(crate) next: Option<usize>,
 }
 
@@ -100,7 +100,9 @@ impl<'a> History<'a> {
                 _ => spans.into_iter().map(as_recorded).collect(),
             };
             if let Some(pe) = pes.get_mut(record.pe as usize) {
-                *pe = PeHistory::of(spans, record, run, is_whole);
+                let [began_ns, ended_ns] = places.lifetime(record);
+                let alive = [run[0].max(began_ns), run[1].min(ended_ns)];
+                *pe = PeHistory::of(spans, record, alive, is_whole);
             }
         }
         let mut ends = Vec::new();
@@ -247,12 +249,13 @@ fn with_waiting<'a>(
 }
 
 impl<'a> PeHistory<'a> {
-    /// The history with these spans. `is_whole`: whether they are all spans of the PE.
-    fn of(spans: Vec<KeptSpan<'a>>, record: &PeRecord, run: [u64; 2], is_whole: bool) -> Self {
-        let mut gaps = gaps(&spans, record, run[0]);
+    /// The history with these spans. `alive`: the part of the run in which the PE was there.
+    /// `is_whole`: whether they are all spans of the PE.
+    fn of(spans: Vec<KeptSpan<'a>>, record: &PeRecord, alive: [u64; 2], is_whole: bool) -> Self {
+        let mut gaps = gaps(&spans, record, alive[0]);
         if is_whole {
-            let begin_ns = spans.last().map_or(run[0], |last| last.end_ns);
-            let (arrived_ns, end_ns) = (run[1], run[1]);
+            let begin_ns = spans.last().map_or(alive[0], |last| last.end_ns);
+            let (arrived_ns, end_ns) = (alive[1], alive[1]);
             gaps.extend((end_ns > begin_ns).then_some(Gap {
                 begin_ns,
                 arrived_ns,
@@ -296,7 +299,7 @@ impl<'a> PeHistory<'a> {
     }
 }
 
-/// Returns the gaps before spans, in a run that begins at `free_ns`.
+/// Returns the gaps before the spans of a PE that begins at `free_ns`.
 fn gaps(spans: &[KeptSpan<'_>], record: &PeRecord, mut free_ns: u64) -> Vec<Gap> {
     let mut gaps = Vec::new();
     // Number of the next span if none was dropped. The spans of the nth run of a PE begin at `n <<
@@ -330,7 +333,7 @@ fn after_dropped(record: &PeRecord, span: &Span, free_ns: u64) -> u64 {
 mod tests {
     use super::super::fixtures::{MS, complete, from, recording, span};
     use super::*;
-    use gridspan_record::Bin;
+    use gridspan_record::{Bin, RecordedEvent, What};
 
     /// PE 0 computes from 0 to 4 ms; PE 1 from 2 to 3 ms and, after a message, from 6 to 9 ms.
     fn two_pes() -> Recording {
@@ -356,6 +359,17 @@ mod tests {
         assert_eq!(history.pes[1].gaps, all);
         assert_eq!(history.pes[1].gaps_within(4 * MS, 5 * MS), 1..2);
         assert_eq!((history.share, history.every, history.span_count()), (1.0, 1, 3));
+    }
+
+    #[test]
+    fn a_pe_waits_neither_before_its_process_begins_nor_after_its_node_has_left() {
+        let mut recording = two_pes();
+        recording.pes[1].began_ns = MS;
+        recording.events = vec![RecordedEvent { at_ns: 10 * MS, what: What::Left { node: 1 } }];
+        let history = History::of(&recording, &Places::of(&recording), [0, 12 * MS]);
+        assert_eq!(history.pes[0].gaps, [gap([4, 12, 12], None)]);
+        let all = [gap([1, 2, 2], Some(0)), gap([3, 5, 6], Some(1)), gap([9, 10, 10], None)];
+        assert_eq!(history.pes[1].gaps, all);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The PEs, nodes and sites of a recording, by number and by name.
 
-use gridspan_record::Recording;
+use gridspan_record::{PeRecord, Recording, What};
 use std::collections::BTreeMap;
 
 /// The places of a recorded job. An invalid number stands for the first place.
@@ -13,6 +13,8 @@ pub(crate) struct Places {
     pes: Vec<(usize, f64)>,
     /// The crowding of each node's host, if it has more PEs than hardware threads.
     crowding: Vec<Option<Crowding>>,
+    /// The times at which nodes left the job, by node.
+    left: BTreeMap<usize, Vec<u64>>,
 }
 
 /// More PEs on a host than it has hardware threads for them.
@@ -39,7 +41,17 @@ impl Places {
             nodes: header.nodes.iter().map(node).collect(),
             pes: header.pes.iter().map(pe).collect(),
             crowding: crowding(recording),
+            left: left(recording),
         }
+    }
+
+    /// Returns when the process that made a record began, and when its node left the job; the
+    /// latter is `u64::MAX` if the node stayed.
+    pub(crate) fn lifetime(&self, record: &PeRecord) -> [u64; 2] {
+        let left = self.left.get(&self.node_of(record.pe as usize)).into_iter().flatten();
+        // A process that began later belongs to a node that has come back.
+        let ended_ns = left.copied().filter(|at_ns| *at_ns > record.began_ns).min();
+        [record.began_ns, ended_ns.unwrap_or(u64::MAX)]
     }
 
     /// The crowding of a node's host; `None` if it has hardware threads for all PEs, or their
@@ -120,6 +132,17 @@ impl Places {
     }
 }
 
+/// The times at which nodes left the job, by node.
+fn left(recording: &Recording) -> BTreeMap<usize, Vec<u64>> {
+    let mut left: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for event in &recording.events {
+        if let What::Left { node } = &event.what {
+            left.entry(*node as usize).or_default().push(event.at_ns);
+        }
+    }
+    left
+}
+
 /// The crowding of each node's host. PEs of nodes without a record do not count, since these may
 /// not have run.
 fn crowding(recording: &Recording) -> Vec<Option<Crowding>> {
@@ -147,7 +170,7 @@ fn crowding(recording: &Recording) -> Vec<Option<Crowding>> {
 mod tests {
     use super::super::fixtures::recording;
     use super::{Crowding, Places};
-    use gridspan_record::RecordedHost;
+    use gridspan_record::{RecordedEvent, RecordedHost, What};
 
     #[test]
     fn a_host_is_crowded_by_the_pes_of_all_its_nodes_that_ran() {
@@ -181,6 +204,20 @@ mod tests {
         assert_eq!(places.pes_at(1), [2, 3]);
         let alone = Places::of(&recording(1, 2));
         assert_eq!(alone.pe_name(1), "PE 1 (node a/1)");
+    }
+
+    #[test]
+    fn a_record_ends_when_its_node_leaves_after_its_begin() {
+        let mut recording = recording(1, 2);
+        let left = |at_ns| RecordedEvent { at_ns, what: What::Left { node: 1 } };
+        recording.events = vec![left(50), left(20)];
+        let lifetime = |began_ns| {
+            let mut recording = recording.clone();
+            recording.pes[1].began_ns = began_ns;
+            Places::of(&recording).lifetime(&recording.pes[1])
+        };
+        assert_eq!([lifetime(0), lifetime(30), lifetime(60)], [[0, 20], [30, 50], [60, u64::MAX]]);
+        assert_eq!(Places::of(&recording).lifetime(&recording.pes[0]), [0, u64::MAX]);
     }
 
     #[test]

@@ -69,12 +69,21 @@ pub(crate) struct PeProfile {
     pub(crate) columns: Vec<Times>,
     /// The largest number of ready messages.
     pub(crate) queue_max: u32,
-    /// When its process began.
-    pub(crate) began_ns: u64,
+    /// When its process began, and when its node left the job.
+    lifetime: [u64; 2],
     /// Successful steals.
     pub(crate) steals: u64,
     /// Requests for tasks.
     pub(crate) steal_attempts: u64,
+}
+
+impl PeProfile {
+    /// Its time between two times, in nanoseconds. Its process may have begun later, and its node
+    /// may have left earlier.
+    pub(crate) fn time_within(&self, [begin_ns, until_ns]: [u64; 2]) -> f64 {
+        let [began_ns, ended_ns] = self.lifetime;
+        until_ns.min(ended_ns).saturating_sub(begin_ns.max(began_ns)) as f64
+    }
 }
 
 /// The time of all PEs.
@@ -103,7 +112,7 @@ impl Profile {
         let mut pes = vec![PeProfile::default(); places.pe_count()];
         for record in &recording.pes {
             if let Some(pe) = pes.get_mut(record.pe as usize) {
-                *pe = of_pe(record, column_ns, active);
+                *pe = of_pe(record, column_ns, active, places.lifetime(record));
             }
         }
         Self { end_ns, active, column_ns, pes }
@@ -116,11 +125,7 @@ impl Profile {
 
     /// The time of all recorded PEs together without launch and teardown, at least 1.
     pub(crate) fn pe_time_ns(&self) -> f64 {
-        let [begin_ns, until_ns] = self.active;
-        let times = self.recorded().map(|(_, pe)| {
-            // The process of the PE may have begun later.
-            until_ns.saturating_sub(begin_ns.max(pe.began_ns)) as f64
-        });
+        let times = self.recorded().map(|(_, pe)| pe.time_within(self.active));
         times.sum::<f64>().max(1.0)
     }
 
@@ -246,9 +251,8 @@ fn cut(bin: &Bin, [begin_ns, end_ns]: [u64; 2], active: [u64; 2]) -> Times {
     Times { idle_ns: times.idle_ns.saturating_sub(outside_ns), ..times }
 }
 
-fn of_pe(record: &PeRecord, column_ns: u64, active: [u64; 2]) -> PeProfile {
-    let began_ns = record.began_ns;
-    let mut profile = PeProfile { is_recorded: true, began_ns, ..PeProfile::default() };
+fn of_pe(record: &PeRecord, column_ns: u64, active: [u64; 2], lifetime: [u64; 2]) -> PeProfile {
+    let mut profile = PeProfile { is_recorded: true, lifetime, ..PeProfile::default() };
     for (number, bin) in (0_u64..).zip(&record.bins) {
         let column = (number.saturating_mul(record.bin_ns) / column_ns) as usize;
         if profile.columns.len() <= column {
@@ -271,7 +275,7 @@ fn of_pe(record: &PeRecord, column_ns: u64, active: [u64; 2]) -> PeProfile {
 mod tests {
     use super::super::fixtures::{MS, busy_bin, complete, recording, span};
     use super::*;
-    use gridspan_record::JobEnding;
+    use gridspan_record::{JobEnding, RecordedEvent, What};
 
     /// PE 0 has two bins of 10 ns, PE 1 one of 20 ns.
     fn profile() -> (Places, Profile) {
@@ -303,6 +307,14 @@ mod tests {
         recording.pes[1].began_ns = 15;
         recording.ending = Some(JobEnding { at_ns: 20, ..JobEnding::default() });
         assert_eq!(Profile::of(&recording, &Places::of(&recording)).pe_time_ns(), 25.0);
+    }
+
+    #[test]
+    fn a_pe_whose_node_leaves_has_no_time_afterwards() {
+        let mut recording = recording(1, 2);
+        recording.events = vec![RecordedEvent { at_ns: 12, what: What::Left { node: 1 } }];
+        recording.ending = Some(JobEnding { at_ns: 20, ..JobEnding::default() });
+        assert_eq!(Profile::of(&recording, &Places::of(&recording)).pe_time_ns(), 32.0);
     }
 
     #[test]

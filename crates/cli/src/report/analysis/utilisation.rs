@@ -63,11 +63,10 @@ impl Utilisation {
         for (pe, of_pe) in profile.recorded() {
             pes.entry(places.site_of(pe)).or_default().push(of_pe);
         }
-        let [begin_ns, until_ns] = profile.active;
         let site = |(shown, (site, pes)): (usize, (usize, Vec<&PeProfile>))| {
             let mut times = Times::default();
             pes.iter().for_each(|pe| times.add(pe.total));
-            let time = |pe: &&PeProfile| until_ns.saturating_sub(begin_ns.max(pe.began_ns)) as f64;
+            let time = |pe: &&PeProfile| pe.time_within(profile.active);
             let percent = match shown < SITES_SHOWN_MAX {
                 true => percent(&pes, width as usize, columns, [column_ns, profile.end_ns]),
                 false => [vec![], vec![], vec![]],

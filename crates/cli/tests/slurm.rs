@@ -1,6 +1,7 @@
 //! Nodes as tasks of a real Slurm. The test starts the daemons of Slurm on this machine, with a
 //! `slurmd` for each of four nodes. Where Slurm is not installed, or its daemons do not start, the
 //! test prints the reason and ends; with GRIDSPAN_NEED_SLURM it fails. `.ci/slurm` installs Slurm.
+//! With GRIDSPAN_SLURM_COMMAND, a command takes the place of the jobs.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -9,6 +10,7 @@ mod common;
 use common::slurm::LOST_AFTER;
 use common::{Running, SLOW_JOB, finish, processes_with, until, wait};
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -20,6 +22,8 @@ use tempfile::TempDir;
 
 /// If this variable is set, Slurm must start.
 const NEED: &str = "GRIDSPAN_NEED_SLURM";
+/// If this variable is set, only this command of the shell runs, as a user of these daemons.
+const COMMAND: &str = "GRIDSPAN_SLURM_COMMAND";
 /// Programs that the test needs, besides those of the client's package.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "salloc", "srun"];
 /// Folders in which the programs may be.
@@ -217,6 +221,13 @@ impl Slurm {
         output.stdout + &output.stderr
     }
 
+    /// Runs a command of the shell outside of allocations, in the environment of the test.
+    fn run_in_shell(&self, command: &OsStr) {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(command).env("SLURM_CONF", self.path("slurm.conf"));
+        assert!(shell.status().unwrap().success(), "{command:?}");
+    }
+
     /// Waits until earlier allocations have ended.
     fn await_idle(&mut self) {
         self.await_nodes().unwrap_or_else(|error| panic!("{error}"));
@@ -353,6 +364,9 @@ fn jobs_run_in_allocations_of_slurm() {
         Err(reason) if std::env::var_os(NEED).is_some() => panic!("{NEED} is set: {reason}"),
         Err(reason) => return eprintln!("skipped: {reason}"),
     };
+    if let Some(command) = std::env::var_os(COMMAND) {
+        return slurm.run_in_shell(&command);
+    }
     let parts: [Part; 6] = [
         ("all CPUs", each_host_is_a_node_with_all_its_cpus),
         ("tasks", each_task_is_a_node),

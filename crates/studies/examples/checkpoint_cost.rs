@@ -21,12 +21,20 @@
 //! - `slower` is the share of the actor's messages that the PE does not handle meanwhile, compared
 //!   with a round of the same length without a checkpoint.
 //! - `CPU` is the processor time of both processes for each MB of state.
+//!
+//! With `--overhead`, a second table has what checkpoints cost a busy job that makes one each
+//! `after`: a twentieth of the interval of Daly (2006), for the `stopped` above and nodes that fail
+//! once a day. `overhead` is the share of the actor's messages that PEs do not handle, compared
+//! with as much time without a checkpoint: the median of the rounds, with its interval of 95 %
+//! (`gridspan_jobs::paired`). Both take turns, in an order that is reversed from round to round.
+//! `cost over interval` is what the model expects: `stopped` over `after`.
 
 use clap::Parser;
 use gridspan::embed::{self, Runner};
 use gridspan::prelude::*;
 use gridspan::topology::GridSpec;
 use gridspan::{CheckpointEvery, CheckpointReport, Checkpoints, Numbers, Progress};
+use gridspan_jobs::paired::MedianEstimate;
 use gridspan_studies::process_seconds;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -39,13 +47,21 @@ const SIZES: [u32; 3] = [4, 16, 64];
 const PES: u32 = 2;
 /// Time limit for a checkpoint.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Mean time between failures of a node.
+const NODE_MTBF: Duration = Duration::from_secs(24 * 3_600);
+/// The overhead is measured at Daly's interval divided by this number. At the interval itself, it
+/// would be too small to be measured.
+const INTERVAL_DIVISOR: f64 = 20.0;
 
-#[derive(Parser)]
+#[derive(Clone, Copy, Parser)]
 #[command(about = "Measures what a checkpoint costs, on two processes")]
 struct Options {
     /// Number of checkpoints for each row.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
+    /// Also measure the overhead of checkpoints at a twentieth of Daly's interval.
+    #[arg(long)]
+    overhead: bool,
 }
 
 /// Three coordinates, three velocities, and a number.
@@ -185,7 +201,7 @@ impl Actor for Ticker {
 }
 
 fn job() -> Job {
-    let checkpoints = Checkpoints::every(CheckpointEvery::Points(1));
+    let checkpoints = Checkpoints::every(CheckpointEvery::Points(1)).with_node_mtbf(NODE_MTBF);
     Job::new("checkpoint-cost").actor::<Holder>().actor::<Ticker>().checkpoints(checkpoints)
 }
 
@@ -208,6 +224,18 @@ struct Row {
     of_bulk: [f64; 2],
     slower: f64,
     processor_per_mb: f64,
+    overhead: Option<Overhead>,
+}
+
+/// The overhead of checkpoints at an interval.
+#[derive(Clone, Copy)]
+struct Overhead {
+    /// From the beginning of a checkpoint to that of the next, in seconds.
+    interval: f64,
+    /// Share of the work that is not done, in percent.
+    percent: MedianEstimate,
+    /// Cost over interval, in percent.
+    expected_percent: f64,
 }
 
 impl Measured<'_> {
@@ -290,19 +318,62 @@ impl Measured<'_> {
             of_bulk: [median(|row| row.of_bulk[0]), median(|row| row.of_bulk[1])],
             slower: median(|row| row.slower),
             processor_per_mb: median(|row| row.processor_per_mb),
+            overhead: None,
         })
+    }
+
+    /// The overhead of checkpoints that stop the job for this time, in seconds.
+    async fn overhead(&mut self, stopped: f64, rounds: usize) -> Result<Overhead, JobError> {
+        let to_loss = self.checkpoint().await?.time_to_loss.as_secs_f64();
+        // Daly's equation 37 without terms below a thousandth, since the cost is so small.
+        let interval = ((2.0 * stopped * to_loss).sqrt() - stopped) / INTERVAL_DIVISOR;
+        let mut percents = Vec::new();
+        for round in 0..rounds {
+            let mut turns = [true, false];
+            if round % 2 == 1 {
+                turns.reverse();
+            }
+            let mut rates = [0.0; 2];
+            for has_checkpoint in turns {
+                let rate = self.rate(Duration::from_secs_f64(interval), has_checkpoint).await?;
+                rates[usize::from(has_checkpoint)] = rate;
+            }
+            let [undisturbed, rate] = rates;
+            percents.push((1.0 - rate / undisturbed) * 100.0);
+        }
+        let expected_percent = stopped / interval * 100.0;
+        Ok(Overhead { interval, percent: MedianEstimate::of(&percents), expected_percent })
+    }
+
+    /// The messages of busy actors that are handled in a second, over an interval that begins with
+    /// a checkpoint or has none.
+    async fn rate(&mut self, interval: Duration, has_checkpoint: bool) -> Result<f64, JobError> {
+        self.tickers.broadcast(ToTicker::Begin);
+        let began = Instant::now();
+        if has_checkpoint {
+            self.checkpoint().await?;
+        }
+        self.grid.sleep(interval.saturating_sub(began.elapsed())).await?;
+        let seconds = began.elapsed().as_secs_f64();
+        let (_, handled) = self.end_ticks().await?;
+        Ok(handled as f64 / seconds)
     }
 }
 
 async fn measure(
     grid: Grid,
-    (is_block, megabytes, rounds): (bool, u32, usize),
+    (is_block, megabytes, options): (bool, u32, Options),
     reports: UnboundedReceiver<CheckpointReport>,
 ) -> Result<Row, JobError> {
     let indices = Ix1::range(PES * megabytes);
     let holders = grid.create::<Holder>(indices, |_| is_block).await?;
     let tickers = grid.create_group::<Ticker>(Per::Pe, |_| ()).await?;
-    Measured { grid: &grid, holders, tickers, reports, megabytes }.row(rounds).await
+    let mut measured = Measured { grid: &grid, holders, tickers, reports, megabytes };
+    let mut row = measured.row(options.rounds).await?;
+    if options.overhead {
+        row.overhead = Some(measured.overhead(row.stopped, options.rounds).await?);
+    }
+    Ok(row)
 }
 
 fn main() -> ExitCode {
@@ -338,7 +409,9 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         "slower",
         "CPU"
     );
+    let mut overheads = Vec::new();
     for is_block in [true, false] {
+        let state = if is_block { "block" } else { "records" };
         for megabytes in SIZES {
             let (tell, reports) = unbounded_channel();
             let job = job().on_warning(|text| eprintln!("{text}")).on_checkpoint(move |report| {
@@ -348,12 +421,11 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
             let grid = GridSpec::from_emulate("2x1")?;
             let program = program.clone();
             let runner = Runner::on_processes(grid, move |_| Command::new(&program));
-            let plan = (is_block, megabytes, options.rounds);
+            let plan = (is_block, megabytes, *options);
             let row = runner.start(job, move |grid| measure(grid, plan, reports)).wait()?;
             let ms = |seconds: f64| format!("{:.1}", seconds * 1e3);
             println!(
-                "{:>8}{megabytes:>5}{:>7} ms{:>6} ms{:>6} ms{:>8}{:>7}{:>7.2}{:>6.2}{:>6.0} %{:>6} ms",
-                if is_block { "block" } else { "records" },
+                "{state:>8}{megabytes:>5}{:>7} ms{:>6} ms{:>6} ms{:>8}{:>7}{:>7.2}{:>6.2}{:>6.0} %{:>6} ms",
                 ms(row.encoding),
                 ms(row.stopped),
                 ms(row.wait),
@@ -364,8 +436,29 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
                 row.slower * 100.0,
                 ms(row.processor_per_mb)
             );
+            overheads.extend(row.overhead.map(|overhead| (state, megabytes, overhead)));
         }
     }
     println!("MB are for each of two PEs; `stored` in ms; CPU for each MB");
+    print_overheads(&overheads);
     Ok(())
+}
+
+/// Prints the second table, if there is anything in it.
+fn print_overheads(overheads: &[(&str, u32, Overhead)]) {
+    if overheads.is_empty() {
+        return;
+    }
+    println!("\na checkpoint each twentieth of Daly's interval");
+    println!(
+        "{:>8}{:>5}{:>11}{:>26}{:>22}",
+        "state", "MB", "after", "overhead in %", "cost over interval"
+    );
+    for (state, megabytes, overhead) in overheads {
+        let Overhead { interval, percent, expected_percent } = overhead;
+        println!(
+            "{state:>8}{megabytes:>5}{interval:>9.2} s{:>26}{expected_percent:>20.2} %",
+            percent.to_string()
+        );
+    }
 }

@@ -6,10 +6,12 @@
 //! ```
 //!
 //! For each kernel, one rank alone, two such programs at the same time, two ranks on two PEs, and
-//! eight ranks on two PEs take turns. All rates are Mop/s as NPB counts them. The efficiency is the
-//! rate on two PEs over twice that of one rank. Two independent programs show what the machine's
-//! memory and caches leave to two cores: no parallel program can be much faster than they are
-//! together. Each figure is the median over the rounds, of the ratio in each round.
+//! eight ranks on two PEs take turns, in an order that is reversed from round to round. All rates
+//! are Mop/s as NPB counts them. The efficiency is the rate on two PEs over twice that of one rank.
+//! Two independent programs show what the machine's memory and caches leave to two cores: no
+//! parallel program can be much faster than they are together. A rate is the median of the rounds,
+//! and a ratio the median of the ratios of the rounds, with its interval of 95 %
+//! (`gridspan_jobs::paired`).
 //!
 //! The last column gives the least share of the machine's memory bandwidth that one rank of `cg` or
 //! `mg` needs: its traffic per operation with a cache of less than one vector, times its rate, over
@@ -17,6 +19,7 @@
 //! High Performance Computers", 1995).
 
 use clap::Parser;
+use gridspan_jobs::paired::MedianEstimate;
 use gridspan_studies::gridctl;
 use std::error::Error;
 use std::hint::black_box;
@@ -30,7 +33,7 @@ struct Options {
     /// Kernels, each with its class.
     #[arg(long, value_delimiter = ',', default_value = "cg:A,mg:A,ft:A,is:B,ep:A")]
     kernels: Vec<String>,
-    /// Number of rounds.
+    /// Number of rounds; with fewer than 6, the range replaces the interval.
     #[arg(long, default_value_t = 10)]
     rounds: usize,
 }
@@ -40,13 +43,21 @@ const TRIAD_ELEMENTS: usize = 8 << 20;
 /// Passes of the triad, of which the fastest counts.
 const TRIAD_PASSES: usize = 20;
 
-/// The rates of a round in Mop/s.
-struct Round {
-    one: f64,
-    copies: f64,
-    two: f64,
-    eight: f64,
+/// What runs in a turn.
+#[derive(Clone, Copy)]
+enum Ranks {
+    /// One rank.
+    One,
+    /// Two programs of one rank each, at the same time.
+    Copies,
+    /// Two ranks on two PEs.
+    Two,
+    /// Eight ranks on two PEs.
+    Eight,
 }
+
+/// The turns of a round.
+const TURNS: [Ranks; 4] = [Ranks::One, Ranks::Copies, Ranks::Two, Ranks::Eight];
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -63,7 +74,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let triad = triad_bytes_per_ns();
     println!("medians of {} rounds on two PEs of one process; rates in Mop/s", options.rounds);
     println!(
-        "{:>8}{:>12}{:>12}{:>12}{:>12}{:>14}{:>14}{:>14}{:>14}",
+        "{:>8}{:>12}{:>12}{:>12}{:>12}{:>22}{:>22}{:>22}{:>11}",
         "kernel",
         "1 rank",
         "2 copies",
@@ -76,25 +87,34 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     );
     for kernel in &options.kernels {
         let (name, class) = kernel.split_once(':').ok_or("a kernel needs a class, as in cg:A")?;
-        let mut rounds = Vec::new();
-        for _ in 0..options.rounds {
-            rounds.push(round(&gridctl, name, class)?);
+        let mut rates: [Vec<f64>; 4] = Default::default();
+        for round in 0..options.rounds {
+            let mut turns = TURNS;
+            if round % 2 == 1 {
+                turns.reverse();
+            }
+            for ranks in turns {
+                rates[ranks as usize].push(ranks.rate(&gridctl, name, class)?);
+            }
         }
-        let median = |of: fn(&Round) -> f64| median(rounds.iter().map(of).collect());
+        let [one, copies, two, eight] = &rates;
+        let medians = rates.each_ref().map(|rates| MedianEstimate::of(rates).median);
+        let twice: Vec<f64> = one.iter().map(|one| 2.0 * one).collect();
+        let ratio = |of: &[f64], to: &[f64]| MedianEstimate::of_paired_ratio(of, to).to_string();
         let of_memory = match bytes_per_operation(name) {
             // A million operations a second, of some bytes each, are a thousandth of that in GB/s.
-            Some(bytes) => format!("{:.3}", median(|round| round.one) * bytes / 1e3 / triad),
+            Some(bytes) => format!("{:.3}", medians[0] * bytes / 1e3 / triad),
             None => "-".to_owned(),
         };
         println!(
-            "{kernel:>8}{:>12.1}{:>12.1}{:>12.1}{:>12.1}{:>14.3}{:>14.3}{:>14.3}{of_memory:>14}",
-            median(|round| round.one),
-            median(|round| round.copies),
-            median(|round| round.two),
-            median(|round| round.eight),
-            median(|round| round.two / (2.0 * round.one)),
-            median(|round| round.two / round.copies),
-            median(|round| round.two / round.eight),
+            "{kernel:>8}{:>12.1}{:>12.1}{:>12.1}{:>12.1}{:>22}{:>22}{:>22}{of_memory:>11}",
+            medians[0],
+            medians[1],
+            medians[2],
+            medians[3],
+            ratio(two, &twice),
+            ratio(two, copies),
+            ratio(two, eight),
         );
     }
     println!("of copies: the rate of 2 ranks over that of 2 independent programs together");
@@ -133,14 +153,18 @@ fn triad_bytes_per_ns() -> f64 {
     24.0 * TRIAD_ELEMENTS as f64 / fastest
 }
 
-fn round(gridctl: &Path, name: &str, class: &str) -> Result<Round, Box<dyn Error>> {
-    let start = |place, ranks| start(gridctl, place, [name, "--class", class, "--ranks", ranks]);
-    let one = rate(start("1x1", "1")?)?;
-    let copies = [start("1x1", "1")?, start("1x1", "1")?];
-    let copies = copies.into_iter().map(rate).sum::<Result<f64, _>>()?;
-    let two = rate(start("1x1x2", "2")?)?;
-    let eight = rate(start("1x1x2", "8")?)?;
-    Ok(Round { one, copies, two, eight })
+impl Ranks {
+    /// The rate in Mop/s, of all ranks together.
+    fn rate(self, gridctl: &Path, name: &str, class: &str) -> Result<f64, Box<dyn Error>> {
+        let start =
+            |place, ranks| start(gridctl, place, [name, "--class", class, "--ranks", ranks]);
+        match self {
+            Self::One => rate(start("1x1", "1")?),
+            Self::Copies => [start("1x1", "1")?, start("1x1", "1")?].into_iter().map(rate).sum(),
+            Self::Two => rate(start("1x1x2", "2")?),
+            Self::Eight => rate(start("1x1x2", "8")?),
+        }
+    }
 }
 
 fn start(gridctl: &Path, place: &str, kernel: [&str; 5]) -> std::io::Result<Child> {
@@ -159,9 +183,4 @@ fn rate(kernel: Child) -> Result<f64, Box<dyn Error>> {
         Some(at) if output.status.success() => Ok(words[at].parse()?),
         _ => Err(format!("a kernel ended with {}:\n{text}", output.status).into()),
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

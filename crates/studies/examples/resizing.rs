@@ -14,10 +14,20 @@
 //! - `pause` is the longest time without a step around the change, less a step.
 //! - `rate` is the time from the end of the pause until steps take at most a tenth longer than
 //!   `step`, in the mean of five.
+//! - `moved` are the bytes over the loopback interface in the pause, less those of a step: copies
+//!   of states with their headers, the handshakes of the nodes, and the measurement of their links.
+//!   Other programs must not use the interface.
+//! - `least` are the bytes of the states that must change node: those of the two nodes that leave,
+//!   or the equal share of the two that join, half of the state in both cases. The state is that of
+//!   the checkpoint at the change, from the recording of a first job that is not measured.
+//!
+//! Linux only.
 
 use clap::Parser;
+use gridspan_record::{Recording, What};
 use gridspan_studies::{gridctl, reported_step};
 use std::error::Error;
+use std::fs;
 use std::io::{BufRead, BufReader, PipeReader};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -31,6 +41,8 @@ const JOIN_AFTER: usize = 220;
 /// rate counts as reached.
 const WINDOW: usize = 5;
 const SLOWER: f64 = 1.1;
+/// Part of the state that must change node if two of four equal nodes leave, or join.
+const CHANGED: f64 = 0.5;
 
 #[derive(Parser)]
 #[command(about = "Lets nodes of a job leave and join, and measures how it goes on")]
@@ -52,18 +64,41 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let gridctl = gridctl()?;
-    println!("{:>26}{:>9}{:>9}{:>9}{:>9}", "", "step", "asked", "pause", "rate");
+    let least = least_bytes(&gridctl)?;
+    println!(
+        "{:>26}{:>9}{:>9}{:>9}{:>9}{:>12}{:>12}",
+        "", "step", "asked", "pause", "rate", "moved", "least"
+    );
     for number in 1..=options.trials {
-        let trial = trial(&gridctl)?;
-        let before = median_step(&trial.steps[..LEAVE_AFTER]);
+        let trial = trial(&gridctl, None)?;
+        let before = median_step(&trial.steps[..LEAVE_AFTER], Report::at);
         println!("trial {number:<2} with 4 processes {:>6.1} ms", before * 1e3);
         let [left, joined] = &trial.changes;
         let until = |step| &trial.steps[..step];
-        print_change("4 to 2", left, until(JOIN_AFTER), before);
-        print_change("2 to 4", joined, &trial.steps, median_step(&trial.steps[..JOIN_AFTER]));
+        print_change("4 to 2", (left, least[0]), until(JOIN_AFTER), before);
+        let before = median_step(until(JOIN_AFTER), Report::at);
+        print_change("2 to 4", (joined, least[1]), &trial.steps, before);
     }
     println!("all {} jobs ended with every bit as on one thread", options.trials);
     Ok(())
+}
+
+/// Records a job, and returns the bytes of the states that must change node at each change.
+fn least_bytes(gridctl: &Path) -> Result<[f64; 2], Box<dyn Error>> {
+    let folder = std::env::temp_dir().join(format!("gridspan-resizing-{}", std::process::id()));
+    let recorded = trial(gridctl, Some(&folder)).and_then(|_| Ok(Recording::read(&folder)?));
+    // A folder that cannot be removed stays in the folder for temporary files.
+    let _ = fs::remove_dir_all(&folder);
+    let recording = recorded?;
+    let state = |what: &What| match what {
+        What::Checkpoint { bytes, .. } => Some(*bytes as f64),
+        _ => None,
+    };
+    let states = recording.events.iter().filter_map(|event| state(&event.what));
+    match states.collect::<Vec<f64>>()[..] {
+        [left, joined] => Ok([left, joined].map(|bytes| CHANGED * bytes)),
+        ref others => Err(format!("there are {} checkpoints for two changes", others.len()).into()),
+    }
 }
 
 /// A change of the nodes, in seconds since the start.
@@ -73,42 +108,78 @@ struct Change {
     stopped: f64,
 }
 
+/// The report of a step.
+#[derive(Clone, Copy)]
+struct Report {
+    /// Seconds since the start.
+    at: f64,
+    /// Bytes over the loopback interface so far.
+    bytes: f64,
+}
+
+impl Report {
+    fn at(&self) -> f64 {
+        self.at
+    }
+
+    fn bytes(&self) -> f64 {
+        self.bytes
+    }
+}
+
 /// The reports of a job.
 #[derive(Default)]
 struct Trial {
-    /// When each step was reported, in seconds since the start.
-    steps: Vec<f64>,
+    steps: Vec<Report>,
     changes: [Change; 2],
 }
 
-fn print_change(name: &str, change: &Change, steps: &[f64], before: f64) {
-    let after = median_step(steps);
-    let around = steps.windows(2).filter(|pair| pair[1] >= change.stopped);
-    let longest = around.max_by(|a, b| (a[1] - a[0]).total_cmp(&(b[1] - b[0])));
+fn print_change(name: &str, (change, least): (&Change, f64), steps: &[Report], before: f64) {
+    let after = median_step(steps, Report::at);
+    let around = steps.windows(2).filter(|pair| pair[1].at >= change.stopped);
+    let longest = around.max_by(|a, b| (a[1].at - a[0].at).total_cmp(&(b[1].at - b[0].at)));
     let Some(&[begin, end]) = longest else { return };
-    let later: Vec<f64> = steps.iter().copied().filter(|&at| at >= end).collect();
+    let later: Vec<f64> = steps.iter().map(Report::at).filter(|&at| at >= end.at).collect();
     let is_reached = |steps: &&[f64]| (steps[WINDOW] - steps[0]) / WINDOW as f64 <= SLOWER * after;
-    let reached = later.windows(WINDOW + 1).find(is_reached).map_or(f64::NAN, |it| it[0] - end);
+    let reached = later.windows(WINDOW + 1).find(is_reached).map_or(f64::NAN, |it| it[0] - end.at);
+    // The step that is reported at the end of the pause runs on the new nodes.
+    let moved = end.bytes - begin.bytes - median_step(steps, Report::bytes);
     println!(
-        "{name:>26}{:>6.1} ms{:>7.3} s{:>7.3} s{reached:>7.3} s",
+        "{name:>26}{:>6.1} ms{:>7.3} s{:>7.3} s{reached:>7.3} s{:>9.2} MB{:>9.2} MB",
         after * 1e3,
         change.stopped - change.asked,
-        end - begin - before.min(after)
+        end.at - begin.at - before.min(after),
+        moved / 1e6,
+        least / 1e6
     );
 }
 
-/// The median time of the last half of these steps.
-fn median_step(steps: &[f64]) -> f64 {
+/// The median growth of a value in a step, over the last half of these steps.
+fn median_step(steps: &[Report], value: fn(&Report) -> f64) -> f64 {
     let last = &steps[steps.len() / 2..];
-    let mut times: Vec<f64> = last.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+    let mut each: Vec<f64> =
+        last.windows(2).map(|pair| value(&pair[1]) - value(&pair[0])).collect();
+    each.sort_by(f64::total_cmp);
+    each.get(each.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Runs a job, and lets the nodes of its second site leave and join again.
-fn trial(gridctl: &Path) -> Result<Trial, Box<dyn Error>> {
+/// The bytes that the loopback interface has received.
+fn loopback_bytes() -> Result<f64, Box<dyn Error>> {
+    let interfaces = fs::read_to_string("/proc/net/dev")?;
+    let counts = interfaces.lines().find_map(|line| line.trim_start().strip_prefix("lo:"));
+    let received = counts.and_then(|counts| counts.split_ascii_whitespace().next());
+    Ok(received.ok_or("the system does not count the bytes of `lo`")?.parse::<f64>()?)
+}
+
+/// Runs a job, and lets the nodes of its second site leave and join again. Records it into a
+/// folder, if there is one.
+fn trial(gridctl: &Path, folder: Option<&Path>) -> Result<Trial, Box<dyn Error>> {
     let mut command = Command::new(gridctl);
-    command.args(["run", "-d", "cluster", "--emulate", "2x2,wan=8ms", "leanmd", "--check-serial"]);
+    command.args(["run", "-d", "cluster", "--emulate", "2x2,wan=8ms"]);
+    if let Some(folder) = folder {
+        command.arg("--record").arg(folder);
+    }
+    command.args(["leanmd", "--check-serial"]);
     command.args(["--report-every", "1", "--steps", &STEPS.to_string()]);
     // The launcher's own lines are on standard error.
     let (reader, writer) = std::io::pipe()?;
@@ -143,7 +214,7 @@ fn follow(gridctl: &Path, output: PipeReader) -> Result<(Trial, bool), Box<dyn E
         if reported_step(&line) != Some(trial.steps.len() as u64) {
             continue;
         }
-        trial.steps.push(now);
+        trial.steps.push(Report { at: now, bytes: loopback_bytes()? });
         let verb = match trial.steps.len() {
             LEAVE_AFTER => "drain",
             JOIN_AFTER => "add",

@@ -68,3 +68,8 @@ fn sweeps_of_a_stencil_are_predicted() {
 fn a_search_by_tasks_is_predicted() {
     holds("uts");
 }
+
+#[test]
+fn a_workflow_on_the_recorded_servers_is_predicted() {
+    holds("hydropad");
+}

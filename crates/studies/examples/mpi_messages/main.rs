@@ -9,15 +9,19 @@
 //! processes, and at two emulated sites, whose latency is subtracted; messages of actors between
 //! two PEs; and two processes of each MPI. All programs send a buffer and receive into it. With
 //! `touch`, they overwrite it before each send and read all of it after each receive; with `move`,
-//! ours pass vectors on. Programs take turns, and each figure is the median of several rounds.
+//! ours pass vectors on. Programs take turns, in an order that is reversed from round to round, and
+//! each figure is the median of the rounds. Below each table, another one has the ratios of ours on
+//! one machine to each MPI: the median of the ratios of the rounds, with its interval of 95 %
+//! (`gridspan_jobs::paired`).
 //!
 //! An MPI process that waits for a message polls, and occupies its processor. Ours sleep. So
 //! two more tables compare equal ways of waiting between two processes: in `both poll` our PEs test
 //! for the message all the time, too, while the threads of the network sleep; in `both sleep` the
-//! ranks of an MPI sleep for 50 µs between two tests. The last row of each table gives the number
-//! of processors that each program uses. An MPI that is not installed is skipped.
+//! ranks of an MPI sleep for 50 µs between two tests. The last row of times gives the number of
+//! processors that each program uses. An MPI that is not installed is skipped.
 
 use clap::Parser;
+use gridspan_jobs::paired::MedianEstimate;
 use gridspan_studies::mpi::{IMPLEMENTATIONS, Mpi};
 use gridspan_studies::{children_seconds, gridctl};
 use std::collections::BTreeMap;
@@ -42,8 +46,8 @@ struct Options {
         default_value = "1,8,64,1024,8192,65536,262144,1048576,4194304"
     )]
     bytes: Vec<usize>,
-    /// Number of rounds.
-    #[arg(long, default_value_t = 5)]
+    /// Number of rounds; with fewer than 6, the range replaces the interval.
+    #[arg(long, default_value_t = 7)]
     rounds: usize,
     /// Minimum seconds of a measurement.
     #[arg(long, default_value_t = 0.1)]
@@ -60,7 +64,7 @@ struct Program {
     output: Output,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
     /// Of the job `ranks`: a JSON object for each figure.
     Ranks,
@@ -157,10 +161,14 @@ fn theirs(mpi: Mpi, program: &Path, handling: &str, options: &Options) -> Progra
 fn table(handling: &str, programs: &[Program], options: &Options) -> Result<(), Box<dyn Error>> {
     let mut rounds: Vec<Vec<Times>> = vec![Vec::new(); programs.len()];
     let mut used = vec![Vec::new(); programs.len()];
-    for _ in 0..options.rounds {
-        for (at, program) in programs.iter().enumerate() {
+    for round in 0..options.rounds {
+        let mut turns: Vec<usize> = (0..programs.len()).collect();
+        if round % 2 == 1 {
+            turns.reverse();
+        }
+        for at in turns {
             let (before, begin) = (children_seconds()?, Instant::now());
-            rounds[at].push(program.run()?);
+            rounds[at].push(programs[at].run()?);
             let seconds = children_seconds()? - before;
             used[at].push(seconds / begin.elapsed().as_secs_f64());
         }
@@ -171,18 +179,50 @@ fn table(handling: &str, programs: &[Program], options: &Options) -> Result<(), 
         println!("{first:>10}{cells}");
     };
     row("bytes", programs.iter().map(|program| program.name.to_owned()).collect());
-    for bytes in &options.bytes {
+    let shown = |values: &[f64], decimals: usize| match values.is_empty() {
+        true => "-".to_owned(),
+        false => format!("{:.decimals$}", MedianEstimate::of(values).median),
+    };
+    for &bytes in &options.bytes {
         let cell = |times: &Vec<Times>| {
-            // Actors are measured with other sizes; the table shows the next larger one.
-            let found = times.iter().filter_map(|times| times.range(bytes..).next());
-            let found: Vec<f64> = found.map(|(_, ns)| *ns).collect();
-            median(found).map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns / 1e3))
+            let us: Vec<f64> =
+                times.iter().filter_map(|times| Some(of_size(times, bytes)? / 1e3)).collect();
+            shown(&us, 3)
         };
         row(&bytes.to_string(), rounds.iter().map(cell).collect());
     }
-    let cell = |used: Vec<f64>| median(used).map_or_else(String::new, |used| format!("{used:.2}"));
-    row("processors", used.into_iter().map(cell).collect());
+    row("processors", used.iter().map(|used| shown(used, 2)).collect());
+    ratios(programs, &rounds, options);
     Ok(())
+}
+
+/// Prints the ratios of ours on one machine to each MPI.
+fn ratios(programs: &[Program], rounds: &[Vec<Times>], options: &Options) {
+    let all = || programs.iter().zip(rounds);
+    let ours: Vec<(&Program, &Vec<Times>)> = all()
+        .filter(|(program, _)| program.output == Output::Ranks && program.latency_ns == 0.0)
+        .collect();
+    for (mpi, theirs) in all().filter(|(program, _)| program.output == Output::Mpi) {
+        println!("over {}", mpi.name);
+        let names: String =
+            ours.iter().map(|(program, _)| format!("{:>24}", program.name)).collect();
+        println!("{:>10}{names}", "bytes");
+        for &bytes in &options.bytes {
+            let cell = |(_, ours): &(&Program, &Vec<Times>)| {
+                let pair = |(ours, theirs)| Some((of_size(ours, bytes)?, of_size(theirs, bytes)?));
+                let (ours, theirs): (Vec<f64>, Vec<f64>) =
+                    ours.iter().zip(theirs).filter_map(pair).unzip();
+                format!("{:>24}", MedianEstimate::of_paired_ratio(&ours, &theirs).to_string())
+            };
+            println!("{bytes:>10}{}", ours.iter().map(cell).collect::<String>());
+        }
+    }
+}
+
+/// The time for this size. Actors are measured with other sizes; of these, it is the next larger
+/// one.
+fn of_size(times: &Times, bytes: usize) -> Option<f64> {
+    times.range(bytes..).next().map(|(_, ns)| *ns)
 }
 
 impl Program {
@@ -222,9 +262,4 @@ impl Output {
             }
         }
     }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }

@@ -10,7 +10,8 @@
 //! these runs, searches five times with latencies that differ a little; the median is the truth.
 //! The output has all cells, and marks an error above the bound with `!`, and a cell that the tests
 //! hold to the bound with `*`. With `--real`, jobs on two PEs are recorded and predicted in real
-//! time, and the median of seven runs is the truth.
+//! time, and the median of seven runs is the truth: of the time of a step, or of the whole job for
+//! tasks and a workflow.
 
 mod cells;
 mod real;
@@ -37,7 +38,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.real {
-        true => show_real(),
+        true => show_real(arguments.job.as_deref()),
         false => show_simulated(arguments.job.as_deref()),
     };
     match done {
@@ -87,16 +88,20 @@ fn show_simulated(only: Option<&str>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn show_real() -> Result<(), Box<dyn Error>> {
-    println!("{:10}{:20}{:>12}{:>12}{:>9}", "", "", "predicted", "measured", "error");
-    for found in real::outcomes()? {
+fn show_real(only: Option<&str>) -> Result<(), Box<dyn Error>> {
+    println!(
+        "{:10}{:16}{:10}{:>12}{:>13}{:>9}",
+        "", "", "time of", "predicted", "measured", "error"
+    );
+    for found in real::outcomes(only)? {
         let error = found.predicted / found.measured - 1.0;
         let mark = if error.abs() > real::BOUND { " !" } else { "" };
         let [predicted, measured] = [found.predicted, found.measured].map(|it| it * 1e3);
         println!(
-            "{:10}{:20}{predicted:>9.3} ms{measured:>9.3} ms{:>9}{mark}",
+            "{:10}{:16}{:10}{predicted:>9.3} ms{measured:>10.3} ms{:>9}{mark}",
             found.job,
             found.place,
+            found.of.name(),
             percent(error)
         );
     }

@@ -17,7 +17,10 @@
 //! The fourth does so over many grids with several ranks on each PE ([`sweep`]), and names the
 //! cells in which the operations of Gridspan are slowest relative to the flat ones. All algorithms
 //! are programs of ranks over the same messages. Each operation is carried out several times in a
-//! row; a figure is the mean time of one, over all ranks.
+//! row; a figure is the mean time of one, over all ranks. In real time the algorithms take turns,
+//! in an order that is reversed from round to round, and a figure is the median of the rounds. The
+//! last columns are then the ratios of Gridspan to the flat algorithms: the median of the ratios of
+//! the rounds, with its interval of 95 % (`gridspan_jobs::paired`).
 //!
 //! # The bound
 //!
@@ -34,6 +37,7 @@ mod measurement;
 mod sweep;
 
 use clap::Parser;
+use gridspan_jobs::paired::MedianEstimate;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
 use measurement::{Algorithm, Measurement};
 use std::process::ExitCode;
@@ -61,6 +65,9 @@ struct Options {
     /// Number of operations of each kind and size.
     #[arg(long, default_value_t = 5)]
     repetitions: u32,
+    /// Number of rounds in real time; with fewer than 6, the range replaces the interval.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
 }
 
 use Algorithm::{
@@ -108,19 +115,27 @@ fn study(options: &Options) -> Result<(), String> {
         println!("{kind}");
         print!("{:>10}", "bytes");
         algorithms.iter().for_each(|algorithm| print!("{:>20}", format!("{algorithm:?}")));
-        println!("{:>10}{:>10}{:>14}", "bound", "alone", "over 1.15b+2");
+        print!("{:>10}{:>10}{:>14}", "bound", "alone", "over 1.15b+2");
+        if options.real {
+            let other = |algorithm: &Algorithm| print!("{:>24}", format!("over {algorithm:?}"));
+            algorithms[1..].iter().for_each(other);
+        }
+        println!();
         for &bytes in sizes {
+            let times = in_turns(options, &spec, algorithms, bytes)?;
+            let medians: Vec<f64> =
+                times.iter().map(|times| MedianEstimate::of(times).median).collect();
             print!("{bytes:>10}");
-            let mut ours = None;
-            for &algorithm in algorithms {
-                let ms = measure(options, &spec, algorithm, bytes)?;
-                ours.get_or_insert(ms);
-                print!("{ms:>20.2}");
-            }
+            medians.iter().for_each(|ms| print!("{ms:>20.2}"));
             let transfer = transfer(algorithms[0], nodes, bytes);
             let (bound, alone) = (LATENCY_MS.max(transfer), LATENCY_MS + transfer);
-            let over = ours.unwrap_or_default() / (1.15 * bound + 2.0);
-            println!("{bound:>10.2}{alone:>10.2}{over:>14.2}");
+            let over = medians[0] / (1.15 * bound + 2.0);
+            print!("{bound:>10.2}{alone:>10.2}{over:>14.2}");
+            if options.real {
+                let ratio = |theirs: &Vec<f64>| MedianEstimate::of_paired_ratio(&times[0], theirs);
+                times[1..].iter().for_each(|it| print!("{:>24}", ratio(it).to_string()));
+            }
+            println!();
         }
     }
     println!("over 1.15b+2: the first column over 1.15 times the bound and 2 ms");
@@ -190,6 +205,28 @@ fn transfer(algorithm: Algorithm, nodes: u32, bytes: usize) -> f64 {
         _ => 1.0,
     };
     blocks * bytes as f64 / BYTES_PER_MS
+}
+
+/// The times of one operation in ms by each algorithm, in the order of the rounds. Virtual time has
+/// one round, since others would be the same.
+fn in_turns(
+    options: &Options,
+    spec: &GridSpec,
+    algorithms: &[Algorithm],
+    bytes: usize,
+) -> Result<Vec<Vec<f64>>, String> {
+    let rounds = if options.real { options.rounds } else { 1 };
+    let mut times = vec![Vec::new(); algorithms.len()];
+    for round in 0..rounds {
+        let mut turns: Vec<_> = algorithms.iter().zip(&mut times).collect();
+        if round % 2 == 1 {
+            turns.reverse();
+        }
+        for (&algorithm, times) in turns {
+            times.push(measure(options, spec, algorithm, bytes)?);
+        }
+    }
+    Ok(times)
 }
 
 /// The time of one operation in ms, with one rank on each PE.

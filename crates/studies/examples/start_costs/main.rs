@@ -4,15 +4,21 @@
 //! ```text
 //! apt-get install openmpi-bin libopenmpi-dev mpich libmpich-dev
 //! cargo run --release -p gridspan-studies --example start_costs
+//! .ci/slurm --start-costs
 //! ```
 //!
+//! The last command starts a Slurm for the measurement, on this machine.
+//!
 //! All start N processes: ours are nodes with one PE, those of MPI initialise and finalise it, and
-//! those of `srun` run `true`. Programs take turns. The time from start to end is the median of the
-//! rounds. Processor seconds are of the command and of all processes below it that were waited for;
-//! they are means, since Linux counts them in units of 10 ms. Those of `srun` do not include its
-//! tasks, which the daemons of Slurm start. A program that is missing is skipped, and the reason is
-//! printed. Below the table, a line for each program has the exponent with which processor seconds
-//! grow between the two largest numbers of processes: 1 is linear.
+//! those of `srun` run `true`. Outside of an allocation, `srun` also waits for one. Programs take
+//! turns, in an order that is reversed from round to round. The time from start to end is the
+//! median of the rounds; `ours over it` is the median of the ratios of the rounds, with its
+//! interval of 95 % (`gridspan_jobs::paired`). Processor seconds are of the command and of all
+//! processes below it that were waited for; they are means, since Linux counts them in units of 10
+//! ms. Those of `srun` do not include its tasks, which the daemons of Slurm start. A program that
+//! is missing is skipped, and the reason is printed. Below the table, a line for each program has
+//! the exponent with which processor seconds grow between the two largest numbers of processes: 1
+//! is linear.
 //!
 //! The second table counts handshakes of QUIC and TLS, as the nodes themselves do, in runs that are
 //! not measured. Each handshake is counted at both ends. Two nodes connect when one of them first
@@ -25,6 +31,7 @@ mod peers;
 
 use bounded::{Bounded, Cost};
 use clap::Parser;
+use gridspan_jobs::paired::MedianEstimate;
 use gridspan_studies::gridctl;
 use job::Kind;
 use peers::{Peer, found, job_command};
@@ -54,8 +61,8 @@ struct Options {
         value_parser = clap::value_parser!(u32).range(1..=NODES_MAX)
     )]
     nodes: Vec<u32>,
-    /// Number of rounds.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Number of rounds; with fewer than 6, the range replaces the interval.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Seconds after which a run is ended.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -103,14 +110,18 @@ fn study(options: &Options) -> Result<(), Box<dyn Error>> {
 fn costs(peers: &[Peer], options: &Options, errors: &Path) -> Result<(), Box<dyn Error>> {
     println!("\nstart and end, {} rounds", options.rounds);
     println!(
-        "{:>8}{:>14}{:>12}{:>18}{:>14}{:>12}",
-        "nodes", "program", "median ms", "from-to", "processor ms", "each"
+        "{:>8}{:>14}{:>12}{:>18}{:>14}{:>12}{:>24}",
+        "nodes", "program", "median ms", "from-to", "processor ms", "each", "ours over it"
     );
     let mut means: BTreeMap<&str, BTreeMap<u32, f64>> = BTreeMap::new();
     for &nodes in &options.nodes {
         let mut costs: Vec<Result<Vec<Cost>, String>> = peers.iter().map(|_| Ok(vec![])).collect();
-        for _ in 0..options.rounds {
-            for (peer, costs) in peers.iter().zip(&mut costs) {
+        for round in 0..options.rounds {
+            let mut turns: Vec<_> = peers.iter().zip(&mut costs).collect();
+            if round % 2 == 1 {
+                turns.reverse();
+            }
+            for (peer, costs) in turns {
                 let Ok(known) = costs else { continue };
                 match run(&peer.command(nodes), &[], options, errors) {
                     Ok(cost) => known.push(cost),
@@ -119,10 +130,15 @@ fn costs(peers: &[Peer], options: &Options, errors: &Path) -> Result<(), Box<dyn
                 }
             }
         }
+        // The first program is ours, which has not failed.
+        let ours = costs.first().and_then(|costs| costs.as_ref().ok());
+        let ours = ours.map(|costs| walls_ms(costs)).unwrap_or_default();
         for (peer, costs) in peers.iter().zip(costs) {
             match costs {
                 Ok(costs) => {
-                    let mean = row(nodes, peer.name(), &costs);
+                    let is_ours = matches!(peer, Peer::Gridctl { .. });
+                    let ours = (!is_ours).then_some(&ours[..]);
+                    let mean = row(nodes, peer.name(), &costs, ours);
                     means.entry(peer.name()).or_default().extend(mean.map(|mean| (nodes, mean)));
                 }
                 Err(reason) => println!("{nodes:>8}{:>14}  is skipped: {reason}", peer.name()),
@@ -146,17 +162,27 @@ fn growth(means: &BTreeMap<u32, f64>) -> Option<(u32, u32, f64)> {
     power.is_finite().then_some((from, to, power))
 }
 
-/// Prints a row, and returns the mean of the processor milliseconds.
-fn row(nodes: u32, name: &str, costs: &[Cost]) -> Option<f64> {
-    let mut ms: Vec<f64> = costs.iter().map(|cost| cost.wall_s * 1e3).collect();
+/// The times from start to end in milliseconds, round by round.
+fn walls_ms(costs: &[Cost]) -> Vec<f64> {
+    costs.iter().map(|cost| cost.wall_s * 1e3).collect()
+}
+
+/// Prints a row, and returns the mean of the processor milliseconds. `ours` are the times of
+/// `gridctl run` in the same rounds, if the row is of another program.
+fn row(nodes: u32, name: &str, costs: &[Cost], ours: Option<&[f64]>) -> Option<f64> {
+    let mut ms = walls_ms(costs);
+    let ratio = ours.map(|ours| MedianEstimate::of_paired_ratio(ours, &ms).to_string());
+    let ratio = ratio.unwrap_or_default();
     ms.sort_by(f64::total_cmp);
     let (least, most) = (ms.first()?, ms.last()?);
     let range = format!("{least:.0}-{most:.0}");
-    let median = ms[ms.len() / 2];
+    let MedianEstimate { median, .. } = MedianEstimate::of(&ms);
     let processor_s: f64 = costs.iter().map(|cost| cost.processor_s).sum();
     let processor_ms = processor_s * 1e3 / costs.len() as f64;
     let each = processor_ms / f64::from(nodes);
-    println!("{nodes:>8}{name:>14}{median:>12.0}{range:>18}{processor_ms:>14.0}{each:>12.2}");
+    println!(
+        "{nodes:>8}{name:>14}{median:>12.0}{range:>18}{processor_ms:>14.0}{each:>12.2}{ratio:>24}"
+    );
     Some(processor_ms)
 }
 

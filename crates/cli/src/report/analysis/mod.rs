@@ -276,7 +276,7 @@ impl Analysis {
             sites: header.sites.clone(),
             node_count: places.node_count(),
             pe_count: places.pe_count(),
-            pes_recorded: profile.recorded().count(),
+            pes_recorded: profile.recorded_count(),
             pe_time_ns: profile.pe_time_ns(),
             hosts: match header.driver {
                 // The host of the simulator says nothing about the run.

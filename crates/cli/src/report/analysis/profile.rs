@@ -98,6 +98,16 @@ pub(crate) struct Profile {
     pub(crate) column_ns: u64,
     /// By number of PE.
     pub(crate) pes: Vec<PeProfile>,
+    sums: Sums,
+}
+
+/// Sums over all recorded PEs. Kept, because limits ask for them once for each PE.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    /// Number of these PEs.
+    count: usize,
+    pe_time_ns: f64,
+    total: Times,
 }
 
 impl Profile {
@@ -115,7 +125,13 @@ impl Profile {
                 *pe = of_pe(record, column_ns, active, places.lifetime(record));
             }
         }
-        Self { end_ns, active, column_ns, pes }
+        let mut sums = Sums::default();
+        for pe in pes.iter().filter(|pe| pe.is_recorded) {
+            sums.count += 1;
+            sums.pe_time_ns += pe.time_within(active);
+            sums.total.add(pe.total);
+        }
+        Self { end_ns, active, column_ns, pes, sums }
     }
 
     /// The PEs whose records are there.
@@ -123,17 +139,19 @@ impl Profile {
         self.pes.iter().enumerate().filter(|(_, pe)| pe.is_recorded)
     }
 
+    /// The number of PEs whose records are there.
+    pub(crate) fn recorded_count(&self) -> usize {
+        self.sums.count
+    }
+
     /// The time of all recorded PEs together without launch and teardown, at least 1.
     pub(crate) fn pe_time_ns(&self) -> f64 {
-        let times = self.recorded().map(|(_, pe)| pe.time_within(self.active));
-        times.sum::<f64>().max(1.0)
+        self.sums.pe_time_ns.max(1.0)
     }
 
     /// The sum over all recorded PEs.
     pub(crate) fn total(&self) -> Times {
-        let mut total = Times::default();
-        self.recorded().for_each(|(_, pe)| total.add(pe.total));
-        total
+        self.sums.total
     }
 
     /// Returns the overhead of all PEs within times that do not overlap. Columns at their ends
@@ -296,7 +314,7 @@ mod tests {
         assert_eq!((profile.column_ns, profile.end_ns), (20, 20));
         assert_eq!((profile.pes[0].columns.len(), profile.pes[0].columns[0].busy_ns), (1, 12));
         assert_eq!((profile.total().busy_ns, profile.total().idle_ns), (16, 24));
-        assert_eq!(profile.pe_time_ns(), 40.0);
+        assert_eq!((profile.pe_time_ns(), profile.recorded_count()), (40.0, 2));
         assert_eq!(profile.work_rate(&places, [0, 20], 1), Some(0.8));
         assert_eq!(profile.work_rate(&places, [1, 20], 1), None);
     }

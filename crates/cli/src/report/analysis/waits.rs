@@ -34,6 +34,8 @@ const GAPS_MAX: usize = 256;
 pub(crate) struct Waits {
     /// Time of the known gaps, in nanoseconds, by what was awaited.
     pub(crate) awaited: BTreeMap<Awaited, f64>,
+    /// The sum of these times.
+    total_ns: f64,
 }
 
 impl Waits {
@@ -62,12 +64,13 @@ impl Waits {
             let ns = awaited.remove(&Awaited::Loss { from, to }).unwrap_or(0.0);
             *awaited.entry(Awaited::Delay { from, to }).or_default() += ns;
         }
-        Self { awaited }
+        let total_ns = awaited.values().sum();
+        Self { awaited, total_ns }
     }
 
     /// Time of all known waits.
     pub(crate) fn total_ns(&self) -> f64 {
-        self.awaited.values().sum()
+        self.total_ns
     }
 }
 

@@ -62,8 +62,11 @@ pub(crate) fn limits(evidence: &Evidence<'_>) -> (Vec<Limit>, f64) {
         return (limits, 0.0);
     }
     let mut excess = Excess { usual_speed: usual_speed(evidence), ..Excess::default() };
+    let occupied_of_others = evidence.means_of_others(|pe| evidence.occupied_ns(pe));
+    let work_of_others = evidence.means_of_others(|pe| evidence.work(pe));
     for (pe, share) in &shares {
-        excess.add(evidence, *pe, *share);
+        let of_others = [occupied_of_others(*pe), work_of_others(*pe)];
+        excess.add(evidence, *pe, *share, of_others);
     }
     excess.take_waits_of_others(total, evidence.imbalance_share());
     limits.extend(slow(evidence, &excess));
@@ -109,7 +112,7 @@ fn starved(evidence: &Evidence<'_>, computing: f64) -> Option<Limit> {
 /// Some PEs have no work, and there are fewer actors than PEs. That explains the waits of these PEs
 /// only, as a part of `share`, the share of all waits for PEs that compute.
 fn too_few_actors(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
-    let pes = evidence.profile.recorded().count();
+    let pes = evidence.profile.recorded_count();
     let busy = evidence.profile.recorded().map(|(_, pe)| pe.total.busy_ns as f64);
     let most = busy.fold(0.0, f64::max);
     let recorded = evidence.profile.recorded().map(|(_, pe)| pe.total);
@@ -133,7 +136,7 @@ fn too_few_actors(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
 
 /// Hardly any two PEs compute at the same time, and the work goes from PE to PE.
 fn chain(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
-    let pes = evidence.profile.recorded().count();
+    let pes = evidence.profile.recorded_count();
     let busy = evidence.profile.recorded().map(|(_, pe)| pe.total.busy_ns as f64);
     let most = busy.fold(0.0, f64::max) / (evidence.profile.total().busy_ns as f64).max(1.0);
     let parallelism = evidence.parallelism;
@@ -178,17 +181,22 @@ impl Excess {
         self.unexplained = total - wanted;
     }
 
-    /// Divides the share of the waits for a PE by cause.
-    fn add(&mut self, evidence: &Evidence<'_>, pe: usize, share: f64) {
+    /// Divides the share of the waits for a PE by cause, given the mean occupied time and the mean
+    /// work of the other PEs.
+    fn add(
+        &mut self,
+        evidence: &Evidence<'_>,
+        pe: usize,
+        share: f64,
+        [occupied_of_others, work_of_others]: [f64; 2],
+    ) {
         let occupied = evidence.occupied_ns(pe);
-        let others = evidence.mean_of_others(pe, |pe| evidence.occupied_ns(pe));
-        if occupied < EXCESS_MIN * others {
+        if occupied < EXCESS_MIN * occupied_of_others {
             self.unexplained += share;
             return;
         }
         let speed = evidence.places.speed(pe);
         let waited = evidence.profile.pes[pe].total.waited_ns as f64;
-        let work = |pe: usize| evidence.work(pe);
         let factor = |above: f64, below: f64| (above / below.max(1e-9)).clamp(1.0, 1e3).ln();
         let slow = match speed < SLOW_MAX * self.usual_speed {
             true => factor(self.usual_speed, speed),
@@ -197,7 +205,7 @@ impl Excess {
         let factors = [
             slow,
             factor(occupied, occupied - waited),
-            factor(work(pe), evidence.mean_of_others(pe, work)),
+            factor(evidence.work(pe), work_of_others),
         ];
         let sum: f64 = factors.iter().sum();
         if sum <= 0.0 {

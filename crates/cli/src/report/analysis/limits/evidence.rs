@@ -67,11 +67,13 @@ impl Evidence<'_> {
         self.share(Awaited::Unknown) + (self.idle_share() - explained).max(0.0)
     }
 
-    /// Returns the mean of `of` over all recorded PEs but this one; 0 if there is no other.
-    pub(crate) fn mean_of_others(&self, pe: usize, of: impl Fn(usize) -> f64) -> f64 {
-        let others = self.profile.recorded().filter(|(other, _)| *other != pe);
-        let (sum, count) = others.fold((0.0, 0.0), |(sum, n), (pe, _)| (sum + of(pe), n + 1.0));
-        if count > 0.0 { sum / count } else { 0.0 }
+    /// Returns a function of a recorded PE: the mean of `of` over all other recorded PEs, or 0 if
+    /// there is no other. Sums once, because there may be a hundred thousand PEs.
+    pub(crate) fn means_of_others(&self, of: impl Fn(usize) -> f64) -> impl Fn(usize) -> f64 {
+        let sum: f64 = self.profile.recorded().map(|(pe, _)| of(pe)).sum();
+        let others = self.profile.recorded_count().saturating_sub(1) as f64;
+        // Values are at least 0, and rounding may exceed a small rest.
+        move |pe: usize| if others > 0.0 { ((sum - of(pe)) / others).max(0.0) } else { 0.0 }
     }
 
     /// Time in which a PE was not idle, in nanoseconds.
@@ -88,7 +90,7 @@ impl Evidence<'_> {
 
     /// The mean of [`occupied_ns`](Self::occupied_ns) of all PEs.
     pub(crate) fn mean_occupied_ns(&self) -> f64 {
-        self.profile.total().occupied_ns() / self.profile.recorded().count().max(1) as f64
+        self.profile.total().occupied_ns() / self.profile.recorded_count().max(1) as f64
     }
 
     /// Share of the time of all PEs that equal loads would save.

@@ -41,12 +41,14 @@ pub(crate) fn limits(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> 
     let (mut floods, mut hot) = (Vec::new(), Vec::new());
     let (mut slow, mut uneven) = (BTreeMap::new(), BTreeMap::new());
     let queue = usual_queue(evidence);
+    let usual_ns = |pe: usize| evidence.kinds.pace(pe).map_or(0.0, |pace| pace.usual_ns);
+    let usual_of_others = evidence.means_of_others(usual_ns);
     for (&pe, &share) in shares {
         if let Some(limit) = flood(evidence, pe, share, queue) {
             floods.push(limit);
         } else if let Some(limit) = hot_actor(evidence, pe, share) {
             hot.push(limit);
-        } else if has_slow_handlers(evidence, pe) {
+        } else if has_slow_handlers(evidence, pe, usual_of_others(pe)) {
             slow.insert(pe, share);
         } else {
             uneven.insert(pe, share);
@@ -59,12 +61,12 @@ pub(crate) fn limits(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> 
 }
 
 /// Whether the handlers of a PE take longer than those of the same types on other PEs, while their
-/// number is no larger. `false` in virtual time: speeds are known there, so work is the cause.
-fn has_slow_handlers(evidence: &Evidence<'_>, pe: usize) -> bool {
-    let usual = |pe: usize| evidence.kinds.pace(pe).map_or(0.0, |pace| pace.usual_ns);
-    let is_more = usual(pe) >= EXCESS_MIN * evidence.mean_of_others(pe, usual);
-    let is_slow = |pace: Pace| pace.factor() >= SLOW_FACTOR_MIN;
-    !evidence.is_simulated && !is_more && evidence.kinds.pace(pe).is_some_and(is_slow)
+/// number is no larger. `usual_of_others`: the mean expected time of the handlers of the other PEs.
+/// `false` in virtual time: speeds are known there, so work is the cause.
+fn has_slow_handlers(evidence: &Evidence<'_>, pe: usize, usual_of_others: f64) -> bool {
+    let is_more = |pace: Pace| pace.usual_ns >= EXCESS_MIN * usual_of_others;
+    let is_slow = |pace: Pace| !is_more(pace) && pace.factor() >= SLOW_FACTOR_MIN;
+    !evidence.is_simulated && evidence.kinds.pace(pe).is_some_and(is_slow)
 }
 
 /// PEs whose handlers take longer than those of the same types on other PEs.

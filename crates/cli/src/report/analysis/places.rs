@@ -93,10 +93,6 @@ impl Places {
         (0..self.pe_count()).filter(|&pe| self.site_of(pe) == site).collect()
     }
 
-    pub(crate) fn pes_on(&self, node: usize) -> Vec<usize> {
-        (0..self.pe_count()).filter(|&pe| self.node_of(pe) == node).collect()
-    }
-
     pub(crate) fn site_name(&self, site: usize) -> &str {
         self.sites.get(site).map_or("?", String::as_str)
     }

@@ -5,6 +5,7 @@ use super::places::Places;
 use super::profile::Profile;
 use gridspan_record::{OTHER, PeRecord, Recording};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Maximum number of rows. With more PEs a row is a node, with more nodes a site.
 pub(crate) const ROWS_MAX: usize = 160;
@@ -76,66 +77,81 @@ impl Timeline {
         kinds: &Kinds,
         profile: &Profile,
     ) -> Self {
-        let (of, groups) = groups(places);
-        let left_out = groups.len().saturating_sub(ROWS_MAX);
-        let groups: Vec<Group> = groups.into_iter().take(ROWS_MAX).collect();
-        let most = (CELLS_MAX / groups.len().max(1)).max(1) as u64;
+        let Groups { of, left_out, shown } = Groups::of(places);
+        let most = (CELLS_MAX / shown.len().max(1)).max(1) as u64;
         let mut column_ns = profile.column_ns;
         while profile.end_ns.div_ceil(column_ns) > most {
             column_ns = column_ns.saturating_mul(2);
         }
         let columns = profile.end_ns.div_ceil(column_ns) as usize;
         let series = series(kinds);
-        let draw = |group: Group| {
-            let records = recording.pes.iter().filter(|it| group.pes.contains(&(it.pe as usize)));
-            let mut sums = vec![vec![0_u64; columns]; series.len()];
-            let mut count = 0;
-            for record in records {
-                add(record, kinds, column_ns, &mut sums);
-                count += 1;
-            }
+        let rows_of: BTreeMap<usize, usize> =
+            shown.iter().enumerate().map(|(row, group)| (group.number, row)).collect();
+        let mut sums = vec![vec![vec![0_u64; columns]; series.len()]; shown.len()];
+        let mut counts = vec![0_u64; shown.len()];
+        for record in &recording.pes {
+            let Some(row) = rows_of.get(&of.number(places, record.pe as usize)) else { continue };
+            add(record, kinds, column_ns, &mut sums[*row]);
+            counts[*row] += 1;
+        }
+        let draw = |((group, sums), count): ((Group, Vec<Vec<u64>>), u64)| {
             let percent = percent(&sums, count, column_ns, profile.end_ns);
             TimelineRow { name: group.name, site: group.site, percent }
         };
-        let rows = groups.into_iter().map(draw).collect();
+        let rows = shown.into_iter().zip(sums).zip(counts).map(draw).collect();
         Self { of, left_out, column_ns, columns, series, rows }
     }
 }
 
-struct Group {
-    name: String,
-    site: usize,
-    pes: std::collections::BTreeSet<usize>,
+impl RowKind {
+    /// The number of the row of a PE: that of the PE itself, of its node or of its site.
+    fn number(self, places: &Places, pe: usize) -> usize {
+        match self {
+            Self::Pe => pe,
+            Self::Node => places.node_of(pe),
+            Self::Site => places.site_of(pe),
+        }
+    }
 }
 
-/// Returns the rows in the order of sites.
-fn groups(places: &Places) -> (RowKind, Vec<Group>) {
-    let mut groups = Vec::new();
-    let (pes, nodes, sites) = (places.pe_count(), places.node_count(), places.site_count());
-    if pes <= ROWS_MAX {
-        groups.extend((0..pes).map(|pe| Group {
-            name: format!("PE {pe}"),
-            site: places.site_of(pe),
-            pes: [pe].into(),
-        }));
-        groups.sort_by_key(|group| group.site);
-        return (RowKind::Pe, groups);
+/// A row that is to be drawn.
+struct Group {
+    /// The number of its PE, node or site.
+    number: usize,
+    name: String,
+    site: usize,
+}
+
+/// The rows.
+struct Groups {
+    of: RowKind,
+    /// The rows that are drawn, in the order of sites.
+    shown: Vec<Group>,
+    left_out: usize,
+}
+
+impl Groups {
+    fn of(places: &Places) -> Self {
+        let (pes, nodes, sites) = (places.pe_count(), places.node_count(), places.site_count());
+        let (of, count) = match () {
+            () if pes <= ROWS_MAX => (RowKind::Pe, pes),
+            () if nodes <= ROWS_MAX => (RowKind::Node, nodes),
+            () => (RowKind::Site, sites),
+        };
+        let group = |number: usize| {
+            let (name, site) = match of {
+                RowKind::Pe => (format!("PE {number}"), places.site_of(number)),
+                RowKind::Node => {
+                    (places.node_label(number).to_owned(), places.site_of_node(number))
+                }
+                RowKind::Site => (places.site_name(number).to_owned(), number),
+            };
+            Group { number, name, site }
+        };
+        let mut shown: Vec<Group> = (0..count.min(ROWS_MAX)).map(group).collect();
+        shown.sort_by_key(|group| group.site);
+        Self { of, left_out: count - shown.len(), shown }
     }
-    if nodes <= ROWS_MAX {
-        groups.extend((0..nodes).map(|node| Group {
-            name: places.node_label(node).to_owned(),
-            site: places.site_of_node(node),
-            pes: places.pes_on(node).into_iter().collect(),
-        }));
-        groups.sort_by_key(|group| group.site);
-        return (RowKind::Node, groups);
-    }
-    groups.extend((0..sites).map(|site| Group {
-        name: places.site_name(site).to_owned(),
-        site,
-        pes: places.pes_at(site).into_iter().collect(),
-    }));
-    (RowKind::Site, groups)
 }
 
 fn series(kinds: &Kinds) -> Vec<Series> {
@@ -235,5 +251,22 @@ mod tests {
         recording.header.pes.extend(pes);
         complete(&mut recording, 20);
         assert_eq!(timeline(&recording).of, RowKind::Node);
+    }
+
+    #[test]
+    fn the_first_of_many_sites_are_drawn_with_the_mean_of_their_own_pes() {
+        let mut recording = recording(1, 340);
+        recording.header.sites = (0..170).map(|site| format!("s{site}")).collect();
+        for (number, node) in (0..).zip(&mut recording.header.nodes) {
+            node.site = number / 2;
+        }
+        recording.pes[3].spans = vec![span(3, 0, [0, 4])];
+        complete(&mut recording, 4);
+
+        let timeline = timeline(&recording);
+
+        assert_eq!((timeline.of, timeline.rows.len(), timeline.left_out), (RowKind::Site, 160, 10));
+        let busy: Vec<u8> = timeline.rows.iter().map(|row| row.percent[0][0]).collect();
+        assert_eq!((busy[1], busy.iter().map(|it| u32::from(*it)).sum::<u32>()), (50, 50));
     }
 }

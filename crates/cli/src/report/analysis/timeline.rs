@@ -2,7 +2,7 @@
 
 use super::kinds::Kinds;
 use super::places::Places;
-use super::profile::Profile;
+use super::profile::{PeProfile, Profile};
 use gridspan_record::{OTHER, PeRecord, Recording};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -41,6 +41,8 @@ pub(crate) enum Series {
     Overhead,
     /// A PE was ready, but other threads had its processor.
     Waited,
+    /// There is no record: the process of the PE had not begun, or its node had left, or was lost.
+    NoRecord,
 }
 
 /// A row.
@@ -64,6 +66,7 @@ pub(crate) struct Timeline {
     pub(crate) column_ns: u64,
     /// Number of columns.
     pub(crate) columns: usize,
+    /// The series; [`Series::NoRecord`] only if there is such time.
     pub(crate) series: Vec<Series>,
     /// The rows, by site.
     pub(crate) rows: Vec<TimelineRow>,
@@ -84,21 +87,32 @@ impl Timeline {
             column_ns = column_ns.saturating_mul(2);
         }
         let columns = profile.end_ns.div_ceil(column_ns) as usize;
-        let series = series(kinds);
+        let mut series = series(kinds);
         let rows_of: BTreeMap<usize, usize> =
             shown.iter().enumerate().map(|(row, group)| (group.number, row)).collect();
         let mut sums = vec![vec![vec![0_u64; columns]; series.len()]; shown.len()];
         let mut counts = vec![0_u64; shown.len()];
+        let ns = [column_ns, profile.end_ns];
         for record in &recording.pes {
             let Some(row) = rows_of.get(&of.number(places, record.pe as usize)) else { continue };
             add(record, kinds, column_ns, &mut sums[*row]);
+            add_no_record(profile.pes.get(record.pe as usize), ns, &mut sums[*row]);
             counts[*row] += 1;
         }
+        for (sums, _) in sums.iter_mut().zip(&counts).filter(|(_, count)| **count == 0) {
+            add_no_record(None, ns, sums);
+        }
         let draw = |((group, sums), count): ((Group, Vec<Vec<u64>>), u64)| {
-            let percent = percent(&sums, count, column_ns, profile.end_ns);
+            let percent = percent(&sums, count, ns);
             TimelineRow { name: group.name, site: group.site, percent }
         };
-        let rows = shown.into_iter().zip(sums).zip(counts).map(draw).collect();
+        let mut rows: Vec<TimelineRow> =
+            shown.into_iter().zip(sums).zip(counts).map(draw).collect();
+        let no_record = rows.iter().filter_map(|row| row.percent.last()).flatten();
+        if no_record.copied().all(|percent| percent == 0) {
+            series.pop();
+            rows.iter_mut().for_each(|row| row.percent.truncate(series.len()));
+        }
         Self { of, left_out, column_ns, columns, series, rows }
     }
 }
@@ -156,12 +170,12 @@ impl Groups {
 
 fn series(kinds: &Kinds) -> Vec<Series> {
     let own = kinds.used().take(KINDS_MAX).map(|row| Series::Kind { name: row.name.clone() });
-    own.chain([Series::OtherKinds, Series::Overhead, Series::Waited]).collect()
+    own.chain([Series::OtherKinds, Series::Overhead, Series::Waited, Series::NoRecord]).collect()
 }
 
 /// Adds the bins of a PE to sums by series and column.
 fn add(record: &PeRecord, kinds: &Kinds, column_ns: u64, sums: &mut [Vec<u64>]) {
-    let of_kinds = sums.len() - 3;
+    let of_kinds = sums.len() - 4;
     for (number, bin) in (0_u64..).zip(&record.bins) {
         let column = (number.saturating_mul(record.bin_ns) / column_ns) as usize;
         let mut note = |series: usize, ns: u64| {
@@ -181,12 +195,28 @@ fn add(record: &PeRecord, kinds: &Kinds, column_ns: u64, sums: &mut [Vec<u64>]) 
     }
 }
 
+/// The begin and the end of a column; the last one ends with the run.
+fn times_of(column: usize, [column_ns, end_ns]: [u64; 2]) -> [u64; 2] {
+    let begin_ns = (column as u64).saturating_mul(column_ns);
+    let width_ns = column_ns.min(end_ns.saturating_sub(begin_ns)).max(1);
+    [begin_ns, begin_ns.saturating_add(width_ns)]
+}
+
+/// Adds to the last series the time of which a PE has no record: all if it has no profile.
+fn add_no_record(pe: Option<&PeProfile>, ns: [u64; 2], sums: &mut [Vec<u64>]) {
+    for (column, sum) in sums.last_mut().into_iter().flatten().enumerate() {
+        let [begin_ns, end_ns] = times_of(column, ns);
+        let known = pe.map_or(0.0, |pe| pe.time_within([begin_ns, end_ns]));
+        *sum = sum.saturating_add((end_ns - begin_ns).saturating_sub(known as u64));
+    }
+}
+
 /// Returns the percentages of the time of `count` PEs. No column has more than 100 in all.
-fn percent(sums: &[Vec<u64>], count: u64, column_ns: u64, end_ns: u64) -> Vec<Vec<u8>> {
+fn percent(sums: &[Vec<u64>], count: u64, ns: [u64; 2]) -> Vec<Vec<u8>> {
     let mut percent = vec![vec![0_u8; sums.first().map_or(0, Vec::len)]; sums.len()];
     for column in 0..percent.first().map_or(0, Vec::len) {
-        let begin = (column as u64).saturating_mul(column_ns);
-        let width = column_ns.min(end_ns.saturating_sub(begin)).max(1);
+        let [begin_ns, end_ns] = times_of(column, ns);
+        let width = end_ns - begin_ns;
         let sum: f64 = sums.iter().map(|series| series[column] as f64).sum();
         // The clocks of nodes differ a little, so that the sum may exceed the width.
         let whole = (width as f64 * count.max(1) as f64).max(sum);
@@ -204,7 +234,7 @@ fn percent(sums: &[Vec<u64>], count: u64, column_ns: u64, end_ns: u64) -> Vec<Ve
 mod tests {
     use super::super::fixtures::{MS, complete, recording, span};
     use super::*;
-    use gridspan_record::{Bin, Span};
+    use gridspan_record::{Bin, RecordedEvent, Span, What};
 
     fn timeline(recording: &Recording) -> Timeline {
         let places = Places::of(recording);
@@ -251,6 +281,26 @@ mod tests {
         recording.header.pes.extend(pes);
         complete(&mut recording, 20);
         assert_eq!(timeline(&recording).of, RowKind::Node);
+    }
+
+    #[test]
+    fn times_without_a_record_are_no_idle_time() {
+        // The process of PE 1 began after 2 ms, the node of PE 2 left after 3, and that of PE 3 was
+        // lost.
+        let mut recording = recording(1, 4);
+        recording.pes[0].spans = vec![span(0, 0, [0, 4])];
+        complete(&mut recording, 4);
+        recording.pes[1].began_ns = 2 * MS;
+        recording.events = vec![RecordedEvent { at_ns: 3 * MS, what: What::Left { node: 2 } }];
+        recording.pes.pop();
+        recording.missing = vec![3];
+
+        let timeline = timeline(&recording);
+
+        assert_eq!(timeline.series.last(), Some(&Series::NoRecord));
+        let last = timeline.rows.iter().map(|row| row.percent.last().unwrap().clone());
+        let expected = [[0, 0, 0, 0], [100, 100, 0, 0], [0, 0, 0, 100], [100, 100, 100, 100]];
+        assert_eq!(last.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -30,9 +30,10 @@ pub(crate) struct SiteUse {
     #[serde(flatten)]
     pub(crate) times: Times,
     /// Percent of their time by column: in handlers and tasks; in the network and the runtime;
-    /// ready, while other threads had the processor. The rest is idle time. Empty for sites that
-    /// are not shown by column.
-    pub(crate) percent: [Vec<u8>; 3],
+    /// ready, while other threads had the processor; without a record, before their processes began
+    /// and after their nodes left. The rest is idle time. Empty for sites that are not shown by
+    /// column.
+    pub(crate) percent: [Vec<u8>; 4],
 }
 
 /// The use of time of all sites.
@@ -69,7 +70,7 @@ impl Utilisation {
             let time = |pe: &&PeProfile| pe.time_within(profile.active);
             let percent = match shown < SITES_SHOWN_MAX {
                 true => percent(&pes, width as usize, columns, [column_ns, profile.end_ns]),
-                false => [vec![], vec![], vec![]],
+                false => [(); 4].map(|()| Vec::new()),
             };
             SiteUse {
                 site,
@@ -89,26 +90,36 @@ impl Utilisation {
     }
 }
 
-/// The width of a column; the last one ends with the run.
-fn width_ns(column: usize, [column_ns, end_ns]: [u64; 2]) -> f64 {
+/// The begin and the end of a column; the last one ends with the run.
+fn times_of(column: usize, [column_ns, end_ns]: [u64; 2]) -> [u64; 2] {
     let begin_ns = (column as u64).saturating_mul(column_ns);
-    column_ns.min(end_ns.saturating_sub(begin_ns)).max(1) as f64
+    let width_ns = column_ns.min(end_ns.saturating_sub(begin_ns)).max(1);
+    [begin_ns, begin_ns.saturating_add(width_ns)]
+}
+
+/// The width of a column.
+fn width_ns(column: usize, ns: [u64; 2]) -> f64 {
+    let [begin_ns, end_ns] = times_of(column, ns);
+    (end_ns - begin_ns) as f64
 }
 
 /// Returns the percentages of the time of PEs. No column has more than 100 in all.
-fn percent(pes: &[&PeProfile], width: usize, columns: usize, ns: [u64; 2]) -> [Vec<u8>; 3] {
+fn percent(pes: &[&PeProfile], width: usize, columns: usize, ns: [u64; 2]) -> [Vec<u8>; 4] {
     let mut sums = vec![Times::default(); columns];
     for pe in pes {
         for (sum, own) in sums.iter_mut().zip(pe.columns.chunks(width)) {
             own.iter().for_each(|times| sum.add(*times));
         }
     }
-    let mut percent = [(); 3].map(|()| Vec::with_capacity(columns));
+    let mut percent = [(); 4].map(|()| Vec::with_capacity(columns));
     for (column, sum) in sums.iter().enumerate() {
+        let all = width_ns(column, ns) * pes.len() as f64;
+        let known: f64 = pes.iter().map(|pe| pe.time_within(times_of(column, ns))).sum();
+        let no_record = (all - known).max(0.0);
         // The clocks of nodes differ a little, so that the sum may exceed the width.
-        let whole = (width_ns(column, ns) * pes.len() as f64).max(sum.occupied_ns());
+        let whole = all.max(sum.occupied_ns() + no_record);
         let mut left = 100.0;
-        let parts = [sum.busy_ns as f64, sum.overhead_ns(), sum.waited_ns as f64];
+        let parts = [sum.busy_ns as f64, sum.overhead_ns(), sum.waited_ns as f64, no_record];
         for (part, percent) in parts.into_iter().zip(&mut percent) {
             let part = (part * 100.0 / whole).round().min(left);
             left -= part;
@@ -167,6 +178,20 @@ mod tests {
         assert_eq!((found.peak[0], found.peak[39]), (Some(2.0), Some(4.0)));
         // The greatest of each column: 40 ms of one PE, over the mean of 15 ms.
         assert!((found.unevenness - 40.0 * 4.0 / 60.0).abs() < 1e-9, "{}", found.unevenness);
+    }
+
+    #[test]
+    fn the_time_before_a_process_began_is_no_idle_time() {
+        let mut recording = recording(1, 2);
+        recording.pes[0].spans = vec![span(0, 0, [0, 40])];
+        complete(&mut recording, 40);
+        recording.pes[1].began_ns = 10 * MS;
+
+        let found = utilisation(&recording);
+
+        let site = &found.sites[0];
+        assert_eq!([9, 10].map(|column| site.percent[0][column]), [50, 50]);
+        assert_eq!([9, 10].map(|column| site.percent[3][column]), [50, 0]);
     }
 
     #[test]

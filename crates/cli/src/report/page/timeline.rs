@@ -81,6 +81,7 @@ fn class(number: usize, series: &Series) -> String {
         Series::OtherKinds => "other".to_owned(),
         Series::Overhead => "overhead".to_owned(),
         Series::Waited => "waited".to_owned(),
+        Series::NoRecord => "no-record".to_owned(),
     }
 }
 
@@ -90,6 +91,7 @@ fn name(series: &Series) -> &str {
         Series::OtherKinds => "other handlers",
         Series::Overhead => "network and runtime",
         Series::Waited => "other threads had the processor",
+        Series::NoRecord => "no record",
     }
 }
 

@@ -7,10 +7,11 @@ use crate::report::analysis::Analysis;
 use crate::report::analysis::utilisation::SiteUse;
 
 /// The parts of a site's time from below: class of the colour, and name.
-const PARTS: [(&str, &str); 3] = [
+const PARTS: [(&str, &str); 4] = [
     ("k0", "handlers"),
     ("overhead", "network and runtime"),
     ("waited", "other threads had the processor"),
+    ("no-record", "no record"),
 ];
 
 /// Renders the use of time of sites.
@@ -20,7 +21,11 @@ pub(crate) fn panel(analysis: &Analysis) -> Panel {
     let mut body = String::new();
     if !utilisation.sites.is_empty() {
         body += "<div class=\"legend\">";
-        for (class, name) in PARTS.into_iter().chain([("idle", "idle")]) {
+        let [.., no_record] = PARTS;
+        let has_gaps =
+            utilisation.sites.iter().any(|site| site.percent[3].iter().any(|it| *it > 0));
+        let parts = PARTS.into_iter().filter(|part| has_gaps || *part != no_record);
+        for (class, name) in parts.chain([("idle", "idle")]) {
             body += &format!(
                 "<span><svg viewBox=\"0 0 10 10\"><rect class=\"{class}\" width=\"10\" \
                  height=\"10\"/></svg>{name}</span>"

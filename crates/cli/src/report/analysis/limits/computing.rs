@@ -202,11 +202,8 @@ impl Excess {
             true => factor(self.usual_speed, speed),
             false => 0.0,
         };
-        let factors = [
-            slow,
-            factor(occupied, occupied - waited),
-            factor(evidence.work(pe), work_of_others),
-        ];
+        let factors =
+            [slow, factor(occupied, occupied - waited), factor(evidence.work(pe), work_of_others)];
         let sum: f64 = factors.iter().sum();
         if sum <= 0.0 {
             self.unexplained += share;

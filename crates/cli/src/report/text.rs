@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// Maximum number of limits that are listed.
 const LIMITS_MAX: usize = 5;
+/// Maximum number of nodes without a record that are named.
+const MISSING_MAX: usize = 10;
 
 /// Renders the summary. `page`: the file with the page.
 pub(super) fn render(analysis: &Analysis, page: &Path) -> String {
@@ -44,8 +46,8 @@ pub(super) fn render(analysis: &Analysis, page: &Path) -> String {
         };
         text += &format!("{share} of the events of the job were dropped{kinds}\n");
     }
-    if !coverage.missing_nodes.is_empty() {
-        text += &format!("nothing is known of {}\n", coverage.missing_nodes.join(", "));
+    if coverage.missing_count > 0 {
+        text += &format!("nothing is known of {}\n", coverage.missing_names(MISSING_MAX));
     }
     if !analysis.diagnosis.limits.is_empty() {
         let align = |column| if column == 0 { Align::Right } else { Align::Left };

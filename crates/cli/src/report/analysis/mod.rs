@@ -104,8 +104,10 @@ pub(crate) struct Coverage {
     pub(crate) one_window_of: u64,
     /// Width of a window.
     pub(crate) window_ns: u64,
-    /// Names of nodes without a file.
+    /// Names of nodes without a file, at most [`ROWS_MAX`].
     pub(crate) missing_nodes: Vec<String>,
+    /// The number of all such nodes.
+    pub(crate) missing_count: usize,
     /// Number of events of the job that had no room in the recording.
     pub(crate) dropped_events: u64,
     /// Numbers of dropped events by kind, such as `3 checkpoints`, if the kinds are known.
@@ -178,6 +180,18 @@ pub(crate) struct LinkRow {
     pub(crate) column_ns: u64,
     /// Bytes by column; empty for links whose use over time is not shown.
     pub(crate) columns: Vec<u64>,
+}
+
+impl Coverage {
+    /// Names the nodes without a file, at most `most` of them, and says how many there are besides.
+    pub(crate) fn missing_names(&self, most: usize) -> String {
+        let mut names: Vec<String> = self.missing_nodes.iter().take(most).cloned().collect();
+        let others = self.missing_count.saturating_sub(names.len());
+        if others > 0 {
+            names.push(format!("{others} more"));
+        }
+        names.join(", ")
+    }
 }
 
 /// Everything that a report shows.
@@ -371,6 +385,7 @@ fn coverage(recording: &Recording, history: &History<'_>, places: &Places) -> Co
         one_window_of: history.every,
         window_ns: history.window_ns,
         missing_nodes: missing.map(|node| places.node_name(*node as usize)).collect(),
+        missing_count: recording.missing.len(),
         dropped_events,
         dropped_kinds: dropped_kinds(recording),
         dropped_event_share: if events > 0.0 { dropped_events as f64 / events } else { 0.0 },
@@ -513,6 +528,21 @@ mod tests {
         };
         assert_eq!(host_rows(&recording), [row("y", 2, Some(2)), row("x", 1, None)]);
         assert_eq!(host_rows(&Recording::default()), []);
+    }
+
+    #[test]
+    fn all_missing_nodes_are_counted_and_the_first_are_named() {
+        let mut recording = recording(1, 2100);
+        recording.pes.clear();
+        recording.missing = (0..2100).collect();
+
+        let coverage = Analysis::of(&recording).coverage;
+
+        assert_eq!((coverage.missing_nodes.len(), coverage.missing_count), (2000, 2100));
+        assert_eq!(coverage.missing_names(2), "node a/0, node a/1, 2098 more");
+        let one =
+            Coverage { missing_nodes: vec!["node a/7".to_owned()], missing_count: 1, ..coverage };
+        assert_eq!(one.missing_names(2), "node a/7");
     }
 
     #[test]

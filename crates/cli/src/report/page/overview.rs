@@ -9,6 +9,8 @@ use gridspan_record::DriverKind;
 
 /// Maximum number of hosts that are named.
 const HOSTS_MAX: usize = 6;
+/// Maximum number of nodes without a record that are named.
+const MISSING_MAX: usize = 100;
 
 /// Renders the title, the outcome and facts about the job.
 pub(crate) fn head(analysis: &Analysis) -> String {
@@ -186,13 +188,13 @@ fn coverage(analysis: &Analysis) -> String {
             ),
         );
     }
-    if !coverage.missing_nodes.is_empty() {
+    if coverage.missing_count > 0 {
         put(
             &mut html,
             format_args!(
                 "<p class=\"note\">Nothing is known of {}: {}.</p>\n",
-                count(coverage.missing_nodes.len(), "node"),
-                escaped(&coverage.missing_nodes.join(", "))
+                count(coverage.missing_count, "node"),
+                escaped(&coverage.missing_names(MISSING_MAX))
             ),
         );
     }

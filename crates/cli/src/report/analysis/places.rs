@@ -1,7 +1,7 @@
 //! The PEs, nodes and sites of a recording, by number and by name.
 
 use gridspan_record::{PeRecord, Recording, What};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The places of a recorded job. An invalid number stands for the first place.
 #[derive(Clone, Debug)]
@@ -143,9 +143,10 @@ fn left(recording: &Recording) -> BTreeMap<usize, Vec<u64>> {
 /// not have run.
 fn crowding(recording: &Recording) -> Vec<Option<Crowding>> {
     let nodes = &recording.header.nodes;
+    let missing: BTreeSet<u32> = recording.missing.iter().copied().collect();
     let mut pes: BTreeMap<&str, usize> = BTreeMap::new();
     for pe in &recording.header.pes {
-        if !recording.missing.contains(&pe.node)
+        if !missing.contains(&pe.node)
             && let Some(node) = nodes.get(pe.node as usize)
         {
             *pes.entry(&node.host).or_default() += 1;

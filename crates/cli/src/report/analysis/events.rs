@@ -14,6 +14,9 @@ const LISTED_MAX: usize = 1000;
 const PAUSES_MAX: usize = 100_000;
 /// Minimum number of columns before and after a rebalance for an estimate of its gain.
 const COLUMNS_MIN: u64 = 4;
+/// Largest gain or loss that counts as one: a step that takes a million times as long. A larger
+/// number in a recording is damage, and would leave the range of numbers in a chart.
+const GAIN_MAX: f64 = 1e6;
 
 /// A rebalance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -213,8 +216,8 @@ impl Events {
                 strategy: strategy.clone(),
                 moved: *moved,
                 bytes: *bytes,
-                predicted_gain: predicted_gain.filter(|gain| gain.is_finite()),
-                realised_gain: actual_gain.filter(|gain| gain.is_finite()),
+                predicted_gain: predicted_gain.filter(is_gain),
+                realised_gain: actual_gain.filter(is_gain),
                 observed_gain: None,
                 took_ns: *pause_ns,
                 until_ns: 0,
@@ -230,6 +233,11 @@ impl Events {
             self.marks.push(Mark { at_ns, kind, text });
         }
     }
+}
+
+/// Whether a number can be a gain.
+fn is_gain(gain: &f64) -> bool {
+    gain.abs() <= GAIN_MAX
 }
 
 /// Whether an event is a rebalance at a sync point, for which actors waited.
@@ -353,6 +361,18 @@ mod tests {
             (first.gain(), second.gain(), second.observed_gain),
             (Some(-1.0), Some(0.5), None)
         );
+    }
+
+    #[test]
+    fn numbers_that_are_no_gains_are_left_out() {
+        let mut recording = recording(1, 1);
+        complete(&mut recording, 40);
+        let gains = [1e308, -1e308, f64::NAN, f64::INFINITY, -2e6, -3.0, 0.5];
+        let event = |gain| RecordedEvent { at_ns: MS, what: balanced(1, Some(gain)) };
+        recording.events = Vec::from(gains.map(event));
+        let found = events(&recording).rebalances;
+        let found: Vec<_> = found.into_iter().filter_map(|it| it.realised_gain).collect();
+        assert_eq!(found, [-3.0, 0.5]);
     }
 
     #[test]

@@ -89,6 +89,9 @@ pub(crate) struct Observed {
     pub(crate) rebalances: u64,
     /// Number of nodes that were lost.
     pub(crate) losses: u64,
+    /// Number of the run of the job, whose counters begin at zero.
+    #[serde(default)]
+    pub(crate) run: u64,
     /// The last events, the latest last.
     pub(crate) events: Vec<JobEvent>,
 }
@@ -305,7 +308,7 @@ mod tests {
             text: "sync point: 3 of 9 actors moved".to_owned(),
         };
         let sample = Some(Box::<TelemetrySample>::default());
-        let observed = Observed { sample, rebalances: 1, losses: 0, events: vec![event] };
+        let observed = Observed { sample, rebalances: 1, losses: 0, run: 2, events: vec![event] };
         let answer = Answer::Observed(Box::new(observed));
         let mut line = Vec::new();
         write(&mut line, &answer).unwrap();

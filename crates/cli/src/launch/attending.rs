@@ -216,8 +216,9 @@ impl Work<'_> {
                 Ok(line) => self.tell(node, &line),
                 Err(error) => tracing::error!(%error, "cannot ask for a sample"),
             },
-            Command::TellObserved(id, sample, losses) => {
-                let answer = Answer::Observed(Box::new(self.journal.observed(sample, losses)));
+            Command::TellObserved(id, sample, losses, run) => {
+                let observed = self.journal.observed(sample, losses, run);
+                let answer = Answer::Observed(Box::new(observed));
                 self.requests.iter().for_each(|requests| requests.answer(id, &answer));
             }
             Command::Leave(node) => self.tell(node, LEAVE),

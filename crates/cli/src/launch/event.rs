@@ -214,8 +214,9 @@ pub(super) enum Command {
     Diagnose(NodeId, u64),
     /// Ask the node of main for a sample of the job's counters.
     Sample(NodeId, SampleOrder),
-    /// Answer a request with the observed state of the job: this sample, and the number of losses.
-    TellObserved(u64, Option<Box<TelemetrySample>>, u64),
+    /// Answer a request with the observed state of the job: this sample, the number of losses, and
+    /// the number of the run.
+    TellObserved(u64, Option<Box<TelemetrySample>>, u64, u64),
     /// Let a stopped node end.
     Leave(NodeId),
     /// Answer a request.

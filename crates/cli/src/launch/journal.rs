@@ -52,11 +52,16 @@ impl Journal {
         self.note(JobEventKind::Rebalance, &format!("{reason}: {report}"));
     }
 
-    /// What is known of the job, with a sample and its number of losses.
-    pub(super) fn observed(&self, sample: Option<Box<TelemetrySample>>, losses: u64) -> Observed {
+    /// What is known of the job, with a sample, its number of losses, and the number of its run.
+    pub(super) fn observed(
+        &self,
+        sample: Option<Box<TelemetrySample>>,
+        losses: u64,
+        run: u64,
+    ) -> Observed {
         let state = self.lock();
         let events = state.events.iter().cloned().collect();
-        Observed { sample, rebalances: state.rebalances, losses, events }
+        Observed { sample, rebalances: state.rebalances, losses, run, events }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -87,7 +92,7 @@ mod tests {
         for number in 0..KEPT + 2 {
             journal.note(JobEventKind::Warning, &format!("{number} {}", "ä".repeat(1000)));
         }
-        let observed = journal.observed(None, 3);
+        let observed = journal.observed(None, 3, 1);
         assert_eq!((observed.losses, observed.events.len()), (3, KEPT));
         let last = &observed.events[KEPT - 1];
         assert!(last.text.starts_with(&format!("{} ä", KEPT + 1)), "{}", last.text);

@@ -156,7 +156,7 @@ impl Attended {
         let answer = match request {
             Request::Nodes => Answer::Nodes(vec![NodeState::Member]),
             Request::Sample(lease) => {
-                Answer::Observed(Box::new(self.journal.observed(self.sample(*lease), 0)))
+                Answer::Observed(Box::new(self.journal.observed(self.sample(*lease), 0, 0)))
             }
             Request::Diagnose => match self.node() {
                 Some(node) => {

@@ -137,6 +137,8 @@ pub(super) struct Supervisor {
     is_stop_requested: bool,
     /// Number of orders to stop the job so far.
     pauses: u64,
+    /// Number of runs that have begun so far.
+    run: u64,
     /// Number of nodes that were lost so far.
     losses: u64,
     /// The nodes that were lost since the last call of [`take_lost`](Self::take_lost).
@@ -278,6 +280,7 @@ impl Supervisor {
             is_fixed: false,
             is_stop_requested: false,
             pauses: 0,
+            run: 0,
             losses: 0,
             lost: Vec::new(),
             sampling: Sampling::default(),
@@ -510,6 +513,7 @@ impl Supervisor {
             && let Some(addresses) = members.iter().map(address).collect()
         {
             self.phase = Phase::Running;
+            self.run += 1;
             let number = members.len();
             self.commands.push_back(Command::Introduce(members, addresses));
             self.note_begun(now);

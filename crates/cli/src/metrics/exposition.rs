@@ -13,11 +13,16 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 /// again, and begins at zero in another run of the job. A counter of Prometheus must not fall:
 /// Prometheus takes a fall for a restart from zero.
 #[derive(Debug, Default)]
-pub(super) struct Totals(BTreeMap<String, Total>);
+pub(super) struct Totals {
+    series: BTreeMap<String, Total>,
+    /// Number of the run of the job to which the last counts belong.
+    run: u64,
+}
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Total {
-    last: Sum,
+    /// The last count; `None` if there was none in this run.
+    last: Option<Sum>,
     risen: u64,
 }
 
@@ -30,16 +35,26 @@ pub(super) struct Sum {
 }
 
 impl Totals {
+    /// Notes the number of the run to which the next counts belong. Counts of nodes begin at zero
+    /// in another run, and may be larger than the last ones of the run before already.
+    pub(super) fn note_run(&mut self, run: u64) {
+        if self.run != run {
+            self.run = run;
+            for total in self.series.values_mut() {
+                total.last = total.last.filter(|last| last.nodes == 0);
+            }
+        }
+    }
+
     /// Returns the total of a series whose count is `now`. A count that has fallen, or is over
     /// another number of nodes than the last one, adds nothing.
     fn rise(&mut self, series: &str, now: Sum) -> u64 {
-        let new = || Total { last: Sum { value: 0, nodes: now.nodes }, risen: 0 };
-        let total = self.0.entry(series.to_owned()).or_insert_with(new);
-        if now.nodes == total.last.nodes {
-            let rise = now.value.saturating_sub(total.last.value);
-            total.risen = total.risen.saturating_add(rise);
+        let total = self.series.entry(series.to_owned()).or_default();
+        let last = total.last.unwrap_or(Sum { value: 0, nodes: now.nodes });
+        if now.nodes == last.nodes {
+            total.risen = total.risen.saturating_add(now.value.saturating_sub(last.value));
         }
-        total.last = now;
+        total.last = Some(now);
         total.risen
     }
 }
@@ -200,6 +215,18 @@ handled_total{site=\"b\"} 40
         let mut total = |(value, nodes)| totals.rise("handled_total", Sum { value, nodes });
         let counts = [(200, 2), (100, 1), (110, 1), (205, 2), (215, 2)];
         assert_eq!(counts.map(&mut total), [200, 200, 210, 210, 220]);
+    }
+
+    #[test]
+    fn counts_of_nodes_begin_at_zero_in_another_run_and_those_of_the_launcher_go_on() {
+        let mut totals = Totals::default();
+        let counts = [(1, 100, 2), (1, 130, 2), (2, 500, 2), (2, 510, 2), (3, 40, 1)];
+        let risen = counts.map(|(run, value, nodes)| {
+            totals.note_run(run);
+            let lost = totals.rise("lost_total", Sum { value: run, nodes: 0 });
+            (totals.rise("handled_total", Sum { value, nodes }), lost)
+        });
+        assert_eq!(risen, [(100, 1), (130, 1), (630, 2), (640, 2), (680, 3)]);
     }
 
     #[test]

@@ -82,6 +82,7 @@ impl Place<'_> {
 
 /// Renders the metrics of a moment of a job. `totals`: those of earlier moments.
 pub(super) fn text(moment: &Moment, totals: &mut Totals) -> String {
+    totals.note_run(moment.run);
     let mut exposition = Exposition::new(totals);
     add_job(moment, &mut exposition);
     add_sites(moment, &mut exposition);

@@ -26,6 +26,7 @@ pub(crate) fn moment(seconds: u64) -> Moment {
         sample,
         rebalances: 2,
         losses: 1,
+        run: 1,
         events: vec![
             JobEvent {
                 at: Duration::from_secs(3),

@@ -24,6 +24,8 @@ pub(crate) struct Moment {
     pub(crate) rebalances: u64,
     /// Number of nodes that were lost.
     pub(crate) losses: u64,
+    /// Number of the run of the job, whose counters begin at zero.
+    pub(crate) run: u64,
     /// The last events, the latest last.
     pub(crate) events: Vec<JobEvent>,
 }
@@ -32,7 +34,8 @@ impl Moment {
     /// Whether rates can be computed from the difference to an earlier moment: both are of one run
     /// of the job, and this sample is later.
     pub(crate) fn follows(&self, before: &Self) -> bool {
-        self.sample.at_us > before.sample.at_us && self.grid == before.grid
+        let is_same = self.run == before.run && self.grid == before.grid;
+        is_same && self.sample.at_us > before.sample.at_us
     }
 
     /// Whether the sample has all nodes of the job. The first samples lack nodes that are far away.
@@ -139,5 +142,7 @@ mod tests {
     fn a_moment_of_another_run_does_not_follow() {
         let (one, next) = (moment(1), moment(2));
         assert!(next.follows(&one) && !one.follows(&next) && !one.follows(&one));
+        let later = Moment { run: 2, ..moment(9) };
+        assert!(!later.follows(&one), "the nodes are the same, and all counters began again");
     }
 }

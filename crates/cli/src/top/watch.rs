@@ -131,7 +131,7 @@ pub(crate) fn observe(job: &str, lease: TelemetryLease) -> Result<Option<Moment>
         // The job has just ended, or another launcher takes over.
         None => return Ok(None),
     };
-    let Observed { sample, rebalances, losses, events } = observed;
+    let Observed { sample, rebalances, losses, run, events } = observed;
     let Status { id, program, began_ms, grid, links, .. } = status;
     let moment = |sample: Box<TelemetrySample>| Moment {
         job: id,
@@ -142,6 +142,7 @@ pub(crate) fn observe(job: &str, lease: TelemetryLease) -> Result<Option<Moment>
         sample: *sample,
         rebalances,
         losses,
+        run,
         events,
     };
     Ok(sample.map(moment))

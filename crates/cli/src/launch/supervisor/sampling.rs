@@ -32,6 +32,6 @@ impl Supervisor {
     }
 
     fn observed(&mut self, request: u64, sample: Option<Box<TelemetrySample>>) {
-        self.commands.push_back(Command::TellObserved(request, sample, self.losses));
+        self.commands.push_back(Command::TellObserved(request, sample, self.losses, self.run));
     }
 }

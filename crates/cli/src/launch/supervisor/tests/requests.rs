@@ -158,14 +158,14 @@ fn the_node_of_main_answers_requests_for_samples() {
     let sampled = |number| Event::Sampled { number, sample: sample.clone() };
     supervisor.handle(sampled(2), seconds(2));
     supervisor.handle(sampled(2), seconds(2));
-    assert_eq!(commands(&mut supervisor), [Command::TellObserved(41, sample.clone(), 0)]);
+    assert_eq!(commands(&mut supervisor), [Command::TellObserved(41, sample.clone(), 0, 1)]);
 
     // The job ends because a node is lost, so that the other one need not answer any more.
     let failure = report("lost node1", Some(B), true);
     supervisor.handle(Event::Failed { node: A, failure }, seconds(3));
     supervisor.handle(Event::Requested { id: 42, request }, seconds(3));
     let answers = commands(&mut supervisor);
-    assert!(answers.contains(&Command::TellObserved(42, None, 1)), "{answers:?}");
+    assert!(answers.contains(&Command::TellObserved(42, None, 1, 1)), "{answers:?}");
 }
 
 #[test]

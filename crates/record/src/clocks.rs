@@ -7,8 +7,12 @@
 //! received before it was sent, the clock of its receiver is moved, as far as messages in the other
 //! direction allow. If clocks drift, this may not be enough: then the message counts as sent when
 //! it was received.
+//!
+//! Events and the end of the job have times of the launcher, whose host may not be that of node 0.
+//! The launcher notes the end of the job after all records have ended. If those of the host of node
+//! 0 end later, its clock is ahead by that time at least, and all records are moved back by it.
 
-use crate::header::Header;
+use crate::header::{DriverKind, Header};
 use crate::pe_record::{BINS_MAX, Bin, PeRecord, widen};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -16,13 +20,17 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 /// The smallest apparent delays between hosts, in nanoseconds, by sender and receiver.
 type Delays = BTreeMap<(usize, usize), i64>;
 
-/// Corrects all times of the records.
-pub(crate) fn correct(header: &Header, pes: &mut [PeRecord]) {
+/// Corrects all times of the records. `end_ns`: the end of the job, as its launcher noted it.
+pub(crate) fn correct(header: &Header, end_ns: Option<u64>, pes: &mut [PeRecord]) {
     let hosts = hosts_of_pes(header);
     let corrections = corrections(&delays(&hosts, pes));
+    let ahead_ns = match (header.driver, end_ns) {
+        (DriverKind::Processes, Some(end_ns)) => ahead_ns(&hosts, end_ns, pes),
+        _ => 0,
+    };
     let of_pe = |pe: u32| {
         let host = hosts.get(pe as usize).copied().unwrap_or(0);
-        corrections.get(&host).copied().unwrap_or(0)
+        corrections.get(&host).copied().unwrap_or(0).saturating_sub(ahead_ns)
     };
     for record in pes {
         let own = of_pe(record.pe);
@@ -57,6 +65,13 @@ fn hosts_of_pes(header: &Header) -> Vec<usize> {
         hosts.push(host);
     }
     header.pes.iter().map(|pe| hosts.get(pe.node as usize).copied().unwrap_or(0)).collect()
+}
+
+/// Returns the least time by which the clock of the host of node 0 is ahead of the launcher's.
+fn ahead_ns(hosts: &[usize], end_ns: u64, pes: &[PeRecord]) -> i64 {
+    let of_job = pes.iter().filter(|record| hosts.get(record.pe as usize) == Some(&0));
+    let last_ns = of_job.map(PeRecord::known_until_ns).max().unwrap_or(0);
+    i64::try_from(last_ns.saturating_sub(end_ns)).unwrap_or(i64::MAX)
 }
 
 fn delays(hosts: &[usize], pes: &[PeRecord]) -> Delays {
@@ -184,7 +199,7 @@ fn whole_bins(record: &PeRecord, ns: i64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{Delays, correct, corrections, shift_bins};
-    use crate::header::{Header, RecordedNode, RecordedPe};
+    use crate::header::{DriverKind, Header, RecordedNode, RecordedPe};
     use crate::pe_record::{Bin, PeRecord, Span, SpanCause};
     use std::collections::BTreeMap;
 
@@ -231,7 +246,7 @@ mod tests {
             receiver(0, &[(1, 1700, 1050), (1, 2700, 2090)]),
             receiver(1, &[(0, 500, 1250), (0, 600, 1390)]),
         ];
-        correct(&header(&["a", "b"]), &mut pes);
+        correct(&header(&["a", "b"]), None, &mut pes);
         assert_eq!(delays_us(&pes[0]), [50, 90]);
         assert_eq!(delays_us(&pes[1]), [50, 90]);
         assert_eq!(pes[0].spans[0].begin_ns, 1_050_000, "the root's clock is that of the job");
@@ -247,7 +262,7 @@ mod tests {
             receiver(2, &[(1, 1000, 640)]),
             receiver(3, &[(0, 5000, 4200)]),
         ];
-        correct(&header(&["a", "b", "c", "d"]), &mut pes);
+        correct(&header(&["a", "b", "c", "d"]), None, &mut pes);
         assert_eq!(pes.each_ref().map(delays_us), [vec![40], vec![40, 40], vec![40], vec![0]]);
         assert_eq!(pes[2].spans[0].begin_ns, 1_340_000);
     }
@@ -339,9 +354,39 @@ mod tests {
     fn nodes_of_one_host_keep_their_clock_and_a_contradiction_is_cut() {
         let early = receiver(1, &[(0, 900, 500)]);
         let mut pes = [receiver(0, &[]), early];
-        correct(&header(&["a", "a"]), &mut pes);
+        correct(&header(&["a", "a"]), None, &mut pes);
         assert_eq!(pes[1].spans[0].begin_ns, 500_000);
         assert_eq!(delays_us(&pes[1]), [0]);
+    }
+
+    #[test]
+    fn records_that_end_after_the_job_are_moved_back() {
+        // The clock of the host of node 0 is an hour ahead of the launcher's, and that of b by 300
+        // µs more. The job took 3 ms.
+        let (hour_us, end_ns) = (3_600_000_000, 3_000_000);
+        let records = || {
+            let mut second = receiver(1, &[(0, hour_us + 900, hour_us + 1250)]);
+            second.began_ns = (hour_us + 500) * 1000;
+            [receiver(0, &[(1, hour_us + 2300, hour_us + 2050)]), second]
+        };
+        let mut header = header(&["a", "b"]);
+        header.driver = DriverKind::Processes;
+        let corrected = |end_ns: Option<u64>| {
+            let mut pes = records();
+            correct(&header, end_ns, &mut pes);
+            pes
+        };
+
+        let pes = corrected(Some(end_ns));
+
+        assert_eq!(pes[0].spans[0].end_ns(), end_ns);
+        assert_eq!(pes.each_ref().map(delays_us), [vec![50], vec![50]]);
+        assert_eq!(pes[0].spans[0].begin_ns - pes[1].spans[0].begin_ns, 1_100_000);
+        assert_eq!(pes[1].spans[0].begin_ns - pes[1].began_ns, 750_000);
+        // Nothing is known of the launcher's clock if the job was cut off, or ended later.
+        let later = corrected(Some(hour_us * 2000));
+        assert_eq!(later[0].spans[0].begin_ns, (hour_us + 2050) * 1000);
+        assert_eq!(later, corrected(None));
     }
 
     #[test]

@@ -62,6 +62,14 @@ pub struct PeRecord {
 }
 
 impl PeRecord {
+    /// Returns the end of the last span, or the begin of the last bin if that is later. The record
+    /// lasts at least until then.
+    pub(crate) fn known_until_ns(&self) -> u64 {
+        let last_bin = self.bins.len().saturating_sub(1) as u64;
+        let spans = self.spans.iter().map(Span::end_ns).max().unwrap_or(0);
+        last_bin.saturating_mul(self.bin_ns).max(spans)
+    }
+
     /// Returns the name of a type number.
     pub fn type_name(&self, kind: u16) -> &str {
         match kind {

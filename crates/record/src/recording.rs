@@ -55,9 +55,9 @@ pub struct Recording {
 
 impl Recording {
     /// Reads a recording, and corrects the clocks of hosts so that no message is received before it
-    /// was sent. All times and indices in the result are valid: types, PEs, sites and nodes exist,
-    /// and spans are in order. Fails on damaged files, on versions of the format that it does not
-    /// know, and on more than 2 GiB.
+    /// was sent, and that the records of node 0 end before the job. All times and indices in the
+    /// result are valid: types, PEs, sites and nodes exist, and spans are in order. Fails on damaged
+    /// files, on versions of the format that it does not know, and on more than 2 GiB.
     pub fn read(folder: &Path) -> Result<Self, RecordError> {
         let header = read_header(folder)?;
         if let Some(problem) = problem_of_header(&header) {
@@ -90,7 +90,8 @@ impl Recording {
             let problem = "a PE has two records".to_owned();
             return Err(RecordError::Malformed { path: folder.to_owned(), problem });
         }
-        clocks::correct(&recording.header, &mut recording.pes);
+        let end_ns = recording.ending.as_ref().map(|ending| ending.at_ns);
+        clocks::correct(&recording.header, end_ns, &mut recording.pes);
         Ok(recording)
     }
 
@@ -119,11 +120,7 @@ impl Recording {
         if let Some(ending) = &self.ending {
             return ending.at_ns;
         }
-        let ends = self.pes.iter().map(|record| {
-            let bins = record.bins.len().saturating_sub(1) as u64;
-            let spans = record.spans.iter().map(|span| span.end_ns()).max().unwrap_or(0);
-            bins.saturating_mul(record.bin_ns).max(spans)
-        });
+        let ends = self.pes.iter().map(PeRecord::known_until_ns);
         ends.chain(self.events.iter().map(|event| event.at_ns)).max().unwrap_or(0)
     }
 

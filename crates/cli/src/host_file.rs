@@ -9,7 +9,7 @@
 //! One parser reads all of them, since no line means two things. The slots of a host that is named
 //! repeatedly are added up. Each host becomes one node with a PE for each slot.
 
-use gridspan_topology::{GridSpec, HostSpec, Link, MAX_HOSTS, SiteError, SiteSpec};
+use gridspan_topology::{GridSpec, HostSpec, Link, MAX_PES, SiteError, SiteSpec};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,8 +17,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use thiserror::Error;
 
-/// Largest size of a host file in bytes: 64 for each host of the largest grid.
-const BYTES_MAX: u64 = 64 * MAX_HOSTS as u64;
+/// Largest size of a host file in bytes: 64 for each PE of the largest grid, since batch systems
+/// write a line for each slot.
+const BYTES_MAX: u64 = 64 * MAX_PES as u64;
 
 /// A host, and how many PEs it may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +72,7 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let read = File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
     if read as u64 > BYTES_MAX {
-        return Err(io::Error::other("it is larger than a file of 65536 hosts"));
+        return Err(io::Error::other("it is larger than a file of 1048576 slots"));
     }
     Ok(text)
 }

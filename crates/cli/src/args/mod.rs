@@ -38,7 +38,8 @@ pub(crate) use recorded::{CompareArgs, TraceArgs};
 pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
 pub(crate) use report::ReportArgs;
 pub(crate) use rpc::{
-    INDIVIDUAL, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb, StragglerPolicyName,
+    INDIVIDUAL, Late, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
+    StragglerPolicyName,
 };
 pub(crate) use topo::{RttUnitName, TopoArgs};
 pub(crate) use watching::{DoctorArgs, TopArgs};

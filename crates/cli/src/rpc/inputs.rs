@@ -1,6 +1,6 @@
 //! Inputs of a mapping: a workflow, and the servers of a grid.
 
-use crate::args::RpcRunArgs;
+use crate::args::{Late, RpcRunArgs};
 use crate::error::{CliError, RpcCommandError};
 use crate::grid::described;
 use crate::output::warn;
@@ -41,7 +41,7 @@ impl Inputs {
         if args.star {
             platform = platform.star();
         }
-        let perturbations = perturbations(args, &platform)?;
+        let perturbations = perturbations(&args.slow, &platform)?;
         let source = described.variable.1.to_string_lossy().into_owned();
         Ok(Self { name, recorded_s, graph, platform, source, perturbations, is_real: false })
     }
@@ -67,12 +67,32 @@ pub(super) fn workflow(args: &RpcRunArgs) -> Result<Workflow, CliError> {
     Ok(workflow)
 }
 
-fn perturbations(args: &RpcRunArgs, platform: &Platform) -> Result<Perturbations, CliError> {
-    let mut servers = vec![1.0; platform.servers().len()];
-    for slow in &args.slow {
-        let place = platform.servers().iter().position(|server| server.name == slow.host);
-        let place = place.ok_or_else(|| RpcCommandError::NoHost { name: slow.host.clone() })?;
-        servers[place] = slow.times;
+/// Returns the factors of the servers on slow hosts. A host may have several servers.
+fn perturbations(slow: &[Late], platform: &Platform) -> Result<Perturbations, CliError> {
+    let mut factors = vec![1.0; platform.servers().len()];
+    for Late { host, times } in slow {
+        let servers = platform.servers().iter().zip(&mut factors);
+        let on_host: Vec<&mut f64> =
+            servers.filter(|(server, _)| server.name == *host).map(|(_, factor)| factor).collect();
+        if on_host.is_empty() {
+            return Err(RpcCommandError::NoHost { name: host.clone() }.into());
+        }
+        on_host.into_iter().for_each(|factor| *factor = *times);
     }
-    Ok(Perturbations::default().with_servers(servers))
+    Ok(Perturbations::default().with_servers(factors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_topology::GridSpec;
+
+    #[test]
+    fn all_servers_of_a_slow_host_are_slow() {
+        let grid = GridSpec::from_toml("[site.a]\nhosts = [\"x\", \"y\", \"x\"]").unwrap();
+        let platform = gridspan_workflow::described(&grid, None);
+        let slow = |text: &str| perturbations(&[text.parse::<Late>().unwrap()], &platform);
+        assert_eq!(slow("x=3").unwrap().servers, [3.0, 1.0, 3.0]);
+        assert!(slow("z=3").unwrap_err().to_string().contains("no host `z`"));
+    }
 }

@@ -75,8 +75,15 @@ fn list(archive: &CheckpointArchive, args: &CheckpointArgs) -> Result<String, Cl
     let align = |column| if column == 1 { Align::Left } else { Align::Right };
     let mut table = Table::new(titles.map(str::to_owned).to_vec(), align);
     let mut lines = String::new();
-    for number in archive.complete()? {
-        let image = unless_removed(archive, number, CheckpointArchive::manifest)?;
+    let numbers = match args.number {
+        Some(number) => vec![number],
+        None => archive.complete()?,
+    };
+    for number in numbers {
+        let image = match args.number {
+            Some(_) => Some(archive.manifest(number)?),
+            None => unless_removed(archive, number, CheckpointArchive::manifest)?,
+        };
         let Some(image) = image else { continue };
         let it = Described::new(&image);
         lines += &it.to_line();
@@ -190,6 +197,18 @@ fn unless_removed(
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_list_of_one_checkpoint_that_does_not_exist_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = CheckpointArchive::open(folder.path()).unwrap();
+        let listed = |number| {
+            let folder = folder.path().to_owned();
+            list(&archive, &CheckpointArgs { folder, number, json: true })
+        };
+        assert_eq!(listed(None).unwrap(), "");
+        assert!(listed(Some(3)).is_err());
+    }
 
     #[test]
     fn a_checkpoint_that_the_job_has_removed_is_left_out_and_a_damaged_one_is_not() {

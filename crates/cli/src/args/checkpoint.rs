@@ -80,7 +80,7 @@ pub(crate) struct CheckpointArgs {
     /// The folder, or the address, of `gridctl run --checkpoint`.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// The number of the checkpoint [default: the last; for verify, all].
+    /// The number of the checkpoint [default: the last; for ls and verify, all].
     #[arg(long, value_name = "N")]
     pub(crate) number: Option<u64>,
     /// Print JSON, one object per line.

@@ -38,7 +38,14 @@ impl Local {
 impl LocalState {
     /// Takes a message from another rank, other than an access that runs an operator.
     pub(crate) fn deliver(&mut self, message: RankMessage) {
-        let is_change = !matches!(message, RankMessage::Message(..) | RankMessage::Access { .. });
+        // A message that changes what the rank waits for counts where that shows.
+        let is_change = !matches!(
+            message,
+            RankMessage::Message(..)
+                | RankMessage::Access { .. }
+                | RankMessage::AskLock { .. }
+                | RankMessage::BeforeLock { .. }
+        );
         self.changes += u64::from(is_change);
         match message {
             RankMessage::Message(label, payload) => match self.matcher.arrive(label, payload) {
@@ -62,6 +69,10 @@ impl LocalState {
                     self.slots.end(ticket, Outcome::Answer(content));
                 }
             }
+            RankMessage::AskLock { from, window, lock } => {
+                self.answer_for_lock(from, window, lock);
+            }
+            RankMessage::BeforeLock { lock, before } => self.note_before_lock(lock, before),
             RankMessage::Answered { ticket, reply } => {
                 drop(self.slots.end(ticket, Outcome::Reply(reply)));
             }

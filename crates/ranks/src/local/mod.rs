@@ -32,7 +32,7 @@ use interrupts::Interrupts;
 use link::Link;
 use memory::Window;
 use serde::{Deserialize, Serialize};
-use slots::{Outcome, Slots, Wait};
+use slots::{LockWait, Outcome, Slots, Wait};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -246,7 +246,14 @@ impl LocalState {
         access: Access,
         at: CallSite,
     ) -> (Ticket, u32) {
-        let ticket = self.slots.add(at, Wait::Access);
+        let wait = match access {
+            Access::Lock { .. } => {
+                let wait = LockWait { target: to, window, before: None, is_asked: false };
+                Wait::Lock(Box::new(wait))
+            }
+            _ => Wait::Access,
+        };
+        let ticket = self.slots.add(at, wait);
         let (from, token) = (self.rank, self.new_token());
         if let Some(error) = self.failures.of_rank(to, at) {
             self.slots.end(ticket, Outcome::Failed(error));

@@ -23,7 +23,7 @@ pub(crate) struct Part {
 /// The data of a message between ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Load {
-    /// All data. A synchronous send asks for an acknowledgement, under this number.
+    /// All data. A send that waits for its receiver asks for an acknowledgement, under this number.
     Whole { content: Content, acknowledge: Option<u32> },
     /// An offer of a long message, which the sender keeps until the receiver accepts it.
     Offer { token: u32, kind: u64, bytes: u64 },
@@ -180,6 +180,11 @@ pub(crate) enum RankMessage {
 }
 
 impl RankMessage {
+    /// Whether it offers a long message.
+    pub(crate) fn is_offer(&self) -> bool {
+        matches!(self, Self::Message(_, Payload { load: Load::Offer { .. }, .. }))
+    }
+
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {

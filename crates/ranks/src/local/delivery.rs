@@ -122,7 +122,17 @@ impl LocalState {
         self.put(to, RankMessage::Data(receive, Arrived { at, label, message }));
     }
 
-    /// Ends a synchronous send, whose message its receiver has matched.
+    /// Replaces an offer by the data. Its send then ends as a synchronous one does: once a receive
+    /// has matched the message.
+    pub(crate) fn include_data(&mut self, message: &mut RankMessage) {
+        let RankMessage::Message(_, payload) = message else { return };
+        let Load::Offer { token, .. } = payload.load else { return };
+        if let Some(content) = self.sent.get_mut(&token).and_then(|sent| sent.content.take()) {
+            payload.load = Load::Whole { content, acknowledge: Some(token) };
+        }
+    }
+
+    /// Ends a send whose message, with its data, a receive has matched.
     fn end_send(&mut self, token: u32) {
         let Some(sent) = self.sent.remove(&token) else { return };
         self.give_back_buffer(sent.buffered);

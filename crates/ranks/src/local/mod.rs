@@ -53,7 +53,8 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// When a send is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendMode {
-    /// When the data is on its way or, if it is long, when the receiver has asked for it.
+    /// When the data is on its way or, if it is long, when the receiver has asked for it or has
+    /// matched it.
     Standard,
     /// When a receive has matched it.
     Synchronous,
@@ -67,7 +68,7 @@ pub(crate) struct Sent {
     /// The receiver's number in the job.
     to: u32,
     label: Label,
-    /// The data of an offer; `None` for a synchronous send, which has sent its data.
+    /// The data of an offer; `None` if they were sent with the message.
     content: Option<Content>,
     /// The operation that waits for the end of the send.
     ticket: Option<Ticket>,

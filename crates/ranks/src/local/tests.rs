@@ -62,6 +62,30 @@ fn a_long_message_is_sent_once_it_is_asked_for() {
 }
 
 #[test]
+fn a_long_message_that_leaves_with_its_data_ends_when_it_is_matched() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    one.with(|state| state.buffer.attach(1 << 20)).unwrap();
+    let sending = later(&send(&one, SendMode::Standard, EAGER_BYTES + 1));
+    assert!(matches!(send(&one, SendMode::Buffered, EAGER_BYTES + 1), Begun::Now(())));
+    one.with(|state| {
+        let mut outbox = std::mem::take(&mut state.outbox);
+        outbox.iter_mut().for_each(|(_, message)| state.include_data(message));
+        assert!(outbox.iter().all(|(_, message)| !message.is_offer()));
+        state.outbox = outbox;
+    });
+    settle([&one, &other]);
+    assert!(!one.with(|state| state.slots.is_done(sending) || state.buffer.is_empty()));
+    for _ in 0..2 {
+        let Begun::Now(arrived) = other.with(|state| state.receive(ALL, Peers::One(0), AT)) else {
+            panic!("the data are missing")
+        };
+        assert_eq!(arrived.message.load.bytes(), EAGER_BYTES + 1);
+    }
+    settle([&one, &other]);
+    assert!(one.with(|state| state.slots.is_done(sending) && state.buffer.is_empty()));
+}
+
+#[test]
 fn a_synchronous_send_ends_when_its_message_is_matched() {
     let (one, other) = (Local::new(0), Local::new(1));
     let sending = later(&send(&one, SendMode::Synchronous, 1));

@@ -11,7 +11,7 @@ use super::known::Known;
 use super::node_logs::NodeLogs;
 use super::pacing::Pacing;
 use super::plan::{InputWay, Kept, Launch, Processes};
-use super::printer::{Prefixes, Printer, Style};
+use super::printer::{Prefixes, Printer, Style, await_printed};
 use super::queue::Queue;
 use super::quorum::{self, WitnessPlace};
 use super::reader::Outlets;
@@ -142,6 +142,17 @@ pub(super) fn start_threads(printer: Printer, outlets: &Outlets) -> Result<(), C
     match outlets.input.clone() {
         Some(input) => start_thread("standard-input", move || input.forward(io::stdin().lock())),
         None => Ok(()),
+    }
+}
+
+/// Prints what is queued for a job that cannot start, such as lines of the processes that were
+/// started before the error.
+pub(super) fn print_queued(printer: Printer, outlets: &Outlets, incoming: &Receiver<Event>) {
+    let (reports, events) = (outlets.reports.clone(), outlets.events.clone());
+    reports.close();
+    match start_thread("printer", move || printer.run(&reports, &events)) {
+        Ok(()) => await_printed(incoming, Duration::MAX),
+        Err(error) => tracing::warn!(%error, "what the job has printed is lost"),
     }
 }
 

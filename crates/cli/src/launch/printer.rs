@@ -13,7 +13,7 @@ use gridspan_topology::NodeId;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -281,6 +281,17 @@ impl Printer {
             // First, since the end of the job may be among these reports.
             reports.insert(0, Report::Warning { text });
             self.logs = None;
+        }
+    }
+}
+
+/// Waits until all reports of a closed queue are printed, or the user interrupts this launcher: the
+/// reader of its output may have stopped reading. Waits for at most `patience` after each event.
+pub(super) fn await_printed(incoming: &Receiver<Event>, patience: Duration) {
+    loop {
+        match incoming.recv_timeout(patience) {
+            Ok(Event::Printed | Event::Interrupted { .. }) | Err(_) => return,
+            Ok(_) => {}
         }
     }
 }

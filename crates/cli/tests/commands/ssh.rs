@@ -210,9 +210,12 @@ fn a_program_that_prints_its_input_prints_no_keys() {
 fn a_missing_replacement_of_ssh_is_an_error() {
     let fake = Fake::new();
     let grid = fake.grid("[site.a]\nhosts = [\"127.0.0.2\"]\n");
-    let output = run(&["run", "--ssh", "/nowhere/ssh", "--grid", &grid, "ring"]);
+    let place = ["run", "--ssh", "/nowhere/ssh", "--grid", &grid];
+    let output = run(&[&place[..], &["--metrics", "0", "ring"]].concat());
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.contains("cannot start /nowhere/ssh"), "{output:?}");
+    // What was to be printed before the error.
+    assert!(output.stderr.contains("metrics: http://127.0.0.1:"), "{output:?}");
 }
 
 #[test]

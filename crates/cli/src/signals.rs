@@ -3,7 +3,6 @@
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::SIGCHLD;
 use std::fs;
-use std::io;
 
 /// Returns the signals among `wanted` that gridctl was not started to ignore: `nohup` makes it
 /// ignore SIGHUP, and a shell without job control makes it ignore SIGINT in the background. A
@@ -35,8 +34,10 @@ pub(crate) const fn exit_code(signal: i32) -> u8 {
 }
 
 /// Stops this process until it is continued.
-pub(crate) fn stop() -> io::Result<()> {
-    kill_process(getpid(), Signal::STOP).map_err(io::Error::from)
+pub(crate) fn stop() {
+    if let Err(error) = kill_process(getpid(), Signal::STOP) {
+        tracing::error!(%error, "cannot stop");
+    }
 }
 
 #[cfg(test)]

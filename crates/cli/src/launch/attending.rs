@@ -161,9 +161,7 @@ impl Work<'_> {
             return self.reports.push(Report::Warning { text: text.to_owned() });
         }
         self.children.iter().flatten().for_each(Child::stop);
-        if let Err(error) = signals::stop() {
-            tracing::error!(%error, "cannot stop");
-        }
+        signals::stop();
         self.children.iter().flatten().for_each(Child::go_on);
     }
 

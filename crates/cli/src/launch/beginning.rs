@@ -27,6 +27,7 @@ use crate::error::CliError;
 use crate::job_folder::Saved;
 use crate::log_file::LogLimit;
 use crate::sharing::Sharing;
+use crate::signals;
 use crate::status::StatusFile;
 use gridspan_topology::{NodeId, Time};
 use std::io;
@@ -322,10 +323,15 @@ pub(super) fn open_connections(
             .map_err(CliError::system("start a thread"))?;
         let mut interrupted = None;
         while !opening.is_finished() {
-            // Other events have no effect before the job has started.
-            if let Ok(Event::Interrupted { signal }) = incoming.recv_timeout(LOOK) {
-                interrupted = Some(signal);
-                is_stopped.store(true, Ordering::Relaxed);
+            match incoming.recv_timeout(LOOK) {
+                Ok(Event::Interrupted { signal }) => {
+                    interrupted = Some(signal);
+                    is_stopped.store(true, Ordering::Relaxed);
+                }
+                // The connections are opened in separate process groups, so these go on.
+                Ok(Event::StopWanted) => signals::stop(),
+                // Other events have no effect before the job has started.
+                Ok(_) | Err(_) => {}
             }
         }
         let sharing = opening.join().unwrap_or_default();

@@ -8,6 +8,7 @@ use super::report::{AddedNode, FirstFailure, Report, Stream};
 use crate::log_file::LogLimit;
 use crate::progress::Progress;
 use crate::roster::Roster;
+use crate::signals;
 use anstream::{AutoStream, ColorChoice};
 use gridspan_topology::NodeId;
 use std::collections::BTreeSet;
@@ -286,11 +287,13 @@ impl Printer {
 }
 
 /// Waits until all reports of a closed queue are printed, or the user interrupts this launcher: the
-/// reader of its output may have stopped reading. Waits for at most `patience` after each event.
+/// reader of its output may have stopped reading. Waits for at most `patience` after each event. If
+/// the user wants the job to stop, stops only this launcher, because all processes have ended.
 pub(super) fn await_printed(incoming: &Receiver<Event>, patience: Duration) {
     loop {
         match incoming.recv_timeout(patience) {
             Ok(Event::Printed | Event::Interrupted { .. }) | Err(_) => return,
+            Ok(Event::StopWanted) => signals::stop(),
             Ok(_) => {}
         }
     }

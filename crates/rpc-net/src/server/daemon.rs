@@ -4,7 +4,7 @@ use crate::client::task_client::dice;
 use crate::lock::lock;
 use crate::registry::link_table::LinkTable;
 use crate::registry::route::Route;
-use crate::registry::server_table::ServerTable;
+use crate::registry::server_table::{PlacedCall, ServerTable};
 use crate::server::admission::Admission;
 use crate::server::caller::Caller;
 use crate::server::handler::{attend, heard, respond};
@@ -17,7 +17,7 @@ use crate::wire::messages::{
 };
 use crate::wire::requests::Requests;
 use crate::wire::token::{Key, RemoteError, Token, key_path};
-use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
+use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
 use gridspan_topology::Time;
 use quinn::{Endpoint, Incoming, RecvStream, SendStream, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -351,14 +351,14 @@ impl<C: Catalogue> Daemon<C> {
         let (mut tried, mut problem) = (BTreeSet::new(), RpcError::CommunicationFailed);
         for attempt in 0..ATTEMPTS {
             let placed = self.place(&call.function, bytes, &tried).await;
-            let (offer, route) = match placed {
+            let placed = match placed {
                 Ok(Some(placed)) => placed,
                 Ok(None) => break,
                 Err(error) if attempt == 0 => return Err(error),
                 Err(_) => break,
             };
-            tried.insert(offer.number);
-            match self.attempt(offer, route, call.clone()).await {
+            tried.insert(placed.offer.number);
+            match self.attempt(placed, call.clone()).await {
                 Err(RpcError::SessionFailed { reason }) => {
                     return Err(RpcError::SessionFailed { reason });
                 }
@@ -376,7 +376,7 @@ impl<C: Catalogue> Daemon<C> {
         function: &str,
         bytes: u64,
         tried: &BTreeSet<u32>,
-    ) -> Result<Option<(Offer, Route<C>)>, RpcError> {
+    ) -> Result<Option<PlacedCall<Route<C>>>, RpcError> {
         loop {
             let placed = self.server_table().place(function, bytes, tried);
             if placed.is_ok() || !self.may_come() || !tried.is_empty() {
@@ -391,8 +391,7 @@ impl<C: Catalogue> Daemon<C> {
     /// has passed.
     async fn attempt(
         self: &Arc<Self>,
-        offer: Offer,
-        route: Route<C>,
+        placed: PlacedCall<Route<C>>,
         call: Arc<TextCall>,
     ) -> Result<String, RpcError> {
         let (daemon, timeout, begun) = (self.clone(), call.timeout, Instant::now());
@@ -400,15 +399,15 @@ impl<C: Catalogue> Daemon<C> {
         let (_wanted, unwanted) = oneshot::channel::<()>();
         // `late` is locked only while the server table is locked, and is empty once the server has
         // answered.
-        let late = Arc::new(Mutex::new(Some(offer)));
+        let late = Arc::new(Mutex::new(Some(placed.offer)));
         let of_task = late.clone();
         let going = tokio::spawn(async move {
             let number = daemon.numbers.fetch_add(1, Ordering::SeqCst);
-            let outcome = route.call(&call, number, async { drop(unwanted.await) }).await;
+            let outcome = placed.route.call(&call, number, async { drop(unwanted.await) }).await;
             let mut server_table = daemon.server_table();
             if outcome.is_ok() {
                 let (bytes, took_s) = (call.arguments.len() as u64, begun.elapsed().as_secs_f64());
-                server_table.observe(&call.function, offer.number, bytes, took_s);
+                server_table.observe(&call.function, &placed, bytes, took_s);
             }
             let ended = lock(&of_task).take();
             ended.into_iter().for_each(|offer| server_table.ended(offer));

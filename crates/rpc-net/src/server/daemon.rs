@@ -22,7 +22,7 @@ use gridspan_topology::Time;
 use quinn::{Endpoint, Incoming, RecvStream, SendStream, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -40,8 +40,10 @@ const POLLING_INTERVAL: Duration = Duration::from_millis(20);
 /// Options of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonOptions {
-    /// Address to listen at. With port 0 the system chooses one.
-    pub listen: SocketAddr,
+    /// Address to listen at. With port 0 the daemon takes that of an earlier daemon with the same
+    /// token, or else the system chooses one. `None` is the address of the earlier daemon, or else
+    /// any port of the loopback interface.
+    pub listen: Option<SocketAddr>,
     /// Address at which other processes reach the daemon, if it differs from `listen`.
     pub advertise: Option<IpAddr>,
     /// Path of the daemon's token.
@@ -81,6 +83,24 @@ struct Daemon<C: Catalogue> {
     task_server: Option<Arc<TaskServer<C>>>,
 }
 
+impl DaemonOptions {
+    /// Checks that the daemon is to be where the earlier daemon with its token was: servers and
+    /// clients look for it there. `key`: the key of the earlier daemon.
+    fn check_place(&self, key: &Key) -> Result<(), RemoteError> {
+        let was = key.address();
+        let is_same = |listen: SocketAddr| {
+            listen.ip() == was.ip() && (listen.port() == 0 || listen.port() == was.port())
+        };
+        let elsewhere = |address| Err(RemoteError::Elsewhere { path: self.token.clone(), address });
+        if !self.listen.is_none_or(is_same) {
+            return elsewhere(was);
+        }
+        let Some(ip) = self.advertise else { return Ok(()) };
+        let found = Token::read(&self.token)?.address;
+        if found.ip() == ip { Ok(()) } else { elsewhere(found) }
+    }
+}
+
 impl OpenedDaemon {
     /// Opens the registry, and writes its token unless an earlier daemon has written it. Requires a
     /// tokio runtime.
@@ -91,17 +111,19 @@ impl OpenedDaemon {
         let is_back = before.is_some();
         let (token, key, mut endpoint) = match before {
             Some(key) => {
+                options.check_place(&key)?;
                 let endpoint = Endpoint::server(key.server()?, key.address());
                 (None, key, endpoint.map_err(RemoteError::Listen)?)
             }
             None => {
-                let ip = options.advertise.unwrap_or(options.listen.ip());
+                let listen = options.listen.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
+                let ip = options.advertise.unwrap_or(listen.ip());
                 if ip.is_unspecified() {
-                    return Err(RemoteError::Nowhere(options.listen));
+                    return Err(RemoteError::Nowhere(listen));
                 }
                 // The certificates do not name the address, which only the socket determines.
-                let (token, key) = Token::new(options.listen)?;
-                let endpoint = Endpoint::server(key.server()?, options.listen);
+                let (token, key) = Token::new(listen)?;
+                let endpoint = Endpoint::server(key.server()?, listen);
                 let endpoint = endpoint.map_err(RemoteError::Listen)?;
                 let address = endpoint.local_addr().map_err(RemoteError::Listen)?;
                 (Some(token.at((ip, address.port()).into())), key.at(address), endpoint)

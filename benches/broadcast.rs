@@ -2,8 +2,8 @@
 //! planning.
 //!
 //! `cargo bench --bench broadcast`; a word after `--` selects figures: `optimum`, `quality`,
-//! `start`, `plan`. Instances are seeded with 1, 2, 3; the constants of the search were chosen on
-//! seeds from 1000.
+//! `start`, `plan`. Instances are seeded with 1, 2, 3; the constants of the search were chosen with
+//! seeds from 1000 on.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/suite.rs"]
@@ -70,9 +70,10 @@ fn start(suite: &mut Suite) {
     }
 }
 
-/// Results of the study on which the design is based, for that study's search on instances of the
-/// same kinds: percent above the best known tree after 1, 10, 100 and 1,000 ms of processor time.
-/// Where building the start tree alone took longer, the value is that of the start tree.
+/// Results of the earlier study on which the design is based. Its search ran on networks of the
+/// same kinds; the values are percent above the best known tree after 1, 10, 100 and 1,000 ms of
+/// processor time. Where building the start tree alone took longer, the value is that of the start
+/// tree.
 const STUDY: [(&str, usize, [f64; 4]); 8] = [
     ("uniform", 16, [9.7, 9.7, 8.2, 0.7]),
     ("uniform", 64, [9.1, 8.5, 5.3, 1.2]),

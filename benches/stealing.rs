@@ -4,8 +4,8 @@
 //!
 //! `cargo bench --bench stealing`; a word after `--` selects figures: `flat`, `wide`, `thousand`.
 //! It runs in virtual time, so that the numbers are the same on every machine. Charts like figures
-//! 4 to 8 of the paper are written to `target/stealing`. Attempts, and messages of the other
-//! policies, are counted while unstarted tasks exist; for our policy, all messages are counted,
+//! 4 to 8 of the paper are written to `target/stealing`. Attempts count only while unstarted
+//! tasks exist, and so do messages of the other policies. For our policy, all messages count,
 //! including those with which nodes go to sleep. The constants of our policy were chosen with seed
 //! 1; the tables are of seeds 2 to 4.
 

@@ -2,8 +2,8 @@
 //! and its cost.
 //!
 //! `cargo bench --bench topology`; a word after `--` selects figures, as in `-- sampled`. The seeds
-//! are 1 to 5, as in the tests of `gridspan-topology`; the constants of the methods were chosen on
-//! seeds from 1000.
+//! are 1 to 5, as in the tests of `gridspan-topology`; the constants of the methods were chosen
+//! with seeds from 1000 on.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/suite.rs"]

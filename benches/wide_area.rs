@@ -71,8 +71,8 @@ fn lossy_link(suite: &mut Suite) {
         })
     };
     let bbr = || quinn(Tuning::WideAreaBbr, count / 4, count);
-    // A sixteenth, because all of it would take minutes. It includes slow start, Cubic's fastest
-    // phase.
+    // Cubic transfers a sixteenth, because all of it would take minutes. That part includes slow
+    // start, Cubic's fastest phase.
     let cubic = || quinn(Tuning::WideArea, 0, (count / 16).max(1));
     let contenders = vec![
         Contender::new("gridspan", ours),

@@ -15,7 +15,7 @@
 
 use crate::control::{Control, MARK, OutputDemux, OutputItem};
 use crate::settings::Settings;
-use crate::variables::{DRIVER, LAUNCHER, REPORT};
+use crate::variables::{DETACHED, DRIVER, LAUNCHER, REPORT};
 use gridspan_balance::BalanceReport;
 use gridspan_runtime::driver::{NodeHandle, cluster, cores};
 use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, NodeBundle, listening_address};
@@ -242,7 +242,9 @@ impl Child {
     fn start(mut command: Command, bundle: &NodeBundle, outlet: Outlet) -> Result<Self, JobError> {
         let node = bundle.identity.node;
         let program = command.get_program().to_owned();
-        command.env(DRIVER, "node").env(REPORT, "lines").env_remove(LAUNCHER);
+        command.env(DRIVER, "node").env(REPORT, "lines");
+        // This process may be a node of another job, with another launcher.
+        command.env_remove(LAUNCHER).env_remove(DETACHED);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // Only this process gets an interrupt from the terminal; it ends the others.
         #[cfg(unix)]

@@ -6,6 +6,7 @@ use gridspan::LossCause;
 use gridspan::embed::{self, Event, Runner};
 use gridspan::prelude::*;
 use gridspan::topology::GridSpec;
+use gridspan::variables::{DETACHED, LAUNCHER};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, id};
@@ -105,6 +106,18 @@ fn several_jobs_run_at_a_time() {
     assert_eq!(all.len(), 1 + 3 * 2, "each job has separate processes");
 }
 
+fn nodes_start_in_a_program_that_is_a_node_of_a_detached_job() {
+    let this = std::env::current_exe().expect("this program has a path");
+    let runner = Runner::on_processes(grid("2x1"), move |_| {
+        let mut command = Command::new(&this);
+        // As if this process had got them from another launcher.
+        command.env(DETACHED, "1").env(LAUNCHER, "1");
+        command
+    });
+    let found = runner.start(job(), processes).wait().expect("the job ends well");
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
 fn a_program_that_is_not_a_node_is_an_error() {
     let begin = Instant::now();
     let runner = Runner::on_processes(grid("2x1"), |_| Command::new("true"));
@@ -175,9 +188,10 @@ fn main() -> ExitCode {
         println!("skipped: the tests look for processes in /proc");
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 7] = [
         ("main_runs_here", main_runs_here_and_its_value_needs_no_encoding),
         ("several_jobs", several_jobs_run_at_a_time),
+        ("in_a_detached_job", nodes_start_in_a_program_that_is_a_node_of_a_detached_job),
         ("a_program_that_is_not_a_node", a_program_that_is_not_a_node_is_an_error),
         ("cancelling", cancelling_ends_the_processes),
         ("a_process_that_is_killed", a_process_that_is_killed_is_a_lost_node),

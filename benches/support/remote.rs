@@ -238,7 +238,8 @@ pub(crate) fn to_four(is_group: bool, bytes: usize) -> Sample {
     })
 }
 
-/// Returns the number of round trips of a fresh call over a wide area, in virtual time.
+/// Returns the time, in round trips, of the first call to a server over a wide area, in virtual
+/// time.
 pub(crate) fn round_trips() -> f64 {
     const ONE_WAY_S: f64 = 0.02;
     let (send, receive) = mpsc::channel();

@@ -69,7 +69,8 @@ impl<'a> Contender<'a> {
         Self { name, goal: None, run: Box::new(run) }
     }
 
-    /// Sets the ratio that ours should have to this program: at most for times, at least for rates.
+    /// Sets the goal for our figure divided by that of this program: a maximum for times, a minimum
+    /// for rates.
     pub(crate) fn goal(mut self, ratio: f64) -> Self {
         self.goal = Some(FigureGoal::Ratio(ratio));
         self

@@ -162,7 +162,7 @@ const MET_IN_WHOLE_CRATE: &[(&str, &str)] = &[
 
 /// Types that need no example, besides identifiers and errors, which end in `Id` and `Error`.
 const WITHOUT_EXAMPLE: &[&str] = &[
-    // Errors of other names, and a part of one.
+    // Errors whose names do not end in `Error`, and a part of one.
     "GridFileProblem",
     "Misuse",
     "UnknownMode",
@@ -263,7 +263,7 @@ fn crates_depend_only_on_those_below_them() {
                 assert!(allowed.contains(&other), "rule: {member} must not depend on {other}");
             }
             let heavy = ["tokio", "quinn", "hyper"].contains(&name.as_str());
-            // The runtime has one, for object stores.
+            // The runtime has an optional `tokio`, for object stores.
             let is_optional =
                 dependencies[name].get("optional").is_some_and(|it| it.as_bool() == Some(true));
             assert!(
@@ -345,13 +345,13 @@ fn types_that_users_meet_have_an_example_in_their_documentation() {
     };
     let found: Vec<_> =
         findings().without_example.iter().filter(|found| !needs_none(&found.name)).collect();
-    assert!(found.is_empty(), "rule: an example shows how to use a type; none has {found:#?}");
+    assert!(found.is_empty(), "rule: an example shows how to use a type; missing for {found:#?}");
 }
 
 #[test]
 fn public_functions_that_return_a_result_say_when_they_fail() {
     let found = &findings().unexplained;
-    assert!(found.is_empty(), "rule: documentation has `# Errors`; none has {found:#?}");
+    assert!(found.is_empty(), "rule: documentation has `# Errors`; missing for {found:#?}");
 }
 
 #[test]

@@ -471,10 +471,14 @@ impl JobFolder {
     }
 
     /// Replaces a file as a whole: a launcher that is killed leaves either the old or the new one.
+    /// When this returns, the new one survives a crash of the machine.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let new = self.path.join(format!("{name}.new"));
-        private::file().create(true).truncate(true).open(&new)?.write_all(bytes)?;
-        fs::rename(new, self.path.join(name))
+        let mut file = private::file().create(true).truncate(true).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(new, self.path.join(name))?;
+        File::open(&self.path)?.sync_all()
     }
 
     fn read<T: for<'de> Deserialize<'de>>(&self, name: &str) -> io::Result<T> {

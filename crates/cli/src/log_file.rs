@@ -17,6 +17,7 @@
 //! can be moved out, for example because the file system cannot free a part of a file, a warning
 //! says so, and `NAME` grows.
 
+use crate::output::write_all;
 use crate::private;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -166,8 +167,8 @@ impl LogReader {
         Self { path, file: None, at: 0 }
     }
 
-    /// Copies all bytes that have come between the last call and this one. Passes the numbers of
-    /// dropped ones to `on_dropped`.
+    /// Copies all bytes that have come between the last call and this one, and flushes them. Passes
+    /// the numbers of dropped ones to `on_dropped`.
     pub(crate) fn copy_new(
         &mut self,
         to: &mut impl Write,
@@ -180,11 +181,11 @@ impl LogReader {
         while self.at < end {
             match self.next(&mut buffer)? {
                 Next::Bytes(0) => break,
-                Next::Bytes(read) => to.write_all(&buffer[..read])?,
+                Next::Bytes(read) => write_all(to, &buffer[..read])?,
                 Next::Dropped(bytes) => on_dropped(bytes),
             }
         }
-        to.flush()
+        Ok(())
     }
 
     /// Position after the last byte that the process has printed so far.

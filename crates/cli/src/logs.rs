@@ -6,7 +6,7 @@ use crate::error::{CliError, DetachedJobError};
 use crate::job_folder::JobFolder;
 use crate::launch::LineSplitter;
 use crate::log_file::LogReader;
-use crate::output::tell_dropped;
+use crate::output::{tell_dropped, write_all};
 use gridspan::control::{Control, MARK, OutputDemux, OutputItem};
 use gridspan_runtime::net::bootstrap::listening_address;
 use std::io::{self, Write};
@@ -109,8 +109,7 @@ impl<W: Write> PlainLines<W> {
         let mut on_item = |item: OutputItem<'_>| append(item, &mut text);
         splitter.finish(&mut |line| demux.line(line, &mut on_item));
         demux.pass_on(&mut on_item);
-        to.write_all(&text)?;
-        to.flush()
+        write_all(to, &text)
     }
 }
 
@@ -120,7 +119,7 @@ impl<W: Write> Write for PlainLines<W> {
         let mut text = vec![];
         let mut on_item = |item: OutputItem<'_>| append(item, &mut text);
         splitter.push(bytes, &mut |line| demux.line(line, &mut on_item));
-        to.write_all(&text)?;
+        write_all(to, &text)?;
         Ok(bytes.len())
     }
 
@@ -163,6 +162,36 @@ mod tests {
         assert_eq!(lines.to, b"one\n\ntwo\nthree\n");
         lines.finish().unwrap();
         assert_eq!(lines.to, b"one\n\ntwo\nthree\nend\n");
+    }
+
+    /// A non-blocking output that is full at every second attempt.
+    #[derive(Default)]
+    struct Full {
+        taken: Vec<u8>,
+        is_full: bool,
+    }
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.is_full = !self.is_full;
+            if self.is_full {
+                Err(io::ErrorKind::WouldBlock.into())
+            } else {
+                self.taken.write(bytes)
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_are_printed_once_to_an_output_that_is_full_for_a_moment() {
+        let mut lines = PlainLines::new(Full::default());
+        lines.write_all(b"one\ntwo\nth").unwrap();
+        lines.finish().unwrap();
+        assert_eq!(lines.to.taken, b"one\ntwo\nth\n");
     }
 
     #[test]

@@ -80,6 +80,7 @@ fn main() -> ExitCode {
     output::end_without_reader();
     let cli = Cli::parse();
     logging::init(cli.verbose);
+    signals::heed_children();
     let outcome = match cli.verb {
         Verb::Run(args) => run::run(&args, cli.verbose),
         Verb::Join(args) => join::run(&args),

@@ -2,25 +2,31 @@
 
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::SIGCHLD;
+use signal_hook::flag;
 use std::fs;
-use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Stops ignoring SIGCHLD, if gridctl was started to ignore it: the system would not say how
+/// processes end. Call it before the first process is started.
+pub(crate) fn heed_children() {
+    if not_ignored(&[SIGCHLD]).is_empty()
+        // Any handler has this effect, and the processes that gridctl starts do not inherit it.
+        && let Err(error) = flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)))
+    {
+        tracing::warn!(%error, "the ends of processes are not known, since SIGCHLD is ignored");
+    }
+}
 
 /// Returns the signals among `wanted` that gridctl was not started to ignore: `nohup` makes it
-/// ignore SIGHUP, and a shell without job control makes it ignore SIGINT in the background. A
-/// wanted SIGCHLD is always among them: while it is ignored, the system does not say how processes
-/// end.
+/// ignore SIGHUP, and a shell without job control makes it ignore SIGINT in the background.
 pub(crate) fn not_ignored(wanted: &[i32]) -> Vec<i32> {
     // Where the system has no such file, no signal counts as ignored.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    handled(wanted, ignored(&status))
-}
-
-/// Returns the signals among `wanted` to handle if those of the set `ignored` are ignored.
-fn handled(wanted: &[i32], ignored: u64) -> Vec<i32> {
+    let ignored = ignored(&status);
     let is_ignored =
         |signal: i32| u32::try_from(signal - 1).is_ok_and(|bit| ignored >> bit & 1 == 1);
-    let is_handled = |signal: &i32| *signal == SIGCHLD || !is_ignored(*signal);
-    wanted.iter().copied().filter(is_handled).collect()
+    wanted.iter().copied().filter(|&signal| !is_ignored(signal)).collect()
 }
 
 /// Parses the set of ignored signals in the form of proc(5): signal 1 is the lowest bit.
@@ -35,8 +41,10 @@ pub(crate) const fn exit_code(signal: i32) -> u8 {
 }
 
 /// Stops this process until it is continued.
-pub(crate) fn stop() -> io::Result<()> {
-    kill_process(getpid(), Signal::STOP).map_err(io::Error::from)
+pub(crate) fn stop() {
+    if let Err(error) = kill_process(getpid(), Signal::STOP) {
+        tracing::error!(%error, "cannot stop");
+    }
 }
 
 #[cfg(test)]
@@ -57,12 +65,5 @@ mod tests {
         assert_eq!(ignored(status), 1 << (SIGHUP - 1));
         assert_eq!(ignored(""), 0);
         assert_eq!(not_ignored(&[SIGINT, SIGTERM]), [SIGINT, SIGTERM], "a test ignores neither");
-    }
-
-    #[test]
-    fn the_ends_of_processes_are_noticed_also_if_sigchld_was_ignored() {
-        let ignored = 1 << (SIGCHLD - 1) | 1 << (SIGINT - 1);
-
-        assert_eq!(handled(&[SIGHUP, SIGINT, SIGCHLD], ignored), [SIGHUP, SIGCHLD]);
     }
 }

@@ -24,18 +24,30 @@ enum Awaited {
     Attached(Box<Status>, io::Result<Pending>),
 }
 
-/// Waits for jobs. Returns the first exit code that is not 0.
+/// Waits for jobs. Returns the first exit code that is not 0, or the error in its place.
 pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CliError> {
     let until = args.timeout.and_then(|time| Instant::now().checked_add(time));
     // Asks all jobs before it waits for the first one, since only a running job can answer.
     let jobs: Vec<Awaited> =
         args.jobs.iter().map(|id| Awaited::find(id)).collect::<Result<_, _>>()?;
     let progress = Progress::begin("waiting for jobs".to_owned(), Some(jobs.len() as u64));
-    let codes = jobs.into_iter().map(|job| job.end(until)).inspect(|_| progress.advance());
-    let codes = codes.collect::<Result<Vec<u8>, _>>();
+    let ends = jobs.into_iter().map(|job| job.end(until)).inspect(|_| progress.advance());
+    let ends: Vec<_> = ends.collect();
     progress.end();
-    let first = codes?.into_iter().find(|&code| code != 0);
-    Ok(ExitCode::from(first.unwrap_or(0)))
+    first_failure(ends).map(ExitCode::from)
+}
+
+/// Returns the first end that is not the exit code 0, and reports the errors of later ones.
+fn first_failure(ends: Vec<Result<u8, CliError>>) -> Result<u8, CliError> {
+    let mut first = Ok(0);
+    for end in ends {
+        if matches!(first, Ok(0)) {
+            first = end;
+        } else if let Err(error) = end {
+            error.report();
+        }
+    }
+    first
 }
 
 impl Awaited {
@@ -98,4 +110,20 @@ fn end_of_attached(
 
 fn has_passed(until: Option<Instant>) -> bool {
     until.is_some_and(|until| Instant::now() >= until)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_job_that_has_not_ended_with_0_determines_the_exit_code() {
+        let unknown = |job: &str| -> Result<u8, CliError> {
+            Err(JobEndError::UnknownExit { job: job.to_owned() }.into())
+        };
+        assert_eq!(first_failure(vec![Ok(0), Ok(3), unknown("b"), Ok(4)]).unwrap(), 3);
+        let error = first_failure(vec![Ok(0), unknown("a"), Ok(3)]).unwrap_err();
+        assert!(error.to_string().contains("the job a "), "{error}");
+        assert_eq!(first_failure(vec![Ok(0)]).unwrap(), 0);
+    }
 }

@@ -13,6 +13,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 /// A job that runs until the test ends it.
 const ENDLESS: [&str; 3] = ["drill", "--wait", "600"];
@@ -256,6 +257,28 @@ fn waiting_for_a_job_of_a_terminal_asks_its_launcher() {
         assert_eq!(waiting.wait(LIMIT).expect("it ends").code(), Some(code));
         attached.wait(LIMIT).expect("it ends");
     }
+}
+
+#[test]
+fn a_job_whose_exit_code_is_not_known_does_not_end_the_wait_for_the_others() {
+    let user = User::new();
+    let mut attached = user.start(&[&["run", "-n", "2"], &ENDLESS[..]].concat());
+    attached.await_line("2 lines from 2 nodes");
+    let id = user.listed()[0]["job"].as_str().unwrap().to_owned();
+    let long = user.detach(&[], &ENDLESS);
+    let before = user.connections(&id);
+    let mut waiting = user.start(&["wait", &id, &long]);
+    until(|| (user.connections(&id) > before).then_some(()));
+    user.await_requests(&id, attached.child.id());
+
+    attached.signal(Signal::KILL);
+
+    attached.wait(LIMIT).expect("it ends");
+    thread::sleep(Duration::from_millis(500));
+    assert!(waiting.child.try_wait().unwrap().is_none(), "it waits for the other job");
+    user.done(&["stop", &long]);
+    waiting.await_line(&format!("the job {id} has ended, with an exit code that is not known"));
+    assert_eq!(waiting.wait(LIMIT).expect("it ends").code(), Some(1));
 }
 
 #[test]

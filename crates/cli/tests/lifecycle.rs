@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{LIMIT, Running, gridctl, is_alive, proc_words, until, wait};
+use common::{LIMIT, Running, gridctl, is_alive, proc_words, state, until, wait};
 use gridspan_runtime::net::Authority;
 use gridspan_runtime::net::bootstrap::{Addresses, issue, listening_address};
 use gridspan_topology::GridSpec;
@@ -283,12 +283,6 @@ fn a_launcher_started_to_ignore_sighup_continues() {
     assert_eq!(wait(&mut launcher, LIMIT).unwrap().code(), Some(143));
 }
 
-/// Returns the state of a process, as proc(5) writes it.
-fn state(pid: u32) -> String {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process exists");
-    stat.rsplit_once(") ").expect("a name in parentheses comes first").1[..1].to_owned()
-}
-
 #[test]
 fn ctrl_z_stops_launcher_and_nodes_until_they_are_continued() {
     let mut running = Running::start(&["run", "-n", "2", "drill", "--wait", "600"]);
@@ -307,6 +301,25 @@ fn ctrl_z_stops_launcher_and_nodes_until_they_are_continued() {
     assert!(all.iter().all(|&pid| is_alive(pid)), "no node considers another lost");
     running.signal(Signal::INT);
     assert_eq!(running.wait(LIMIT).unwrap().code(), Some(130));
+}
+
+#[test]
+fn ctrl_z_stops_a_launcher_that_waits_for_the_reader_of_its_output() {
+    // More than a pipe takes.
+    let program = "sleep 2; yes line | head -c 200000";
+    let mut command = gridctl(&["run", "-n", "1", "/bin/sh", "-c", program]);
+    let mut launcher = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = rustix::process::Pid::from_raw(launcher.id() as i32).unwrap();
+    until(|| (!common::children_of(launcher.id()).is_empty()).then_some(()));
+    until(|| common::children_of(launcher.id()).is_empty().then_some(()));
+
+    rustix::process::kill_process(pid, Signal::TSTP).unwrap();
+    until(|| (state(launcher.id()) == "T").then_some(()));
+    rustix::process::kill_process(pid, Signal::CONT).unwrap();
+    until(|| (state(launcher.id()) != "T").then_some(()));
+
+    rustix::process::kill_process(pid, Signal::INT).unwrap();
+    assert!(wait(&mut launcher, SOON).is_some());
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //! the cost of spawning and joining.
 
 use crate::entry::{Entry, parse};
+use crate::paired::MedianEstimate;
 use clap::Parser;
-use gridspan_runtime::{Grid, Job, JobError, Step, Task, TaskContext};
+use gridspan_runtime::{Grid, Job, JobError, StealStatistics, Step, Task, TaskContext};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -21,6 +22,13 @@ struct Options {
     /// Index of the Fibonacci number.
     #[arg(long, short, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=60))]
     n: u32,
+    /// Compute it N times, and print the median time of a task with its interval, and what nodes
+    /// have stolen from each other.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: Option<u32>,
+    /// With --rounds, print a JSON object instead of text.
+    #[arg(long, requires = "rounds")]
+    json: bool,
 }
 
 /// The Fibonacci number of this index: fib(0) = 0, fib(1) = 1.
@@ -66,7 +74,10 @@ fn job(options: Options) -> Job {
         .restartable_main(async move |grid: Grid| run(&grid, options).await)
 }
 
-async fn run(grid: &Grid, Options { n }: Options) -> Result<(), JobError> {
+async fn run(grid: &Grid, Options { n, rounds, json }: Options) -> Result<(), JobError> {
+    if let Some(rounds) = rounds {
+        return measure(grid, n, rounds, json).await;
+    }
     let pool = grid.task_pool().await?;
     let begin = grid.now().await?;
     let found = pool.run(Fib(n)).await?;
@@ -83,6 +94,48 @@ async fn run(grid: &Grid, Options { n }: Options) -> Result<(), JobError> {
         return Ok(());
     }
     Err(format!("verified: no ({found} instead of {})", expected(n)).into())
+}
+
+/// Computes the number in each round, in one pool, and prints the time of a task.
+async fn measure(grid: &Grid, n: u32, rounds: u32, json: bool) -> Result<(), JobError> {
+    let pool = grid.task_pool().await?;
+    let calls = calls(n);
+    let mut times_ns = Vec::new();
+    for _ in 0..rounds {
+        let begin = grid.now().await?;
+        let found = pool.run(Fib(n)).await?;
+        let elapsed = grid.now().await?.since(begin);
+        if found != expected(n) {
+            return Err(format!("verified: no ({found} instead of {})", expected(n)).into());
+        }
+        times_ns.push(elapsed.as_secs_f64() * 1e9 / calls as f64);
+    }
+    let task_ns = MedianEstimate::of(&times_ns);
+    let StealStatistics { messages, far_messages, grants, far_grants, tasks, .. } =
+        pool.statistics().await?;
+    let (pes, nodes) = (grid.layout().pe_count(), grid.layout().node_count());
+    if json {
+        let MedianEstimate { median, low, high } = task_ns;
+        println!(
+            "{{\"nodes\":{nodes},\"pes\":{pes},\"rounds\":{rounds},\"tasks\":{calls},\
+             \"ns\":{median:.3},\"ns_low\":{low:.3},\"ns_high\":{high:.3},\
+             \"stolen_tasks\":{tasks},\"packets\":{grants},\"far_packets\":{far_grants},\
+             \"messages\":{messages},\"far_messages\":{far_messages},\"verified\":true}}"
+        );
+        return Ok(());
+    }
+    println!(
+        "fib({n}) by {calls} tasks on {pes} PEs of {nodes} nodes, {rounds} rounds: \
+         {task_ns} ns a task"
+    );
+    if nodes > 1 {
+        println!(
+            "stolen in all rounds: {tasks} tasks in {grants} packets ({far_grants} between sites), \
+             by {messages} messages ({far_messages} between sites)"
+        );
+    }
+    println!("verified: yes (fib({n}) = {} in each round)", expected(n));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -133,6 +133,13 @@ fn a_message_takes_the_latency_of_the_link() {
 }
 
 #[test]
+fn messages_of_all_pairs_arrive_whole() {
+    everywhere(|| built_in("pingpong", "--pairs --bytes 1B,20kB --rounds 2 --seconds 0.0005"));
+    let words = "--pairs --bytes 1kB --rounds 1 --seconds 0";
+    simulate(built_in("pingpong", words), "3x2x2,wan=8ms").outcome.unwrap();
+}
+
+#[test]
 fn the_token_of_the_ring_visits_every_actor() {
     everywhere(|| built_in("ring", "--members 30 --rounds 3"));
     for (members, pes) in [(1, 1), (1, 3), (64, 1), (10, 3), (5, 8)] {

@@ -19,6 +19,7 @@ fn run(name: &str, words: &str, pes: u32) {
 fn fork_and_join_compute_the_fibonacci_numbers() {
     for (n, pes) in [(0, 1), (1, 2), (20, 1), (20, 3)] {
         run("fib", &format!("-n {n}"), pes);
+        run("fib", &format!("-n {n} --rounds 3"), pes);
     }
 }
 

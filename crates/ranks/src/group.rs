@@ -122,7 +122,7 @@ impl RankGroup {
 /// the rank begins meanwhile on the same communicator would come first, at some ranks only.
 pub(crate) struct MakerTurn<'a>(&'a Local);
 
-/// A task that waits for its turn, until this is dropped.
+/// The place of a task in the queue for the lock; dropping it leaves the queue.
 struct WaitingMaker<'a> {
     local: &'a Local,
     number: Option<u64>,
@@ -214,9 +214,9 @@ impl Comm {
         Ok(self.part(ranks, first + at as u32))
     }
 
-    /// Makes a communicator of the ranks of a group. Ranks that are not in the group that they pass
-    /// get `None`. All ranks of a group pass that group. Several groups without common ranks make a
-    /// communicator each in one call.
+    /// Makes a communicator of the ranks of a group. All ranks of a group pass that group; a rank
+    /// that is not in the group that it passes gets `None`. If ranks pass different groups without
+    /// common ranks, one call makes a communicator for each group.
     ///
     /// # Errors
     ///

@@ -5,6 +5,7 @@ use crate::deadlock::{Flush, WaitState};
 use crate::matching::{Arrival, Arrived, Label};
 use crate::name_server::{PlacedRanks, ServerReply, ServerRequest};
 use crate::places::Places;
+use crate::runs::Run;
 use crate::ticket::{Asker, Ticket};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ pub(crate) struct Part {
 /// The data of a message between ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Load {
-    /// All data. A synchronous send asks for an acknowledgement, under this number.
+    /// All data. A send that waits for its receiver asks for an acknowledgement, under this number.
     Whole { content: Content, acknowledge: Option<u32> },
     /// An offer of a long message, which the sender keeps until the receiver accepts it.
     Offer { token: u32, kind: u64, bytes: u64 },
@@ -135,6 +136,10 @@ pub(crate) enum RankMessage {
     Access { from: u32, window: u32, token: u32, access: Access },
     /// The end of an access.
     Answer(Answer),
+    /// From a rank that waits for the lock of this number on a window: which ranks are before it?
+    AskLock { from: u32, window: u32, lock: u32 },
+    /// The ranks before a rank that waits for a lock; `None` if they are too many.
+    BeforeLock { lock: u32, before: Option<Vec<Run>> },
     /// A part of a long message of this rank of the job, encoded.
     Piece { from: u32, is_last: bool, bytes: Bytes },
     /// From the rank to itself: go back to where its futures are.
@@ -175,6 +180,11 @@ pub(crate) enum RankMessage {
 }
 
 impl RankMessage {
+    /// Whether it offers a long message.
+    pub(crate) fn is_offer(&self) -> bool {
+        matches!(self, Self::Message(_, Payload { load: Load::Offer { .. }, .. }))
+    }
+
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {

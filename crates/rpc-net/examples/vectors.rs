@@ -154,7 +154,7 @@ fn main() -> Outcome<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["registry", token] => {
-            let (listen, token) = ("127.0.0.1:0".parse()?, token.into());
+            let (listen, token) = (Some("127.0.0.1:0".parse()?), token.into());
             let registry = DaemonOptions { listen, advertise: None, token, is_kept: true };
             stay("the registry", Role::Registry(registry))
         }

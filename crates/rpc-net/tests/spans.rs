@@ -98,7 +98,7 @@ fn the_parent_of_a_servers_span_is_the_clients_span_in_another_process() {
     let collector = Collector::installed();
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("grid.token");
-    let listen = "127.0.0.1:0".parse().unwrap();
+    let listen = Some("127.0.0.1:0".parse().unwrap());
     let daemon = DaemonOptions { listen, advertise: None, token: token.clone(), is_kept: true };
     let registry = Serving::start("registry", Role::Registry(daemon));
     let server = Serving::start("one", Role::Member(Token::read(&token).unwrap()));

@@ -37,7 +37,7 @@ pub struct Layout {
     nodes: Vec<NodePlace>,
     node_of_pe: Vec<NodeId>,
     nodes_of_site: Vec<Range<u32>>,
-    /// The guest whose layout this is.
+    /// In the layout for a guest, that guest and its place.
     guest: Option<(NodeId, NodePlace)>,
 }
 

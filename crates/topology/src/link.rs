@@ -41,7 +41,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Maximum latency plus jitter of a valid link: a longer delay is probably in a wrong unit.
+    /// Maximum latency plus jitter of a valid link. The unit of a longer delay is probably wrong.
     pub const MAX_DELAY: Duration = Duration::from_secs(3600);
     /// The `queue_bytes` of a link that never drops a packet because its queue is full.
     pub const UNLIMITED_QUEUE: u64 = u64::MAX;

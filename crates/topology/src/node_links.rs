@@ -8,8 +8,8 @@
 //! model. Data that exceeds the link's queue waits at the sender, which paces itself. A link that
 //! loses everything delivers nothing.
 //!
-//! **Packets.** Where a transport runs on top, each of its packets meets the link individually, and
-//! may be lost or overtaken.
+//! **Packets.** If the user runs a transport over the links ([`NodeLinks::of_packets`]), each of
+//! its packets passes the link individually, and may be lost or overtaken.
 //!
 //! **Order.** Frames between two nodes arrive in the order sent, unless the link has
 //! [`Link::reorder`].

@@ -1,4 +1,4 @@
-//! The recent pace of a job: the number of messages that its actors handled per time.
+//! The recent pace of a job: the number of messages that its actors handled per unit of time.
 
 use crate::gate::step_times::StepTimes;
 use std::collections::VecDeque;

@@ -98,7 +98,7 @@ fn plans_that_slow_their_own_pes_are_judged_after_two_in_a_row() {
     let (mut balancer, _) = carried_out();
     let mut now = lopsided();
     for round in 1..=DISTURBED_MAX {
-        // All work is on a PE that gets less each time.
+        // All work is on a PE that gets less processor time in each round.
         now.pes[0].available = 1.0 - 0.3 * f64::from(round);
         let second = 100 + 10 * round;
         let next = balancer.decide(&window(&now, second));

@@ -45,8 +45,8 @@ impl Balancer {
         true
     }
 
-    /// The report of a plan that undoes the last one, which the gate does not judge. `is_led`:
-    /// leaders keep the plan.
+    /// The report of a plan that undoes the last one. The gate does not judge such a plan.
+    /// `is_led`: leaders keep the plan.
     fn undo_report(&self, occasion: &Occasion, figures: &Figures, is_led: bool) -> BalanceReport {
         let report = self.report(occasion, figures);
         let after = if is_led { self.led_before } else { report.after };

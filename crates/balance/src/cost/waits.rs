@@ -1,12 +1,13 @@
 //! Waiting times at a PE of messages from another site.
 //!
-//! Where messages are handled in order of arrival, a message waits for a part of the work of all
-//! border actors of the PE, since these wait for each other. Where messages of the oldest step, and
-//! within it those to border actors, are handled first, a message waits for the rest of the running
-//! handler, and for the other receivers on the PE to which its sender sends. The rest of the
-//! running handler takes on average the sum of `h²/2T` over the other handlers of the PE, which
-//! take `h` each in a step of length `T` (the mean residual life of renewal theory). The work of an
-//! actor in a step counts as one handler.
+//! **In order of arrival.** A message waits for a part of the work of all border actors of the PE,
+//! since these wait for each other.
+//!
+//! **By step.** A PE handles messages of the oldest step first, and within it those to border
+//! actors. So a message waits only for the rest of the running handler, and for the other actors of
+//! the PE to which the same sender sends. The rest of the running handler takes on average the sum
+//! of `h²/2T` over the other handlers of the PE, which take `h` each in a step of length `T` (the
+//! mean residual life of renewal theory). The work of an actor in a step counts as one handler.
 
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,8 +71,8 @@ impl<'a> Waits<'a> {
         Self { works, mapping, order: Order::Border { squares, receivers } }
     }
 
-    /// Returns the seconds for which a cycle through a pair stays at its two ends, in steps of
-    /// `step` seconds.
+    /// Returns the seconds that a round trip of messages between two actors spends at the two ends,
+    /// waiting and in handlers, where a step takes `step` seconds.
     pub(super) fn stay(&self, (from, to): (u32, u32), step: f64) -> f64 {
         let [a, b] = [from, to].map(|actor| self.mapping[actor as usize]);
         let work = |actor: u32| self.works[actor as usize];

@@ -67,8 +67,8 @@ pub(super) fn coarsen(
 }
 
 /// Returns the cluster of each vertex. The first `counted` vertices are in at most `most` clusters
-/// where that is possible. Vertices of different `part`s stay apart unless `part` is
-/// empty, as do fixed vertices of different homes, and fixed and free vertices.
+/// where that is possible. Two vertices stay apart if they are in different `part`s (unless `part`
+/// is empty), if only one of them is fixed, or if they are fixed in different homes.
 pub(crate) fn clusters(
     graph: Graph,
     ties: Vec<Tie>,

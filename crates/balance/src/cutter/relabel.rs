@@ -4,8 +4,9 @@
 /// if the part gets the name, or `None` if it must not get it. Each part must be allowed to keep
 /// its own name.
 ///
-/// Up to [`EXACT_MAX`] parts this is the best assignment (Kuhn's method with potentials, cubic in
-/// the number of parts). With more parts, names are assigned greedily, by descending weight.
+/// Up to [`EXACT_MAX`] parts this is the best assignment, found in cubic time (H. W. Kuhn, "The
+/// Hungarian method for the assignment problem", 1955, with potentials). With more parts, names are
+/// assigned greedily, by descending weight.
 pub(super) fn relabel(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
     if kept.len() <= EXACT_MAX { exact(kept) } else { greedy(kept) }
 }

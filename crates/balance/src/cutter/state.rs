@@ -70,8 +70,8 @@ impl<'a> State<'a> {
             ends.filter(|&end| part[end as usize] != part[vertex]).count() as u32
         };
         let outside = map.iter().enumerate().map(outside_of).collect();
-        // The cut has no edges within a cluster. Clusters have merged ties, so the pulls of their
-        // vertices must be added up again.
+        // Edges inside a coarse vertex are not cut, so the cut stays the same. The ties of its
+        // finer vertices were merged, so their pulls are added up anew.
         let cost = self.cost - self.problem.pulls(&self.part) + finer.pulls(&part);
         State::with(finer, self.limits, part, outside, cost)
     }

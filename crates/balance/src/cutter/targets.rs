@@ -130,8 +130,9 @@ fn reachable(
     let heaviest = free.iter().map(|&(load, _)| load).max().unwrap_or(0);
     let room: i64 = open.iter().map(|&part| limits[part] - loads[part]).sum();
     let slack = room - free.iter().map(|&(load, _)| load).sum::<i64>();
-    // While vertices remain, the open parts have room for them and the slack, so that the part with
-    // the most room has at least its share of the slack.
+    // While vertices remain, the room of the open parts is their load plus the slack. So the part
+    // with the most room has at least its share of the slack, and each vertex fits if the
+    // heaviest is at most that.
     if open.is_empty() || heaviest <= slack / open.len() as i64 {
         return limits.to_vec();
     }

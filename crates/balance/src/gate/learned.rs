@@ -11,7 +11,7 @@ pub(super) struct Learned {
     trust: Option<f64>,
     /// Predicted gains of plans, as a part of the greatest possible gains.
     attained: Option<f64>,
-    /// Lengths of the last episodes.
+    /// Lengths of the last episodes, the periods in which each proposal had a gain.
     episodes: Vec<Duration>,
     /// Cost of plans as a multiple of their estimate.
     cost_factor: Option<f64>,

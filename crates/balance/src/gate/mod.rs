@@ -1,8 +1,9 @@
 //! Decides whether a plan is worth its cost, and checks afterwards whether it was.
 //!
-//! Balancing must never make a job slower. The [`Gate`] stands between a strategy and the runtime
-//! that moves actors. It applies rules 2 to 5. Rules 1 (measure work and speed, not load averages)
-//! and 6 (choose the target that is least loaded in the long run) are for snapshots and strategies.
+//! Balancing must never make a job slower, and six rules serve this aim. The [`Gate`] stands
+//! between a strategy and the runtime that moves actors, and applies rules 2 to 5. Rules 1 (measure
+//! work and speed, not load averages) and 6 (choose the target that is least loaded in the long
+//! run) are for snapshots and strategies.
 //!
 //! Start: the gate has seen nothing, trusts predictions in full, and requires the longest wait.
 //! Steady state: the runtime calls [`Gate::consider`] with each proposed plan. The plan passes if
@@ -42,8 +43,8 @@ use std::time::Duration;
 pub struct Gate {
     config: GateConfig,
     learned: Learned,
-    /// Beginning of the present episode, in which each proposal has had a gain, and time of its
-    /// last proposal.
+    /// The present *episode*, a period in which each proposal has had a gain: its beginning, and
+    /// the time of its last proposal.
     episode: Option<(Time, Time)>,
     /// Time lost in this episode by not moving.
     lost: Duration,

@@ -1,7 +1,7 @@
 //! Times of steps, derived from intervals and the number of steps in each.
 
-/// Times of steps. A sample has at least one step: otherwise steps that end in bursts would look
-/// fast.
+/// Times of steps, in samples of at least one step each: in shorter samples, steps that end in
+/// bursts would look fast.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepTimes {
     /// Seconds per step and number of steps of each sample.

@@ -33,14 +33,15 @@ pub struct GateConfig {
     pub inside: Bandwidth,
     /// Total bandwidth at which state moves between sites. Default 100 Mbit/s.
     pub between_sites: Bandwidth,
-    /// Number of steps after which a plan is judged, not counting the first ones. Default 5.
+    /// Number of steps after which a plan is judged. The first observation after the moves does not
+    /// count if it has few steps. Default 5.
     pub steps_to_judge: u32,
-    /// Minimum time for which the gate watches these steps; the length of the window before the
-    /// plan, or of 50 usual steps, if that is less. Default 2 s.
+    /// Minimum time for which the gate watches these steps. The length of the window before the
+    /// plan, or of 50 usual steps, takes its place if it is less. Default 2 s.
     pub time_to_judge: Duration,
-    /// Time for which no plan passes after a plan that made steps longer; ten times the time that
-    /// this plan was in effect, if that is less. Each mistake in a row doubles it, the first
-    /// included. Default 5 s.
+    /// Time for which no plan passes after a plan that made steps longer. Ten times the time for
+    /// which this plan was in effect takes its place if it is less. Each mistake in a row, also the
+    /// first, doubles it. Default 5 s.
     pub pause_after_mistake: Duration,
 }
 

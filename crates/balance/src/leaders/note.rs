@@ -1,4 +1,4 @@
-//! Messages between leaders and the top.
+//! Messages of the leaders of sites to each other, and between them and the [`Top`](super::Top).
 
 use crate::snapshot::speeds::Evidence;
 use crate::snapshot::{ActorKey, ActorLoad, PeLoad};
@@ -26,7 +26,7 @@ pub struct SiteView {
 pub struct LeaderActor {
     /// Its measured load.
     pub load: ActorLoad,
-    /// Number of its moves so far; returned with its next move.
+    /// Number of its moves so far, which the plan states beside its next move.
     pub epoch: u32,
 }
 
@@ -135,8 +135,8 @@ impl Terms {
 }
 
 /// Cluster numbers of the sender's actors that the receiver knows by name: first those in the
-/// border of the site with the lower number, then those in the border of the other site. Each is
-/// the number plus one, or 0 for an unknown actor.
+/// [`Border`] from the site with the lower number, then those in the [`Border`] from the other
+/// site. Each is the number plus one, or 0 for an unknown actor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterNumbers {
     pub(crate) round: u32,

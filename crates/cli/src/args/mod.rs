@@ -23,7 +23,9 @@ mod watching;
 
 pub(crate) use balance::{BalanceFlags, BalanceVerb, ReplayArgs, SnapshotFormat, Switch};
 pub(crate) use bcast::{BcastArgs, SharingName};
-pub(crate) use bench::{BenchBcastArgs, BenchRanksArgs, BenchVerb};
+pub(crate) use bench::{
+    BenchBcastArgs, BenchMessagesArgs, BenchRanksArgs, BenchTasksArgs, BenchVerb,
+};
 pub(crate) use check::{CheckAgentArgs, CheckArgs};
 pub(crate) use checkpoint::{CheckpointArgs, CheckpointFlags, CheckpointVerb, OnLossFlag};
 pub(crate) use jobs::{AttachArgs, KillArgs, LogsArgs, PruneArgs, PsArgs, StopArgs, WaitArgs};
@@ -89,6 +91,7 @@ const EXAMPLES: &str = "Examples:
   gridctl topo                             the sites and links that a running job knows
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
   gridctl rpc run -e 4x8x4 workflow.json   how a workflow would be mapped to servers
+  gridctl bench messages                   how long messages take on this machine
   gridctl bench bcast                      how long broadcasts take on this machine
   gridctl lab -e 2x2,wan=20ms -- mpirun ./program
                                            an MPI program on two sites, 20 ms apart

@@ -69,7 +69,7 @@ impl fmt::Display for PlaceArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.nodes, self.grid.as_ref().or(self.hostfile.as_ref()), &self.emulate) {
             (_, Some(path), _) => write!(f, "the hosts of {}", path.display()),
-            (_, _, Some(spec)) => write!(f, "emulated links, {spec}"),
+            (_, _, Some(spec)) => write!(f, "the emulated grid {spec}"),
             (Some(nodes), ..) if nodes.get() == 1 => f.write_str("one process of this machine"),
             (Some(nodes), ..) => write!(f, "{nodes} processes of this machine"),
             _ if self.sites.is_empty() => f.write_str("this machine"),

@@ -44,9 +44,10 @@ pub(crate) struct RpcServeArgs {
     /// Folder of that file [default: the system's folder for temporary files].
     #[arg(long, value_name = "DIR", conflicts_with = "registry")]
     pub(crate) spill_to: Option<PathBuf>,
-    /// Listen here; with port 0 the system chooses one.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
-    pub(crate) listen: SocketAddr,
+    /// Listen here; with port 0 the system chooses one [default: where an earlier daemon with the
+    /// token of --write-token listened, or 127.0.0.1:0].
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
     /// Tell other processes this address, if they cannot reach the address of --listen.
     #[arg(long, value_name = "IP", conflicts_with = "join")]
     pub(crate) advertise: Option<IpAddr>,

@@ -1,5 +1,5 @@
 //! Saves the state that another launcher needs to go on with the job, and obtains the agreement of
-//! the keepers of kept nodes.
+//! the keepers, one for each node of a detached job on several hosts (`gridspan::keeper`).
 
 use super::child::Child;
 use super::event::{Blame, Event, Exit, Outcome};
@@ -60,7 +60,7 @@ impl Work<'_> {
                 (self.last_saved, self.is_unsaved) = (Some(saved), false);
             }
             Err(error) => {
-                tracing::error!(%error, "another launcher could not attend to this job");
+                tracing::error!(%error, "cannot save the state that another launcher needs");
                 if !self.is_unsaved {
                     let text = format!(
                         "cannot save the state of the job in {}: {error}; if this launcher ends, another one \

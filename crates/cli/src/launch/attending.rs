@@ -4,6 +4,7 @@ use super::child::Child;
 use super::event::{Command, Event, Exit, Outcome};
 use super::keepers::Decision;
 use super::pacing::Retry;
+use super::printer::await_printed;
 use super::reaching;
 use super::recording::{Lacking, Recording};
 use super::report::{FirstFailure, Report};
@@ -160,9 +161,7 @@ impl Work<'_> {
             return self.reports.push(Report::Warning { text: text.to_owned() });
         }
         self.children.iter().flatten().for_each(Child::stop);
-        if let Err(error) = signals::stop() {
-            tracing::error!(%error, "cannot stop");
-        }
+        signals::stop();
         self.children.iter().flatten().for_each(Child::go_on);
     }
 
@@ -290,11 +289,8 @@ impl Work<'_> {
         self.reports.push(Report::Finished { exit_code, seconds, failure, lost_nodes });
         self.reports.close();
         let patience = if outcome.is_interrupted { INTERRUPTED_PATIENCE } else { Duration::MAX };
-        while !self.is_printed {
-            match self.incoming.recv_timeout(patience) {
-                Ok(Event::Printed | Event::Interrupted { .. }) | Err(_) => self.is_printed = true,
-                Ok(_) => {}
-            }
+        if !self.is_printed {
+            await_printed(&self.incoming, patience);
         }
         self.note_end(outcome.code);
         // The connections to tasks end first.

@@ -11,7 +11,7 @@ use super::known::Known;
 use super::node_logs::NodeLogs;
 use super::pacing::Pacing;
 use super::plan::{InputWay, Kept, Launch, Processes};
-use super::printer::{Prefixes, Printer, Style};
+use super::printer::{Prefixes, Printer, Style, await_printed};
 use super::queue::Queue;
 use super::quorum::{self, WitnessPlace};
 use super::reader::Outlets;
@@ -27,6 +27,7 @@ use crate::error::CliError;
 use crate::job_folder::Saved;
 use crate::log_file::LogLimit;
 use crate::sharing::Sharing;
+use crate::signals;
 use crate::status::StatusFile;
 use gridspan_topology::{NodeId, Time};
 use std::io;
@@ -142,6 +143,17 @@ pub(super) fn start_threads(printer: Printer, outlets: &Outlets) -> Result<(), C
     match outlets.input.clone() {
         Some(input) => start_thread("standard-input", move || input.forward(io::stdin().lock())),
         None => Ok(()),
+    }
+}
+
+/// Prints what is queued for a job that cannot start, such as lines of the processes that were
+/// started before the error.
+pub(super) fn print_queued(printer: Printer, outlets: &Outlets, incoming: &Receiver<Event>) {
+    let (reports, events) = (outlets.reports.clone(), outlets.events.clone());
+    reports.close();
+    match start_thread("printer", move || printer.run(&reports, &events)) {
+        Ok(()) => await_printed(incoming, Duration::MAX),
+        Err(error) => tracing::warn!(%error, "what the job has printed is lost"),
     }
 }
 
@@ -311,10 +323,15 @@ pub(super) fn open_connections(
             .map_err(CliError::system("start a thread"))?;
         let mut interrupted = None;
         while !opening.is_finished() {
-            // Other events have no effect before the job has started.
-            if let Ok(Event::Interrupted { signal }) = incoming.recv_timeout(LOOK) {
-                interrupted = Some(signal);
-                is_stopped.store(true, Ordering::Relaxed);
+            match incoming.recv_timeout(LOOK) {
+                Ok(Event::Interrupted { signal }) => {
+                    interrupted = Some(signal);
+                    is_stopped.store(true, Ordering::Relaxed);
+                }
+                // The connections are opened in separate process groups, so these go on.
+                Ok(Event::StopWanted) => signals::stop(),
+                // Other events have no effect before the job has started.
+                Ok(_) | Err(_) => {}
             }
         }
         let sharing = opening.join().unwrap_or_default();

@@ -91,7 +91,8 @@ mod work;
 use crate::error::CliError;
 use crate::signals::exit_code;
 use beginning::{
-    adopt, announce, open_connections, outlets, printer, start, start_threads, started, work,
+    adopt, announce, open_connections, outlets, print_queued, printer, start, start_threads,
+    started, work,
 };
 use gridspan::links::LinkReport;
 use gridspan_topology::NodeId;
@@ -143,12 +144,17 @@ pub(crate) fn run(launch: Launch<'_>) -> Result<Ended, CliError> {
     let mut pacing = Pacing::new(entries);
     let saved = starter.launch().saved().cloned();
     let children = match &saved {
-        Some(saved) => adopt(&starter, &mut pacing, saved)?,
-        None => {
-            let children = start(&mut starter, &mut pacing)?;
+        Some(saved) => adopt(&starter, &mut pacing, saved),
+        None => start(&mut starter, &mut pacing).inspect(|children| {
             // The first processes may have printed something by now.
-            outlets.reports.push_first(started(starter.launch(), &children));
-            children
+            outlets.reports.push_first(started(starter.launch(), children));
+        }),
+    };
+    let children = match children {
+        Ok(children) => children,
+        Err(error) => {
+            print_queued(printer, &outlets, &incoming);
+            return Err(error);
         }
     };
     start_threads(printer, &outlets)?;

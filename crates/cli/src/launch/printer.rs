@@ -6,15 +6,16 @@ use super::node_logs::NodeLogs;
 use super::queue::Queue;
 use super::report::{AddedNode, FirstFailure, Report, Stream};
 use crate::log_file::LogLimit;
+use crate::output::write_all;
 use crate::progress::Progress;
 use crate::roster::Roster;
+use crate::signals;
 use anstream::{AutoStream, ColorChoice};
 use gridspan_topology::NodeId;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
-use std::thread;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 /// Colours of the sites, in turn. All are legible on dark and on light backgrounds.
@@ -22,8 +23,6 @@ const COLOURS: [&str; 6] =
     ["\u{1b}[36m", "\u{1b}[33m", "\u{1b}[35m", "\u{1b}[32m", "\u{1b}[34m", "\u{1b}[31m"];
 /// Name before the launcher's own lines.
 const OWN_NAME: &str = "gridctl";
-/// Time between two writes to an output that takes nothing now.
-const PAUSE: Duration = Duration::from_millis(10);
 const RED: &str = "\u{1b}[1;31m";
 const RESET: &str = "\u{1b}[0m";
 
@@ -285,6 +284,19 @@ impl Printer {
     }
 }
 
+/// Waits until all reports of a closed queue are printed, or the user interrupts this launcher: the
+/// reader of its output may have stopped reading. Waits for at most `patience` after each event. If
+/// the user wants the job to stop, stops only this launcher, because all processes have ended.
+pub(super) fn await_printed(incoming: &Receiver<Event>, patience: Duration) {
+    loop {
+        match incoming.recv_timeout(patience) {
+            Ok(Event::Printed | Event::Interrupted { .. }) | Err(_) => return,
+            Ok(Event::StopWanted) => signals::stop(),
+            Ok(_) => {}
+        }
+    }
+}
+
 /// Whether to print a report if the user wants the output of these nodes only.
 fn is_shown(report: &Report, shown: &BTreeSet<NodeId>) -> bool {
     match report {
@@ -328,34 +340,6 @@ fn write(stream: Stream, text: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Writes a text, also to a non-blocking output: another process that shares the output, such as
-/// `ssh`, may have made it so.
-fn write_all(to: &mut impl Write, mut text: &[u8]) -> io::Result<()> {
-    while !text.is_empty() {
-        match to.write(text) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => text = &text[written..],
-            Err(error) => pause_after(error)?,
-        }
-    }
-    while let Err(error) = to.flush() {
-        pause_after(error)?;
-    }
-    Ok(())
-}
-
-/// Waits before another attempt, if the output takes nothing now. Returns any other error.
-fn pause_after(error: io::Error) -> io::Result<()> {
-    match error.kind() {
-        io::ErrorKind::Interrupted => Ok(()),
-        io::ErrorKind::WouldBlock => {
-            thread::sleep(PAUSE);
-            Ok(())
-        }
-        _ => Err(error),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,42 +359,6 @@ mod tests {
 
     fn output(node: u32, text: &str) -> Report {
         Report::Output { node: NodeId(node), stream: Stream::Stdout, text: text.into() }
-    }
-
-    /// A non-blocking output that takes up to three bytes at every second attempt.
-    #[derive(Default)]
-    struct Busy {
-        taken: Vec<u8>,
-        is_full: bool,
-    }
-
-    impl Busy {
-        fn attempt(&mut self) -> io::Result<()> {
-            self.is_full = !self.is_full;
-            if self.is_full { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        }
-    }
-
-    impl Write for Busy {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.attempt()?;
-            let taken = bytes.len().min(3);
-            self.taken.extend_from_slice(&bytes[..taken]);
-            Ok(taken)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            self.attempt()
-        }
-    }
-
-    #[test]
-    fn an_output_that_takes_nothing_now_gets_all_later() {
-        let mut busy = Busy::default();
-        write_all(&mut busy, b"one\ntwo\n").unwrap();
-        assert_eq!(busy.taken, b"one\ntwo\n");
-        let full = write_all(&mut &mut [0_u8; 3][..], b"four").unwrap_err();
-        assert_eq!(full.kind(), io::ErrorKind::WriteZero);
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Runs {
                 }
             }
         }
-        let plan = RestorePlan::recovery(&image, spec.layout(), &successors, &holders);
+        let plan = RestorePlan::recovery(&image, &spec, &successors, &holders);
         let plan = plan.map_err(|missing| {
             let names: Vec<String> = missing.iter().map(name).collect();
             format!(

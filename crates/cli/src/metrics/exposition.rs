@@ -74,7 +74,7 @@ pub(super) struct Family<'a> {
     pub(super) kind: Kind,
     /// What a value means: one line.
     pub(super) help: &'a str,
-    /// Divisor of values for the unit of the name: 1,000,000 for microseconds.
+    /// Divisor that converts values to the unit in the name: 1,000,000 if they are microseconds.
     pub(super) per_unit: u64,
 }
 

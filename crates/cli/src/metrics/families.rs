@@ -1,8 +1,8 @@
 //! The metrics of a job, and their values in a sample.
 //!
 //! Labels are sites, nodes, links and actor types, so that the size of samples bounds the number of
-//! series. Nodes have series only if all of them are in the sample: a sample of a larger job has
-//! the nodes that compute most and least, which change from sample to sample.
+//! series. Nodes have series only if all of them are in the sample. A sample of a larger job has
+//! only the nodes that compute most and least, which change from sample to sample.
 
 use super::exposition::{Exposition, Family, Kind, Labels, Sum, Totals};
 use crate::top::Moment;
@@ -117,7 +117,7 @@ fn add_job(moment: &Moment, to: &mut Exposition<'_>) {
     add("gridspan_job_rebalances_total", Kind::Counter, 1, help, moment.rebalances);
     add("gridspan_job_lost_nodes_total", Kind::Counter, 1, "Nodes that were lost.", moment.losses);
     let mean = sample.telemetry_ns / u64::from(sample.node_count().max(1));
-    let help = "Time that the last sample took on a node, on the average.";
+    let help = "Time that the last sample took on a node, on average.";
     add("gridspan_telemetry_mean_sample_seconds", Kind::Gauge, NANOS, help, mean);
     let (help, max) =
         ("Time that the last sample took on the slowest node.", sample.telemetry_ns_max);

@@ -92,7 +92,7 @@ pub(crate) fn call(args: &RpcCallArgs) -> Result<ExitCode, CliError> {
 fn text(arguments: &str) -> Result<String, CliError> {
     let Some(path) = arguments.strip_prefix('@') else { return Ok(arguments.to_owned()) };
     if path == "-" {
-        // Its path cannot be opened if it is a socket, as below `sshd`.
+        // Standard input cannot be opened by its path if it is a socket, as in a session of `sshd`.
         return content(Ok(io::stdin()), Path::new(STANDARD_INPUT), ARGUMENTS_BYTES_MAX);
     }
     let path = Path::new(path);

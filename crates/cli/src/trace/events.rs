@@ -54,7 +54,7 @@ fn event(recorded: &RecordedEvent, track: u64) -> io::Result<TrackEvent> {
     Ok(event)
 }
 
-/// The value of an argument; `None` for an unknown one.
+/// The value of an argument; `None` for `null`.
 fn argument(value: &Json) -> Option<Value> {
     match value {
         Json::Null => None,

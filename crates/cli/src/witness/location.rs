@@ -26,7 +26,7 @@ pub(crate) struct WitnessHost {
     pub(crate) name: String,
     /// Port of its sshd; `None` for the default of `ssh`.
     pub(crate) port: Option<u16>,
-    /// The folder, from the root; `None` for one in the state folder of the user.
+    /// The absolute path of the folder; `None` for one in the state folder of the user.
     pub(crate) folder: Option<PathBuf>,
 }
 

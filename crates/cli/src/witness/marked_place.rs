@@ -41,7 +41,8 @@ impl MarkedPlace {
     ///
     /// # Errors
     ///
-    /// The reason why the settled half is unknown.
+    /// If the place cannot be used, lacks the mark, or has a half that is not text. The settled
+    /// half is then unknown.
     pub(crate) fn settle(&self, run: usize, half: &str) -> io::Result<String> {
         let place = self.open()?;
         text(&place.settle(&self.name_of(run), half.as_bytes())?)
@@ -51,7 +52,7 @@ impl MarkedPlace {
     ///
     /// # Errors
     ///
-    /// The reason why that is unknown.
+    /// Those of [`settle`](Self::settle).
     pub(crate) fn settled(&self, run: usize) -> io::Result<Option<String>> {
         let settled = self.open()?.settled(&self.name_of(run))?;
         settled.map(|half| text(&half)).transpose()

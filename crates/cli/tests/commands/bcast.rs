@@ -237,6 +237,8 @@ fn help_names_strategies_and_examples() {
         &["bench", "--help"],
         &["bench", "bcast", "--help"],
         &["bench", "ranks", "--help"],
+        &["bench", "messages", "--help"],
+        &["bench", "tasks", "--help"],
     ] {
         let output = run(arguments);
         assert_eq!(output.code, Some(0), "{output:?}");

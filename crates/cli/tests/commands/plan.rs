@@ -1,8 +1,9 @@
 //! `gridctl plan`: predictions from recordings and from programs.
 
-use crate::common::{Output, run};
+use crate::common::{Output, finish, run};
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 
 const JOB: [&str; 7] = ["stencil", "--n", "128", "--blocks", "4", "--iterations", "12"];
 
@@ -30,6 +31,15 @@ fn a_program_is_recorded_and_predicted_on_a_grid() {
         let is_row = |line: &&str| line.starts_with(change);
         assert!(lines.iter().any(is_row), "{change}: {output:?}");
     }
+}
+
+#[test]
+fn a_program_is_recorded_also_if_the_parent_of_gridctl_ignores_sigchld() {
+    let script = "trap '' CHLD; exec \"$0\" \"$@\"";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_gridctl"), "plan", "-e", "2x2"]).args(JOB);
+    let output = finish(command);
+    assert_eq!(output.code, Some(0), "{output:?}");
 }
 
 #[test]

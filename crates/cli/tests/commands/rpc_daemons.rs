@@ -59,6 +59,9 @@ fn a_daemon_serves_its_user_and_removes_its_token_when_stopped() {
     let wrong = ask(folder.path(), &["rpc", "call", "add", "[1]"]);
     assert_eq!(wrong.code, Some(1));
     assert!(wrong.stderr.contains("GRPC_SESSION_FAILED"), "{}", wrong.stderr);
+    let infinite = ask(folder.path(), &["rpc", "call", "add", "[1e308, 1e308]"]);
+    assert_eq!((infinite.code, infinite.stdout.as_str()), (Some(1), ""), "{}", infinite.stderr);
+    assert!(infinite.stderr.contains("no infinite numbers"), "{}", infinite.stderr);
     let unknown = ask(folder.path(), &["rpc", "call", "ad"]);
     assert!(unknown.stderr.contains("GRPC_FUNCTION_NOT_FOUND"), "{}", unknown.stderr);
     let stranger = tempfile::tempdir().unwrap();

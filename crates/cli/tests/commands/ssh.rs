@@ -5,7 +5,8 @@
 #![cfg(target_os = "linux")]
 
 use crate::common::{
-    LIMIT, Running, SLOW_JOB, children_of, finish, gridctl, is_alive, launcher_of, run, until,
+    LIMIT, Running, SLOW_JOB, children_of, finish, gridctl, is_alive, launcher_of, run, state,
+    until,
 };
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
@@ -210,9 +211,12 @@ fn a_program_that_prints_its_input_prints_no_keys() {
 fn a_missing_replacement_of_ssh_is_an_error() {
     let fake = Fake::new();
     let grid = fake.grid("[site.a]\nhosts = [\"127.0.0.2\"]\n");
-    let output = run(&["run", "--ssh", "/nowhere/ssh", "--grid", &grid, "ring"]);
+    let place = ["run", "--ssh", "/nowhere/ssh", "--grid", &grid];
+    let output = run(&[&place[..], &["--metrics", "0", "ring"]].concat());
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.contains("cannot start /nowhere/ssh"), "{output:?}");
+    // What was to be printed before the error.
+    assert!(output.stderr.contains("metrics: http://127.0.0.1:"), "{output:?}");
 }
 
 #[test]
@@ -383,6 +387,23 @@ fn nodes_connect_separately_if_connections_cannot_be_shared() {
         let fake = SharingFake::new(able, open);
         assert_eq!(fake.sessions(3), ["alone"; 3], "{able} {open}");
     }
+}
+
+#[test]
+fn ctrl_z_stops_a_launcher_that_opens_connections() {
+    let fake = SharingFake::new("0", "sleep 600");
+    let grid = fake.0.grid("[site.far]\nhosts = [\"127.0.0.2\", \"127.0.0.2\"]\n");
+    let ssh = fake.0.path("ssh").display().to_string();
+    let mut running = Running::start(&["run", "--ssh", &ssh, "--grid", &grid, "ring"]);
+    until(|| fs::read_to_string(fake.0.path("masters")).ok()?.contains("open ").then_some(()));
+
+    running.signal(Signal::TSTP);
+    until(|| (state(running.child.id()) == "T").then_some(()));
+    running.signal(Signal::CONT);
+    until(|| (state(running.child.id()) != "T").then_some(()));
+
+    running.signal(Signal::INT);
+    assert_eq!(running.wait(LIMIT).expect("it ends").code(), Some(130));
 }
 
 #[test]

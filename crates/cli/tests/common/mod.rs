@@ -209,6 +209,12 @@ pub fn is_alive(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
+/// Returns the state of a process, as proc(5) writes it.
+pub fn state(pid: u32) -> String {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process exists");
+    stat.rsplit_once(") ").expect("a name in parentheses comes first").1[..1].to_owned()
+}
+
 /// Returns the processes that `parent` has started.
 pub fn children_of(parent: u32) -> Vec<u32> {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {

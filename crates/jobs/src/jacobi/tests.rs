@@ -6,8 +6,8 @@ use clap::Parser;
 use gridspan_balance::StrategyName;
 use gridspan_kernels::jacobi::problem::{Equation, Problem};
 use gridspan_ranks::{Comm, run_then};
-use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, RestorePlan, Time};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use std::collections::BTreeMap;
@@ -153,6 +153,30 @@ fn ranks_that_move_after_each_step_have_the_same_bits() {
             assert_eq!((moved.changes, moved.steps), (stays.changes.clone(), 12), "{words}");
         }
     }
+}
+
+#[test]
+fn a_checkpoint_of_a_run_with_another_number_of_steps_is_not_verified() {
+    let grid = || GridSpec::from_emulate("2x1,wan=2ms").unwrap();
+    let checked = |steps: u64| {
+        let words = format!("--size 8 --ranks 4 --compute 100us --migrate-every 2 --steps {steps}");
+        let (job, told) = job(&words);
+        (job.checkpoints(Checkpoints::every(CheckpointEvery::Points(1))), told)
+    };
+    let first = || Simulation::new(checked(40).0, grid(), SimOptions::with_seed(1)).unwrap();
+    let half = Time(first().run().virtual_time.0 / 2);
+    let Ok(halted) = first().run_until(half) else { panic!("the job has ended before {half}") };
+    let image = halted.checkpoint().unwrap().expect("checkpoints were made");
+    let continued = |steps: u64| {
+        let plan = RestorePlan::restart(image.layout(), grid().layout());
+        let (job, _told) = checked(steps);
+        let (options, from) = (SimOptions::with_seed(2), (image.clone(), plan));
+        Simulation::restored(job, grid(), options, from).unwrap().run().outcome
+    };
+
+    assert_eq!(continued(40), Ok(()));
+    let error = continued(60).unwrap_err().to_string();
+    assert!(error.contains("verified: no (the ranks did 40 steps, not 60"), "{error}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::entry::{Entry, parse};
 use clap::Parser;
 use gridspan_kernels::mandelbrot;
 use gridspan_runtime::{Grid, Job, JobError};
+use std::ops::Range;
 use std::path::PathBuf;
 
 const ABOUT: &str = "The Mandelbrot set as a picture, by rows that differ much in work";
@@ -14,6 +15,10 @@ const ABOUT: &str = "The Mandelbrot set as a picture, by rows that differ much i
 /// computed by another program.
 const KNOWN: [(u32, u16, u64, usize); 2] =
     [(512, 1000, 65_002_188, 63_441), (1024, 1000, 259_818_836, 253_576)];
+
+/// Largest size of a band in bytes once encoded. The output of a task that another node has run may
+/// have 60 MiB.
+const BAND_BYTES_MAX: u32 = 56 << 20;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "mandelbrot",
@@ -44,7 +49,10 @@ fn job(options: Options) -> Job {
 async fn run(grid: &Grid, Options { size, steps, out }: Options) -> Result<(), JobError> {
     let pool = grid.task_pool().await?;
     let begin = grid.now().await?;
-    let found = pool.run(Rows { size, steps, rows: 0..size }).await?;
+    let mut found = Vec::new();
+    for rows in bands(size, steps) {
+        found.append(&mut pool.run(Rows { size, steps, rows }).await?);
+    }
     let elapsed = grid.now().await?.since(begin);
     let (total, inside) = mandelbrot::count(&found, steps);
     println!(
@@ -58,6 +66,19 @@ async fn run(grid: &Grid, Options { size, steps, out }: Options) -> Result<(), J
         println!("picture: {}", path.display());
     }
     verify(size, steps, total, inside, &found)
+}
+
+/// Divides the picture into bands, each of which fits into the output of a task. Up to some
+/// thousands of rows there is one.
+fn bands(size: u32, steps: u16) -> impl Iterator<Item = Range<u32>> {
+    // Each byte has seven bits of a number.
+    let point_bytes = match steps {
+        0..0x80 => 1,
+        0x80..0x4000 => 2,
+        _ => 3,
+    };
+    let rows = (BAND_BYTES_MAX / (point_bytes * size)).clamp(1, size);
+    (0..size).step_by(rows as usize).map(move |start| start..size.min(start + rows))
 }
 
 /// Compares with the known results for this size, or recomputes some rows if none are known.
@@ -85,4 +106,27 @@ fn verify(size: u32, steps: u16, total: u64, inside: usize, found: &[u16]) -> Re
         "verified: no ({total} steps and {inside} points inside instead of {known_total} and {known_inside})"
     )
     .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bands_of_a_large_picture_fit_into_the_outputs_of_tasks() {
+        let small = [(1, 1, 1), (4096, 1000, 1)];
+        let large = [(8192, 1000, 3), (1 << 14, 1000, 10), (1 << 14, u16::MAX, 14)];
+        for (size, steps, count) in small.into_iter().chain(large) {
+            let bands: Vec<_> = bands(size, steps).collect();
+            assert_eq!(bands.len(), count, "{size} rows");
+            assert!(bands.iter().cloned().flatten().eq(0..size));
+            // Of a point, and of their number.
+            let bytes = [postcard::to_stdvec(&steps), postcard::to_stdvec(&u64::MAX)]
+                .map(|encoded| encoded.unwrap().len());
+            for rows in bands {
+                let points = rows.len() * size as usize;
+                assert!(points * bytes[0] + bytes[1] <= 60 << 20, "{size} rows");
+            }
+        }
+    }
 }

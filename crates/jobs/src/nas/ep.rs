@@ -1,4 +1,5 @@
-//! EP: counts pairs of normal deviates by their size (RNR-94-007, section 2.2.1).
+//! EP (embarrassingly parallel): counts pairs of normal deviates by their size (RNR-94-007, section
+//! 2.2.1).
 
 use super::class::{Check, ProblemClass};
 use super::kernel::Kernel;

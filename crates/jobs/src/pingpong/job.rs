@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::ladder::{
     bytes_per_second, is_whole, next_repetitions, one_way_ns, payload, sizes_bytes,
 };
-use crate::entry::{Entry, measurement_seconds, parse};
+use super::pairs::{self, Plan};
+use crate::entry::{Entry, measurement_seconds, message_size, parse};
 
 const ABOUT: &str = "Round trips of messages of 25 sizes between the first and the last PE";
 
@@ -25,7 +26,10 @@ pub(crate) const ENTRY: Entry = Entry {
 /// Timeout of a measurement, whose repetitions are doubled until it takes long enough.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-#[derive(Clone, Copy, Debug, Parser)]
+/// Largest size of a message of `--pairs` in bytes: the receiver may hold a window of them.
+const BYTES_MAX: u64 = 4 << 20;
+
+#[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
     /// Minimum seconds of each measurement, at most 60; use 10 for published results.
@@ -34,6 +38,25 @@ struct Options {
     /// Skip messages larger than this.
     #[arg(long, value_name = "BYTES", default_value_t = usize::MAX, hide_default_value = true)]
     max_bytes: usize,
+    /// Measure on one PE, between two PEs of a node, between two nodes of each site, and between
+    /// every two sites instead, with medians and their intervals.
+    #[arg(long, conflicts_with = "max_bytes")]
+    pairs: bool,
+    /// With --pairs, sizes of the messages, of 1B to 4MiB.
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size,
+          requires = "pairs", default_value = "8B,1kB,64kB,1MB")]
+    bytes: Vec<usize>,
+    /// With --pairs, number of measurements of each size.
+    #[arg(long, value_name = "N", requires = "pairs", default_value_t = 10,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: u32,
+    /// With --pairs, print JSON objects instead of tables.
+    #[arg(long, requires = "pairs")]
+    json: bool,
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    message_size(text, BYTES_MAX)
 }
 
 /// The actor on every PE.
@@ -142,10 +165,17 @@ fn throw(to: u32, payload: Numbers<f64>, flight: Flight, cx: &mut Context<'_, Pl
 }
 
 fn job(options: Options) -> Job {
-    Job::new("pingpong").actor::<Player>().main(async move |grid| run(&grid, options).await)
+    let Options { seconds, max_bytes, rounds, json, .. } = options;
+    let enough_ns = (seconds * 1e9) as u64;
+    if options.pairs {
+        return pairs::job(Plan { sizes: options.bytes, rounds, enough_ns, json });
+    }
+    Job::new("pingpong")
+        .actor::<Player>()
+        .main(async move |grid| run(&grid, enough_ns, max_bytes).await)
 }
 
-async fn run(grid: &Grid, Options { seconds, max_bytes }: Options) -> Result<(), JobError> {
+async fn run(grid: &Grid, enough_ns: u64, max_bytes: usize) -> Result<(), JobError> {
     let smallest = sizes_bytes()[0];
     if max_bytes < smallest {
         let reason = format!("no message has at most {max_bytes} bytes");
@@ -153,7 +183,6 @@ async fn run(grid: &Grid, Options { seconds, max_bytes }: Options) -> Result<(),
     }
     let players = grid.create_group::<Player>(Per::Pe, |_| ()).await?;
     let partner = grid.layout().pe_count() - 1;
-    let enough_ns = (seconds * 1e9) as u64;
     println!("   bytes    one way us         MB/s  round trips");
     let mut measured = 0;
     for bytes in sizes_bytes().into_iter().filter(|&bytes| bytes <= max_bytes) {

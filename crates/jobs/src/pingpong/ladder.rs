@@ -18,6 +18,10 @@ const DOUBLES_MAX: f64 = 5_000_000.0;
 /// Maximum number of repetitions of one size, as in the original.
 pub const REPETITIONS_MAX: u64 = 1_000_000;
 
+/// Number of messages that are under way at the same time when the rate is measured, as in the OSU
+/// micro-benchmarks.
+pub const WINDOW: u32 = 64;
+
 /// Returns the sizes of the messages in bytes, ascending:
 /// `8 floor(exp(ln 4 + l/25 (ln 5e6 - ln 4)))` for `l` from 0 to 24.
 pub fn sizes_bytes() -> [usize; SIZES] {

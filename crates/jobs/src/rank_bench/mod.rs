@@ -26,13 +26,13 @@
 mod operation;
 
 use crate::entry::{Entry, measurement_seconds, message_size, parse};
-use crate::pingpong::ladder::next_repetitions;
+use crate::pingpong::ladder::{WINDOW, next_repetitions};
 use crate::rank_clock::{clock, now};
 use clap::Parser;
 use gridspan_ranks::{Comm, RankError, RankFunctions, ops};
 use gridspan_runtime::{Grid, Job, JobError};
 use operation::Operation::{Barrier, Gather, RoundTrip, Window};
-use operation::{Data, Handling, Operation, WINDOW, verify};
+use operation::{Data, Handling, Operation, verify};
 use serde::{Deserialize, Serialize};
 
 const ABOUT: &str = "Messages between two ranks, and collective operations of all ranks";

@@ -1,11 +1,9 @@
 //! The operations that are measured, their data, and what their results must be.
 
+use crate::pingpong::ladder::WINDOW;
 use clap::ValueEnum;
 use gridspan_ranks::{Comm, RankError, ops, wait_all};
 use serde::{Deserialize, Serialize};
-
-/// Number of messages that are under way at the same time when the bandwidth is measured.
-pub(super) const WINDOW: u32 = 64;
 
 /// How ranks handle the messages of a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

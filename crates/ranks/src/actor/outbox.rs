@@ -82,17 +82,20 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// Sends a message to another rank: in pieces, if it is long and goes to another node.
+    /// Sends a message to another rank: in pieces, if it is long and goes to another node. An offer
+    /// to another PE of this node leaves with its data, which are not copied, so that the receive
+    /// need not wait until this PE sends them. The ranks of this PE wait for it anyway.
     fn send(
         &self,
         rank: &ActorRef<Self>,
         to: u32,
-        message: RankMessage,
+        mut message: RankMessage,
         cx: &mut Context<'_, Self>,
     ) {
-        let is_here = |(_, pe): (u32, u32)| cx.layout().node_of(PeId(pe)) == cx.node();
-        let is_near = || self.places.find(to).is_some_and(is_here);
-        if message.heap_bytes() <= PIECE_BYTES || is_near() {
+        if message.is_offer() && self.pe_here(to, cx).is_some_and(|pe| pe != cx.pe()) {
+            self.local.with(|state| state.include_data(&mut message));
+        }
+        if message.heap_bytes() <= PIECE_BYTES || self.pe_here(to, cx).is_some() {
             cx.send(rank, message);
             return;
         }
@@ -100,5 +103,11 @@ impl<P: RankProgram> RankActor<P> {
             Ok(pieces) => pieces.into_iter().for_each(|piece| cx.send(rank, piece)),
             Err(error) => cx.fail(format!("a long message to rank {to}: {error}")),
         }
+    }
+
+    /// The PE of a rank that lives on this node.
+    fn pe_here(&self, rank: u32, cx: &Context<'_, Self>) -> Option<PeId> {
+        let (_, pe) = self.places.find(rank)?;
+        (cx.layout().node_of(PeId(pe)) == cx.node()).then_some(PeId(pe))
     }
 }

@@ -36,7 +36,11 @@ impl<P: RankProgram> RankActor<P> {
     pub(super) fn look(&mut self, cx: &mut Context<'_, Self>) {
         let (epoch, local) = (self.epoch(), &self.local);
         let watch = self.watch.get_or_insert_default();
-        let changed = watch.look(epoch, || local.with(|state| state.waits_until()));
+        let until = || local.with(|state| Some((state.waits_until()?, state.lock_targets())));
+        let changed = watch.look(epoch, until);
+        if watch.is_unchanged() {
+            local.with(|state| state.ask_for_locks());
+        }
         let rank = self.local.rank;
         if rank == 0 {
             let detector = self.detector.get_or_insert_default();
@@ -57,7 +61,7 @@ impl<P: RankProgram> RankActor<P> {
     pub(super) fn begin_flush(&mut self, flush: Flush, cx: &mut Context<'_, Self>) {
         let (round, rank) = (flush.round, self.local.rank);
         let ranks = cx.collection();
-        if self.epoch() != flush.epoch {
+        if !flush.is_met_by(self.epoch()) {
             let moved = RankMessage::Flushed { round, rank, waits: None };
             return cx.send(&ranks.at(Ix1(0)), moved);
         }
@@ -76,9 +80,9 @@ impl<P: RankProgram> RankActor<P> {
     /// Once all markers have come, reports to rank 0 whether this rank waits as before.
     fn end_flush(&mut self, cx: &mut Context<'_, Self>) {
         let complete = self.watch.as_mut().and_then(|watch| watch.complete());
-        let Some((round, epoch)) = complete else { return };
-        let rank = self.local.rank;
-        let is_same = self.epoch() == epoch;
+        let Some(flush) = complete else { return };
+        let (round, rank) = (flush.round, self.local.rank);
+        let is_same = flush.is_met_by(self.epoch());
         let waits = is_same.then(|| self.local.with(|state| state.waits()));
         cx.send(&cx.collection().at(Ix1(0)), RankMessage::Flushed { round, rank, waits });
     }

@@ -48,8 +48,9 @@ impl Operation {
     /// Gathers at all ranks, in one crossing of the wide area. Returns the numbers of all ranks, in
     /// their order, and how many each has given.
     ///
-    /// The leaders join the contents into two blocks before they pass them down, and the ranks of a
-    /// process share the blocks. In one site all heads join: each block goes to each head once.
+    /// The leader of each site joins the contents into two parts, the lengths and the numbers, and
+    /// passes these down. At one site, each head receives each content once and joins them itself.
+    /// The ranks of a process share the joined parts.
     pub(super) async fn allgather<T: Element>(
         &self,
         values: Vec<T>,

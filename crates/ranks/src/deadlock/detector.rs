@@ -24,6 +24,33 @@ pub(crate) struct Flush {
     pub(crate) epoch: Option<u64>,
     /// The ranks with which it exchanges markers.
     pub(crate) peers: Vec<u32>,
+    /// Whether the rank is only the target of locks for which others wait: it need not wait.
+    pub(crate) is_relay: bool,
+}
+
+impl Flush {
+    /// Whether a rank with this number of changes is as the flush expects it.
+    pub(crate) fn is_met_by(&self, epoch: Option<u64>) -> bool {
+        self.is_relay || self.epoch == epoch
+    }
+}
+
+/// The channels to flush, as the peers of each rank.
+#[derive(Default)]
+struct Channels {
+    peers: BTreeMap<u32, BTreeSet<u32>>,
+    pairs: usize,
+}
+
+impl Channels {
+    /// Adds the channels between two ranks, both ways. `None` if there are too many.
+    fn add(&mut self, rank: u32, other: u32) -> Option<()> {
+        if rank != other {
+            self.pairs += usize::from(self.peers.entry(rank).or_default().insert(other));
+            self.peers.entry(other).or_default().insert(rank);
+        }
+        (self.pairs <= PAIRS_MAX).then_some(())
+    }
 }
 
 /// Ranks that may be in a deadlock, until it is certain that no message is on its way to them.
@@ -110,27 +137,38 @@ impl Detector {
     }
 
     /// The channels to flush: between each of the ranks and those for which it waits or that have
-    /// failed, both ways. `None` if there are too many.
+    /// failed, and between all of these and the targets of the locks for which it waits, both ways.
+    /// `None` if there are too many.
     fn flushes(&self, stuck: &BTreeSet<u32>) -> Option<BTreeMap<u32, Flush>> {
-        let mut peers: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-        let mut pairs = 0;
+        let mut channels = Channels::default();
+        let mut all_targets = BTreeSet::new();
         for rank in stuck {
-            peers.entry(*rank).or_default();
-            let Some(WaitState::Waits { until, .. }) = self.states.get(rank) else { continue };
-            let failed = self.failed.iter().copied();
-            for other in ranks(until).chain(failed).filter(|other| other != rank) {
-                pairs += usize::from(peers.entry(*rank).or_default().insert(other));
-                peers.entry(other).or_default().insert(*rank);
-                if pairs > PAIRS_MAX {
-                    return None;
+            channels.peers.entry(*rank).or_default();
+            let Some(WaitState::Waits { until, targets, .. }) = self.states.get(rank) else {
+                continue;
+            };
+            for other in ranks(until).chain(self.failed.iter().copied()) {
+                channels.add(*rank, other)?;
+                for target in targets {
+                    channels.add(other, *target)?;
                 }
             }
+            for target in targets {
+                channels.add(*rank, *target)?;
+            }
+            all_targets.extend(targets);
         }
-        let flush = |(rank, peers): (u32, BTreeSet<u32>)| {
-            let epoch = self.states.get(&rank).and_then(WaitState::epoch);
-            (rank, Flush { round: 0, epoch, peers: peers.into_iter().collect() })
+        let may_go_on = |rank: &u32| {
+            let has_ended = self.states.get(rank) == Some(&WaitState::Ended);
+            !(stuck.contains(rank) || has_ended || self.failed.contains(rank))
         };
-        Some(peers.into_iter().map(flush).collect())
+        let flush = |(rank, peers): (u32, BTreeSet<u32>)| {
+            let is_relay = all_targets.contains(&rank) && may_go_on(&rank);
+            let known = self.states.get(&rank).filter(|_| !is_relay);
+            let epoch = known.and_then(WaitState::epoch);
+            (rank, Flush { round: 0, epoch, peers: peers.into_iter().collect(), is_relay })
+        };
+        Some(channels.peers.into_iter().map(flush).collect())
     }
 
     fn begin_round(
@@ -192,7 +230,7 @@ mod tests {
     use super::*;
 
     fn waits(epoch: u64, rank: u32) -> WaitState {
-        WaitState::Waits { epoch, until: vec![(rank, 1)] }
+        WaitState::Waits { epoch, until: vec![(rank, 1)], targets: vec![] }
     }
 
     /// Ranks 1 and 2 wait for each other, and rank 3 for rank 4, which has ended.
@@ -253,6 +291,36 @@ mod tests {
         suspicious().states.into_iter().for_each(|(rank, state)| next_run.note(rank, state));
         let Verdict::Flush(flushes) = next_run.look(Time::ZERO) else { panic!("no suspicion") };
         assert_eq!(flushes[&1].peers, [2, 5]);
+    }
+
+    #[test]
+    fn the_targets_of_locks_exchange_markers_with_all_that_decide_about_them() {
+        let mut detector = suspicious();
+        // Rank 2 waits for a lock of rank 1 on a window of rank 6, which runs or waits for rank 7.
+        let until = vec![(1, 1)];
+        detector.note(2, WaitState::Waits { epoch: 8, until, targets: vec![6] });
+        for state in [WaitState::Runs, waits(5, 7)] {
+            detector.note(6, state);
+            detector.note_failed(9);
+            let Verdict::Flush(flushes) = detector.look(Time::ZERO) else { panic!("no suspicion") };
+            let peers = |rank| flushes[&rank].peers.clone();
+            assert_eq!((peers(1), peers(2)), (vec![2, 6, 9], vec![1, 6, 9]));
+            assert_eq!((peers(6), peers(9)), (vec![1, 2, 9], vec![1, 2, 3, 6]));
+            let relays: Vec<u32> =
+                flushes.iter().filter(|(_, flush)| flush.is_relay).map(|(rank, _)| *rank).collect();
+            assert_eq!((relays, flushes[&6].epoch), (vec![6], None));
+            assert!(flushes[&6].is_met_by(Some(5)) && !flushes[&2].is_met_by(Some(9)));
+        }
+        // The report names the ranks that wait, and not the target.
+        let mut verdict = detector.look(Time::ZERO + 2 * PATIENCE);
+        for _ in 0..2 {
+            let round = round(verdict.clone());
+            for rank in [1, 2, 3, 4, 6, 9] {
+                verdict = detector.answered((round, rank), Some(String::new()), Time::ZERO);
+            }
+        }
+        let Verdict::Deadlock(found) = verdict else { panic!("no deadlock") };
+        assert_eq!(found.into_keys().collect::<Vec<_>>(), [1, 2, 3]);
     }
 
     #[test]

@@ -17,8 +17,9 @@ pub(crate) enum WaitState {
     /// It runs, or waits for something that other ranks do not decide.
     #[default]
     Runs,
-    /// It waits, since its change of this number, until one of these ranks sends.
-    Waits { epoch: u64, until: Vec<Run> },
+    /// It waits, since its change of this number, until one of these ranks acts. The ranks of
+    /// `targets` have the windows for whose locks it waits, and pass on what the others do.
+    Waits { epoch: u64, until: Vec<Run>, targets: Vec<u32> },
     /// It sends no more: it has ended, or waits at a migration point for all others.
     Ended,
 }
@@ -108,7 +109,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn waits(until: &[Run]) -> WaitState {
-        WaitState::Waits { epoch: 0, until: until.to_vec() }
+        WaitState::Waits { epoch: 0, until: until.to_vec(), targets: vec![] }
     }
 
     fn found(states: &[(u32, WaitState)]) -> Vec<u32> {

@@ -16,11 +16,19 @@
 //! an answer comes before the marker of the second round. A rank whose data are on their way does
 //! not count as waiting. After two rounds without a change nothing can change any more.
 //!
+//! **Locks.** A rank that waits for a lock waits for those that hold it or have asked for it
+//! earlier. The target, which is the rank that has the window, knows them; a rank that waits for
+//! long asks it. Later requests never get the lock before, so these ranks only become fewer, and an
+//! old answer has all that matter. They act by messages to the target, whose actor then sends the
+//! grant. So the target exchanges markers with them and with the rank that waits, also if it runs:
+//! after the first round it has all that they had sent, and the grant comes before the marker of
+//! the second.
+//!
 //! **Failures.** The notice of a failed rank may end any wait, so the ranks also exchange markers
 //! with all that have failed. In a job with `ErrorsReturn` a rank also waits for all others of its
 //! communicator, since each of them may revoke it or fail.
 //!
-//! Main notices deadlocks of all ranks, also those that depend on windows and on the name server.
+//! Main notices deadlocks of all ranks, also those that depend on the name server.
 
 mod detector;
 mod graph;

@@ -26,23 +26,30 @@ pub(crate) struct WaitWatch {
 
 impl WaitWatch {
     /// Looks at the rank, once in each period. `epoch` is the number of its changes; `None` if it
-    /// does not run. Returns its state if rank 0 does not know it.
+    /// does not run. `until` returns the ranks of which one must act before it goes on, and the
+    /// targets of the locks for which it waits. Returns its state if rank 0 does not know it.
     pub(crate) fn look(
         &mut self,
         epoch: Option<u64>,
-        until: impl FnOnce() -> Option<Vec<Run>>,
+        until: impl FnOnce() -> Option<(Vec<Run>, Vec<u32>)>,
     ) -> Option<WaitState> {
         let is_unchanged = std::mem::replace(&mut self.epoch, epoch) == epoch;
         self.unchanged = if is_unchanged { self.unchanged.saturating_add(1) } else { 0 };
         let now = match (epoch, &self.reported) {
             (None, _) => WaitState::Ended,
             (Some(now), WaitState::Waits { epoch, .. }) if *epoch == now => return None,
-            (Some(epoch), _) if self.unchanged >= UNCHANGED_LOOKS => {
-                until().map_or(WaitState::Runs, |until| WaitState::Waits { epoch, until })
-            }
+            (Some(epoch), _) if self.unchanged >= UNCHANGED_LOOKS => match until() {
+                Some((until, targets)) => WaitState::Waits { epoch, until, targets },
+                None => WaitState::Runs,
+            },
             _ => WaitState::Runs,
         };
         (std::mem::replace(&mut self.reported, now.clone()) != now).then_some(now)
+    }
+
+    /// Whether the rank had not changed at the last look since the one before.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.unchanged > 0
     }
 
     /// Begins a flush. Returns the ranks to which the rank sends markers.
@@ -70,11 +77,10 @@ impl WaitWatch {
         }
     }
 
-    /// Takes the flush whose markers have all come: its round, and the number of the rank's changes
-    /// with which it began.
-    pub(crate) fn complete(&mut self) -> Option<(u64, Option<u64>)> {
+    /// Takes the flush whose markers have all come.
+    pub(crate) fn complete(&mut self) -> Option<Flush> {
         let (flush, _) = self.flush.take_if(|(_, missing)| missing.is_empty())?;
-        Some((flush.round, flush.epoch))
+        Some(flush)
     }
 }
 
@@ -85,10 +91,13 @@ mod tests {
     #[test]
     fn a_rank_tells_once_that_it_waits_and_once_that_it_has_gone_on() {
         let mut watch = WaitWatch::default();
-        let on = |rank| move || Some(vec![(rank, 1)]);
-        let waits = |epoch, rank| WaitState::Waits { epoch, until: vec![(rank, 1)] };
+        let on = |rank| move || Some((vec![(rank, 1)], vec![]));
+        let waits =
+            |epoch, rank| WaitState::Waits { epoch, until: vec![(rank, 1)], targets: vec![] };
         assert_eq!(watch.look(Some(4), on(1)), None);
+        assert!(!watch.is_unchanged());
         assert_eq!(watch.look(Some(4), on(1)), None);
+        assert!(watch.is_unchanged());
         assert_eq!(watch.look(Some(4), on(1)), Some(waits(4, 1)));
         assert_eq!(watch.look(Some(4), on(1)), None);
         assert_eq!(watch.look(Some(5), on(2)), Some(WaitState::Runs));
@@ -103,7 +112,7 @@ mod tests {
     #[test]
     fn a_flush_is_complete_once_all_markers_have_come_early_ones_too() {
         let mut watch = WaitWatch::default();
-        let flush = |round| Flush { round, epoch: Some(3), peers: vec![1, 2, 5] };
+        let flush = |round| Flush { round, epoch: Some(3), peers: vec![1, 2, 5], is_relay: false };
         watch.mark(1, 5);
         watch.mark(2, 2);
         assert_eq!(watch.flush(flush(2)), [1, 2, 5]);
@@ -111,9 +120,9 @@ mod tests {
         watch.mark(1, 5);
         assert_eq!(watch.complete(), None);
         watch.mark(2, 5);
-        assert_eq!(watch.complete(), Some((2, Some(3))));
+        assert_eq!(watch.complete(), Some(flush(2)));
         assert_eq!(watch.complete(), None);
         watch.flush(Flush { peers: vec![], ..flush(3) });
-        assert_eq!(watch.complete(), Some((3, Some(3))));
+        assert_eq!(watch.complete().map(|flush| flush.round), Some(3));
     }
 }

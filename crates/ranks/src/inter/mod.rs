@@ -1,9 +1,9 @@
 //! Inter-communicators: two groups of ranks that send to each other.
 //!
-//! An inter-communicator uses two communicators. One is for messages between two ranks: its ranks
-//! are those of the other group. A sender has its number in its own group, which is the other group
-//! of the receiver. The second communicator has the ranks of both groups, for operations of all;
-//! its number is the next one.
+//! An inter-communicator uses two communicators. The first is for messages between two ranks, and
+//! lists the ranks of the remote group. A message names its sender by the position in the sender's
+//! own group, which is the remote group of the receiver. The second is for collective operations,
+//! and lists the ranks of both groups; its number is the next one.
 
 pub(crate) mod asking;
 mod connect;
@@ -69,7 +69,8 @@ pub struct InterComm {
     is_first: bool,
 }
 
-/// The rank that gives the data of an operation between two groups, as seen from each.
+/// The rank that gives the data of an operation between two groups, as a rank of each group names
+/// it.
 ///
 /// ```
 /// use gridspan::ranks::{self, InterRoot, SpawnPlacement};

@@ -2,6 +2,7 @@
 
 use super::LocalState;
 use super::slots::Wait;
+use crate::packet::RankMessage;
 use crate::runs::Run;
 use crate::scope::Scope;
 use std::collections::BTreeSet;
@@ -23,9 +24,10 @@ impl LocalState {
         }
     }
 
-    /// The ranks of which one must act before this rank goes on: by a message or, in a job with
-    /// `ErrorsReturn`, by a failure or a revocation. `None` if something else can let it go on,
-    /// such as a timer, the name server or data on their way, or if there are too many.
+    /// The ranks of which one must act before this rank goes on: by a message, by giving back a
+    /// lock or, in a job with `ErrorsReturn`, by a failure or a revocation. `None` if something else
+    /// can let it go on, such as a timer, the name server or data on their way, or if there are too
+    /// many or some are not known.
     pub(crate) fn waits_until(&self) -> Option<Vec<Run>> {
         if !(self.sleeping.is_empty() && self.resumed.is_empty() && self.tasks.is_empty()) {
             return None;
@@ -43,6 +45,7 @@ impl LocalState {
                         communicators.insert(sent.label.context / 2);
                     }
                 }
+                Wait::Lock(lock) => until.extend(lock.before.as_deref()?),
                 // It waits for other operations of this rank.
                 Wait::Task => {}
                 Wait::Data(_) | Wait::Access | Wait::Reply => return None,
@@ -57,6 +60,53 @@ impl LocalState {
         }
         until.extend(self.interrupts.of_all(&communicators, RUNS_MAX)?);
         (until.len() <= RUNS_MAX).then_some(until)
+    }
+
+    /// The ranks with the windows for whose locks this rank waits.
+    pub(crate) fn lock_targets(&self) -> Vec<u32> {
+        let target = |wait: &Wait| match wait {
+            Wait::Lock(lock) => Some(lock.target),
+            _ => None,
+        };
+        self.slots.awaited().filter_map(|(_, wait)| target(wait)).collect()
+    }
+
+    /// Asks these ranks which ranks are before this one.
+    pub(crate) fn ask_for_locks(&mut self) {
+        let Self { rank, accesses, slots, .. } = self;
+        let mut questions = Vec::new();
+        for (lock, (target, ticket)) in accesses.iter() {
+            if let Some(wait) = slots.lock_wait(*ticket)
+                && !std::mem::replace(&mut wait.is_asked, true)
+            {
+                let (from, window) = (*rank, wait.window);
+                questions.push((*target, RankMessage::AskLock { from, window, lock: *lock }));
+            }
+        }
+        for (target, question) in questions {
+            self.put(target, question);
+        }
+    }
+
+    /// Answers a rank that waits for a lock on a window of this rank. If the window has ended, no
+    /// rank but this one could ever grant the lock.
+    pub(super) fn answer_for_lock(&mut self, from: u32, window: u32, lock: u32) {
+        let before = match self.windows.get(&window) {
+            Some(window) => window.before(from, lock, RUNS_MAX),
+            None => Some(vec![(self.rank, 1)]),
+        };
+        self.put(from, RankMessage::BeforeLock { lock, before });
+    }
+
+    /// Notes which ranks are before this one for a lock. If they are not those of an earlier
+    /// answer, which this rank may have reported, the wait has changed.
+    pub(super) fn note_before_lock(&mut self, lock: u32, before: Option<Vec<Run>>) {
+        let Some((_, ticket)) = self.accesses.get(&lock) else { return };
+        let Some(wait) = self.slots.lock_wait(*ticket) else { return };
+        wait.is_asked = false;
+        let is_change = wait.before.is_some() && wait.before != before;
+        wait.before = before;
+        self.changes += u64::from(is_change);
     }
 
     /// Notes that the program has a communicator.

@@ -38,7 +38,14 @@ impl Local {
 impl LocalState {
     /// Takes a message from another rank, other than an access that runs an operator.
     pub(crate) fn deliver(&mut self, message: RankMessage) {
-        let is_change = !matches!(message, RankMessage::Message(..) | RankMessage::Access { .. });
+        // A message that changes what the rank waits for counts where that shows.
+        let is_change = !matches!(
+            message,
+            RankMessage::Message(..)
+                | RankMessage::Access { .. }
+                | RankMessage::AskLock { .. }
+                | RankMessage::BeforeLock { .. }
+        );
         self.changes += u64::from(is_change);
         match message {
             RankMessage::Message(label, payload) => match self.matcher.arrive(label, payload) {
@@ -62,6 +69,10 @@ impl LocalState {
                     self.slots.end(ticket, Outcome::Answer(content));
                 }
             }
+            RankMessage::AskLock { from, window, lock } => {
+                self.answer_for_lock(from, window, lock);
+            }
+            RankMessage::BeforeLock { lock, before } => self.note_before_lock(lock, before),
             RankMessage::Answered { ticket, reply } => {
                 drop(self.slots.end(ticket, Outcome::Reply(reply)));
             }
@@ -111,7 +122,17 @@ impl LocalState {
         self.put(to, RankMessage::Data(receive, Arrived { at, label, message }));
     }
 
-    /// Ends a synchronous send, whose message its receiver has matched.
+    /// Replaces an offer by the data. Its send then ends as a synchronous one does: once a receive
+    /// has matched the message.
+    pub(crate) fn include_data(&mut self, message: &mut RankMessage) {
+        let RankMessage::Message(_, payload) = message else { return };
+        let Load::Offer { token, .. } = payload.load else { return };
+        if let Some(content) = self.sent.get_mut(&token).and_then(|sent| sent.content.take()) {
+            payload.load = Load::Whole { content, acknowledge: Some(token) };
+        }
+    }
+
+    /// Ends a send whose message, with its data, a receive has matched.
     fn end_send(&mut self, token: u32) {
         let Some(sent) = self.sent.remove(&token) else { return };
         self.give_back_buffer(sent.buffered);

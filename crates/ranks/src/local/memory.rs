@@ -4,12 +4,17 @@ use crate::content::Content;
 use crate::element::Element;
 use crate::error::CallSite;
 use crate::packet::{Access, Answer};
+use crate::runs::{Run, runs};
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The call site of errors that cannot occur: ranks check their accesses before they send them.
 const AT: CallSite =
     CallSite { call: "access to a window", peer: None, tag: None, communicator: 0 };
+
+/// Largest number of ranks that a rank which waits for a lock has before it, if they are looked for.
+/// More are seldom in a deadlock, and the search takes time.
+const BEFORE_MAX: usize = 1000;
 
 /// Combines elements of a window with others.
 pub(crate) type Combine<T> = Box<dyn Fn(&mut [T], &[T]) + Send>;
@@ -100,6 +105,13 @@ impl Window {
         }
     }
 
+    /// The ranks before a request for a lock: those that hold it and those that have asked earlier.
+    /// One of them must act before the lock is granted, and others never come before the request.
+    /// `None` if it does not wait, or if they are too many or more than `most` runs.
+    pub(crate) fn before(&self, from: u32, lock: u32, most: usize) -> Option<Vec<Run>> {
+        runs(self.locks.before(from, lock)?, most)
+    }
+
     /// Releases the locks that a failed rank holds, and drops its requests. Returns the answers to
     /// the ranks that now get a lock.
     pub(crate) fn forget(&mut self, rank: u32) -> Vec<(u32, Answer)> {
@@ -142,6 +154,15 @@ impl Locks {
         self.holders.retain(|holder| *holder != (from, lock));
         self.waiting.retain(|request| (request.from, request.token) != (from, lock));
         self.grant()
+    }
+
+    /// The ranks that hold the lock, and those that have asked before this request.
+    fn before(&self, from: u32, lock: u32) -> Option<BTreeSet<u32>> {
+        let waiting_max = BEFORE_MAX.checked_sub(self.holders.len())?;
+        let is_this = |asker: &LockRequest| (asker.from, asker.token) == (from, lock);
+        let earlier = self.waiting.iter().take(waiting_max + 1).position(is_this)?;
+        let holders = self.holders.iter().map(|(holder, _)| *holder);
+        Some(holders.chain(self.waiting.iter().take(earlier).map(|asker| asker.from)).collect())
     }
 
     fn forget(&mut self, rank: u32) -> Vec<(u32, Answer)> {
@@ -201,6 +222,30 @@ mod tests {
         assert!(locks.withdraw(3, 8).is_empty());
         assert_eq!(granted(&locks.withdraw(1, 7)), [3]);
         assert!(granted(&locks.release(3)).is_empty());
+    }
+
+    #[test]
+    fn before_a_request_are_the_holders_and_the_earlier_requests() {
+        let mut locks = Locks::default();
+        for (from, is_exclusive) in [(4, false), (1, false), (2, true), (4, false), (3, true)] {
+            locks.ask(LockRequest { from, token: 10 + from, is_exclusive });
+        }
+        let before = |locks: &Locks, from| {
+            locks.before(from, 10 + from).map(|ranks| ranks.into_iter().collect::<Vec<_>>())
+        };
+        // Rank 4 also waits behind itself.
+        assert_eq!([2, 4].map(|from| before(&locks, from)), [vec![1, 4], vec![1, 2, 4]].map(Some));
+        // Rank 1 has the lock, and rank 5 has not asked.
+        assert_eq!([1, 5].map(|from| before(&locks, from)), [None, None]);
+        locks.release(1);
+        locks.withdraw(2, 12);
+        // Rank 4 has both of its shared locks.
+        assert_eq!([4, 3].map(|from| before(&locks, from)), [None, Some(vec![4])]);
+        for from in 100..100 + BEFORE_MAX as u32 {
+            locks.ask(LockRequest { from, token: 10 + from, is_exclusive: true });
+        }
+        let last = 100 + BEFORE_MAX as u32 - 1;
+        assert!(before(&locks, last - 2).is_some() && before(&locks, last).is_none());
     }
 
     #[test]

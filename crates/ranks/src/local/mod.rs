@@ -34,7 +34,7 @@ use link::Link;
 use makers::Makers;
 use memory::Window;
 use serde::{Deserialize, Serialize};
-use slots::{Outcome, Slots, Wait};
+use slots::{LockWait, Outcome, Slots, Wait};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -55,7 +55,8 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// When a send is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendMode {
-    /// When the data is on its way or, if it is long, when the receiver has asked for it.
+    /// When the data is on its way or, if it is long, when the receiver has asked for it or has
+    /// matched it.
     Standard,
     /// When a receive has matched it.
     Synchronous,
@@ -69,7 +70,7 @@ pub(crate) struct Sent {
     /// The receiver's number in the job.
     to: u32,
     label: Label,
-    /// The data of an offer; `None` for a synchronous send, which has sent its data.
+    /// The data of an offer; `None` if they were sent with the message.
     content: Option<Content>,
     /// The operation that waits for the end of the send.
     ticket: Option<Ticket>,
@@ -245,7 +246,14 @@ impl LocalState {
         access: Access,
         at: CallSite,
     ) -> (Ticket, u32) {
-        let ticket = self.slots.add(at, Wait::Access);
+        let wait = match access {
+            Access::Lock { .. } => {
+                let wait = LockWait { target: to, window, before: None, is_asked: false };
+                Wait::Lock(Box::new(wait))
+            }
+            _ => Wait::Access,
+        };
+        let ticket = self.slots.add(at, wait);
         let (from, token) = (self.rank, self.new_token());
         if let Some(error) = self.failures.of_rank(to, at) {
             self.slots.end(ticket, Outcome::Failed(error));

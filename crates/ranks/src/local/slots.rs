@@ -5,6 +5,7 @@ use crate::error::{CallSite, RankError};
 use crate::matching::{Arrived, Pattern};
 use crate::name_server::ServerReply;
 use crate::packet::Payload;
+use crate::runs::Run;
 use crate::scope::Peers;
 use crate::ticket::Ticket;
 use std::any::Any;
@@ -50,10 +51,23 @@ pub(crate) enum Wait {
     Buffer,
     /// The end of an access to a window.
     Access,
+    /// A lock on a window.
+    Lock(Box<LockWait>),
     /// A task of the rank.
     Task,
     /// An answer of the name server, or of a rank at its end.
     Reply,
+}
+
+/// A wait for a lock on a window of another rank, or of this one.
+pub(crate) struct LockWait {
+    /// The rank that has the window, numbered in the job.
+    pub(crate) target: u32,
+    pub(crate) window: u32,
+    /// The ranks before this one, as the target has named them last. `None` if they are not known.
+    pub(crate) before: Option<Vec<Run>>,
+    /// Whether the target was asked for them and has not answered.
+    pub(crate) is_asked: bool,
 }
 
 enum State {
@@ -123,6 +137,14 @@ impl Slots {
     pub(crate) fn wait(&mut self, ticket: Ticket) -> Option<&Wait> {
         match &self.find(ticket)?.state {
             State::Waiting { wait, .. } => Some(wait),
+            _ => None,
+        }
+    }
+
+    /// The wait of an operation for a lock, if it waits for one.
+    pub(crate) fn lock_wait(&mut self, ticket: Ticket) -> Option<&mut LockWait> {
+        match &mut self.find(ticket)?.state {
+            State::Waiting { wait: Wait::Lock(lock), .. } => Some(lock.as_mut()),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Tests the states of two ranks, and delivers their messages by hand.
 
 use super::interrupts::Interrupts;
+use super::memory::Memory;
 use super::saved::SavedState;
 use super::*;
 use crate::matching::Pattern;
@@ -58,6 +59,30 @@ fn a_long_message_is_sent_once_it_is_asked_for() {
     let outcome = other.with(|state| state.slots.take(receiving));
     let Some(Outcome::Message(arrived)) = outcome else { panic!("no message") };
     assert_eq!(arrived.message.load.bytes(), EAGER_BYTES + 1);
+}
+
+#[test]
+fn a_long_message_that_leaves_with_its_data_ends_when_it_is_matched() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    one.with(|state| state.buffer.attach(1 << 20)).unwrap();
+    let sending = later(&send(&one, SendMode::Standard, EAGER_BYTES + 1));
+    assert!(matches!(send(&one, SendMode::Buffered, EAGER_BYTES + 1), Begun::Now(())));
+    one.with(|state| {
+        let mut outbox = std::mem::take(&mut state.outbox);
+        outbox.iter_mut().for_each(|(_, message)| state.include_data(message));
+        assert!(outbox.iter().all(|(_, message)| !message.is_offer()));
+        state.outbox = outbox;
+    });
+    settle([&one, &other]);
+    assert!(!one.with(|state| state.slots.is_done(sending) || state.buffer.is_empty()));
+    for _ in 0..2 {
+        let Begun::Now(arrived) = other.with(|state| state.receive(ALL, Peers::One(0), AT)) else {
+            panic!("the data are missing")
+        };
+        assert_eq!(arrived.message.load.bytes(), EAGER_BYTES + 1);
+    }
+    settle([&one, &other]);
+    assert!(one.with(|state| state.slots.is_done(sending) && state.buffer.is_empty()));
 }
 
 #[test]
@@ -175,6 +200,50 @@ fn a_rank_waits_for_those_that_can_let_it_go_on() {
     assert_eq!(other.with(|state| state.waits_until()), None);
     settle([&one, &other]);
     assert!(other.with(|state| state.changes) > before);
+    assert_eq!(one.with(|state| state.waits_until()), None);
+}
+
+#[test]
+fn a_rank_that_waits_for_a_lock_waits_for_those_before_it() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    let mut cx = Context::from_waker(Waker::noop());
+    let memory = Memory::new(vec![0_u8], Box::new(|_: &mut [u8], _: &[u8]| ()));
+    other.with(|state| state.windows.insert(3, Window::new(memory)));
+    let ask = |rank: &Local| {
+        let (lock, _) =
+            rank.with(|state| state.access(1, 3, Access::Lock { is_exclusive: true }, AT));
+        settle([&one, &other]);
+        lock
+    };
+    let held = ask(&other);
+    assert!(other.with(|state| state.slots.take(held)).is_some());
+    let asked = ask(&one);
+    assert!(one.with(|state| state.slots.poll(asked, &mut cx)).is_pending());
+    // It has not asked which ranks are before it.
+    assert_eq!(one.with(|state| (state.waits_until(), state.lock_targets())), (None, vec![1]));
+    let before = one.with(|state| state.changes);
+    for _ in 0..2 {
+        one.with(|state| state.ask_for_locks());
+        settle([&one, &other]);
+    }
+    let waits = one.with(|state| (state.waits_until(), state.changes));
+    assert_eq!(waits, (Some(vec![(1, 1)]), before));
+    // One question is under way at a time.
+    one.with(|state| state.ask_for_locks());
+    let asking = one.with(|state| std::mem::take(&mut state.outbox));
+    one.with(|state| state.ask_for_locks());
+    assert!(asking.len() == 1 && one.with(|state| state.outbox.is_empty()));
+    // The window ends, and the lock with it.
+    let window = other.with(|state| state.windows.remove(&3)).unwrap();
+    asking.into_iter().for_each(|(_, question)| other.with(|state| state.deliver(question)));
+    settle([&one, &other]);
+    assert_eq!(one.with(|state| state.waits_until()), Some(vec![(1, 1)]));
+    other.with(|state| {
+        state.windows.insert(3, window);
+        state.tell(1, 3, Access::Unlock);
+    });
+    settle([&one, &other]);
+    assert!(one.with(|state| state.slots.is_done(asked)));
     assert_eq!(one.with(|state| state.waits_until()), None);
 }
 

@@ -3,7 +3,8 @@
 use crate::common::{SITES, emulate, simulate};
 use futures_util::future::{Either, select};
 use gridspan_ranks::{
-    ANY_SOURCE, ANY_TAG, Comm, ErrorsReturn, RankError, SpawnPlacement, run, run_then, wait_all,
+    ANY_SOURCE, ANY_TAG, Comm, ErrorsReturn, RankError, SpawnPlacement, ops, run, run_then,
+    wait_all,
 };
 use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
@@ -180,6 +181,171 @@ fn parents_and_children_that_wait_for_each_other_are_named_while_others_run() {
                     inter-communicator 0; rank 4 waits in recv with rank 0, tag 0, on \
                     inter-communicator 0";
     assert_eq!(text, expected);
+}
+
+/// Ranks 2 and 3 hold the locks of ranks 0 and 1, which run, and each waits for the other lock.
+/// Rank 4 waits for one of them.
+async fn crossed(world: Comm) -> Result<(), RankError> {
+    let me = world.rank();
+    let window = world.window(vec![0_u8], ops::sum).await?;
+    if me == 2 || me == 3 {
+        window.lock(me - 2, true).await?;
+    }
+    world.barrier().await?;
+    match me {
+        0 | 1 => run_on(&world).await,
+        2 | 3 => window.lock(3 - me, true).await,
+        _ => window.lock(0, false).await,
+    }
+}
+
+#[test]
+fn ranks_that_wait_for_the_locks_of_each_other_are_named_while_others_run() {
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in lock with rank 1, \
+                    on communicator 1; rank 3 waits in lock with rank 0, on communicator 1; rank 4 \
+                    waits in lock with rank 0, on communicator 1";
+    for grid in ["1x1x1", SITES] {
+        assert_eq!(soon(run(5, crossed), grid), expected);
+    }
+    let job = run(5, crossed).time_limit(Duration::from_secs(20));
+    assert_eq!(embedded::run(job, 2).unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn ranks_that_share_a_lock_and_both_want_it_alone_are_named_while_others_run() {
+    let both = async |world: Comm| {
+        let me = world.rank();
+        let window = world.window(vec![0_u8], ops::sum).await?;
+        if me > 1 {
+            window.lock(0, false).await?;
+        }
+        world.barrier().await?;
+        match me {
+            0 | 1 => run_on(&world).await,
+            _ => window.lock(0, true).await,
+        }
+    };
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in lock with rank 0, \
+                    on communicator 1; rank 3 waits in lock with rank 0, on communicator 1";
+    for grid in ["1x1x1", SITES] {
+        assert_eq!(soon(run(4, both), grid), expected);
+    }
+}
+
+#[test]
+fn a_rank_that_waits_for_a_lock_of_one_that_has_ended_is_named_while_others_run() {
+    let late = async |world: Comm| {
+        let window = world.window(vec![0_u8], ops::sum).await?;
+        match world.rank() {
+            0 | 1 => run_on(&world).await,
+            2 => {
+                world.sleep(Duration::from_secs(1)).await;
+                window.lock(3, true).await
+            }
+            _ => Ok(()),
+        }
+    };
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in lock with rank 3, on \
+                    communicator 1";
+    assert_eq!(soon(run(4, late), SITES), expected);
+}
+
+/// Ranks 2 and 3 share a lock, for which rank 4 waits. Rank 2 waits for rank 4, and rank 3 gives
+/// the lock back after ten seconds.
+async fn shared(world: Comm) -> Result<(), RankError> {
+    let me = world.rank();
+    let window = world.window(vec![0_u8], ops::sum).await?;
+    if me == 2 || me == 3 {
+        window.lock(0, false).await?;
+    }
+    world.barrier().await?;
+    match me {
+        0 | 1 => run_on(&world).await,
+        2 => world.recv::<u8>(4, 0).await.map(drop),
+        3 => {
+            world.sleep(Duration::from_secs(10)).await;
+            window.unlock(0).await
+        }
+        _ => {
+            window.lock(0, true).await?;
+            world.send(&[1_u8], 2, 0).await
+        }
+    }
+}
+
+#[test]
+fn a_shared_lock_is_part_of_a_deadlock_once_none_of_its_holders_runs() {
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 4, \
+                    tag 0, on the world; rank 4 waits in lock with rank 0, on communicator 1";
+    for grid in ["1x1x1", SITES] {
+        let spec = GridSpec::from_emulate(grid).unwrap();
+        let job = run(5, shared);
+        let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
+        assert_eq!(report.outcome.unwrap_err().to_string(), expected);
+        let took = report.virtual_time.since(gridspan_runtime::Time::ZERO);
+        assert!(took >= Duration::from_secs(10) && took < OTHERS_RUN, "{took:?}");
+    }
+}
+
+/// Rank 1 holds a lock of rank 5, for which rank 2 waits. It sleeps, gives the lock back, and waits
+/// for rank 2. Both ways of the lock over rank 5 may take longer than messages between the two.
+async fn handed_over(world: Comm) -> Result<(), RankError> {
+    let me = world.rank();
+    let window = world.window(vec![0_u8], ops::sum).await?;
+    if me == 1 {
+        window.lock(5, true).await?;
+    }
+    world.barrier().await?;
+    match me {
+        1 => {
+            world.sleep(Duration::from_secs(10)).await;
+            window.unlock(5).await?;
+            world.recv::<u8>(2, 0).await?;
+        }
+        2 => {
+            window.lock(5, false).await?;
+            world.send(&[1_u8], 1, 0).await?;
+            window.unlock(5).await?;
+        }
+        5 => world.sleep(OTHERS_RUN).await,
+        _ => {}
+    }
+    window.fence().await
+}
+
+/// Rank 1 waits for a lock that rank 0 holds until it has a message of rank 1, which no longer
+/// waits for the lock then.
+async fn given_up(world: Comm) -> Result<(), RankError> {
+    let me = world.rank();
+    let window = world.window(vec![0_u8], ops::sum).await?;
+    if me == 0 {
+        window.lock(2, true).await?;
+    }
+    world.barrier().await?;
+    match me {
+        0 => {
+            world.recv::<u8>(1, 0).await?;
+            window.unlock(2).await?;
+        }
+        1 => {
+            {
+                let lock = pin!(window.lock(2, true));
+                let delay = pin!(world.sleep(Duration::from_secs(10)));
+                assert!(matches!(select(lock, delay).await, Either::Right(_)));
+            }
+            world.send(&[1_u8], 0, 0).await?;
+        }
+        _ => {}
+    }
+    window.fence().await
+}
+
+#[test]
+fn ranks_that_wait_for_a_lock_that_can_still_be_given_back_are_in_no_deadlock() {
+    for grid in ["1x1x1", SITES, "2x1x1,wan=3000ms"] {
+        simulate(run(6, handed_over), grid).unwrap_or_else(|error| panic!("{grid}: {error}"));
+        simulate(run(3, given_up), grid).unwrap_or_else(|error| panic!("{grid}: {error}"));
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod alltoall;
 mod collective;
 mod common;
 mod comms;
+mod computing;
 mod connect;
 mod deadlock;
 mod failures;

@@ -146,10 +146,11 @@ impl Client {
     ///
     /// The outer error is as from [`list`](Self::list), after the times above. The inner error is
     /// [`RpcError::NoServers`] or [`RpcError::FunctionNotFound`] if no server offers the function;
-    /// [`RpcError::SessionFailed`] if the function fails or panics, or `arguments` is not the JSON
-    /// of its arguments; [`RpcError::RpcRefused`] if the registry, or the last server that was
-    /// tried, refused the call; [`RpcError::CommunicationFailed`] if that server did not answer in
-    /// time, and [`RpcError::Other`] if it was lost.
+    /// [`RpcError::SessionFailed`] if the function fails or panics, if `arguments` is not the JSON
+    /// of its arguments, or if its results have numbers that JSON does not have;
+    /// [`RpcError::RpcRefused`] if the registry, or the last server that was tried, refused the
+    /// call; [`RpcError::CommunicationFailed`] if that server did not answer in time, and
+    /// [`RpcError::Other`] if it was lost.
     pub async fn call(
         &self,
         function: &str,

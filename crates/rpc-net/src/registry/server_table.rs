@@ -22,6 +22,15 @@ const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 /// for a server in the registry's process.
 pub(crate) type CoresAndAddress = (u32, Option<SocketAddr>);
 
+/// A call that was placed on a server.
+#[derive(Debug)]
+pub(crate) struct PlacedCall<R> {
+    pub(crate) offer: Offer,
+    pub(crate) route: R,
+    /// Whether the server had a core for the call that none of its other calls needs.
+    begins_at_once: bool,
+}
+
 /// Servers, each with a route `R`.
 #[derive(Debug)]
 pub(crate) struct ServerTable<R> {
@@ -102,14 +111,17 @@ impl<R: Clone> ServerTable<R> {
         function: &str,
         bytes: u64,
         tried: &BTreeSet<u32>,
-    ) -> Result<Option<(Offer, R)>, RpcError> {
+    ) -> Result<Option<PlacedCall<R>>, RpcError> {
         let offers = self.directory.find(function, bytes, None, None)?;
         let untried = offers.into_iter().find(|offer| !tried.contains(&offer.number));
         let Some(offer) = untried else { return Ok(None) };
         let Some(route) = self.routes.get(&offer.number).cloned() else { return Ok(None) };
         self.directory.placed(offer);
-        *self.calls.entry(offer.number).or_default() += 1;
-        Ok(Some((offer, route)))
+        let cores = self.places.get(&offer.number).map_or(1, |(cores, _)| *cores);
+        let calls = self.calls.entry(offer.number).or_default();
+        let begins_at_once = *calls < cores;
+        *calls += 1;
+        Ok(Some(PlacedCall { offer, route, begins_at_once }))
     }
 
     /// Records that a server has exceeded the timeout.
@@ -126,9 +138,17 @@ impl<R: Clone> ServerTable<R> {
         }
     }
 
-    /// Records the time that a call has taken.
-    pub(crate) fn observe(&mut self, function: &str, number: u32, bytes: u64, took_s: f64) {
-        self.directory.observe(function, number, bytes, took_s);
+    /// Records the time that a call has taken, unless it had to wait for another one at the server.
+    pub(crate) fn observe(
+        &mut self,
+        function: &str,
+        placed: &PlacedCall<R>,
+        bytes: u64,
+        took_s: f64,
+    ) {
+        if placed.begins_at_once {
+            self.directory.observe(function, placed.offer.number, bytes, took_s);
+        }
     }
 }
 
@@ -183,9 +203,9 @@ mod tests {
         let (slow, fast) = (slow.unwrap(), fast.unwrap());
         let mut tried = BTreeSet::new();
         let mut routes = Vec::new();
-        while let Some((offer, route)) = server_table.place("f", 8, &tried).unwrap() {
-            tried.insert(offer.number);
-            routes.push(route);
+        while let Some(placed) = server_table.place("f", 8, &tried).unwrap() {
+            tried.insert(placed.offer.number);
+            routes.push(placed.route);
         }
         assert_eq!((routes, tried), (vec!["fast", "slow"], [slow, fast].into()));
         assert_eq!(
@@ -198,6 +218,26 @@ mod tests {
 
         let error = server_table.place("f", 8, &BTreeSet::new()).unwrap_err();
         assert_eq!(error.code(), 4);
+    }
+
+    #[test]
+    fn calls_that_wait_at_a_server_teach_nothing_about_their_function() {
+        let mut server_table = ServerTable::new();
+        server_table.join(card("two", 1.0), (2, None), ()).unwrap();
+        let place = |server_table: &mut ServerTable<()>| {
+            server_table.place("f", 8, &BTreeSet::new()).unwrap().unwrap()
+        };
+        // Each core executes half of these calls, one after the other.
+        let calls: Vec<_> = (0..100).map(|_| place(&mut server_table)).collect();
+
+        for (number, placed) in calls.iter().enumerate() {
+            server_table.observe("f", placed, 8, 3.0 * (number / 2 + 1) as f64);
+            server_table.ended(placed.offer);
+        }
+
+        let next = place(&mut server_table);
+        assert!((next.offer.time_s - 3.0).abs() < 1e-9, "{}", next.offer.time_s);
+        assert!(next.begins_at_once);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::client::task_client::dice;
 use crate::lock::lock;
 use crate::registry::link_table::LinkTable;
 use crate::registry::route::Route;
-use crate::registry::server_table::ServerTable;
+use crate::registry::server_table::{PlacedCall, ServerTable};
 use crate::server::admission::Admission;
 use crate::server::caller::Caller;
 use crate::server::handler::{attend, heard, respond};
@@ -17,12 +17,12 @@ use crate::wire::messages::{
 };
 use crate::wire::requests::Requests;
 use crate::wire::token::{Key, RemoteError, Token, key_path};
-use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
+use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
 use gridspan_topology::Time;
 use quinn::{Endpoint, Incoming, RecvStream, SendStream, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -40,8 +40,10 @@ const POLLING_INTERVAL: Duration = Duration::from_millis(20);
 /// Options of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonOptions {
-    /// Address to listen at. With port 0 the system chooses one.
-    pub listen: SocketAddr,
+    /// Address to listen at. With port 0 the daemon takes that of an earlier daemon with the same
+    /// token, or else the system chooses one. `None` is the address of the earlier daemon, or else
+    /// any port of the loopback interface.
+    pub listen: Option<SocketAddr>,
     /// Address at which other processes reach the daemon, if it differs from `listen`.
     pub advertise: Option<IpAddr>,
     /// Path of the daemon's token.
@@ -81,6 +83,24 @@ struct Daemon<C: Catalogue> {
     task_server: Option<Arc<TaskServer<C>>>,
 }
 
+impl DaemonOptions {
+    /// Checks that the daemon is to be where the earlier daemon with its token was: servers and
+    /// clients look for it there. `key`: the key of the earlier daemon.
+    fn check_place(&self, key: &Key) -> Result<(), RemoteError> {
+        let was = key.address();
+        let is_same = |listen: SocketAddr| {
+            listen.ip() == was.ip() && (listen.port() == 0 || listen.port() == was.port())
+        };
+        let elsewhere = |address| Err(RemoteError::Elsewhere { path: self.token.clone(), address });
+        if !self.listen.is_none_or(is_same) {
+            return elsewhere(was);
+        }
+        let Some(ip) = self.advertise else { return Ok(()) };
+        let found = Token::read(&self.token)?.address;
+        if found.ip() == ip { Ok(()) } else { elsewhere(found) }
+    }
+}
+
 impl OpenedDaemon {
     /// Opens the registry, and writes its token unless an earlier daemon has written it. Requires a
     /// tokio runtime.
@@ -91,17 +111,19 @@ impl OpenedDaemon {
         let is_back = before.is_some();
         let (token, key, mut endpoint) = match before {
             Some(key) => {
+                options.check_place(&key)?;
                 let endpoint = Endpoint::server(key.server()?, key.address());
                 (None, key, endpoint.map_err(RemoteError::Listen)?)
             }
             None => {
-                let ip = options.advertise.unwrap_or(options.listen.ip());
+                let listen = options.listen.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
+                let ip = options.advertise.unwrap_or(listen.ip());
                 if ip.is_unspecified() {
-                    return Err(RemoteError::Nowhere(options.listen));
+                    return Err(RemoteError::Nowhere(listen));
                 }
                 // The certificates do not name the address, which only the socket determines.
-                let (token, key) = Token::new(options.listen)?;
-                let endpoint = Endpoint::server(key.server()?, options.listen);
+                let (token, key) = Token::new(listen)?;
+                let endpoint = Endpoint::server(key.server()?, listen);
                 let endpoint = endpoint.map_err(RemoteError::Listen)?;
                 let address = endpoint.local_addr().map_err(RemoteError::Listen)?;
                 (Some(token.at((ip, address.port()).into())), key.at(address), endpoint)
@@ -351,14 +373,14 @@ impl<C: Catalogue> Daemon<C> {
         let (mut tried, mut problem) = (BTreeSet::new(), RpcError::CommunicationFailed);
         for attempt in 0..ATTEMPTS {
             let placed = self.place(&call.function, bytes, &tried).await;
-            let (offer, route) = match placed {
+            let placed = match placed {
                 Ok(Some(placed)) => placed,
                 Ok(None) => break,
                 Err(error) if attempt == 0 => return Err(error),
                 Err(_) => break,
             };
-            tried.insert(offer.number);
-            match self.attempt(offer, route, call.clone()).await {
+            tried.insert(placed.offer.number);
+            match self.attempt(placed, call.clone()).await {
                 Err(RpcError::SessionFailed { reason }) => {
                     return Err(RpcError::SessionFailed { reason });
                 }
@@ -376,7 +398,7 @@ impl<C: Catalogue> Daemon<C> {
         function: &str,
         bytes: u64,
         tried: &BTreeSet<u32>,
-    ) -> Result<Option<(Offer, Route<C>)>, RpcError> {
+    ) -> Result<Option<PlacedCall<Route<C>>>, RpcError> {
         loop {
             let placed = self.server_table().place(function, bytes, tried);
             if placed.is_ok() || !self.may_come() || !tried.is_empty() {
@@ -391,8 +413,7 @@ impl<C: Catalogue> Daemon<C> {
     /// has passed.
     async fn attempt(
         self: &Arc<Self>,
-        offer: Offer,
-        route: Route<C>,
+        placed: PlacedCall<Route<C>>,
         call: Arc<TextCall>,
     ) -> Result<String, RpcError> {
         let (daemon, timeout, begun) = (self.clone(), call.timeout, Instant::now());
@@ -400,15 +421,15 @@ impl<C: Catalogue> Daemon<C> {
         let (_wanted, unwanted) = oneshot::channel::<()>();
         // `late` is locked only while the server table is locked, and is empty once the server has
         // answered.
-        let late = Arc::new(Mutex::new(Some(offer)));
+        let late = Arc::new(Mutex::new(Some(placed.offer)));
         let of_task = late.clone();
         let going = tokio::spawn(async move {
             let number = daemon.numbers.fetch_add(1, Ordering::SeqCst);
-            let outcome = route.call(&call, number, async { drop(unwanted.await) }).await;
+            let outcome = placed.route.call(&call, number, async { drop(unwanted.await) }).await;
             let mut server_table = daemon.server_table();
             if outcome.is_ok() {
                 let (bytes, took_s) = (call.arguments.len() as u64, begun.elapsed().as_secs_f64());
-                server_table.observe(&call.function, offer.number, bytes, took_s);
+                server_table.observe(&call.function, &placed, bytes, took_s);
             }
             let ended = lock(&of_task).take();
             ended.into_iter().for_each(|offer| server_table.ended(offer));

@@ -133,7 +133,7 @@ async fn grid_of(
 ) -> (Remote, Token, mpsc::UnboundedReceiver<Heard>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
-    let listen = "127.0.0.1:0".parse().unwrap();
+    let listen = Some("127.0.0.1:0".parse().unwrap());
     let options = DaemonOptions { listen, advertise: None, token: path.clone(), is_kept: false };
     let plan = OpenedDaemon::open(options).unwrap();
     tokio::spawn(daemon::<Nothing>(plan, None, std::future::pending()));

@@ -87,6 +87,19 @@ pub enum RemoteError {
          listen there"
     )]
     Nowhere(SocketAddr),
+    /// A daemon is not to be where an earlier one with the same token was, and where servers and
+    /// clients look for it.
+    #[error(
+        "the daemon with the token {} was at {address}, where its servers and clients look for it; leave out --listen \
+         and --advertise, or write another token",
+        .path.display()
+    )]
+    Elsewhere {
+        /// The path of the token.
+        path: PathBuf,
+        /// Where the earlier daemon listened, or was found.
+        address: SocketAddr,
+    },
     /// The registry does not let a server join.
     #[error("the daemon does not let the server join: {0}")]
     Unwelcome(String),

@@ -100,7 +100,7 @@ fn a_process_of_another_test() {
     let (_keep, end) = oneshot::channel();
     let role_of = match role.as_str() {
         "registry" => {
-            let listen = "127.0.0.1:0".parse().unwrap();
+            let listen = Some("127.0.0.1:0".parse().unwrap());
             Role::Registry(DaemonOptions { listen, advertise: None, token, is_kept: true })
         }
         _ => Role::Member(Token::read(&token).unwrap()),

@@ -45,6 +45,9 @@ type RunParts = Box<dyn Fn(&[u8], &mut Work) -> Result<Made, String> + Send>;
 /// it may be the user's.
 const CODING: &str = "the encoding of arguments or results";
 
+/// The text in place of a number that JSON does not have.
+const NULL: &[u8] = b"null";
+
 /// The entry points of a function, from its arguments to its results in each form.
 struct Entry {
     encoded: Run,
@@ -194,7 +197,7 @@ fn run<I: DeserializeOwned, O: Serialize>(
     EncodedBlock::encode("the tuple of the results", &results, CALL_SEGMENT_BYTES)
 }
 
-fn run_text<I: DeserializeOwned, O: Serialize>(
+fn run_text<I: DeserializeOwned, O: Serialize + DeserializeOwned>(
     body: Body<I, O>,
     text: &[u8],
     work: &mut Work,
@@ -204,6 +207,14 @@ fn run_text<I: DeserializeOwned, O: Serialize>(
         .map_err(|error| format!("the arguments are not those of the function: {error}"))?;
     let results = serde_json::to_vec(&execute(body, arguments, work)?);
     let results = results.map_err(|error| format!("the results cannot be written: {error}"))?;
+    // `serde_json` writes null in place of a number that JSON does not have.
+    if results.windows(NULL.len()).any(|bytes| bytes == NULL) {
+        serde_json::from_slice::<O>(&results).map_err(|error| {
+            format!(
+                "the results are not in JSON, which has no infinite numbers and no NaN: {error}"
+            )
+        })?;
+    }
     EncodedBlock::cut("the text of the results", results, CALL_SEGMENT_BYTES)
 }
 
@@ -226,6 +237,25 @@ mod tests {
 
     const ONE: Function<(u64,), (u64,)> = Function::new("f", |(n,), _| Ok((n + 1,)));
     const OTHER: Function<(u64,), (u64,)> = Function::new("f", |(n,), _| Ok((n + 2,)));
+
+    const ADD: Function<(f64, f64), f64> = Function::new("add", |(one, other), _| Ok(one + other));
+    const ROOT: Function<f64, Option<f64>> =
+        Function::new("root", |square, _| Ok((square >= 0.0).then(|| square.sqrt())));
+
+    #[test]
+    fn results_that_json_does_not_have_are_an_error() {
+        let functions = Functions::new().with(&ADD).with(&ROOT);
+        let called = |name: &str, arguments: &str| {
+            let mut work = Work::new(1.0);
+            let results = functions.run(name, CallForm::Text, arguments.as_bytes(), &mut work);
+            results.map(|results| String::from_utf8(results.contiguous().to_vec()).unwrap())
+        };
+
+        assert_eq!(called("add", "[1, 2.5]"), Ok("3.5".to_owned()));
+        assert_eq!(called("root", "-1"), Ok("null".to_owned()));
+        let error = called("add", "[1e308, 1e308]").unwrap_err();
+        assert!(error.contains("which has no infinite numbers and no NaN"), "{error}");
+    }
 
     /// The outcome of the function for 0, in a group.
     fn in_group(functions: &Functions) -> Result<Vec<Vec<u8>>, String> {

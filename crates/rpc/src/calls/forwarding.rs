@@ -22,7 +22,8 @@ impl<C: Catalogue> GridRpc<C> {
     /// # Errors
     ///
     /// Those of [`call`](Self::call) that do not concern handles. [`RpcError::SessionFailed`] also
-    /// if `arguments` is not the JSON of the function's arguments.
+    /// if `arguments` is not the JSON of the function's arguments, or if the results have numbers
+    /// that JSON does not have.
     pub async fn call_text_until(
         &self,
         function: &str,

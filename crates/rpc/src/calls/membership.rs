@@ -185,9 +185,12 @@ impl Membership {
         None
     }
 
-    /// Records that a server has left, with its successor if it has one.
+    /// Records that a server has left, with its successor if it has one. A loss is final: the
+    /// successor of a handover that ends after it may lack data.
     pub(super) fn leave(&mut self, number: u32, successor: Option<u32>) {
-        self.left.insert(number, successor);
+        if self.left.get(&number) != Some(&None) {
+            self.left.insert(number, successor);
+        }
         std::mem::take(&mut self.watches).into_values().for_each(Waker::wake);
     }
 
@@ -291,6 +294,22 @@ mod tests {
             [1, 2, 3, 4].map(|number| membership.standing(number)),
             [Some(3), Some(3), Some(3), None]
         );
+    }
+
+    #[test]
+    fn a_server_that_is_lost_during_its_handover_has_no_successor() {
+        let mut membership = Membership::default();
+        // The handover, and the loss, which ends at once.
+        membership.begin_leave();
+        membership.begin_leave();
+        membership.leave(1, None);
+        membership.end_leave(1, Some(None));
+        assert_eq!(membership.settled(Waker::noop()), None);
+
+        membership.end_leave(1, Some(Some(2)));
+
+        assert_eq!(membership.settled(Waker::noop()), Some(2));
+        assert_eq!((membership.standing(1), membership.departures()), (None, 1));
     }
 
     #[test]

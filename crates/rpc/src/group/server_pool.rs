@@ -59,8 +59,8 @@ pub trait ServerPool {
     /// Frees data of a group, on the servers that may have it.
     fn free(&self, group: u32, data: &Freed, servers: &BTreeSet<u32>);
 
-    /// Makes servers accept freed data again, because calls make it again. This happens only in
-    /// groups that go on after a restoration of their job.
+    /// Makes servers accept data that they have freed: repeated calls produce it again. This
+    /// happens only in groups that go on after a restoration of their job.
     ///
     /// # Errors
     ///

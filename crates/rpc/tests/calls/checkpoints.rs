@@ -94,7 +94,7 @@ fn recover(job: Job, seed: u64, lost: usize, stores: &[CheckpointStore]) {
     let nodes: Vec<Option<NodeId>> = (0..stores.len()).map(number).collect();
     // The other node of the site has the copies.
     let holders: Vec<_> = nodes.iter().map(|node| node.or(nodes[lost ^ 1])).collect();
-    let plan = RestorePlan::recovery(&image, spec.layout(), &nodes, &holders).unwrap();
+    let plan = RestorePlan::recovery(&image, &spec, &nodes, &holders).unwrap();
     let options = SimOptions::with_seed(seed + 100);
     let report = Simulation::restored(job, spec, options, (image, plan)).unwrap().run();
     assert_eq!(report.outcome, Ok(()), "seed {seed}, node {lost}: {:?}", report.ending);

@@ -480,7 +480,7 @@ impl Coordinator {
         let stopped = self.now.since(begun).saturating_sub(making.computed);
         let is_pause = making.pause.is_some();
         let copying = if is_pause { Duration::ZERO } else { self.copying_time(&parts) };
-        let manifest: Bytes = codec::encode(&self.manifest(parts)).into();
+        let manifest = self.manifest(parts).encode(&self.balances.speeds);
         if manifest.len() > MANIFEST_BYTES_MAX {
             self.checkpoints.keeping = None;
             let reason = format!(

@@ -7,6 +7,7 @@ mod archive;
 mod folder;
 #[cfg(feature = "object-store")]
 mod object_storage;
+mod room;
 mod storage;
 mod witness;
 mod writer;
@@ -24,6 +25,7 @@ use crate::message::{CheckpointStore, Holding, RestorePlan};
 use crate::pe::{Action, Core};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
+use room::RoomCheck;
 use std::path::PathBuf;
 #[cfg(feature = "net")]
 use std::sync::OnceLock;
@@ -42,6 +44,8 @@ pub struct CheckpointKeeper {
     archive: Option<CheckpointArchive>,
     writer: Option<Writer>,
     on_pause: Option<OnPause>,
+    /// The check whether the machine has room for another checkpoint.
+    room: Option<Arc<RoomCheck>>,
     /// When the first run of the job in this process began.
     #[cfg(feature = "net")]
     began: Arc<OnceLock<Instant>>,
@@ -220,16 +224,35 @@ impl CheckpointKeeper {
         self
     }
 
+    /// Warns when the first checkpoint of this run is complete if the memory of the machine is too
+    /// small for another one. `nodes`: the nodes on this machine, the first of which warns.
+    pub(super) fn checking_room(
+        mut self,
+        program: &Program,
+        node: NodeId,
+        nodes: Vec<NodeId>,
+    ) -> Self {
+        let is_first = nodes.first() == Some(&node);
+        self.room = is_first.then(|| Arc::new(RoomCheck::new(program, nodes)));
+        self
+    }
+
     /// Keeps the manifest of a complete checkpoint. `is_paused`: the job stays stopped.
     pub(super) fn complete(&self, manifest: Bytes, is_paused: bool) {
         let mut stored: Option<Done> = None;
+        let room = self.room.as_ref().filter(|_| !is_paused);
+        let mut kept = None;
         match self.store().complete(manifest.clone()) {
             Err(error) => tracing::warn!(%error, "a complete checkpoint"),
             Ok(image) => {
                 let number = image.number();
                 let tell = self.on_pause.clone().filter(|_| is_paused);
                 stored = tell.map(|tell| -> Done { Box::new(move |error| tell(number, error)) });
+                kept = room.and_then(|room| room.kept_of_first(image));
             }
+        }
+        if let Some((room, kept)) = room.zip(kept) {
+            room.warn_of_shortage(kept);
         }
         match self.writer.as_ref().filter(|writer| writer.present().0) {
             Some(writer) => {

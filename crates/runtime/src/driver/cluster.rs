@@ -75,7 +75,13 @@ pub fn run_keeping(
     .on_hosts(first_on_hosts(&joined.bundle.spec));
     keeper.drop_incomplete();
     let machine = nodes_beside(&joined.bundle.spec, node, joined.bundle.emulate);
-    warn_of_shortage(&program, node, &machine);
+    let keeper = match program.is_restored() {
+        true => {
+            warn_of_shortage(&program, node, &machine);
+            keeper
+        }
+        false => keeper.checking_room(&program, node, machine),
+    };
     let speed = match joined.bundle.emulate {
         true => emulated_speed(&joined.bundle.spec, node),
         false => Speed::ORDINARY,

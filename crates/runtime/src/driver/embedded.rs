@@ -33,6 +33,7 @@ pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<()
     let run = new_run();
     let after = keeper.begin(NodeId(0), run)?;
     let program = program(job, Layout::single(pes), None, &keeper)?.of_run(run, after);
+    let keeper = keeper.checking_room(&program, NodeId(0), vec![NodeId(0)]);
     let begin = Instant::now();
     thread::scope(|scope| {
         let node =
@@ -144,6 +145,7 @@ fn run_counted(
             .zip(keepers)
             .map(|((node, net_driver), keeper)| {
                 let pace = (begin, emulated_speed(spec, node));
+                let keeper = keeper.checking_room(&program, node, spec.layout().nodes().collect());
                 Node::start(scope, (&program, keeper), node, Some(net_driver), pace, nodes_here)
             })
             .collect();

@@ -54,19 +54,32 @@ impl Memory {
     /// keeps this many copies of checkpoints, and what to do; see [`bytes_to_come`].
     #[cfg(feature = "net")]
     pub(super) fn shortage(self, parts: u64, copies: u32) -> Option<String> {
+        let needs = match copies {
+            0 => "the actors",
+            1 => "the actors and the checkpoints",
+            _ => "the actors and the copies of checkpoints",
+        };
+        self.shortage_of(needs, bytes_to_come(parts, copies), copies)
+    }
+
+    /// A warning if too little memory is left for the copies of another checkpoint beside those of
+    /// the complete one, of which this machine keeps `kept` bytes, and what to do.
+    pub(super) fn shortage_for_next(self, kept: u64, copies: u32) -> Option<String> {
+        let needs =
+            if copies < 2 { "the next checkpoint" } else { "copies of the next checkpoint" };
+        self.shortage_of(needs, kept, copies)
+    }
+
+    fn shortage_of(self, needs: &str, bytes: u64, copies: u32) -> Option<String> {
         let Self { total, available } = self;
-        let (bytes, least) = (bytes_to_come(parts, copies), total / FREE_SHARE);
-        let [needs, action] = match copies {
-            0 => ["the actors", "; use more machines"],
-            1 => [
-                "the actors and the checkpoints",
-                ", so checkpoints may be given up; use more machines",
-            ],
-            _ => [
-                "the actors and the copies of checkpoints",
+        let least = total / FREE_SHARE;
+        let action = match copies {
+            0 => "; use more machines",
+            1 => ", so checkpoints may be given up; use more machines",
+            _ => {
                 ", so checkpoints may be given up; use more machines, or keep one copy and use a \
-                 folder (`--copies 1 --checkpoint DIR`)",
-            ],
+                 folder (`--copies 1 --checkpoint DIR`)"
+            }
         };
         (available < least.saturating_add(bytes)).then(|| {
             format!(
@@ -213,6 +226,21 @@ mod tests {
         assert!(one_copy.ends_with("may be given up; use more machines"), "{one_copy}");
         let none = memory.shortage(u64::MAX, 0).unwrap();
         assert!(!none.contains("checkpoints"), "the job makes none: {none}");
+    }
+
+    #[test]
+    fn another_checkpoint_needs_as_much_as_the_complete_one() {
+        let memory = Memory { total: 160 << 20, available: 50 << 20 };
+        assert_eq!(memory.shortage_for_next(40 << 20, 2), None, "10 MB stay free");
+        let text = memory.shortage_for_next((40 << 20) + 1, 2).unwrap();
+        assert!(
+            text.starts_with("copies of the next checkpoint will need about 40 MB more on this"),
+            "{text}"
+        );
+        assert!(text.ends_with("keep one copy and use a folder (`--copies 1 --checkpoint DIR`)"));
+        let one_copy = memory.shortage_for_next(u64::MAX, 1).unwrap();
+        assert!(one_copy.starts_with("the next checkpoint will need"), "{one_copy}");
+        assert!(one_copy.ends_with("may be given up; use more machines"), "{one_copy}");
     }
 
     #[test]

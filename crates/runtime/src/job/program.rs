@@ -229,6 +229,17 @@ impl Program {
         self.common.records.as_ref()
     }
 
+    /// Whether the job continues from a checkpoint.
+    #[cfg(feature = "net")]
+    pub(crate) fn is_restored(&self) -> bool {
+        self.restoring.is_some()
+    }
+
+    /// Returns the settings of this run.
+    pub(crate) fn run(&self) -> &Arc<RunOfJob> {
+        &self.common.run
+    }
+
     /// Returns the measures against a job that does not end.
     pub(crate) fn watch(&self) -> &Watch {
         &self.common.watch

@@ -9,9 +9,11 @@
 use crate::address::collection::CollectionInfo;
 use crate::address::id::{ActorId, KindId, SectionId, Timer};
 use crate::message::PhaseCounts;
+use crate::message::codec::{self, DecodeError};
 use crate::schema::definition::Part;
 use bytes::Bytes;
-use gridspan_topology::{Layout, NodeId, PeId, Time};
+use gridspan_balance::PeLoad;
+use gridspan_topology::{Layout, NodeId, PeId, Speed, Time};
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -304,4 +306,64 @@ pub(crate) struct Manifest {
     pub(crate) coordinator: Bytes,
     /// The parts, by PE.
     pub(crate) parts: Vec<PartSummary>,
+}
+
+impl Manifest {
+    /// Encodes the manifest, and the speed of each PE after it, if the speeds are known.
+    pub(crate) fn encode(&self, speeds: &[MeasuredSpeed]) -> Bytes {
+        let mut bytes = codec::encode(self);
+        if !speeds.is_empty() {
+            codec::append(speeds, &mut bytes);
+        }
+        bytes.into()
+    }
+
+    /// Decodes a manifest and the speeds of PEs, of which there are none if they are not known.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the bytes are not a manifest.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, Vec<MeasuredSpeed>), DecodeError> {
+        let (manifest, rest) = codec::decode_front("a manifest", bytes)?;
+        let speeds = match rest.is_empty() {
+            true => Vec::new(),
+            false => codec::decode("the speeds in a manifest", rest)?,
+        };
+        Ok((manifest, speeds))
+    }
+}
+
+/// Ratio of two measured speeds up to which they count as equal.
+const NOISE: f64 = 1.1;
+
+/// The speed of a PE at the last rebalance before a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MeasuredSpeed {
+    /// Speed of its processor, by which the compute time of members becomes work.
+    pub(crate) whole: Speed,
+    /// The same with the part of the processor that the PE gets beside other programs.
+    pub(crate) available: Speed,
+}
+
+impl MeasuredSpeed {
+    /// The speeds of all PEs, or none if they differ by a tenth at most, since measurements vary.
+    pub(crate) fn of_pes(pes: &[PeLoad]) -> Vec<Self> {
+        let of_pe = |pe: &PeLoad| Self {
+            whole: in_range(pe.speed),
+            available: in_range(pe.effective_speed()),
+        };
+        let all: Vec<Self> = pes.iter().map(of_pe).collect();
+        let differ = |speeds: Vec<Speed>| {
+            let bounds = speeds.iter().min().zip(speeds.iter().max());
+            bounds.is_some_and(|(least, most)| most.factor() > NOISE * least.factor())
+        };
+        let has_differences = differ(all.iter().map(|it| it.whole).collect())
+            || differ(all.iter().map(|it| it.available).collect());
+        if has_differences { all } else { Vec::new() }
+    }
+}
+
+/// The speed with this factor, or the closest one.
+fn in_range(factor: f64) -> Speed {
+    Speed::new(factor.clamp(0.01, 100.0)).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{CheckpointError, StartError};
 use crate::message::codec;
-use crate::message::{CheckpointSegment, Manifest, PartSummary, Segment};
+use crate::message::{CheckpointSegment, Manifest, MeasuredSpeed, PartSummary, Segment};
 use bytes::Bytes;
 use gridspan_topology::{Layout, PeId};
 use serde::de::Error as _;
@@ -34,6 +34,8 @@ const MEASURED_US_MIN: u64 = 100_000;
 #[derive(Clone, Debug)]
 pub struct Image {
     manifest: Manifest,
+    /// The speed of each PE, if they are known.
+    speeds: Vec<MeasuredSpeed>,
     encoded: Bytes,
     segments: BTreeMap<(PeId, u32), Bytes>,
 }
@@ -45,15 +47,19 @@ impl Image {
     ///
     /// [`StartError::Checkpoint`] if the bytes are not a manifest.
     pub fn new(manifest: Bytes) -> Result<Self, StartError> {
-        let decoded: Manifest = codec::decode("a manifest", &manifest).map_err(unreadable)?;
-        if decoded.parts.len() != decoded.layout.pe_count() as usize {
+        let (decoded, speeds) = Manifest::decode(&manifest).map_err(unreadable)?;
+        let pes = decoded.layout.pe_count() as usize;
+        if decoded.parts.len() != pes {
             return Err(unreadable("it does not have a part for each PE"));
+        }
+        if ![0, pes].contains(&speeds.len()) {
+            return Err(unreadable("it does not have a speed for each PE"));
         }
         let number = decoded.number;
         if number > CHECKPOINT_MAX {
             return Err(unreadable(format_args!("no checkpoint has the number {number}")));
         }
-        Ok(Self { manifest: decoded, encoded: manifest, segments: BTreeMap::new() })
+        Ok(Self { manifest: decoded, speeds, encoded: manifest, segments: BTreeMap::new() })
     }
 
     /// Gathers the last complete checkpoint that any of these nodes knows, with all parts that any
@@ -124,14 +130,22 @@ impl Image {
         part.map_or((0, 0), |part| (part.members, part.bytes()))
     }
 
-    /// The load of each PE, for the placement of other PEs' members: the time that its members have
-    /// taken, if enough was measured, or else the number of members that may move.
-    pub(crate) fn loads(&self) -> Vec<u64> {
+    /// The time that the members of each PE have taken, in microseconds, if enough was measured.
+    pub(crate) fn times(&self) -> Option<Vec<u64>> {
         let parts = &self.manifest.parts;
-        let all_us: u64 = parts.iter().map(|part| part.load_us.min(LOAD_MAX)).sum();
-        let is_measured = all_us >= MEASURED_US_MIN * parts.len() as u64;
-        let load = |part: &PartSummary| if is_measured { part.load_us } else { part.movable };
-        parts.iter().map(|part| load(part).min(LOAD_MAX)).collect()
+        let times: Vec<u64> = parts.iter().map(|part| part.load_us.min(LOAD_MAX)).collect();
+        let is_measured = times.iter().sum::<u64>() >= MEASURED_US_MIN * parts.len() as u64;
+        is_measured.then_some(times)
+    }
+
+    /// The number of members of each PE that may move.
+    pub(crate) fn movable(&self) -> Vec<u64> {
+        self.manifest.parts.iter().map(|part| part.movable.min(LOAD_MAX)).collect()
+    }
+
+    /// The measured speed of each PE; empty if they are not known, or differ little.
+    pub(crate) fn speeds(&self) -> &[MeasuredSpeed] {
+        &self.speeds
     }
 
     /// The encoded manifest.

@@ -6,6 +6,7 @@
 
 mod assembly;
 mod broadcast;
+mod capacities;
 mod checkpoint;
 pub(crate) mod codec;
 mod control;
@@ -39,8 +40,8 @@ pub(crate) use broadcast::{
     Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
 };
 pub(crate) use checkpoint::{
-    ActorType, AwaitedImage, CheckpointMessage, DelayedImage, DrainCounts, Manifest, MemberImage,
-    PartImage, PartSummary, QuestionImage, RestoredPart, Segment,
+    ActorType, AwaitedImage, CheckpointMessage, DelayedImage, DrainCounts, Manifest, MeasuredSpeed,
+    MemberImage, PartImage, PartSummary, QuestionImage, RestoredPart, Segment,
 };
 pub use checkpoint::{CheckpointSegment, RestoreTarget};
 pub(crate) use control::{

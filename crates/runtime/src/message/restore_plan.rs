@@ -1,17 +1,19 @@
 //! Decides which PEs read the parts of an image, and where their members continue.
 //!
-//! After a loss or a change of the nodes, members stay on the PEs that are left, up to an equal
-//! share of the load. The rest fills the PEs with the least load, first at its own site. The load
-//! of a PE is the time that its members have taken since they were last balanced, if the job
-//! measures that, and their number otherwise.
+//! After a loss or a change of the nodes, members stay on the PEs that are left, up to the share of
+//! the load that the capacity of the PE gives it. The rest fills the PEs with the least load for
+//! their capacity, first at its own site. The load of a PE is the work of its members since they
+//! were last balanced, if the job measures that, and their number otherwise.
 
+use crate::message::capacities::Capacities;
 use crate::message::{Image, RestoreTarget};
-use gridspan_topology::{Layout, NodeId, PeId};
+use gridspan_topology::{GridSpec, Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
-/// While no PE is empty, a PE may keep a load that exceeds an equal share by a tenth, since
-/// measured loads vary.
+/// While no PE is empty, a PE may keep a load that exceeds its share by a tenth, since measured
+/// loads vary.
 const TOLERANCE: u64 = 10;
 
 /// The PEs that read the parts of an image, and where the members of the parts continue.
@@ -47,23 +49,30 @@ impl RestorePlan {
     }
 
     /// A plan for the nodes that go on after a loss or a change. For each node of the image,
-    /// `successors` states the node of `layout` whose PEs take over its members, or `None` if no
-    /// node does, and `holders` the node of `layout` that has its parts. Nodes that are missing at
-    /// the end, or that `layout` does not have, count as `None`.
+    /// `successors` states the node of `grid` whose PEs take over its members, or `None` if no node
+    /// does, and `holders` the node of `grid` that has its parts. Nodes that are missing at the
+    /// end, or that `grid` does not have, count as `None`.
+    ///
+    /// PEs get members in proportion to their speed: the one that the balancer had measured before
+    /// the checkpoint if those of PEs differ, and otherwise [that of the grid](GridSpec::speed).
     ///
     /// # Errors
     ///
     /// The nodes of the image whose parts no node has.
     pub fn recovery(
         image: &Image,
-        layout: &Layout,
+        grid: &GridSpec,
         successors: &[Option<NodeId>],
         holders: &[Option<NodeId>],
     ) -> Result<Self, Vec<NodeId>> {
-        Self::of_loads(image.layout(), &image.loads(), layout, successors, holders)
+        let (before, layout) = (image.layout(), grid.layout());
+        let own = pes_for(before, layout, successors);
+        let capacities = Capacities::of(image, grid, &own);
+        Self::of_works(before, layout, &capacities, &own, holders)
     }
 
-    /// [`recovery`](Self::recovery) with the load of each PE of `before`.
+    /// [`recovery`](Self::recovery) on PEs of equal capacity, with the load of each PE of `before`.
+    #[cfg(test)]
     pub(crate) fn of_loads(
         before: &Layout,
         loads: &[u64],
@@ -71,29 +80,54 @@ impl RestorePlan {
         successors: &[Option<NodeId>],
         holders: &[Option<NodeId>],
     ) -> Result<Self, Vec<NodeId>> {
-        let known = |nodes: &[Option<NodeId>], of: NodeId| {
-            let node = nodes.get(of.index()).copied().flatten();
-            node.filter(|node| node.0 < layout.node_count())
-        };
-        let missing: Vec<NodeId> =
-            before.nodes().filter(|&node| known(holders, node).is_none()).collect();
+        let of_pes = vec![1; layout.pe_count() as usize];
+        let capacities = Capacities { works: loads.to_vec(), of_pes };
+        let own = pes_for(before, layout, successors);
+        Self::of_works(before, layout, &capacities, &own, holders)
+    }
+
+    /// [`recovery`](Self::recovery) with `own`, the PE of `layout` that takes over each PE of
+    /// `before`.
+    fn of_works(
+        before: &Layout,
+        layout: &Layout,
+        capacities: &Capacities,
+        own: &[Option<PeId>],
+        holders: &[Option<NodeId>],
+    ) -> Result<Self, Vec<NodeId>> {
+        let is_missing = |&node: &NodeId| known(layout, holders, node).is_none();
+        let missing: Vec<NodeId> = before.nodes().filter(is_missing).collect();
         if !missing.is_empty() {
             return Err(missing);
         }
-        let pes_of = |node| layout.place(node).pes.clone().map(PeId).collect::<Vec<_>>();
-        let (mut readers, mut parts) = (Vec::new(), Vec::new());
-        for node in before.nodes() {
-            let holders = known(holders, node).map(pes_of).unwrap_or_default();
-            let own = known(successors, node).map(pes_of);
+        let part = |(pe, (&own, &load)): (PeId, (&Option<PeId>, &u64))| {
+            let node = before.node_of(pe);
             let site = before.site_name(before.site_of_node(node));
-            for (position, pe) in before.place(node).pes.clone().enumerate() {
-                readers.push(holders[position % holders.len()]);
-                let own = own.as_ref().map(|pes| pes[position % pes.len()]);
-                parts.push(Part { site, own, load: loads[pe as usize], position });
-            }
-        }
-        Ok(Self { readers, targets: Redistribution::new(&parts, layout).targets(&parts) })
+            Part { site, own, load, position: (pe.0 - before.place(node).pes.start) as usize }
+        };
+        let loads = own.iter().zip(&capacities.works);
+        let parts: Vec<Part<'_>> = before.pes().zip(loads).map(part).collect();
+        let readers = pes_for(before, layout, holders).into_iter().flatten().collect();
+        let redistribution = Redistribution::new(&parts, layout, &capacities.of_pes);
+        Ok(Self { readers, targets: redistribution.targets(&parts) })
     }
+}
+
+/// The node of `layout` that a list states for a node.
+fn known(layout: &Layout, nodes: &[Option<NodeId>], of: NodeId) -> Option<NodeId> {
+    let node = nodes.get(of.index()).copied().flatten();
+    node.filter(|node| node.0 < layout.node_count())
+}
+
+/// The PE of `layout` for each PE of `before`, on the node that a list states for its node.
+fn pes_for(before: &Layout, layout: &Layout, nodes: &[Option<NodeId>]) -> Vec<Option<PeId>> {
+    let pe_for = |pe: PeId| {
+        let node = before.node_of(pe);
+        let pes = layout.place(known(layout, nodes, node)?).pes.clone();
+        let position = pe.0 - before.place(node).pes.start;
+        Some(PeId(pes.start + position % pes.len() as u32))
+    };
+    before.pes().map(pe_for).collect()
 }
 
 /// The part of a PE of the image.
@@ -110,6 +144,8 @@ struct Part<'a> {
 struct Redistribution {
     /// The PEs of each site.
     sites: BTreeMap<String, Vec<usize>>,
+    /// The capacity of each PE.
+    capacities: Vec<u64>,
     /// The load that each PE keeps or gets.
     filled: Vec<u64>,
     /// The load that each part keeps on the PE that takes over its members.
@@ -118,8 +154,27 @@ struct Redistribution {
     given: Vec<Vec<(PeId, u64)>>,
 }
 
+/// The load that PEs should have for each unit of their capacity, as a fraction.
+#[derive(Clone, Copy)]
+struct Due {
+    load: u128,
+    capacity: u128,
+}
+
+impl Due {
+    /// The load of a PE of this capacity, rounded down.
+    fn rounded_down(self, capacity: u64) -> u64 {
+        (self.load * u128::from(capacity) / self.capacity) as u64
+    }
+
+    /// The load of a PE of this capacity, rounded up.
+    fn rounded_up(self, capacity: u64) -> u64 {
+        (self.load * u128::from(capacity)).div_ceil(self.capacity) as u64
+    }
+}
+
 impl Redistribution {
-    fn new(parts: &[Part<'_>], layout: &Layout) -> Self {
+    fn new(parts: &[Part<'_>], layout: &Layout, capacities: &[u64]) -> Self {
         let mut sites: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for pe in layout.pes() {
             let site = layout.site_name(layout.site_of_node(layout.node_of(pe)));
@@ -127,45 +182,48 @@ impl Redistribution {
         }
         let filled = vec![0; layout.pe_count() as usize];
         let given = vec![Vec::new(); parts.len()];
-        let mut all = Self { sites, filled, kept: Vec::new(), given };
+        let capacities = capacities.to_vec();
+        let mut all = Self { sites, capacities, filled, kept: Vec::new(), given };
         let dues = all.dues(parts);
         all.keep(parts, &dues);
         all.give(parts, &dues);
         all
     }
 
-    /// Returns for each site of the layout the load that each of its PEs should have, rounded down
-    /// and up. A site keeps its load, except for the share of new sites. All sites share the load
-    /// of those that are gone.
-    fn dues(&self, parts: &[Part<'_>]) -> BTreeMap<String, [u64; 2]> {
+    /// Returns for each site of the layout the load that its PEs should have. A site keeps its
+    /// load, except for the share of new sites. All sites share the load of those that are gone.
+    fn dues(&self, parts: &[Part<'_>]) -> BTreeMap<String, Due> {
         let all: u128 = parts.iter().map(|part| u128::from(part.load)).sum();
         let mut old: BTreeMap<&str, u128> = BTreeMap::new();
         for part in parts.iter().filter(|part| self.sites.contains_key(part.site)) {
             *old.entry(part.site).or_default() += u128::from(part.load);
         }
-        let pes = self.filled.len() as u128;
-        let old_pes: u128 = old.keys().map(|site| self.sites[*site].len() as u128).sum();
+        let of =
+            |pes: &[usize]| pes.iter().map(|&pe| u128::from(self.capacities[pe])).sum::<u128>();
+        let of_all: u128 = self.capacities.iter().map(|&capacity| u128::from(capacity)).sum();
+        let of_old: u128 = old.keys().map(|site| of(&self.sites[*site])).sum();
         let gone = all - old.values().sum::<u128>();
         let due = |(site, its): (&String, &Vec<usize>)| {
-            let its = its.len() as u128;
-            let (due, of) = match old.get(site.as_str()) {
+            let its = of(its);
+            let due = match old.get(site.as_str()) {
                 // Its own load and that of sites that are gone, less the share of new sites.
-                Some(own) => (own * old_pes + gone * its, its * pes),
-                None => (all, pes),
+                Some(own) => Due { load: own * of_old + gone * its, capacity: its * of_all },
+                None => Due { load: all, capacity: of_all },
             };
-            (site.clone(), [(due / of) as u64, due.div_ceil(of) as u64])
+            (site.clone(), due)
         };
         self.sites.iter().map(due).collect()
     }
 
-    /// Keeps the load of each part on its own PE, up to an equal share.
-    fn keep(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, [u64; 2]>) {
+    /// Keeps the load of each part on its own PE, up to the share of the PE.
+    fn keep(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, Due>) {
         let mut is_taken = vec![false; self.filled.len()];
         parts.iter().filter_map(|part| part.own).for_each(|pe| is_taken[pe.index()] = true);
         let is_exact = is_taken.contains(&false);
         for part in parts {
-            let [due, _] = dues.get(part.site).copied().unwrap_or_default();
+            let due = dues.get(part.site);
             let kept = part.own.map_or(0, |pe| {
+                let due = due.map_or(0, |due| due.rounded_down(self.capacities[pe.index()]));
                 let filled = &mut self.filled[pe.index()];
                 let most = if is_exact { due } else { due + due / TOLERANCE + 1 };
                 let kept = match *filled + part.load <= most {
@@ -179,17 +237,18 @@ impl Redistribution {
         }
     }
 
-    /// Gives the rest of each part to the PEs with the least load: at its site up to the shares of
-    /// that site's PEs, then anywhere.
-    fn give(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, [u64; 2]>) {
+    /// Gives the rest of each part to the PEs with the least load for their capacity: at its site
+    /// up to the shares of that site's PEs, then anywhere.
+    fn give(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, Due>) {
         let mut rests: Vec<(usize, u64)> =
             (0..).zip(parts.iter().zip(&self.kept).map(|(part, kept)| part.load - kept)).collect();
         let sites: Vec<(String, Vec<usize>)> = self.sites.clone().into_iter().collect();
         for (site, pes) in sites {
             let mut own: Vec<(usize, u64)> =
                 rests.iter().copied().filter(|&(part, _)| parts[part].site == site).collect();
-            let [_, due] = dues.get(&site).copied().unwrap_or_default();
-            let has_room: u64 = pes.iter().map(|&pe| due.saturating_sub(self.filled[pe])).sum();
+            let due =
+                |pe: usize| dues.get(&site).map_or(0, |due| due.rounded_up(self.capacities[pe]));
+            let has_room: u64 = pes.iter().map(|&pe| due(pe).saturating_sub(self.filled[pe])).sum();
             let rest: u64 = own.iter().map(|(_, rest)| rest).sum();
             self.pour(&mut own, &pes, rest.min(has_room));
             for (part, rest) in own {
@@ -201,8 +260,8 @@ impl Redistribution {
         self.pour(&mut rests, &all, rest);
     }
 
-    /// Moves `amount` of the rests to these PEs, so that the least filled ones end equally full.
-    /// Parts and PEs are taken in their order, so that neighbours stay together.
+    /// Moves `amount` of the rests to these PEs, so that the least filled ones end equally full for
+    /// their capacity. Parts and PEs are taken in their order, so that neighbours stay together.
     fn pour(&mut self, rests: &mut [(usize, u64)], pes: &[usize], amount: u64) {
         let mut places: VecDeque<(usize, u64)> = (self.rises(pes, amount))
             .filter(|&(_, rise)| rise > 0)
@@ -222,32 +281,43 @@ impl Redistribution {
         }
     }
 
-    /// The load that each of these PEs gets if `amount` fills the least filled ones to one level.
+    /// The load that each of these PEs gets if `amount` fills the least filled ones to one level:
+    /// the same load for each unit of capacity.
     fn rises(&self, pes: &[usize], amount: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
+        let of = |pe: usize| [self.filled[pe], self.capacities[pe]].map(u128::from);
         let mut lowest: Vec<usize> = pes.to_vec();
-        lowest.sort_by_key(|&pe| self.filled[pe]);
-        let mut below = 0;
-        let reached = (0..lowest.len()).find(|&number| {
-            // Whether the first `number` PEs can take `amount` without exceeding the next one.
-            let next = self.filled[lowest[number]];
-            let has_room = next * number as u64 - below >= amount;
-            below += if has_room { 0 } else { next };
+        lowest.sort_by(|&one, &other| {
+            let ([filled, capacity], [its_filled, its_capacity]) = (of(one), of(other));
+            (filled * its_capacity).cmp(&(its_filled * capacity))
+        });
+        let (mut load, mut capacity) = (u128::from(amount), 0_u128);
+        let reached = lowest.iter().position(|&next| {
+            // Whether the PEs before can take `amount` without exceeding the next one.
+            let [its_filled, its_capacity] = of(next);
+            let has_room = its_filled * capacity >= load * its_capacity;
+            if !has_room {
+                load += its_filled;
+                capacity += its_capacity;
+            }
             has_room
         });
         lowest.truncate(reached.unwrap_or(lowest.len()));
-        let number = lowest.len().max(1) as u64;
-        let (level, over) = ((below + amount) / number, (below + amount) % number);
-        let rise = |(position, &pe): (u64, &usize)| {
-            (pe, level + u64::from(position < over) - self.filled[pe])
-        };
-        let mut rises: Vec<(usize, u64)> = (0..).zip(&lowest).map(rise).collect();
+        let whole = |&pe: &usize| (load * of(pe)[1] / capacity) as u64;
+        let mut levels: Vec<u64> = lowest.iter().map(whole).collect();
+        // What is left goes to the PEs that lost most by rounding, and of equal ones to the first.
+        let left = load.saturating_sub(levels.iter().map(|&level| u128::from(level)).sum());
+        let mut order: Vec<usize> = (0..lowest.len()).collect();
+        order.sort_by_key(|&at| Reverse(load * of(lowest[at])[1] % capacity));
+        order.into_iter().take(left as usize).for_each(|at| levels[at] += 1);
+        let rise = |(&pe, level): (&usize, u64)| (pe, level - self.filled[pe]);
+        let mut rises: Vec<(usize, u64)> = lowest.iter().zip(levels).map(rise).collect();
         rises.sort_unstable();
         rises.into_iter()
     }
 
     /// Where the members of each part continue.
     fn targets(self, parts: &[Part<'_>]) -> Vec<RestoreTarget> {
-        let Self { sites, filled, kept, given } = self;
+        let Self { sites, filled, kept, given, .. } = self;
         let all: Vec<usize> = (0..filled.len()).collect();
         let target = |((part, kept), mut given): ((&Part<'_>, u64), Vec<(PeId, u64)>)| {
             let Some(own) = part.own else {
@@ -286,9 +356,22 @@ mod tests {
         layout: &Layout,
         successors: &[Option<u32>],
     ) -> (Vec<RestoreTarget>, Vec<u64>) {
+        let equal = vec![1; layout.pe_count() as usize];
+        planned_on(before, loads, (layout, &equal), successors)
+    }
+
+    /// The same for PEs with these capacities.
+    fn planned_on(
+        before: &Layout,
+        loads: &[u64],
+        (layout, capacities): (&Layout, &[u64]),
+        successors: &[Option<u32>],
+    ) -> (Vec<RestoreTarget>, Vec<u64>) {
         let successors: Vec<_> = successors.iter().map(|it| it.map(NodeId)).collect();
         let holders = vec![Some(NodeId(0)); successors.len()];
-        let plan = RestorePlan::of_loads(before, loads, layout, &successors, &holders).unwrap();
+        let capacities = Capacities { works: loads.to_vec(), of_pes: capacities.to_vec() };
+        let own = pes_for(before, layout, &successors);
+        let plan = RestorePlan::of_works(before, layout, &capacities, &own, &holders).unwrap();
         let mut got = vec![0; layout.pe_count() as usize];
         for (target, &load) in plan.targets.iter().zip(loads) {
             match target {
@@ -408,6 +491,51 @@ mod tests {
             planned(&layout, &[20, 180, 100], &layout, &[Some(0), Some(1), Some(2)]);
         assert_eq!(got, [100; 3]);
         assert_eq!(targets[1], RestoreTarget::Shared(vec![(PeId(1), 100), (PeId(0), 80)]));
+    }
+
+    #[test]
+    fn slow_pes_keep_and_get_less() {
+        let before = Layout::new(vec![site("a", &[1, 1, 1])]);
+        let layout = Layout::new(vec![site("a", &[1, 1])]);
+        let (targets, got) =
+            planned_on(&before, &[20; 3], (&layout, &[4, 1]), &[None, Some(0), Some(1)]);
+        assert_eq!(got, [48, 12]);
+        assert_eq!(targets[2], RestoreTarget::Shared(vec![(PeId(1), 12), (PeId(0), 8)]));
+        // A slow PE that has little gets its share, too, and what cannot be divided goes to the one
+        // that lacks most.
+        let (_, got) =
+            planned_on(&before, &[20, 40, 1], (&layout, &[4, 1]), &[None, Some(0), Some(1)]);
+        assert_eq!(got, [49, 12]);
+    }
+
+    #[test]
+    fn slow_pes_that_join_get_less_of_their_site_or_of_all() {
+        let before = Layout::new(vec![site("a", &[1, 1]), site("b", &[1])]);
+        let all = [Some(0), Some(1), Some(3)];
+        // Another node at site a, which keeps its load.
+        let layout = Layout::new(vec![site("a", &[1, 1, 1]), site("b", &[1])]);
+        let (_, got) = planned_on(&before, &[45; 3], (&layout, &[4, 4, 1, 4]), &all);
+        assert_eq!(got, [40, 40, 10, 45]);
+        // A new site.
+        let layout = Layout::new(vec![site("a", &[1, 1]), site("b", &[1]), site("c", &[1])]);
+        let all = [Some(0), Some(1), Some(2)];
+        let (_, got) = planned_on(&before, &[65; 3], (&layout, &[4, 4, 4, 1]), &all);
+        assert_eq!(got, [60, 60, 60, 15]);
+    }
+
+    #[test]
+    fn only_the_ratios_of_capacities_matter() {
+        let before = Layout::new(vec![site("a", &[2, 1, 1]), site("b", &[1, 2])]);
+        let layout = Layout::new(vec![site("a", &[1, 2]), site("b", &[2])]);
+        let loads = [7, 0, 13, 5, 11, 3, 2];
+        let successors = [None, Some(0), Some(1), Some(2), None];
+        let planned = |unit: u64, capacities: [u64; 5]| {
+            let capacities = capacities.map(|capacity| capacity * unit);
+            planned_on(&before, &loads, (&layout, &capacities), &successors)
+        };
+        for capacities in [[1; 5], [1, 2, 3, 1, 4]] {
+            assert_eq!(planned(1, capacities), planned(1 << 14, capacities));
+        }
     }
 
     #[test]

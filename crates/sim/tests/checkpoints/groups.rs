@@ -284,7 +284,7 @@ fn members_of_lost_nodes_are_merged_into_those_of_their_site() {
         let (left, nodes) = without(&spec, lost as u32);
         let holder = nodes[lost ^ 1].unwrap();
         let holders: Vec<_> = nodes.iter().map(|node| node.or(Some(holder))).collect();
-        let plan = RestorePlan::recovery(&image, left.layout(), &nodes, &holders).unwrap();
+        let plan = RestorePlan::recovery(&image, &left, &nodes, &holders).unwrap();
         let notes = restore(RESIZABLE, left, &image, plan).unwrap();
         assert_eq!(notes.names, [names, names], "node {lost}");
         assert_eq!(notes.sums, [expected(); 2], "node {lost}");
@@ -298,7 +298,7 @@ fn members_keep_their_indices_if_their_number_does_not_change() {
     // Another node has the first PEs, and another number of nodes has as many PEs.
     let spec = grid("1x2x2");
     let swapped = [Some(NodeId(1)), Some(NodeId(0))];
-    let plan = RestorePlan::recovery(&image, spec.layout(), &swapped, &swapped).unwrap();
+    let plan = RestorePlan::recovery(&image, &spec, &swapped, &swapped).unwrap();
     for features in [fixed, RESIZABLE] {
         let notes = restore(features, spec.clone(), &image, plan.clone()).unwrap();
         assert_eq!(notes.names, [vec![1, 2, 3, 4], vec![1, 2]]);

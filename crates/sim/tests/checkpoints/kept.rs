@@ -123,7 +123,7 @@ fn kept_members_of_a_lost_node_go_on_elsewhere() {
         let (left, nodes) = without(&grid(FIRST), lost as u32);
         // The other node of the site has the copies.
         let holders: Vec<_> = nodes.iter().map(|node| node.or(nodes[lost ^ 1])).collect();
-        let plan = RestorePlan::recovery(&image, left.layout(), &nodes, &holders).unwrap();
+        let plan = RestorePlan::recovery(&image, &left, &nodes, &holders).unwrap();
         let options = SimOptions::with_seed(3);
         let report = Simulation::restored(job(&reports), left, options, (image, plan)).unwrap();
         assert_eq!(report.run().outcome, Ok(()), "node {lost}");

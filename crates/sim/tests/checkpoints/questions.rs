@@ -281,7 +281,7 @@ fn questions_are_answered_once_without_any_of_the_nodes() {
         // The next node of the site has the copies.
         let holder = nodes[lost ^ 1].unwrap();
         let holders: Vec<_> = nodes.iter().map(|node| node.or(Some(holder))).collect();
-        let plan = RestorePlan::recovery(&image, left.layout(), &nodes, &holders).unwrap();
+        let plan = RestorePlan::recovery(&image, &left, &nodes, &holders).unwrap();
         let (job, options) = (job(&notes, PlantedFault::None), SimOptions::with_seed(seed + 100));
         let report = Simulation::restored(job, left, options, (image, plan)).unwrap().run();
         assert_answered_once(&report, &notes, &format!("seed {seed}, node {lost}"));

@@ -231,7 +231,7 @@ fn a_job_continues_without_any_of_its_nodes() {
         // The next node of the site has the copies.
         let holder = nodes[lost ^ 1].unwrap();
         let holders: Vec<_> = nodes.iter().map(|node| node.or(Some(holder))).collect();
-        let plan = RestorePlan::recovery(&image, left.layout(), &nodes, &holders).unwrap();
+        let plan = RestorePlan::recovery(&image, &left, &nodes, &holders).unwrap();
         let again = job(&results).checkpoints(every(2));
         let options = SimOptions::with_seed(seed + 100);
         let report = Simulation::restored(again, left, options, (image, plan)).unwrap().run();

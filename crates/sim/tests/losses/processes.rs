@@ -98,8 +98,8 @@ impl Processes {
             members.iter().filter(|it| has_all(it)).find_map(position)
         };
         let holders: Vec<_> = before.nodes().map(holder).collect();
-        let layout = self.grid(&members);
-        let plan = RestorePlan::recovery(&image, layout.layout(), &successors, &holders);
+        let grid = self.grid(&members);
+        let plan = RestorePlan::recovery(&image, &grid, &successors, &holders);
         let plan = plan.map_err(|_| ())?;
         self.runs.push((number, members));
         Ok(Some((image, plan)))

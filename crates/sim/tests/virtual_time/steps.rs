@@ -146,7 +146,7 @@ impl Actor for Link {
     }
 }
 
-/// Three are on the one PE of site a, one on that of site b.
+/// Places the first three members on the PE of site a, and the last one on that of site b.
 const ROW: gridspan_runtime::PlacementMap = gridspan_runtime::PlacementMap::new("row", |key, _| {
     gridspan_runtime::PeId(u32::from(key == last()))
 });

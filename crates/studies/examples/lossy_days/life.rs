@@ -406,8 +406,8 @@ impl<'a> World<'a> {
             Some(own).filter(has_all).or_else(|| members.iter().find(has_all)).and_then(position)
         };
         let holders: Vec<_> = before.nodes().zip(were).map(holder).collect();
-        let layout = self.grid(&members)?;
-        let plan = RestorePlan::recovery(&image, layout.layout(), &successors, &holders);
+        let grid = self.grid(&members)?;
+        let plan = RestorePlan::recovery(&image, &grid, &successors, &holders);
         let plan = plan.map_err(|nodes| format!("no copy is left of the parts of {nodes:?}"))?;
         self.runs.push((number, members));
         Ok(Some((image, plan)))

@@ -78,8 +78,8 @@ impl Rank for Measurer {
 }
 
 impl Measurement {
-    /// Returns the time of one operation by this number of ranks in ms, the mean over the ranks: in
-    /// real time over emulated links, or in virtual time.
+    /// Returns the time of one operation by this number of ranks, the mean over the ranks, in ms.
+    /// It is real time over emulated links if `is_real`, and virtual time otherwise.
     pub(crate) fn mean_ms(self, spec: &GridSpec, ranks: u32, is_real: bool) -> Result<f64, String> {
         let (tell, told) = mpsc::channel();
         let job: Job = job_then::<Measurer>(

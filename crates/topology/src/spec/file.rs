@@ -10,6 +10,7 @@ use crate::spec::site::{ClusterSpec, HostSpec, SiteSpec, Sites, check_host_name}
 use crate::spec::source::{self, Key, Section, Value, located, text};
 use crate::speed::Speed;
 use crate::units::Latency;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::de::{DeTable, DeValue};
 
@@ -190,10 +191,15 @@ fn read_pes(section: &Section<'_, '_>) -> Result<Option<u32>, Located> {
 /// Reads a speed: a number, or a fraction as text.
 fn read_speed(section: &Section<'_, '_>) -> Result<Option<Speed>, Located> {
     let Some(value) = section.value(SPEED) else { return Ok(None) };
-    let written = match value.get_ref() {
-        DeValue::Integer(number) => number.as_str(),
-        DeValue::Float(number) => number.as_str(),
-        _ => text(value, SPEED)?,
+    let written: Cow<'_, str> = match value.get_ref() {
+        DeValue::Integer(number) if number.radix() == 10 => number.as_str().into(),
+        // Such as 0x10.
+        DeValue::Integer(number) => {
+            let whole = u64::from_str_radix(number.as_str(), number.radix());
+            whole.map_err(|_| SPEED.refuse(value))?.to_string().into()
+        }
+        DeValue::Float(number) => number.as_str().into(),
+        _ => text(value, SPEED)?.into(),
     };
     written.parse().map(Some).map_err(|error: QuantityError| located(value, error))
 }

@@ -18,8 +18,8 @@ impl GridSpec {
     ///
     /// # Errors
     ///
-    /// [`GridSpecError`] if the name of a site or a host is invalid, or there are too many sites,
-    /// hosts or PEs.
+    /// [`GridSpecError`] if the name of a site or a host is invalid, if nodes of one host at two
+    /// sites would have the same port, or if there are too many sites, hosts or PEs.
     ///
     /// ```
     /// use gridspan_topology::{GridSpec, HostSpec, NodeId};

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Maximum number of digits of a number. No numbering of hosts needs more, and the arithmetic stays
 /// far from its limits.
 const MAX_DIGITS: usize = 10;
-/// Maximum length of a pattern; a short pattern gives short names.
+/// Maximum length of a pattern, which bounds the length of the names.
 const MAX_PATTERN_BYTES: usize = 1024;
 
 /// Error of a host pattern. Nothing was added; the message says what to write.

@@ -206,6 +206,18 @@ pub enum SiteError {
         /// The port of its first node.
         port: u16,
     },
+    /// A host is in two sites whose ports overlap there.
+    #[error(
+        "port {port} of host `{host}` is that of two nodes, at different sites; write another `port` for site `{site}`"
+    )]
+    SamePort {
+        /// The later site's name.
+        site: String,
+        /// The host's name.
+        host: String,
+        /// The port.
+        port: u16,
+    },
     /// The grid has more than [`MAX_SITES`] sites.
     #[error("there are more than {MAX_SITES} sites; write fewer")]
     TooManySites,
@@ -222,6 +234,8 @@ pub enum SiteError {
 pub(super) struct Sites {
     accepted: Vec<SiteSpec>,
     names: BTreeSet<String>,
+    /// The ports of nodes that the sites set, with the names of their hosts.
+    ports: BTreeSet<(String, u16)>,
     hosts: usize,
     pes: u64,
 }
@@ -256,12 +270,16 @@ impl Sites {
                 return Err(SiteError::NoPes { host: host.name.clone() });
             }
         }
-        check_ports(&site)?;
+        let ports = ports(&site)?;
+        if let Some((host, port)) = ports.iter().find(|&port| self.ports.contains(port)) {
+            return Err(SiteError::SamePort { site: site.name, host: host.clone(), port: *port });
+        }
         let pes = self.pes + site.hosts.iter().map(|host| u64::from(host.pes)).sum::<u64>();
         if pes > u64::from(MAX_PES) {
             return Err(SiteError::TooManyPes);
         }
         self.pes = pes;
+        self.ports.extend(ports);
         self.hosts += site.hosts.len();
         self.names.insert(site.name.clone());
         self.accepted.push(site);
@@ -294,10 +312,10 @@ fn check_clusters(site: &SiteSpec) -> Result<(), SiteError> {
     Ok(())
 }
 
-/// Checks that each node has a port, if the site sets them.
-fn check_ports(site: &SiteSpec) -> Result<(), SiteError> {
-    let Some(port) = site.port else { return Ok(()) };
-    let mut last: BTreeMap<&str, u16> = BTreeMap::new();
+/// Returns the port of each node, with the name of its host, if the site sets them.
+fn ports(site: &SiteSpec) -> Result<Vec<(String, u16)>, SiteError> {
+    let Some(port) = site.port else { return Ok(vec![]) };
+    let (mut all, mut last) = (vec![], BTreeMap::<&str, u16>::new());
     for HostSpec { name, .. } in &site.hosts {
         let next = match last.get(name.as_str()) {
             None => Some(port),
@@ -305,8 +323,9 @@ fn check_ports(site: &SiteSpec) -> Result<(), SiteError> {
         };
         let Some(next) = next else { return Err(SiteError::Ports { host: name.clone(), port }) };
         last.insert(name, next);
+        all.push((name.clone(), next));
     }
-    Ok(())
+    Ok(all)
 }
 
 /// Checks that a name may be passed to a launcher. `ssh` would read a leading `-` as an option.
@@ -382,6 +401,22 @@ mod tests {
         assert_eq!(Sites::default().push(two.clone().with_port(u16::MAX - 1)), Ok(()));
         let refused = Sites::default().push(two.with_port(u16::MAX));
         assert_eq!(refused, Err(SiteError::Ports { host: "h".to_owned(), port: u16::MAX }));
+    }
+
+    #[test]
+    fn nodes_of_one_host_at_different_sites_have_different_ports() {
+        let mut sites = Sites::default();
+        let one = site("a", &[("h", 1), ("i", 1), ("h", 1)]).with_port(7000);
+        assert_eq!(sites.push(one), Ok(()));
+        let other = |port| site("b", &[("i", 1), ("h", 1)]).with_port(port);
+        let refused = |host: &str, port| -> Result<(), SiteError> {
+            Err(SiteError::SamePort { site: "b".to_owned(), host: host.to_owned(), port })
+        };
+        assert_eq!(sites.push(other(7000)), refused("i", 7000));
+        assert_eq!(sites.push(other(7001)), refused("h", 7001));
+        assert_eq!(sites.push(site("any", &[("h", 1)])), Ok(()));
+
+        assert_eq!(sites.push(other(7002)), Ok(()));
     }
 
     #[test]

@@ -199,7 +199,7 @@ impl<'a> Dispatcher<'a> {
         self.commands.extend(given);
         let fetch = |is_relay| move |(data, from)| DispatchCommand::Fetch { data, from, is_relay };
         self.commands.extend(self.state.data.take_requests().into_iter().map(fetch(false)));
-        // Drops come first, since the data requested next needs the space.
+        // Drops come before relays, because the data to relay needs the space.
         self.commands.extend(self.state.take_spent().into_iter().map(DispatchCommand::Drop));
         let sizes = &self.sizes;
         let relays = self.state.take_relays(|data| sizes[data.index()]);
@@ -293,15 +293,16 @@ impl<'a> Dispatcher<'a> {
         let (mut far, mut gone) = (Vec::new(), Vec::new());
         for (data, from) in sources {
             match from {
-                // If that server is lost, a relay fails too, and the data still needed is produced
-                // again.
+                // If that server is lost, the relay through the client fails, too. Data that is
+                // still needed is then produced again.
                 Endpoint::Server(from) if from != to && unreached.contains(&data) => {
                     let reason = "a server does not reach another that has its data".to_owned();
                     self.reasons.tried(task, to, reason, false);
                     self.commands.push_back(DispatchCommand::Apart(from, to));
                     far.push((data, from));
                 }
-                // A server that looked for data elsewhere does not have it.
+                // The order named the server itself as the source. It looked elsewhere, so it does
+                // not have the data.
                 _ if unreached.contains(&data) && from == Endpoint::Server(to) => {
                     gone.push((data, from));
                 }
@@ -360,7 +361,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Gives the orders of attempts that waited for lost data again, now that it has returned.
+    /// Repeats the orders of attempts that waited for this lost data, now that it exists again.
     fn renew_orders(&mut self, data: DataId) {
         let waiting = self.doubtful.remove(&data).into_iter().flatten();
         waiting.for_each(|attempt| self.state.renew(attempt));

@@ -146,7 +146,7 @@ async fn idle_connections_do_not_prevent_new_ones() {
 fn calls_under_flood(handshakes: usize, within: Duration, calls: usize) -> Vec<Duration> {
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
-    let listen = "127.0.0.1:0".parse().unwrap();
+    let listen = Some("127.0.0.1:0".parse().unwrap());
     let registry = DaemonOptions { listen, advertise: None, token: token.clone(), is_kept: false };
     let role = Role::Daemon(registry);
     let options =

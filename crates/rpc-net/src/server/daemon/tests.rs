@@ -131,3 +131,29 @@ async fn links_of_a_server_that_leaves_during_a_probe_are_removed() {
 
     assert!(lock(&daemon.link_table).estimates(daemon.now()).is_empty());
 }
+
+#[tokio::test]
+async fn a_daemon_that_comes_back_is_where_its_clients_look_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = |(listen, advertise): (Option<&str>, Option<&str>)| DaemonOptions {
+        listen: listen.map(|listen| listen.parse().unwrap()),
+        advertise: advertise.map(|ip| ip.parse().unwrap()),
+        token: folder.path().join("grid.token"),
+        is_kept: true,
+    };
+    let first = OpenedDaemon::open(options((None, None))).unwrap();
+    let was = first.address().unwrap();
+    assert!(was.ip().is_loopback(), "{was}");
+
+    for other in [(Some("127.0.0.1:1"), None), (Some("0.0.0.0:0"), None), (None, Some("10.0.0.1"))]
+    {
+        let refused = OpenedDaemon::open(options(other)).unwrap_err();
+        let is_expected =
+            matches!(&refused, RemoteError::Elsewhere { address, .. } if *address == was);
+        assert!(is_expected, "{other:?}: {refused}");
+    }
+    let key = Key::read(&key_path(&folder.path().join("grid.token"))).unwrap().unwrap();
+    for same in [(None, None), (Some("127.0.0.1:0"), Some("127.0.0.1"))] {
+        options(same).check_place(&key).unwrap();
+    }
+}

@@ -36,7 +36,7 @@ fn with_daemon(client: impl AsyncFnOnce(Connection)) {
 fn with_daemon_of(room: Room, client: impl AsyncFnOnce(Connection)) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
-    let listen = ([127, 0, 0, 1], 0).into();
+    let listen = Some(([127, 0, 0, 1], 0).into());
     let role = DaemonOptions { listen, advertise: None, token: path.clone(), is_kept: false };
     let (name, role) = ("one".to_owned(), Role::Daemon(role));
     let options = ServeOptions { name, pes: 1, speed: 1.0, room, role };

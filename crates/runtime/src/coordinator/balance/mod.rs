@@ -22,7 +22,7 @@ use super::state::timers::Timer;
 use crate::address::collection::PlanEntry;
 use crate::address::id::CollectionId;
 use crate::address::load_keys::{id_of, key_of};
-use crate::message::{Control, Loads};
+use crate::message::{Control, Loads, MeasuredSpeed};
 use gridspan_balance::{
     ActorKey, ActorLoad, Cause, Edge, Move, Occasion, Plan, Replica, Snapshot, Window, rounds,
 };
@@ -150,6 +150,7 @@ impl Coordinator {
         };
         self.note_replicas(&mut snapshot, replicas);
         self.balancer.learn_speeds(&mut snapshot);
+        self.balances.speeds = MeasuredSpeed::of_pes(&snapshot.pes);
         self.balancer.state_moves_at(self.survey.rates_inside(now, &layout));
         let is_fresh_wanted = std::mem::take(&mut self.balances.events.is_fresh_wanted);
         let window = Window { now, cause, snapshot: &snapshot, time, handled, takes_time };

@@ -2,8 +2,7 @@
 
 use crate::address::id::{CollectionId, RebalanceId};
 use crate::coordinator::event::Asker;
-use crate::message::Edge;
-use crate::message::ReplicaOrder;
+use crate::message::{Edge, MeasuredSpeed, ReplicaOrder};
 use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
 use gridspan_topology::{PeId, Time};
@@ -30,6 +29,10 @@ pub(crate) struct Balances {
     /// Replicas to begin when the rest of the plan is over, by the PE of the first replica.
     pub(crate) begins: BTreeMap<PeId, Vec<ReplicaOrder>>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
+    /// The speeds of PEs at the last rebalance that the coordinator has decided; empty if they
+    /// differ little. If the coordinator moves, they are unknown until the next one.
+    #[serde(skip)]
+    pub(crate) speeds: Vec<MeasuredSpeed>,
     /// The top of the sites' leaders, while they plan.
     #[serde(skip)]
     pub(crate) top: Option<Top>,

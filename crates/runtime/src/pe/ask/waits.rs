@@ -19,7 +19,7 @@ pub(crate) enum AfterAnswer<C> {
     Repeated(Resume<C>),
     /// The actor that asked, which is of this type, gets a message made of the answer and the tag.
     Tagged { by: ActorId, kind: KindId, tag: u64 },
-    /// The message is sent, because the job has become quiescent.
+    /// This message is sent, once the coordinator answers that the job is quiescent.
     Quiescent(Box<dyn Delayed<C>>),
 }
 
@@ -103,7 +103,8 @@ impl<C> Waits<C> {
         self.pending.values()
     }
 
-    /// The questions of actors and of main to actors and about quiescence, the oldest first.
+    /// The questions of actors and of main, the oldest first: those to actors, and those whether
+    /// the job is quiescent.
     pub(crate) fn questions(&self) -> impl Iterator<Item = Question> {
         self.all().filter_map(|unanswered| unanswered.question)
     }
@@ -136,7 +137,7 @@ impl<C> Waits<C> {
         self.pending.len() - self.for_main.len()
     }
 
-    /// Number of such questions that checkpoints cannot contain.
+    /// Number of the questions counted by [`len`](Self::len) that checkpoints cannot contain.
     pub(crate) fn not_storable(&self) -> usize {
         let runs = |it: &&Unanswered<C>| matches!(it.after, AfterAnswer::Run(_));
         self.all().filter(runs).count() - self.for_main.len()

@@ -57,6 +57,24 @@ impl Checkpoints {
         others.copied().find_map(at_site).or_else(anywhere)
     }
 
+    /// The bytes that these nodes keep of a checkpoint: their own parts, and copies of those of
+    /// others. `bytes`: the size of the parts of a node.
+    pub(crate) fn kept_bytes(
+        &self,
+        layout: &Layout,
+        hosts: &[NodeId],
+        nodes: &[NodeId],
+        bytes: impl Fn(NodeId) -> u64,
+    ) -> u64 {
+        let kept = |node: NodeId| {
+            let partner = self.partner(layout, hosts, node, &[]);
+            let keepers = [Some(node), partner].into_iter().flatten();
+            let copies = keepers.filter(|keeper| nodes.contains(keeper)).count() as u64;
+            bytes(node).saturating_mul(copies)
+        };
+        layout.nodes().map(kept).fold(0, u64::saturating_add)
+    }
+
     /// The time to send a copy of `bytes` of a PE on node `from`, at its share of the bandwidth for
     /// copies to other sites, which all PEs of its site share equally. Zero if the bandwidth is
     /// unlimited, or `to` is at the same site.
@@ -116,6 +134,22 @@ mod tests {
         assert_eq!(partners(near, mixed, &[]), [1, 0, 3, 2, 1, 6, 5].map(Some));
         let apart = near.protecting_sites(true);
         assert_eq!(partners(apart, hosts, &[]), [5, 6, 5, 6, 5, 0, 1].map(Some));
+    }
+
+    #[test]
+    fn nodes_keep_their_parts_and_those_of_which_they_have_copies() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![1; 4])]);
+        let hosts = [0, 0, 2, 2].map(NodeId);
+        let kept = |checkpoints: Checkpoints, nodes: &[u32]| {
+            let nodes: Vec<NodeId> = nodes.iter().copied().map(NodeId).collect();
+            checkpoints.kept_bytes(&layout, &hosts, &nodes, |node| 10_u64.pow(node.0))
+        };
+        let two = Checkpoints::default();
+        assert_eq!(kept(two, &[0, 1]), 1_111, "the copies are on the other host");
+        assert_eq!(kept(two, &[0, 1, 2, 3]), 2_222);
+        assert_eq!(kept(two.with_copies(1), &[0, 1]), 11);
+        let alone = two.kept_bytes(&Layout::single(4), &[], &[NodeId(0)], |_| 7);
+        assert_eq!(alone, 7, "no other node has a copy");
     }
 
     #[test]

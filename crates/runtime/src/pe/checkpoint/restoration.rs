@@ -35,11 +35,11 @@ impl Restoration {
     }
 }
 
-/// Order in which members of a group that come to one place are merged there. The others merge into
+/// Order of the former members of a group that continue as one member. The others are merged into
 /// the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FormerOrder {
-    /// Whether the PE of the member is lost, so that its members are spread.
+    /// Whether the PE of the member is lost, so that the members of that PE are spread over others.
     is_spread: bool,
     number: u32,
 }
@@ -102,7 +102,7 @@ impl ResizedGroup {
     pub(crate) fn successor(&self, former: Key) -> Option<(FormerOrder, Key)> {
         let number = u32::try_from(Ix1::from_key(former).0).unwrap_or_default();
         let known = self.successors.len().max(1);
-        // An index beyond the former group counts as the index modulo the group's size.
+        // An index beyond the former group counts modulo the size of that group.
         let &(order, to) = self.successors.get(number as usize % known)?;
         Some((order, Ix1(to as i32).key()))
     }

@@ -27,7 +27,8 @@ use gridspan_topology::PeId;
 /// number there, which costs less than sending the number separately. At 50 Mbit/s this many bytes
 /// take 0.7 ms.
 const DIRECT_BYTES_MIN: usize = 4 << 10;
-/// Bytes of memory for a number that waits for its message, in a tree that is at least half full.
+/// Bytes of memory for a number that waits for its message, in a B-tree of which each node is at
+/// least half full.
 const NUMBER_BYTES: usize = 2 * size_of::<((ActorId, u64), Accounted<u64>)>();
 
 impl Core {

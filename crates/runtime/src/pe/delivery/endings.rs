@@ -5,11 +5,11 @@
 //!
 //! **Steady state.** A PE that knows that the member is gone forwards messages for the member to
 //! the member's home, which counts them in their order and drops them. The home does the same with
-//! messages for a member that never existed, once they have waited long enough. At a tombstone no
-//! message waits for a broadcast.
+//! messages for a member that never existed, once they have waited long enough. The home drops a
+//! message without waiting for the broadcasts that the sender sent before.
 //!
-//! **Return.** A new member takes over the counters, and the messages that wait in the tombstone
-//! for an earlier one. Every message is dropped or handled once, and the order is kept. An
+//! **Return.** A new member takes over the counters of the tombstone, and the messages there that
+//! wait for earlier messages. Every message is dropped or handled once, and the order is kept. An
 //! insertion that arrives before the tombstone waits for it.
 
 use super::channels::{BROADCAST, Channels};

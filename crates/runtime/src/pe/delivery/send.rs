@@ -24,7 +24,7 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
-        // Looked up first, since the handler has just accessed its own actor.
+        // The sender's channels come first, while the sender is in the processor's cache.
         let channels = self.known_channels(sender);
         let resident = self.resident(to);
         if let Some((kind, slot)) = resident
@@ -99,7 +99,7 @@ impl Core {
         }
     }
 
-    /// Sends a message of this PE whose type is not known here.
+    /// Sends a message of this PE for which the caller has only the number of its type.
     pub(crate) fn send_encoded(&mut self, kind: KindId, to: ActorId, message: Payload) {
         let Some(known) = self.common.kind(kind) else { return };
         let after = self.delivery.system.after(to.collection, 0);

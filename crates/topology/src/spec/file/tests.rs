@@ -314,12 +314,15 @@ fn hosts_have_the_speed_of_their_cluster_or_site() {
         cluster.y = { hosts = ["y1"] }
         [site.b]
         hosts = ["b1"]
+        [site.c]
+        hosts = ["c1"]
+        speed = 0x10
         "#,
     )
     .unwrap();
 
-    let factors: Vec<f64> = (0..4).map(|node| spec.speed(NodeId(node)).factor()).collect();
-    assert_eq!(factors, [2.0, 0.333_333, 2.0, 1.0]);
+    let factors: Vec<f64> = (0..5).map(|node| spec.speed(NodeId(node)).factor()).collect();
+    assert_eq!(factors, [2.0, 0.333_333, 2.0, 1.0, 16.0]);
     let refused = GridSpec::from_toml("[site.a]\nhosts = [\"a1\"]\nspeed = 0").unwrap_err();
     assert!(refused.to_string().contains("`0` is not a speed; write a number from"), "{refused}");
     assert!(GridSpec::from_toml("[site.a]\nhosts = [\"a1\"]\nspeed = true").is_err());

@@ -210,7 +210,7 @@ fn tasks_of_a_slow_server_go_to_an_idle_one_and_a_late_task_is_copied() {
     assert_eq!(orders_at(&mut state, 6.1), [(moved.0, 1)]);
     assert_eq!(reassign(&mut state, &watch, 6.1), None, "the other has work now");
     done(&mut state, moved.0, &[]);
-    // All waiting tasks have gone there one after the other; the late one is copied.
+    // The waiting tasks go there one after the other, and then the late one is copied.
     for _ in 0..5 {
         let taken_back = reassign(&mut state, &watch, 6.2).unwrap().attempt.unwrap();
         let task = state.attempt(taken_back).0;
@@ -304,8 +304,8 @@ fn an_order_to_a_server_that_is_lost_already_goes_elsewhere() {
     assert_eq!(orders(&mut state), [(0, 1)]);
 }
 
-/// The time of an event depends on the number of changes, not on the number of waiting tasks:
-/// 100,000 tasks take about a second.
+/// The time to handle an event depends on the number of changes, not on the number of waiting
+/// tasks: 100,000 tasks take about a second.
 #[test]
 fn the_time_per_task_does_not_grow_with_the_group() {
     const TASKS: u32 = 100_000;
@@ -357,8 +357,9 @@ fn a_task_that_all_servers_refuse_is_tried_on_each_and_fails_alone() {
     assert!(state.is_over());
 }
 
-/// The time of a loss also depends on the number of changes: each of 100,000 tasks of a lost server
-/// goes elsewhere, and each task that does not get its argument is examined alone.
+/// The time to handle a lost server also depends on the number of changes only. Each of its 100,000
+/// tasks goes to another server. A task that does not get its argument is handled without a look at
+/// the others.
 #[test]
 fn the_time_per_lost_task_does_not_grow_with_the_group() {
     const TASKS: u32 = 100_000;
@@ -484,8 +485,9 @@ fn a_task_stays_on_a_slow_server_if_moving_its_outputs_takes_longer() {
     let mut watch = Watch::new(&graph, &platform, false);
     watch.observe(ONE, 9.0, 1.0, true);
 
-    // Its server is five times as slow as expected, (9 s + 1 s) / (1 s + 1 s), so the maker has
-    // 10 s to go there: it waits for the task before it for 5 s, and then takes 5 s.
+    // The server is five times as slow as expected, (9 s + 1 s) / (1 s + 1 s). There, the maker
+    // would wait for the task before it for 5 s, and then take 5 s. So it moves only if it ends
+    // elsewhere, with its output back at the reader, well within 10 s.
     let moved = [1.0, 100.0].map(|way_s| {
         let mut state = sending(&graph, &[0, 0, 0]);
         orders(&mut state);

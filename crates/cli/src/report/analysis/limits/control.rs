@@ -21,7 +21,8 @@ fn main(evidence: &Evidence<'_>) -> Option<Limit> {
     let share = evidence.share(Awaited::Main);
     let place = format!("main on {}", evidence.places.pe_name(0));
     let clause = "actors wait for main".to_owned();
-    let because = "no actor computed before main's messages, and none was under way".to_owned();
+    let because =
+        "before main sent its messages, no actor computed and no message was under way".to_owned();
     Some(Limit::new(LimitKind::Main, place, share, clause).because(because))
 }
 
@@ -64,7 +65,8 @@ pub(crate) struct BadPlan {
     pub(crate) is_measured: bool,
 }
 
-/// Returns the plan with the highest cost, with the share of all plans that made steps longer.
+/// Returns the most costly plan. The share of its limit is that of all plans that made steps
+/// longer.
 pub(crate) fn bad_plan(evidence: &Evidence<'_>) -> Option<BadPlan> {
     let [begin, until] = evidence.profile.active;
     let end = until.saturating_sub(begin).max(1) as f64;

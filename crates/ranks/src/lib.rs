@@ -52,8 +52,9 @@
 //! only when that rank awaits.
 //!
 //! A message that no receive has matched stays in the memory of its receiver if it is at most
-//! [`EagerLimit`] long. A longer message stays with its sender, which sends only an offer. Messages
-//! of collective operations are always sent whole. The budgets of a PE's mailboxes do not count
+//! [`EagerLimit`] long. A longer message stays with its sender, which sends only an offer; to other
+//! PEs of its process, up to 4 MiB of the longer messages of a rank leave at once. Messages of
+//! collective operations are always sent whole. The budgets of a PE's mailboxes do not count
 //! waiting messages, so a rank that sends much faster than another receives should wait for it now
 //! and then, for example with [`Comm::ssend`].
 //!

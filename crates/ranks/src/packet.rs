@@ -130,7 +130,7 @@ pub(crate) enum RankMessage {
     Accept { token: u32, receive: Ticket, at: Arrival },
     /// The data of an accepted offer.
     Data(Ticket, Arrived<Payload>),
-    /// To the sender of a synchronous send: the message was matched.
+    /// To the sender of a message with its data that asks for it: the message was matched.
     Matched { token: u32 },
     /// An access of this rank of the job to the window of this number.
     Access { from: u32, window: u32, token: u32, access: Access },

@@ -82,9 +82,9 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// Sends a message to another rank: in pieces, if it is long and goes to another node. An offer
-    /// to another PE of this node leaves with its data, which are not copied, so that the receive
-    /// need not wait until this PE sends them. The ranks of this PE wait for it anyway.
+    /// Sends a message to another rank: in pieces, if it is long and goes to another node. Up to a
+    /// bound, offers to other PEs of this node leave with their data, which are not copied, so that
+    /// receives need not wait until this PE sends them. The ranks of this PE wait for it anyway.
     fn send(
         &self,
         rank: &ActorRef<Self>,

@@ -141,7 +141,7 @@ impl Detector {
     /// `None` if there are too many.
     fn flushes(&self, stuck: &BTreeSet<u32>) -> Option<BTreeMap<u32, Flush>> {
         let mut channels = Channels::default();
-        let mut all_targets = BTreeSet::new();
+        let mut all_targets: BTreeSet<u32> = BTreeSet::new();
         for rank in stuck {
             channels.peers.entry(*rank).or_default();
             let Some(WaitState::Waits { until, targets, .. }) = self.states.get(rank) else {

@@ -8,6 +8,12 @@ use crate::ticket::Ticket;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
+/// Largest number of bytes of long messages of a rank that leave with their data before receives
+/// have matched them. A PE that computes takes no messages, and those that wait for it count in its
+/// memory budget: above 256 MiB its node reads no more from the network, and above 2 GiB the job
+/// ends. A message of this length may also follow a rank that has moved to another node.
+pub(super) const INCLUDED_BYTES_MAX: usize = 4 << 20;
+
 impl Local {
     /// Carries out an access of a rank of the job that runs the operator of a window. The state is
     /// not locked meanwhile, because the operator may use a communicator of this rank.
@@ -122,12 +128,20 @@ impl LocalState {
         self.put(to, RankMessage::Data(receive, Arrived { at, label, message }));
     }
 
-    /// Replaces an offer by the data. Its send then ends as a synchronous one does: once a receive
-    /// has matched the message.
+    /// Replaces an offer by the data, unless too much of the rank's data has left in this way and
+    /// waits for receives. The send then ends as a synchronous one does: once a receive has matched
+    /// the message.
     pub(crate) fn include_data(&mut self, message: &mut RankMessage) {
         let RankMessage::Message(_, payload) = message else { return };
-        let Load::Offer { token, .. } = payload.load else { return };
-        if let Some(content) = self.sent.get_mut(&token).and_then(|sent| sent.content.take()) {
+        let Load::Offer { token, bytes, .. } = payload.load else { return };
+        let included = bytes as usize;
+        if self.included_bytes.saturating_add(included) > INCLUDED_BYTES_MAX {
+            return;
+        }
+        let Some(sent) = self.sent.get_mut(&token) else { return };
+        if let Some(content) = sent.content.take() {
+            sent.included = included;
+            self.included_bytes += included;
             payload.load = Load::Whole { content, acknowledge: Some(token) };
         }
     }
@@ -135,6 +149,7 @@ impl LocalState {
     /// Ends a send whose message, with its data, a receive has matched.
     fn end_send(&mut self, token: u32) {
         let Some(sent) = self.sent.remove(&token) else { return };
+        self.included_bytes = self.included_bytes.saturating_sub(sent.included);
         self.give_back_buffer(sent.buffered);
         if let Some(ticket) = sent.ticket {
             self.slots.end(ticket, Outcome::Sent);

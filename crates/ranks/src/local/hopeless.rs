@@ -65,7 +65,7 @@ impl LocalState {
     /// attached buffer.
     fn end_hopeless_sends(&mut self) -> usize {
         let (failures, slots) = (&self.failures, &mut self.slots);
-        let mut freed = 0;
+        let (mut freed, mut included) = (0, 0);
         self.sent.retain(|_, sent| {
             let at = sent.ticket.and_then(|ticket| slots.at(ticket)).unwrap_or(UNASKED);
             let revoked = failures.revocation(sent.label.context / 2, at);
@@ -73,11 +73,13 @@ impl LocalState {
                 return true;
             };
             freed += sent.buffered;
+            included += sent.included;
             if let Some(ticket) = sent.ticket {
                 slots.end(ticket, Outcome::Failed(error));
             }
             false
         });
+        self.included_bytes = self.included_bytes.saturating_sub(included);
         freed
     }
 

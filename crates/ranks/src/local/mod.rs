@@ -72,6 +72,8 @@ pub(crate) struct Sent {
     label: Label,
     /// The data of an offer; `None` if they were sent with the message.
     content: Option<Content>,
+    /// Bytes of the data of a long message that were sent with it.
+    included: usize,
     /// The operation that waits for the end of the send.
     ticket: Option<Ticket>,
     /// Number of bytes in the attached buffer.
@@ -151,6 +153,9 @@ pub(crate) struct LocalState {
     pub(crate) unneeded_timers: Vec<Timer>,
     last_delay: u64,
     sent: BTreeMap<u32, Sent>,
+    /// Bytes of the data of all long messages that were sent with them and that no receive has
+    /// matched.
+    included_bytes: usize,
     /// The number of the last message or access that needed one.
     last_token: u32,
     /// The smallest communicator number that this rank has not used.
@@ -205,6 +210,7 @@ impl LocalState {
             unneeded_timers: Vec::new(),
             last_delay: 0,
             sent: BTreeMap::new(),
+            included_bytes: 0,
             last_token: NO_TOKEN,
             next_communicator: 1,
             makers: Makers::default(),
@@ -354,7 +360,8 @@ impl LocalState {
             }
             false => (None, Load::Whole { content, acknowledge: Some(token) }),
         };
-        self.sent.insert(token, Sent { to, label, content: kept, ticket, buffered });
+        let new = Sent { to, label, content: kept, included: 0, ticket, buffered };
+        self.sent.insert(token, new);
         self.post(to, label, load);
         Ok(ticket.map_or(Begun::Now(()), Begun::Later))
     }

@@ -61,6 +61,7 @@ impl SavedState {
             state.matcher = Matcher::restored(self.unexpected, self.arrivals);
             state.changes = self.changes;
             state.slots.generation = self.generation;
+            state.included_bytes = self.sent.values().map(|sent| sent.included).sum();
             state.sent = self.sent;
             state.last_token = self.last_token;
             state.next_communicator = self.next_communicator;

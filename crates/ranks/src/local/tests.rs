@@ -1,5 +1,6 @@
 //! Tests the states of two ranks, and delivers their messages by hand.
 
+use super::delivery::INCLUDED_BYTES_MAX;
 use super::interrupts::Interrupts;
 use super::memory::Memory;
 use super::saved::SavedState;
@@ -61,18 +62,23 @@ fn a_long_message_is_sent_once_it_is_asked_for() {
     assert_eq!(arrived.message.load.bytes(), EAGER_BYTES + 1);
 }
 
+/// Lets offers leave with their data. Returns the number of those that stay offers.
+fn include_data(rank: &Local) -> usize {
+    rank.with(|state| {
+        let mut outbox = std::mem::take(&mut state.outbox);
+        outbox.iter_mut().for_each(|(_, message)| state.include_data(message));
+        state.outbox = outbox;
+        state.outbox.iter().filter(|(_, message)| message.is_offer()).count()
+    })
+}
+
 #[test]
 fn a_long_message_that_leaves_with_its_data_ends_when_it_is_matched() {
     let (one, other) = (Local::new(0), Local::new(1));
     one.with(|state| state.buffer.attach(1 << 20)).unwrap();
     let sending = later(&send(&one, SendMode::Standard, EAGER_BYTES + 1));
     assert!(matches!(send(&one, SendMode::Buffered, EAGER_BYTES + 1), Begun::Now(())));
-    one.with(|state| {
-        let mut outbox = std::mem::take(&mut state.outbox);
-        outbox.iter_mut().for_each(|(_, message)| state.include_data(message));
-        assert!(outbox.iter().all(|(_, message)| !message.is_offer()));
-        state.outbox = outbox;
-    });
+    assert_eq!(include_data(&one), 0);
     settle([&one, &other]);
     assert!(!one.with(|state| state.slots.is_done(sending) || state.buffer.is_empty()));
     for _ in 0..2 {
@@ -83,6 +89,32 @@ fn a_long_message_that_leaves_with_its_data_ends_when_it_is_matched() {
     }
     settle([&one, &other]);
     assert!(one.with(|state| state.slots.is_done(sending) && state.buffer.is_empty()));
+}
+
+#[test]
+fn data_leave_before_a_receive_has_matched_them_up_to_a_bound() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    let send_half = || later(&send(&one, SendMode::Standard, INCLUDED_BYTES_MAX / 2));
+    let receive = || other.with(|state| state.receive(ALL, Peers::One(0), AT));
+    let sends = [send_half(), send_half(), send_half()];
+    assert_eq!(include_data(&one), 1);
+    settle([&one, &other]);
+    // The first two have come with their data, and the third is an offer.
+    assert!(matches!(receive(), Begun::Now(_)));
+    assert!(matches!(receive(), Begun::Now(_)));
+    later(&receive());
+    settle([&one, &other]);
+    assert!(sends.iter().all(|send| one.with(|state| state.slots.is_done(*send))));
+    // There is room again, also once the sends have failed.
+    for _ in 0..2 {
+        send_half();
+        send_half();
+        assert_eq!(include_data(&one), 0);
+        let moved = SavedState::of(&one).restored();
+        assert_eq!(moved.with(|state| state.included_bytes), INCLUDED_BYTES_MAX);
+        one.with(|state| state.note_revoked(0));
+        one.with(|state| state.failures = Failures::default());
+    }
 }
 
 #[test]

@@ -15,8 +15,8 @@ use serde::Serialize;
 ///
 /// A send copies or moves its data, so the program may reuse its buffer at once. A message of up to
 /// 64 KiB, or the size that [`EagerLimit`](crate::EagerLimit) sets, completes at once; a longer one
-/// completes when a receive has matched it and, in another process, has asked for its data. A
-/// program must not depend on either behaviour, as with standard sends of MPI.
+/// completes when a receive has matched it and its data have left. A program must not depend on
+/// either behaviour, as with standard sends of MPI.
 ///
 /// Each of these functions fails with [`RankError::NoSuchRank`] for a rank that does not exist,
 /// with [`RankError::Revoked`] on a revoked communicator, and with [`RankError::PeerFailed`] if the

@@ -71,7 +71,7 @@ async fn measure(
     let window = world.window(vec![0_u8], ops::sum).await?;
     world.barrier().await?;
     let times = if me == 0 {
-        compute((world.clone(), pair), origin, &computes).await?
+        compute((world, pair), origin, &computes).await?
     } else {
         let begins_later = [RECEIVES_LONG, GETS, LOCKS, REDUCES, SENDS, WAKES].contains(&me);
         while begins_later && !computes.load(Ordering::Acquire) {

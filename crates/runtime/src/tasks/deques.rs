@@ -41,6 +41,9 @@ pub(super) struct Deques<I> {
     pub(super) bound: Arc<Bound>,
     /// Counts of messages that the agent has sent.
     statistics: Mutex<StealStatistics>,
+    /// Bytes of the tasks that this node, a guest, has given away to leave and whose outputs have
+    /// not come.
+    given_away: AtomicUsize,
 }
 
 /// Tasks that an agent queues for the PEs of its node.
@@ -136,6 +139,7 @@ impl<I> Deques<I> {
             backups: Backups::default(),
             bound: Arc::default(),
             statistics: Mutex::default(),
+            given_away: AtomicUsize::new(0),
         }
     }
 
@@ -278,6 +282,18 @@ impl<I> Deques<I> {
             _ => 0,
         };
         arrivals.list.iter().map(bytes).sum()
+    }
+
+    /// Counts a task of `bytes` as given away, unless all such tasks without an output would exceed
+    /// `max` bytes. Returns whether it may be given away.
+    pub(super) fn may_give_away(&self, bytes: usize, max: usize) -> bool {
+        let add = |given: usize| given.checked_add(bytes).filter(|&sum| sum <= max);
+        self.given_away.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok()
+    }
+
+    /// Notes that the output has come of a task that was given away.
+    pub(super) fn note_output_of_given(&self, bytes: usize) {
+        self.given_away.fetch_sub(bytes, Ordering::SeqCst);
     }
 
     /// Drops the queued loans of a node that is gone.

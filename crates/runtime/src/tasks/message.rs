@@ -113,7 +113,12 @@ pub(crate) struct Loan {
 impl Loan {
     /// Its size in bytes, for the memory budget.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.lineage.len() * size_of::<Via>() + self.items.len()
+        Self::bytes_of(self.lineage.len(), self.items.len())
+    }
+
+    /// The size of a loan with this number of guests and copies, and of bytes of items.
+    pub(super) fn bytes_of(lineage: usize, items: usize) -> usize {
+        (size_of::<Self>() + lineage * size_of::<Via>()).saturating_add(items)
     }
 
     /// Whether its result goes to a PE of `node`.

@@ -157,6 +157,9 @@ impl<W: Work> Worker<W> {
         if !self.may_answer(frame, by, cx) {
             return;
         }
+        if let Some(draining) = &mut self.draining {
+            self.engine.node.note_output_of_given(draining.note_output((frame, child)));
+        }
         // Loans to guests have no copies.
         let is_guest = cx.layout().is_guest(cx.layout().node_of(by));
         if let Some(copy) = lender.copy.filter(|_| !is_guest) {

@@ -47,7 +47,9 @@ pub(super) fn is_allowed(layout: &Layout, from: NodeId, envelope: &dyn AnyEnvelo
         return false;
     };
     match &envelope.message {
-        WorkerMessage::Done { by, .. } => is_of(layout, *by, from),
+        WorkerMessage::Done { by, .. } | WorkerMessage::GivenUp { by, .. } => {
+            is_of(layout, *by, from)
+        }
         WorkerMessage::Return { loan, .. } => loan.is_of(layout, from),
         WorkerMessage::Close => !layout.is_guest(from),
         _ => false,

@@ -274,6 +274,7 @@ impl<W: Work> PoolAgent<W> {
                     None => {}
                 }
             }
+            node.drop_gone(&mut loans);
             // A guest owes its loans itself, so it does not pass them on; nor does a founder whose
             // loss leads to a recall, since the lender must know where its loans are.
             if loans.is_empty() && is_founder(self.me) && !self.recalls {

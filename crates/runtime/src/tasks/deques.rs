@@ -308,6 +308,19 @@ impl<I> Deques<I> {
         self.lineages.note_gone(via).then(|| self.backups.forget(via))
     }
 
+    /// Removes the loans for which no frame waits any more from those that are about to leave, after
+    /// their copies were entered. A guest, a copy or a lender may have gone while they were packed,
+    /// so that the news did not find their copies.
+    pub(super) fn drop_gone(&self, loans: &mut Vec<Loan>) {
+        loans.retain(|loan| {
+            let is_gone = self.lineages.is_any_gone(&loan.lineage);
+            if let Some(copy) = loan.lender.copy.filter(|_| is_gone) {
+                self.backups.withdraw(copy);
+            }
+            !is_gone
+        });
+    }
+
     /// Notes that a founder is lost: no frame waits for tasks that it has lent.
     pub(super) fn note_lost(&self, founder: NodeId) {
         self.lineages.note_lost(founder);

@@ -83,7 +83,7 @@ impl<P: RankProgram> RankActor<P> {
     }
 
     /// Sends a message to another rank: in pieces, if it is long and goes to another node.
-    fn send(
+    pub(super) fn send(
         &self,
         rank: &ActorRef<Self>,
         to: u32,

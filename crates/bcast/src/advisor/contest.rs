@@ -172,7 +172,7 @@ impl Contest {
         dropped.is_published.then(|| dropped.plan.id())
     }
 
-    /// Notes that a broadcast of `bytes` by this plan took `took_s` seconds. A time of zero is not a
+    /// Notes that a broadcast of `bytes` by this plan took `took_s` seconds. A time of zero is no
     /// measurement: the estimate of latencies is too high.
     pub(super) fn note(
         &mut self,

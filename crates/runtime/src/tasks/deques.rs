@@ -308,7 +308,7 @@ impl<I> Deques<I> {
         self.lineages.note_gone(via).then(|| self.backups.forget(via))
     }
 
-    /// Removes the loans for which no frame waits any more from those that are about to leave, after
+    /// Removes those loans that are about to leave and for which no frame waits any more, after
     /// their copies were entered. A guest, a copy or a lender may have gone while they were packed,
     /// so that the news did not find their copies.
     pub(super) fn drop_gone(&self, loans: &mut Vec<Loan>) {

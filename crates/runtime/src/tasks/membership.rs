@@ -4,9 +4,9 @@
 //! A guest that leaves hands back the nodes of searches that it has not visited: the PEs whose
 //! frames they work for take them over, so the guest only has to report the part of the total that
 //! it has found so far. It cannot hand back fork-join tasks, since their parents wait on the guest:
-//! it gives them to a founder of its site, and stays until their results have come. Those that could
-//! exceed the founder's limit for loans of a guest stay, and run on the guest unless earlier results
-//! make room for them.
+//! it gives them to a founder of its site, and stays until their results have come. Tasks that
+//! could exceed the founder's limit for loans of a guest stay, and run on the guest unless earlier
+//! results make room for them.
 
 use super::agent::{guest_bytes_max, near, places};
 use super::engine::Work;

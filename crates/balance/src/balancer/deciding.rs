@@ -125,6 +125,7 @@ impl Balancer {
     /// it when they begin to plan: they cannot undo a plan that is not theirs, so it stays as it
     /// is.
     pub fn take_led_undo(&mut self) -> bool {
+        self.is_undo_put_off = false;
         match self.undo.take() {
             Some(Undo::Led(before)) => {
                 self.led_before = before;
@@ -134,11 +135,19 @@ impl Balancer {
         }
     }
 
+    /// Puts off an undo that [`Balancer::take_led_undo`] has returned, because one of its actors
+    /// cannot move now. Meanwhile a plan of the leaders that passes replaces the undo.
+    pub fn put_off_led_undo(&mut self) {
+        self.undo = Some(Undo::Led(self.led_before));
+        self.is_undo_put_off = true;
+    }
+
     /// Returns whether leaders should carry out their plan, or the undo of their last one if
     /// `is_undo`; records the plan if they should.
     pub fn decide_led(&mut self, occasion: &Occasion, figures: &Figures, is_undo: bool) -> bool {
-        // A mistake is undone before anything else is tried.
-        let is_free = self.passed.is_none() && (is_undo || self.undo.is_none());
+        // A mistake is undone before anything else is tried, unless its actors cannot move.
+        let is_undo_awaited = self.undo.is_some() && !self.is_undo_put_off;
+        let is_free = self.passed.is_none() && (is_undo || !is_undo_awaited);
         is_free && self.weigh(occasion, figures, is_undo, None)
     }
 }

@@ -9,7 +9,7 @@
 //! While no actor can move, for example between the migration points of ranks, it returns no plan,
 //! and an undo waits. An undo also waits while one of its actors cannot move, though others can,
 //! such as ranks that have ended. Meanwhile `decide` asks the strategy, and a plan of the strategy
-//! that passes replaces the undo.
+//! that passes replaces the undo. The same holds for leaders ([`Balancer::put_off_led_undo`]).
 //!
 //! If other programs slow PEs after a plan was carried out, the balancer stops judging the plan:
 //! the steps that follow show the effect of these programs, and actors cannot leave the slow PEs

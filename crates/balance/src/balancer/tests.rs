@@ -211,6 +211,20 @@ fn a_plan_of_leaders_is_judged_and_undone_by_the_leaders() {
 }
 
 #[test]
+fn an_undo_of_leaders_waits_until_its_actors_can_move() {
+    let mut balancer = mistaken_leaders();
+    assert!(balancer.take_led_undo());
+
+    balancer.put_off_led_undo();
+
+    assert!(balancer.wants_undo() && balancer.may_begin(at(103)));
+    let nothing = Figures { moves: 0, step_after: led_figures().step_before, ..led_figures() };
+    assert!(!balancer.decide_led(&led_occasion(103), &nothing, false));
+    assert!(balancer.take_led_undo(), "the undo still waits");
+    assert!(balancer.decide_led(&led_occasion(104), &led_figures(), true));
+}
+
+#[test]
 fn an_undo_of_leaders_that_no_longer_plan_blocks_nothing() {
     let mut balancer = mistaken_leaders();
     assert!(balancer.wants_undo() && !balancer.may_begin(at(103)));

@@ -36,7 +36,7 @@ impl Balancer {
         let messages = messages_of_step(occasion, figures);
         if !is_undo {
             // An undo that is put off belongs to the placement that this plan replaces.
-            self.undo = None;
+            (self.undo, self.is_undo_put_off) = (None, false);
         }
         let is_gated = !is_undo && self.gate.is_some();
         let (work, available, is_carried_out) = (f64::MAX, Vec::new(), false);

@@ -77,9 +77,11 @@ impl Leader {
     ) -> (Self, AddressedNotes) {
         let site = view.site.0;
         let census = census(&view, layout);
+        let is_held_up = is_held_up(&view, &last);
         let mut borders = Borders::of(view);
-        let mut notes: AddressedNotes =
-            vec![(None, Note::Census(SiteReport { rounds: borders.rounds(), ..census }))];
+        let census = SiteReport { rounds: borders.rounds(), ..census };
+        let census = if is_held_up { Note::HeldUp(census) } else { Note::Census(census) };
+        let mut notes: AddressedNotes = vec![(None, census)];
         for other in layout.sites().filter(|other| other.0 != site) {
             let border = borders.outgoing.entry(other.0).or_default().clone();
             notes.push((Some(other), Note::Border(border)));
@@ -377,6 +379,14 @@ impl Knowledge {
         }
         Some(strangers)
     }
+}
+
+/// Returns whether an actor that the plan `last` moved is still where it was moved to and cannot
+/// move now.
+fn is_held_up(view: &SiteView, last: &[Move]) -> bool {
+    let last: BTreeMap<ActorKey, PeId> = last.iter().map(|step| (step.actor, step.to)).collect();
+    let mut fixed = view.members.iter().filter(|member| !member.load.migratable);
+    fixed.any(|member| last.get(&member.load.id) == Some(&member.load.pe))
 }
 
 fn census(view: &SiteView, layout: &Layout) -> SiteReport {

@@ -9,6 +9,10 @@
 //! its actors and theirs. So only the two leaders concerned know both actors of an edge between two
 //! sites. The top answers with terms: the part of all work that each PE should do.
 //!
+//! **Undo.** The top may want the last plan undone. A leader then takes back the moves to its site
+//! and inside it. If one of their actors cannot move now, for example a rank between its migration
+//! points, its leader says so in its report, the leaders plan as usual, and the undo waits.
+//!
 //! **Cutting over sites.** This proceeds in rounds. A leader gathers its actors into a bounded
 //! number of clusters. It sends the numbers of these clusters to the leaders with which it shares
 //! edges, for the actors at those edges. It sends to the top its clusters, the edges among them,

@@ -64,12 +64,15 @@ pub enum Note {
     Newcomers(Vec<Newcomer>),
     /// From a leader to the top: the work and traffic of its site.
     Outlook(Box<Outlook>),
+    /// Instead of a census, if an actor that the last plan moved to the site or inside it cannot
+    /// move now. So the last plan cannot be undone as a whole.
+    HeldUp(SiteReport),
 }
 
 impl Note {
     /// Returns whether it is for the top.
     pub fn is_for_top(&self) -> bool {
-        matches!(self, Self::Census(_) | Self::Part(_) | Self::Outlook(_))
+        matches!(self, Self::Census(_) | Self::HeldUp(_) | Self::Part(_) | Self::Outlook(_))
     }
 
     /// Returns whether it is from the top.

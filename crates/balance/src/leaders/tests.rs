@@ -5,7 +5,7 @@ use super::site_graph::Borders;
 use super::*;
 use crate::fixtures;
 use crate::fixtures::{by_hash, drifted_leanmd, grid_2d, leanmd, snapshot_of, with_wide_area};
-use crate::plan::Plan;
+use crate::plan::{Move, Plan};
 use crate::snapshot::speeds::Evidence;
 use crate::snapshot::{Edge, SiteLink, Snapshot};
 use crate::{CostModel, Figures, Prediction, Strategy, predict};
@@ -266,6 +266,33 @@ fn an_outlook_before_the_terms_is_ignored() {
     };
     assert_eq!(top.handle(SiteId(0), Note::Census(report)).0.len(), 1, "the terms");
     assert!(top.handle(SiteId(0), Note::Outlook(Box::default())).1.is_some());
+}
+
+#[test]
+fn an_undo_is_put_off_while_one_of_its_actors_cannot_move() {
+    let mut snapshot = snapshot_of(&grid_2d(4, 4), sites(2, 1), &by_hash(16, 2));
+    let (actor, here) = (snapshot.actors[0].id, snapshot.actors[0].pe);
+    let last = vec![Move { actor, from: PeId(1 - here.0), to: here }];
+
+    for is_movable in [true, false] {
+        snapshot.actors[0].migratable = is_movable;
+        let mut top = Top::new(grid_of(&snapshot.layout, &[]), 1, true);
+        let mut terms = AddressedNotes::new();
+        for view in strategy::views(&snapshot) {
+            let site = view.site;
+            let (_, notes) = Leader::new(&snapshot.layout, view, last.clone(), 1);
+            for (_, note) in notes.into_iter().filter(|(to, _)| to.is_none()) {
+                terms.extend(top.handle(site, note).0);
+            }
+        }
+
+        assert_eq!((top.is_undo(), top.is_undo_put_off()), (is_movable, !is_movable));
+        let undoes: Vec<bool> = terms
+            .iter()
+            .map(|(_, note)| matches!(note, Note::Terms(terms) if terms.is_undo))
+            .collect();
+        assert_eq!(undoes, [is_movable; 2]);
+    }
 }
 
 #[test]

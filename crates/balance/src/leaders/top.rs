@@ -41,6 +41,8 @@ pub struct Top {
     grid: GridView,
     seed: u64,
     is_undo: bool,
+    /// Whether an actor of the last plan cannot move now.
+    is_held_up: bool,
     vertices: u32,
     census: BTreeMap<u32, SiteReport>,
     terms: Option<Terms>,
@@ -50,12 +52,14 @@ pub struct Top {
 }
 
 impl Top {
-    /// Begins a rebalance, which undoes the last one if `is_undo`.
+    /// Begins a rebalance, which undoes the last one if `is_undo`. While an actor of the last one
+    /// cannot move, the undo is put off, and the leaders plan.
     pub fn new(grid: GridView, seed: u64, is_undo: bool) -> Self {
         Self {
             grid,
             seed,
             is_undo,
+            is_held_up: false,
             vertices: VERTICES,
             census: BTreeMap::new(),
             terms: None,
@@ -80,8 +84,10 @@ impl Top {
             return (AddressedNotes::new(), None);
         }
         let sites = self.grid.layout.site_count() as usize;
+        let is_held_up = matches!(note, Note::HeldUp(_));
         match note {
-            Note::Census(census) if self.terms.is_none() => {
+            Note::Census(census) | Note::HeldUp(census) if self.terms.is_none() => {
+                self.is_held_up |= is_held_up;
                 self.census.insert(from.0, census);
                 if self.census.len() == sites {
                     return (self.tell_terms(), None);
@@ -115,9 +121,16 @@ impl Top {
         self.grid.speeds
     }
 
-    /// Returns whether the last rebalance should be undone.
+    /// Returns whether the leaders undo the last rebalance instead of planning. This is known once
+    /// all leaders have reported.
     pub fn is_undo(&self) -> bool {
-        self.is_undo
+        self.is_undo && !self.is_held_up
+    }
+
+    /// Returns whether the last rebalance should be undone later, because one of its actors cannot
+    /// move now. This is known once all leaders have reported.
+    pub fn is_undo_put_off(&self) -> bool {
+        self.is_undo && self.is_held_up
     }
 
     fn to_all(&self, note: &Note) -> AddressedNotes {
@@ -164,7 +177,7 @@ impl Top {
             steps: self.steps(),
             hierarchy: self.grid.hierarchy.clone(),
             clusters,
-            is_undo: self.is_undo,
+            is_undo: self.is_undo(),
         };
         let notes = self.to_all(&Note::Terms(Box::new(terms.clone())));
         self.terms = Some(terms);

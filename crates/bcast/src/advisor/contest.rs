@@ -172,7 +172,8 @@ impl Contest {
         dropped.is_published.then(|| dropped.plan.id())
     }
 
-    /// Notes that a broadcast of `bytes` by this plan took `took_s` seconds.
+    /// Notes that a broadcast of `bytes` by this plan took `took_s` seconds. A time of zero is no
+    /// measurement: the estimate of latencies is too high.
     pub(super) fn note(
         &mut self,
         (now, links): (Time, u64),
@@ -184,7 +185,7 @@ impl Contest {
         // Predicted by the present estimate, which the broadcast itself may have changed.
         let predicted_s = |bytes| way.draft.simulate(network, bytes).completion_s;
         let (its_s, usual_s) = (predicted_s(bytes), predicted_s(self.bytes));
-        if its_s <= 0.0 {
+        if its_s <= 0.0 || took_s <= 0.0 {
             return;
         }
         self.is_open = true;

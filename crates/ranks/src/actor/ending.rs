@@ -12,7 +12,9 @@ impl<P: RankProgram> RankActor<P> {
     pub(super) fn end(&mut self, end: End<P>, body: Body<P>, cx: &mut Context<'_, Self>) {
         let rank = self.local.rank;
         let pending = self.local.pending();
-        self.local.with(|state| state.windows.clear());
+        // What an operator owns, such as a request, may use the state of the rank when it is
+        // dropped.
+        drop(self.local.with(|state| std::mem::take(&mut state.windows)));
         let end = match end {
             Ok(_) if !pending.is_empty() => Err(RankError::PendingOperations { rank, pending }),
             end => end,

@@ -85,7 +85,7 @@ impl<P: RankProgram> RankActor<P> {
     /// Sends a message to another rank: in pieces, if it is long and goes to another node. Up to a
     /// bound, offers to other PEs of this node leave with their data, which are not copied, so that
     /// receives need not wait until this PE sends them. The ranks of this PE wait for it anyway.
-    fn send(
+    pub(super) fn send(
         &self,
         rank: &ActorRef<Self>,
         to: u32,

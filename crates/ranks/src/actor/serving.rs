@@ -83,7 +83,7 @@ impl<P: RankProgram> RankActor<P> {
                 true => self.local.with(|state| state.deliver(answer)),
                 false => {
                     self.local.with(|state| state.note_unsent());
-                    cx.send(&ranks.at(Ix1(rank as i32)), answer);
+                    self.send(&ranks.at(Ix1(rank as i32)), rank, answer, cx);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::common::{check, failure};
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use gridspan_ranks::ops;
+use gridspan_ranks::{Comm, ops};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -37,6 +37,34 @@ fn ranks_read_and_change_the_memory_of_others() {
             };
             (memory(rank), memory((rank + 1) % 5))
         },
+    );
+}
+
+/// Uses its communicator when it is dropped.
+struct UsesAtEnd(Comm);
+
+impl Drop for UsesAtEnd {
+    fn drop(&mut self) {
+        self.0.charge(Duration::ZERO);
+    }
+}
+
+#[test]
+fn an_operator_may_own_values_that_use_its_rank_when_they_are_dropped() {
+    check(
+        2,
+        async |world| {
+            let owned = UsesAtEnd(world.clone());
+            let add = move |mine: &mut [u64], others: &[u64]| {
+                let _owned = &owned;
+                ops::sum(mine, others);
+            };
+            let window = world.window(vec![0_u64; 1], add).await?;
+            window.accumulate(&[1], 0, 0)?;
+            window.fence().await?;
+            Ok(window.local(|mine| mine[0]))
+        },
+        |rank| if rank == 0 { 2 } else { 0 },
     );
 }
 

@@ -10,12 +10,31 @@ use super::session_manager::SessionManager;
 use gridspan_runtime::{Member, Reply};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The state of an initialised client.
 pub(super) struct Open<C: Catalogue> {
     /// The number of the client.
     pub(super) owner: u32,
     session_manager: Member<SessionManager<C>>,
+    /// Number of waits for any session so far.
+    waits: AtomicU64,
+}
+
+impl<C: Catalogue> Open<C> {
+    fn new(owner: u32, session_manager: Member<SessionManager<C>>) -> Self {
+        Self { owner, session_manager, waits: AtomicU64::new(0) }
+    }
+
+    /// Returns a number for a wait for any session.
+    pub(super) fn next_wait(&self) -> u64 {
+        self.waits.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends the session manager a message without an answer.
+    pub(super) fn tell(&self, message: SessionMessage) {
+        self.session_manager.send(message);
+    }
 }
 
 /// A reference to a [`GridRpc`], which main gives to
@@ -119,7 +138,7 @@ impl<C: Catalogue> GridRpc<C> {
         }
         config.check()?;
         let (owner, session_manager) = self.services.session_manager(config);
-        self.open = Some(Open { owner, session_manager });
+        self.open = Some(Open::new(owner, session_manager));
         Ok(())
     }
 
@@ -168,7 +187,7 @@ impl<C: Catalogue> GridRpc<C> {
             );
             RpcError::Other { reason }
         })?;
-        Ok(Self { services: services.clone(), open: Some(Open { owner, session_manager }) })
+        Ok(Self { services: services.clone(), open: Some(Open::new(owner, session_manager)) })
     }
 
     pub(super) fn open(&self) -> Result<&Open<C>, RpcError> {
@@ -187,7 +206,7 @@ impl<C: Catalogue> GridRpc<C> {
 impl<C: Catalogue> Drop for GridRpc<C> {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
-            open.session_manager.send(SessionMessage::Close(None));
+            open.tell(SessionMessage::Close(None));
             self.services.end_client(open.owner);
         }
     }

@@ -244,9 +244,10 @@ impl ServerDirectory {
         self.servers.values().map(|listed| listed.load_s).sum()
     }
 
-    /// Records the time of a call that did not have to wait.
+    /// Records the time of a call that did not have to wait. The time on a server that has left
+    /// meanwhile does not count, since its speed is no longer known.
     pub fn observe(&mut self, function: &str, number: u32, bytes: u64, took_s: f64) {
-        let speed = self.servers.get(&number).map_or(1.0, |listed| listed.card.speed);
+        let Some(speed) = self.servers.get(&number).map(|listed| listed.card.speed) else { return };
         self.histories.entry(function.to_owned()).or_default().observe(bytes, took_s * speed);
     }
 }
@@ -339,5 +340,17 @@ mod tests {
         let offers = directory.find("f", 1000, None, None).unwrap();
 
         assert!((offers[0].time_s - 5.0).abs() < 1e-9 && (offers[1].time_s - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_call_on_a_server_that_has_left_teaches_nothing_about_the_work_of_a_function() {
+        let mut directory = directory();
+        (0..3).for_each(|_| directory.observe("f", 1, 1000, 5.0));
+        directory.leave(1);
+
+        (0..9).for_each(|_| directory.observe("f", 1, 1000, 5.0));
+
+        let offers = directory.find("f", 1000, None, None).unwrap();
+        assert!((offers[0].time_s - 10.0).abs() < 1e-9, "{offers:?}");
     }
 }

@@ -68,8 +68,13 @@ pub enum SessionMessage {
     ProbeOr(Vec<SessionId>, Reply<Result<SessionId, RpcError>>),
     /// Asks for an answer when these sessions have ended.
     Wait(Vec<SessionId>, Until, Reply<Waited>),
-    /// Asks for an answer when all running sessions have ended, or one that no wait has returned.
-    WaitOpen(Until, Reply<Waited>),
+    /// Asks for an answer when all running sessions have ended.
+    WaitAll(Reply<Waited>),
+    /// Asks for an answer when a session has ended that no wait has returned. The client numbers
+    /// these waits.
+    WaitAny(u64, Reply<Waited>),
+    /// The client has dropped the wait for any session of this number.
+    Withdraw(u64),
     /// Cancel a session.
     Cancel(SessionId, Reply<Result<(), RpcError>>),
     /// Cancel all sessions.

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+/// A wait for sessions. A wait for any session has a number.
+type WaitReply = (Option<u64>, Reply<Waited>);
+
 /// Makes the calls of one client.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
@@ -22,7 +25,9 @@ pub struct SessionManager<C: Catalogue> {
     pub(super) servers: CollectionRef<Server<C>>,
     pub(super) timeout: Duration,
     attempts: u32,
-    sessions: Sessions<EncodedBlock, Reply<Waited>>,
+    sessions: Sessions<EncodedBlock, WaitReply>,
+    /// The number of the wait for any session that returned each of these sessions.
+    returned: BTreeMap<SessionId, u64>,
     pub(super) calls: BTreeMap<SessionId, PendingCall>,
     /// Questions without an answer, by number.
     asked: BTreeMap<u64, Asked>,
@@ -90,6 +95,7 @@ impl<C: Catalogue> Actor for SessionManager<C> {
             timeout: start.timeout,
             attempts: start.attempts,
             sessions: Sessions::new(cx.index().0 as u32),
+            returned: BTreeMap::new(),
             calls: BTreeMap::new(),
             asked: BTreeMap::new(),
             next_question: 0,
@@ -122,14 +128,19 @@ impl<C: Catalogue> Actor for SessionManager<C> {
             }
             SessionMessage::Probe(id, reply) => cx.reply(reply, self.sessions.probe(id)),
             SessionMessage::ProbeOr(ids, reply) => cx.reply(reply, self.sessions.probe_or(&ids)),
-            SessionMessage::Wait(ids, until, reply) => self.wait(ids, until, reply, cx),
-            SessionMessage::WaitOpen(until, reply) => {
-                let ids = match until {
-                    Until::All => self.sessions.running(),
-                    Until::One => self.sessions.unnamed(),
-                };
-                self.wait(ids, until, reply, cx);
+            SessionMessage::Wait(ids, until, reply) => self.wait(ids, until, (None, reply), cx),
+            SessionMessage::WaitAll(reply) => {
+                let ids = self.sessions.running();
+                self.wait(ids, Until::All, (None, reply), cx);
             }
+            SessionMessage::WaitAny(number, reply) => {
+                // A client that goes on after a restoration uses the numbers again.
+                let Self { sessions, returned, .. } = self;
+                returned.retain(|&id, by| *by != number && sessions.probe(id).is_ok());
+                let ids = sessions.unnamed();
+                self.wait(ids, Until::One, (Some(number), reply), cx);
+            }
+            SessionMessage::Withdraw(number) => self.withdraw(number, cx),
             SessionMessage::Cancel(id, reply) => {
                 let known = self.cancel_running(id, cx);
                 cx.reply(reply, known);
@@ -328,7 +339,7 @@ impl<C: Catalogue> SessionManager<C> {
             Some(Caller::Session(reply)) => cx.reply(reply, outcome.map(|_| id)),
             None => {
                 for EndedWait { waiter, waited, .. } in self.sessions.end(id, outcome) {
-                    cx.reply(waiter, waited);
+                    self.end_wait(waiter, waited, cx);
                 }
             }
         }
@@ -338,12 +349,32 @@ impl<C: Catalogue> SessionManager<C> {
         &mut self,
         ids: Vec<SessionId>,
         until: Until,
-        reply: Reply<Waited>,
+        waiter: WaitReply,
         cx: &mut Context<'_, Self>,
     ) {
-        if let Some(waited) = self.sessions.wait(reply, ids, until) {
-            cx.reply(reply, waited);
+        if let Some(waited) = self.sessions.wait(waiter, ids, until) {
+            self.end_wait(waiter, waited, cx);
         }
+    }
+
+    fn end_wait(&mut self, (any, reply): WaitReply, waited: Waited, cx: &mut Context<'_, Self>) {
+        if let (Some(number), Ok(Some(id))) = (any, &waited) {
+            self.returned.insert(*id, number);
+        }
+        cx.reply(reply, waited);
+    }
+
+    /// Undoes a wait for any session that the client has dropped: a later one may return the
+    /// session.
+    fn withdraw(&mut self, number: u64, cx: &mut Context<'_, Self>) {
+        for (_, reply) in self.sessions.forget(|(any, _)| *any == Some(number)) {
+            // This ends the question, whose answer is not awaited.
+            cx.reply(reply, Err(RpcError::NoneCompleted));
+        }
+        let undone = self.returned.iter().filter(|(_, by)| **by == number);
+        let undone: Vec<SessionId> = undone.map(|(id, _)| *id).collect();
+        self.returned.retain(|_, by| *by != number);
+        self.sessions.give_back(&undone);
     }
 
     fn give_up(&mut self, id: SessionId, reply: Reply<()>, cx: &mut Context<'_, Self>) {

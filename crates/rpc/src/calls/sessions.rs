@@ -140,9 +140,10 @@ impl<R, W: Clone> Sessions<R, W> {
         over
     }
 
-    /// Removes the waiters that `is_it` selects: those that have given up.
-    pub fn forget(&mut self, is_it: impl Fn(&W) -> bool) {
-        self.waiters.retain(|waiter| !is_it(&waiter.id));
+    /// Removes and returns the waiters that `is_it` selects: those that have given up.
+    pub fn forget(&mut self, is_it: impl Fn(&W) -> bool) -> Vec<W> {
+        let given_up = self.waiters.extract_if(.., |waiter| is_it(&waiter.id));
+        given_up.map(|waiter| waiter.id).collect()
     }
 
     /// Undoes the return of these sessions by a wait whose outcome was not delivered: a wait for
@@ -341,7 +342,7 @@ mod tests {
         for waiter in ["one", "other", "third"] {
             assert_eq!(sessions.wait(waiter, ids.clone(), Until::One), None);
         }
-        sessions.forget(|waiter| *waiter == "third");
+        assert_eq!(sessions.forget(|waiter| *waiter == "third"), ["third"]);
         let over = sessions.end(ids[0], Ok(0));
         assert_eq!(over.iter().map(|over| over.waiter).collect::<Vec<_>>(), ["one", "other"]);
 

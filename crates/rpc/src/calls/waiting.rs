@@ -9,6 +9,23 @@ use super::sessions::{SessionId, Until};
 use super::typed_calls::decode;
 use serde::de::DeserializeOwned;
 
+/// A wait for any session. If the client stops waiting, the session manager learns of it.
+struct AskedAny<'a, C: Catalogue> {
+    client: &'a GridRpc<C>,
+    number: u64,
+    is_answered: bool,
+}
+
+impl<C: Catalogue> Drop for AskedAny<'_, C> {
+    fn drop(&mut self) {
+        if !self.is_answered
+            && let Ok(open) = self.client.open()
+        {
+            open.tell(SessionMessage::Withdraw(self.number));
+        }
+    }
+}
+
 impl<C: Catalogue> GridRpc<C> {
     /// The identifier of a session; an error unless this client owns it.
     fn own<O>(&self, session: &CallSession<O>) -> Result<SessionId, RpcError> {
@@ -113,20 +130,24 @@ impl<C: Catalogue> GridRpc<C> {
     /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
     /// is ending.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
-        self.ask(|reply| SessionMessage::WaitOpen(Until::All, reply)).await?.map(|_| ())
+        self.ask(SessionMessage::WaitAll).await?.map(|_| ())
     }
 
     /// Waits until any session has ended, and returns it (`grpc_wait_any`). Skips sessions that an
-    /// earlier wait returned, or would have returned if its future had not been dropped: take their
-    /// results by [`results`](Self::results).
+    /// earlier wait returned, or that an earlier wait for certain sessions would have returned if
+    /// its future had not been dropped: take their results by [`results`](Self::results). If the
+    /// future of this function is dropped, a later call returns the session.
     ///
     /// # Errors
     ///
     /// [`RpcError::NoneCompleted`] if no other session is left. [`RpcError::NotInitialized`] if the
     /// client is not initialised; [`RpcError::Grid`] if the job is ending.
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
-        let waited = self.ask(|reply| SessionMessage::WaitOpen(Until::One, reply)).await?;
-        waited?.ok_or(RpcError::NoneCompleted)
+        let number = self.open()?.next_wait();
+        let mut asked = AskedAny { client: self, number, is_answered: false };
+        let waited = self.ask(move |reply| SessionMessage::WaitAny(number, reply)).await;
+        asked.is_answered = true;
+        waited??.ok_or(RpcError::NoneCompleted)
     }
 
     /// Cancels a session (`grpc_cancel`). A function that is already being executed runs to its

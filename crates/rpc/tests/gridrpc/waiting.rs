@@ -2,6 +2,10 @@
 
 use crate::fixture::{ADD, FAIL, SLEEP, client, code, servers, simulated, stranger};
 use gridspan_rpc::calls::{Config, GridRpc, SessionId};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 
 const UNKNOWN: SessionId = SessionId(999);
 
@@ -141,6 +145,30 @@ fn wait_all_waits_for_all_sessions() {
         }
         Ok(())
     });
+}
+
+#[test]
+fn a_session_of_a_dropped_wait_for_any_is_returned_by_the_next_one() {
+    for ends_first in [true, false] {
+        simulated(async move |grid| {
+            let mut rpc = GridRpc::new(&servers(&grid).await?);
+            rpc.initialize(&Config::default())?;
+            let handle = rpc.handle_on(&SLEEP, "slow").await?;
+            let session = rpc.call_async(&handle, &1000).await?;
+            {
+                let mut dropped = pin!(rpc.wait_any());
+                let first = poll_fn(|cx| Poll::Ready(dropped.as_mut().poll(cx))).await;
+                assert!(first.is_pending());
+                if ends_first {
+                    grid.sleep(Duration::from_secs(2)).await.unwrap();
+                }
+            }
+            grid.sleep(Duration::from_secs(2)).await.unwrap();
+            assert_eq!(rpc.wait_any().await?, session.id());
+            assert_eq!(code(rpc.wait_any().await), 12);
+            Ok(())
+        });
+    }
 }
 
 #[test]

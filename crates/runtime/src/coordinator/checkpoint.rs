@@ -70,7 +70,9 @@ use crate::address::id::MAIN_PE;
 use crate::error::{JobError, Warning};
 use crate::message::codec;
 use crate::message::pending_work::NAMED_MAX;
-use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
+use crate::message::{
+    CheckpointMessage, Control, DrainCounts, Manifest, PartSummary, ReductionGroup,
+};
 use crate::pe::{CheckpointReport, PlantedFault, Resizing};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
@@ -413,12 +415,23 @@ impl Coordinator {
         }
     }
 
-    /// The type of a group that can change its size and has an operation under way.
+    /// The type of a group that can change its size and may have an operation under way. Of the
+    /// collections of a section, only the oldest is known here; all have one type of actors.
     fn group_contributing(&self) -> Option<&'static str> {
         let resizing = &self.common.resizing;
+        let is_in_section = |info: &CollectionInfo| {
+            let of_section = |(group, _): &(ReductionGroup, u64)| match group {
+                ReductionGroup::Section(section) => self.collections.get(&section.collection),
+                ReductionGroup::Collection(_) | ReductionGroup::Sync(_) => None,
+            };
+            let mut oldest = self.accumulators.0.keys().filter_map(of_section);
+            oldest.any(|state| state.info.kind == info.kind && state.info.id <= info.id)
+        };
         let contributes = |info: &&CollectionInfo| {
             let is_resizable = matches!(resizing.get(&info.kind), Some(Resizing::Merge { .. }));
-            is_resizable && !info.migratable() && self.accumulators.has(info.id)
+            is_resizable
+                && !info.migratable()
+                && (self.accumulators.has(info.id) || is_in_section(info))
         };
         let info = self.collections.values().map(|state| &state.info).find(contributes)?;
         self.common.kind(info.kind).map(|kind| kind.name())

@@ -234,7 +234,11 @@ impl Coordinator {
             Control::MainRequest { request, .. } => {
                 !self.can_serve_without_lost(request) && self.needs_all_founders()
             }
-            Control::ShareChanged { .. } | Control::Links { .. } | Control::Probed(_) => true,
+            // A rebalance that they begin would wait for the lost founders for ever.
+            Control::ShareChanged { .. }
+            | Control::Progress { .. }
+            | Control::Links { .. }
+            | Control::Probed(_) => true,
             _ => false,
         }
     }

@@ -24,6 +24,7 @@ use super::state::balance::Balances;
 use super::state::broadcasts::{RequestOrders, WaitsForNumber};
 use super::state::checkpoint::Checkpoints;
 use super::state::collections::CollectionState;
+use super::state::diagnosis::Diagnosing;
 use super::state::membership::Members;
 use super::state::phases::Phases;
 use super::state::publications::Publications;
@@ -190,6 +191,7 @@ impl Coordinator {
             advice: Advice::from_transferred(state.advice),
             members: state.members,
             stall: state.stall,
+            diagnosing: Diagnosing::of_term(state.place.term),
             ..Self::new(node, common)
         };
         coordinator.charge();

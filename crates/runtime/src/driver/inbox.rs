@@ -180,6 +180,7 @@ impl Inbox {
         let dropped = {
             let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
             contents.closed = true;
+            self.bytes.store(0, Ordering::Relaxed);
             std::mem::take(&mut contents.taken)
         };
         // Outside the lock: dropping promises wakes main, which may push at once.

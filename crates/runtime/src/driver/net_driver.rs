@@ -416,6 +416,9 @@ impl NetDriver {
             return;
         }
         self.turn(&mut net, switch, Duration::ZERO, None);
+        // Frames that arrive from now on are dropped, so reading them takes no memory. Another node
+        // that ends waits until its last frames are read.
+        net.transport().pause_reading(false);
         if let Err(error) = self.flush(&mut net, switch).and_then(|()| net.close("the job is over"))
         {
             tracing::debug!(%error, "closing");

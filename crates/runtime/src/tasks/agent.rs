@@ -15,6 +15,7 @@ use super::message::{AgentMessage, Loan, WorkerActor, WorkerMessage};
 use crate::Context;
 use crate::error::panic_message;
 use crate::message::codec::{self, DecodeError};
+use crate::message::limits::Limits;
 use crate::message::steal_agent::{Nudge, StealAgent, StealCommand, StealEvent};
 use crate::message::{MembershipEvent, Stage};
 use crate::pe::Budget;
@@ -28,6 +29,12 @@ use std::sync::Arc;
 /// Divisor of a PE's memory limit that gives the maximum bytes of one guest's loans that no PE has
 /// taken yet.
 const GUEST_SHARE: usize = 16;
+
+/// Returns the maximum bytes of one guest's loans to a founder that no PE of the founder has taken
+/// yet.
+pub(super) fn guest_bytes_max(limits: &Limits) -> usize {
+    limits.hard_bytes / GUEST_SHARE
+}
 
 /// The agent of a node for the tasks of one pool.
 pub(super) struct PoolAgent<W: Work> {
@@ -80,7 +87,7 @@ impl<W: Work> PoolAgent<W> {
             node: node.clone(),
             me,
             budget: cx.core.delivery.budget.clone(),
-            guest_bytes_max: common.limits.hard_bytes / GUEST_SHARE,
+            guest_bytes_max: guest_bytes_max(&common.limits),
             may_ask: !layout.is_guest(me) || membership.stage == Stage::Active,
             is_silent: membership.stage == Stage::Draining,
             spread: BoundSpread::new(node.bound.clone(), me, layout.clone()),
@@ -267,6 +274,7 @@ impl<W: Work> PoolAgent<W> {
                     None => {}
                 }
             }
+            node.drop_gone(&mut loans);
             // A guest owes its loans itself, so it does not pass them on; nor does a founder whose
             // loss leads to a recall, since the lender must know where its loans are.
             if loans.is_empty() && is_founder(self.me) && !self.recalls {

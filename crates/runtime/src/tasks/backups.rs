@@ -192,6 +192,11 @@ impl Backups {
         }
     }
 
+    /// Forgets a loan that does not leave after all.
+    pub(super) fn withdraw(&self, copy: CopyId) {
+        self.known().remove(copy.loan);
+    }
+
     /// Forgets the loans that have come through `via`, because no frame waits for them. Returns the
     /// nodes of other sites that work on some of them for this node, or to which they were passed
     /// on.
@@ -279,6 +284,7 @@ impl Loan {
 
 #[cfg(test)]
 mod tests {
+    use super::super::deques::Deques;
     use super::super::frame::{FrameId, Frames, Lender};
     use super::super::lineage::Repeats;
     use super::*;
@@ -401,6 +407,22 @@ mod tests {
         assert_eq!(backups.forget(VIA), BTreeSet::new());
         // This node does not begin a backup of it either.
         assert!(backups.begin(ME, Time(0)).is_empty());
+    }
+
+    #[test]
+    fn a_loan_that_came_through_a_gone_copy_is_not_kept_if_the_news_came_while_it_was_packed() {
+        let node = Deques::<()>::new(0..1);
+        let mut loans = vec![loan_through(VIA), loan_through(Via::Guest(NodeId(7)))];
+        node.note_gone(VIA);
+        for loan in &mut loans {
+            node.backups.keep(ME, FAR, (Time(0), Time(100)), loan);
+        }
+
+        node.drop_gone(&mut loans);
+
+        assert_eq!(loans.len(), 1);
+        let known = node.backups.known();
+        assert_eq!((known.lent.len(), known.young.len(), known.through.len()), (1, 1, 1));
     }
 
     #[test]

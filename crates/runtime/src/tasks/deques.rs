@@ -41,6 +41,9 @@ pub(super) struct Deques<I> {
     pub(super) bound: Arc<Bound>,
     /// Counts of messages that the agent has sent.
     statistics: Mutex<StealStatistics>,
+    /// Bytes of the tasks that this node, a guest, has given away to leave and whose outputs have
+    /// not come.
+    given_away: AtomicUsize,
 }
 
 /// Tasks that an agent queues for the PEs of its node.
@@ -136,6 +139,7 @@ impl<I> Deques<I> {
             backups: Backups::default(),
             bound: Arc::default(),
             statistics: Mutex::default(),
+            given_away: AtomicUsize::new(0),
         }
     }
 
@@ -280,6 +284,18 @@ impl<I> Deques<I> {
         arrivals.list.iter().map(bytes).sum()
     }
 
+    /// Counts a task of `bytes` as given away, unless all such tasks without an output would exceed
+    /// `max` bytes. Returns whether it may be given away.
+    pub(super) fn may_give_away(&self, bytes: usize, max: usize) -> bool {
+        let add = |given: usize| given.checked_add(bytes).filter(|&sum| sum <= max);
+        self.given_away.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok()
+    }
+
+    /// Notes that the output has come of a task that was given away.
+    pub(super) fn note_output_of_given(&self, bytes: usize) {
+        self.given_away.fetch_sub(bytes, Ordering::SeqCst);
+    }
+
     /// Drops the queued loans of a node that is gone.
     pub(super) fn forget_arrivals(&self, from: NodeId) {
         let is_gone = |arrival: &Arrival<I>| matches!(arrival, Arrival::Lent(by, _) if *by == from);
@@ -290,6 +306,19 @@ impl<I> Deques<I> {
     /// sites to which these tasks were lent, or `None` if this was known.
     pub(super) fn note_gone(&self, via: Via) -> Option<BTreeSet<NodeId>> {
         self.lineages.note_gone(via).then(|| self.backups.forget(via))
+    }
+
+    /// Removes those loans that are about to leave and for which no frame waits any more, after
+    /// their copies were entered. A guest, a copy or a lender may have gone while they were packed,
+    /// so that the news did not find their copies.
+    pub(super) fn drop_gone(&self, loans: &mut Vec<Loan>) {
+        loans.retain(|loan| {
+            let is_gone = self.lineages.is_any_gone(&loan.lineage);
+            if let Some(copy) = loan.lender.copy.filter(|_| is_gone) {
+                self.backups.withdraw(copy);
+            }
+            !is_gone
+        });
     }
 
     /// Notes that a founder is lost: no frame waits for tasks that it has lent.

@@ -167,7 +167,7 @@ impl<T: Task> TaskContext<'_, T> {
     /// child's output to the type that [`Task::collect`] takes.
     ///
     /// The child begins on this PE. The job ends with an error if the pool is closed before the
-    /// child is done.
+    /// child is done and main waits for this task.
     #[expect(clippy::needless_pass_by_value, reason = "a task is given away, as in `spawn`")]
     pub fn spawn_in<U: Task>(
         &mut self,

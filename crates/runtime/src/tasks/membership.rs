@@ -4,9 +4,11 @@
 //! A guest that leaves hands back the nodes of searches that it has not visited: the PEs whose
 //! frames they work for take them over, so the guest only has to report the part of the total that
 //! it has found so far. It cannot hand back fork-join tasks, since their parents wait on the guest:
-//! it gives them to a founder of its site, and stays until their results have come.
+//! it gives them to a founder of its site, and stays until their results have come. Tasks that
+//! could exceed the founder's limit for loans of a guest stay, and run on the guest unless earlier
+//! results make room for them.
 
-use super::agent::{near, places};
+use super::agent::{guest_bytes_max, near, places};
 use super::engine::Work;
 use super::frame::{FrameId, Lender, QueuedTask, Up};
 use super::lending::{GRANT_BYTES, LENDER_BYTES};
@@ -26,6 +28,10 @@ use gridspan_topology::PeId;
 /// Tasks that have not begun, by the frame that they work for and their lineage, each with its
 /// child number.
 type ByFrame<I> = SlabMap<(FrameId, LineageId), Vec<(u32, I)>>;
+
+/// Divisor of a founder's limit for loans of a guest that gives the maximum bytes of the tasks that
+/// a guest gives away to leave. The rest is for loans that the founder has asked for.
+const GIVEN_AWAY_SHARE: usize = 2;
 
 impl<W: Work> Worker<W> {
     /// Reacts to a change of membership or to new measurements of places.
@@ -143,13 +149,19 @@ impl<W: Work> Worker<W> {
     ) {
         let vias = self.engine.node.lineages.vias(lineage);
         let Some(founder) = near(cx.layout(), cx.node()) else { return };
+        let max = guest_bytes_max(&cx.core.common.limits) / GIVEN_AWAY_SHARE;
         for (child, item) in items {
-            let encoded = codec::encode(std::slice::from_ref(&item));
-            if encoded.len() + LENDER_BYTES > PIECE_BYTES_MAX {
-                // The task is too large to leave, and runs here.
+            let item_bytes = codec::encoded_len(&std::slice::from_ref(&item));
+            let bytes = Loan::bytes_of(vias.len(), item_bytes);
+            if item_bytes.saturating_add(LENDER_BYTES) > PIECE_BYTES_MAX
+                || !self.engine.node.may_give_away(bytes, max)
+            {
+                // The task is too large to leave, or too many bytes have left. It runs here.
                 self.engine.kept.push(QueuedTask { item, frame, child, lineage });
                 continue;
             }
+            let encoded = codec::encode(std::slice::from_ref(&item));
+            self.draining.get_or_insert_default().note_given_away((frame, child), bytes);
             let lender = Lender { pe: cx.pe(), frame, child, items: 1, copy: None };
             let (vias, repeats) = (vias.clone(), lineage.repeats());
             let loans = vec![Loan { lender, lineage: vias, repeats, items: encoded.into() }];

@@ -21,8 +21,8 @@ pub(crate) type Outputs = Vec<(u64, Bytes)>;
 /// A message to a worker.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum WorkerMessage {
-    /// A root from main or from a task of another pool, encoded. `reply` gets its encoded output,
-    /// or `None` if the pool is closed before. `repeats`: those of the calling task.
+    /// A root from main, encoded. `reply` gets its encoded output, or `None` if the pool is closed
+    /// before.
     Begin { item: Bytes, repeats: Repeats, reply: Reply<Option<Bytes>> },
     /// More tasks of a stream of main, encoded; `first` is the number of the first one.
     Feed { stream: u64, first: u64, items: Bytes },
@@ -32,8 +32,8 @@ pub(crate) enum WorkerMessage {
     Bound { reply: Reply<Option<i64>> },
     /// Main has dropped a stream.
     EndStream { stream: u64 },
-    /// A task of another pool, for which a task of this one waits, is done; `None` if that pool is
-    /// closed.
+    /// A task of another pool, for which a task of this one waits, is done; `None` if that pool, or
+    /// one that the task waits for, is closed.
     Called { call: u64, output: Option<Bytes> },
     /// Run tasks for a while; a worker sends this message to itself.
     Run,
@@ -62,6 +62,12 @@ pub(crate) enum WorkerMessage {
     Repeatable { stream: u64 },
     /// Main asks for the node's statistics, since a broadcast would not reach all nodes.
     Statistics { reply: Reply<Vec<u64>> },
+    /// A root from a task of another pool, encoded. `reply` gets its encoded output, or `None` if
+    /// this pool, or one that the root waits for, is closed before. `repeats`: those of the calling
+    /// task.
+    Call { item: Bytes, repeats: Repeats, reply: Reply<Option<Bytes>> },
+    /// Lent work of a PE waits for a pool that is closed, and has no output.
+    GivenUp { lender: Lender, by: PeId },
 }
 
 impl WorkerMessage {
@@ -69,6 +75,7 @@ impl WorkerMessage {
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Begin { item: bytes, .. }
+            | Self::Call { item: bytes, .. }
             | Self::Feed { items: bytes, .. }
             | Self::Called { output: Some(bytes), .. }
             | Self::Done { output: bytes, .. } => bytes.len(),
@@ -79,6 +86,7 @@ impl WorkerMessage {
             | Self::EndStream { .. }
             | Self::Repeatable { .. }
             | Self::Statistics { .. }
+            | Self::GivenUp { .. }
             | Self::Called { output: None, .. } => 0,
             Self::DropOrphans | Self::Drain | Self::Empty { .. } | Self::Report | Self::Close => 0,
         }
@@ -113,7 +121,12 @@ pub(crate) struct Loan {
 impl Loan {
     /// Its size in bytes, for the memory budget.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.lineage.len() * size_of::<Via>() + self.items.len()
+        Self::bytes_of(self.lineage.len(), self.items.len())
+    }
+
+    /// The size of a loan with this number of guests and copies, and of bytes of items.
+    pub(super) fn bytes_of(lineage: usize, items: usize) -> usize {
+        (size_of::<Self>() + lineage * size_of::<Via>()).saturating_add(items)
     }
 
     /// Whether its result goes to a PE of `node`.

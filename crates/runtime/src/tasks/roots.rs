@@ -20,8 +20,10 @@ pub(super) struct Roots<O> {
 
 /// The receiver of a root's output.
 pub(super) enum Origin {
-    /// A reply to this root alone.
+    /// Main, which waits for this root alone.
     Asked(Reply<Option<Bytes>>),
+    /// A task of another pool.
+    Called(Reply<Option<Bytes>>),
     /// A stream, in which the root is the task of this number.
     Streamed { stream: u64, number: u64, is_repeatable: bool },
 }

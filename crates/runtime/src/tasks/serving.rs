@@ -2,9 +2,9 @@
 //! pool.
 
 use super::engine::{Call, Work};
-use super::frame::FrameId;
+use super::frame::{Frame, FrameId, Up};
 use super::lineage::{LineageId, Repeats};
-use super::message::{Outputs, WorkerMessage, at};
+use super::message::{Outputs, WorkerMessage, at, send_to_worker};
 use super::roots::{Origin, PendingCall, Roots};
 use super::worker::{Worker, encode_output};
 use crate::Context;
@@ -20,12 +20,12 @@ impl<W: Work> Worker<W> {
     pub(super) fn begin(
         &mut self,
         (item, repeats): (&[u8], Repeats),
-        reply: Reply<Option<Bytes>>,
+        origin: Origin,
         cx: &mut Context<'_, Self>,
     ) {
         match codec::decode(W::name(), item) {
             Ok(item) => {
-                let root = self.roots.enter(Origin::Asked(reply));
+                let root = self.roots.enter(origin);
                 self.engine.submit([(item, root)], repeats);
                 // The job is not quiescent while the pool has tasks.
                 cx.core.task_begins(false);
@@ -84,7 +84,7 @@ impl<W: Work> Worker<W> {
         let Some(origin) = self.roots.open.remove(&root) else { return };
         cx.core.task_ends(origin.is_repeatable());
         match origin {
-            Origin::Asked(reply) => {
+            Origin::Asked(reply) | Origin::Called(reply) => {
                 if let Some(output) = encode_output::<W>(output, reply.pe, cx) {
                     cx.reply(reply, Some(output));
                 }
@@ -111,7 +111,7 @@ impl<W: Work> Worker<W> {
         let Roots { open, streams, .. } = std::mem::take(&mut self.roots);
         for origin in open.into_values() {
             cx.core.task_ends(origin.is_repeatable());
-            if let Origin::Asked(reply) = origin {
+            if let Origin::Asked(reply) | Origin::Called(reply) = origin {
                 cx.reply(reply, None);
             }
         }
@@ -127,7 +127,7 @@ impl<W: Work> Worker<W> {
         let Some(lineage) = self.awaited(frame) else { return };
         let to = ActorId { collection: pool, key: at(cx.pe()).key() };
         if cx.core.is_closed(to) {
-            return self.fail_closed(cx);
+            return self.give_up(frame, cx);
         }
         let number = self.roots.next_call;
         self.roots.next_call += 1;
@@ -141,10 +141,11 @@ impl<W: Work> Worker<W> {
         // A repeated task calls a repetition, since its first call may have spread a value in that
         // pool.
         let repeats = lineage.repeats();
-        send(cx.core, to, WorkerMessage::Begin { item, repeats, reply });
+        send(cx.core, to, WorkerMessage::Call { item, repeats, reply });
     }
 
-    /// Takes the output of a task of another pool, or `None` if that pool is closed.
+    /// Takes the output of a task of another pool, or `None` if that pool, or one that the task
+    /// waits for, is closed.
     pub(super) fn called(&mut self, call: u64, output: Option<Bytes>, cx: &mut Context<'_, Self>) {
         let Some(PendingCall { frame, child, convert }) = self.roots.calls.remove(call) else {
             return;
@@ -152,7 +153,7 @@ impl<W: Work> Worker<W> {
         if self.awaited(frame).is_none() {
             return;
         }
-        let Some(output) = output else { return self.fail_closed(cx) };
+        let Some(output) = output else { return self.give_up(frame, cx) };
         match convert(&output) {
             Ok(output) => W::report(&mut self.engine, frame, child, 1, output),
             Err(error) => cx.fail(format!("the output of a task of another pool: {error}")),
@@ -166,10 +167,38 @@ impl<W: Work> Worker<W> {
         (!self.engine.node.lineages.is_orphaned(lineage)).then_some(lineage)
     }
 
-    fn fail_closed(&self, cx: &mut Context<'_, Self>) {
-        cx.fail(format!(
-            "a task of type {} waits for a pool that is closed; close a pool only when no task waits for it",
-            W::name()
-        ));
+    /// Closes a frame that waits for a closed pool, and all frames that wait for its output. If main
+    /// waits for the output, this ends the job. A task of another pool may be one that main does
+    /// not wait for, so the worker of that pool decides, and so does the lender of a loan, which
+    /// may have the output of another copy.
+    pub(super) fn give_up(&mut self, frame: FrameId, cx: &mut Context<'_, Self>) {
+        let mut next = Some(frame);
+        while let Some(Frame { up, .. }) = next.and_then(|id| self.engine.frames.release(id)) {
+            next = None;
+            match up {
+                Up::Frame(frame, _) => next = Some(frame),
+                Up::Lender(borrowed) => {
+                    let (lender, by) = (borrowed.lender, cx.pe());
+                    send_to_worker(lender.pe, WorkerMessage::GivenUp { lender, by }, cx);
+                }
+                Up::Root(root) => self.give_up_root(root, cx),
+            }
+        }
+        self.engine.drop_unowned();
+    }
+
+    fn give_up_root(&mut self, root: u64, cx: &mut Context<'_, Self>) {
+        match self.roots.open.remove(&root) {
+            Some(Origin::Called(reply)) => {
+                cx.core.task_ends(false);
+                cx.reply(reply, None);
+            }
+            Some(Origin::Asked(_) | Origin::Streamed { .. }) => cx.fail(format!(
+                "a task of type {}, or one that it waits for, waits for a pool that is closed; \
+                 close a pool only when no task waits for it",
+                W::name()
+            )),
+            None => {}
+        }
     }
 }

@@ -60,6 +60,7 @@ impl<W: Work> Worker<W> {
                 None => {}
             }
         }
+        node.drop_gone(&mut loans);
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();
         let message = codec::encode(&AgentMessage::Grant { grant, loans }).into();
         notify_agent(StealEvent::Given { to, grant, tasks, message }, cx);

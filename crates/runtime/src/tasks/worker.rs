@@ -7,7 +7,7 @@ use super::engine::{Engine, Finished, Work};
 use super::frame::{FrameId, Lender};
 use super::ledger::Ledger;
 use super::message::{WorkerMessage, notify_agent, send_to_worker};
-use super::roots::Roots;
+use super::roots::{Origin, Roots};
 use crate::address::index::Ix1;
 use crate::message::Stage;
 use crate::message::codec;
@@ -101,7 +101,10 @@ impl<W: Work> Actor for Worker<W> {
         self.engine.bound.is_deferred = cx.core.is_virtual_time() && self.engine.node.has_agent();
         match message {
             WorkerMessage::Begin { item, repeats, reply } => {
-                self.begin((&item, repeats), reply, cx)
+                self.begin((&item, repeats), Origin::Asked(reply), cx)
+            }
+            WorkerMessage::Call { item, repeats, reply } => {
+                self.begin((&item, repeats), Origin::Called(reply), cx)
             }
             WorkerMessage::Feed { stream, first, items } => self.feed((stream, first), &items, cx),
             WorkerMessage::Collect { stream, reply } => self.collect(stream, reply, cx),
@@ -117,6 +120,7 @@ impl<W: Work> Actor for Worker<W> {
             WorkerMessage::Done { lender, output, by } => {
                 self.take_output(&lender, (&output, by), cx)
             }
+            WorkerMessage::GivenUp { lender, by } => self.take_given_up(&lender, by, cx),
             WorkerMessage::Give { to, limit, grant, until } => {
                 self.give((to, grant), (limit, until), cx)
             }
@@ -154,19 +158,8 @@ impl<W: Work> Worker<W> {
         cx: &mut Context<'_, Self>,
     ) {
         let &Lender { frame, child, items, .. } = lender;
-        if !self.may_answer(frame, by, cx) {
+        if !self.counts(lender, by, cx) {
             return;
-        }
-        // Loans to guests have no copies.
-        let is_guest = cx.layout().is_guest(cx.layout().node_of(by));
-        if let Some(copy) = lender.copy.filter(|_| !is_guest) {
-            let Settled { counts, superseded } = self.engine.node.backups.settle(copy);
-            if let Some((to, copy)) = superseded {
-                notify_agent(StealEvent::Superseded { to, copy }, cx);
-            }
-            if !counts {
-                return;
-            }
         }
         match codec::decode(W::name(), output) {
             Ok(output) => W::report(&mut self.engine, frame, child, items, output),
@@ -176,6 +169,36 @@ impl<W: Work> Worker<W> {
             }
         }
         self.ledger.settle(frame, cx.layout().node_of(by));
+    }
+
+    /// Takes the news that lent work waits for a pool that is closed.
+    fn take_given_up(&mut self, lender: &Lender, by: PeId, cx: &mut Context<'_, Self>) {
+        if self.counts(lender, by, cx) {
+            self.ledger.settle(lender.frame, cx.layout().node_of(by));
+            self.give_up(lender.frame, cx);
+        }
+    }
+
+    /// Notes the end of a loan. Returns whether the PE that reports it may do so, and no other copy
+    /// of the loan has ended before.
+    fn counts(&mut self, lender: &Lender, by: PeId, cx: &mut Context<'_, Self>) -> bool {
+        let &Lender { frame, child, .. } = lender;
+        if !self.may_answer(frame, by, cx) {
+            return false;
+        }
+        if let Some(draining) = &mut self.draining {
+            self.engine.node.note_output_of_given(draining.note_output((frame, child)));
+        }
+        // Loans to guests have no copies.
+        let is_guest = cx.layout().is_guest(cx.layout().node_of(by));
+        if let Some(copy) = lender.copy.filter(|_| !is_guest) {
+            let Settled { counts, superseded } = self.engine.node.backups.settle(copy);
+            if let Some((to, copy)) = superseded {
+                notify_agent(StealEvent::Superseded { to, copy }, cx);
+            }
+            return counts;
+        }
+        true
     }
 
     /// Whether a PE may send an output for which a frame waits. A PE of a guest may do so only for

@@ -282,6 +282,102 @@ fn a_task_that_waits_for_a_closed_pool_ends_the_job_with_the_reason() {
     assert!(error.contains("waits for a pool that is closed; close a pool only"), "{error}");
 }
 
+/// A task that takes 20 ms for each step and then calls the first of these pools.
+#[derive(Serialize, Deserialize)]
+struct Caller {
+    steps: u32,
+    pools: (Option<TaskPoolRef<Slow>>, TaskPoolRef<Square>),
+}
+
+/// A caller of another type.
+#[derive(Serialize, Deserialize)]
+struct Slow(Caller);
+
+impl Task for Slow {
+    type Output = u64;
+    type Join = u64;
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        let Self(Caller { steps, pools }) = self;
+        match steps {
+            0 => cx.spawn_in(pools.1, Square::Of(3), |square| square),
+            steps => {
+                std::thread::sleep(Duration::from_millis(20));
+                cx.spawn(Self(Caller { steps: steps - 1, pools }));
+            }
+        }
+        Step::Sync(0)
+    }
+
+    fn collect(sum: &mut u64, _child: u32, output: u64) {
+        *sum += output;
+    }
+
+    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(sum)
+    }
+}
+
+impl Task for Caller {
+    type Output = u64;
+    type Join = u64;
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        let Self { steps, pools } = self;
+        match pools.0 {
+            Some(slow) => cx.spawn_in(slow, Slow(Self { steps, pools }), |square| square),
+            None => cx.spawn_in(pools.1, Square::Of(3), |square| square),
+        }
+        Step::Sync(0)
+    }
+
+    fn collect(sum: &mut u64, _child: u32, output: u64) {
+        *sum += output;
+    }
+
+    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(sum)
+    }
+}
+
+#[test]
+fn in_a_chain_of_pools_a_closed_pool_ends_the_job_only_if_main_waits_for_it() {
+    for is_awaited in [true, false] {
+        let job = Job::new("chain").tasks::<Square>().tasks::<Slow>().tasks::<Caller>();
+        let job = job.main(async move |grid| {
+            let (squares, slow) = (grid.task_pool::<Square>().await?, grid.task_pool().await?);
+            let callers = grid.task_pool::<Caller>().await?;
+            let pools = (Some(slow.reference()), squares.reference());
+            assert_eq!(callers.run(Caller { steps: 0, pools }).await?, 9);
+            let other = callers.clone();
+            let mut run = pin!(other.run(Caller { steps: 10, pools }));
+            let first = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await;
+            assert!(first.is_pending());
+            grid.sleep(Duration::from_millis(30)).await?;
+            squares.close();
+            if !is_awaited {
+                callers.close();
+            }
+            let output = run.await;
+            if is_awaited {
+                output?;
+            } else {
+                assert!(matches!(output, Err(GridError::PoolClosed)), "{output:?}");
+            }
+            grid.quiescence().await?;
+            Ok(())
+        });
+        let outcome = embedded::run(job, 1);
+        match is_awaited {
+            true => {
+                let error = outcome.unwrap_err().to_string();
+                assert!(error.contains("waits for a pool that is closed"), "{error}");
+            }
+            false => outcome.expect("no task that main waits for needs the pool"),
+        }
+    }
+}
+
 /// Longest wait of a task for the other one, and of main for a bound from another node.
 const PATIENCE: Duration = Duration::from_secs(30);
 

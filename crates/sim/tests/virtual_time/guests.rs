@@ -3,12 +3,13 @@
 
 use crate::common::comb::Comb;
 use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
-use gridspan_runtime::{GuestEvent, Job, JobError, PeId, SiteId};
+use gridspan_runtime::{GuestEvent, Job, JobError, Limits, PeId, SiteId, Step, Task, TaskContext};
 use gridspan_sim::{
     Departure, FaultPlan, GuestPlan, SessionFaults, SimOptions, SimReport, Simulation,
 };
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -143,6 +144,62 @@ fn one_founder_with_one_pe_shares_its_work_with_guests() {
         // The founder alone would take 1.6 s; five PEs could do it in 0.33 s.
         assert!(report.virtual_time.as_secs_f64() < 0.5, "{}", report.virtual_time);
     }
+}
+
+/// A task of 100 ms with a text of any size. Its children have longer texts.
+#[derive(Serialize, Deserialize)]
+struct Text {
+    depth: u32,
+    text: String,
+}
+
+impl Task for Text {
+    type Output = u64;
+    type Join = u64;
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        cx.charge(ms(100));
+        if self.depth == 0 {
+            return Step::Done(1);
+        }
+        let depth = self.depth - 1;
+        let bytes = if depth == 0 { 300 << 10 } else { 0 };
+        (0..6).for_each(|_| cx.spawn(Self { depth, text: "x".repeat(bytes) }));
+        Step::Sync(1)
+    }
+
+    fn collect(sum: &mut u64, _child: u32, output: u64) {
+        *sum += output;
+    }
+
+    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(sum)
+    }
+}
+
+#[test]
+fn a_guest_that_leaves_keeps_tasks_that_a_busy_founder_could_not_hold() {
+    // At most 1 MiB of the guest's tasks may wait at the founder, whose PE is busy for 100 ms.
+    let limits = Limits::default().with_hard_bytes(16 << 20);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&events);
+    let job = Job::new("texts")
+        .tasks::<Text>()
+        .limits(limits)
+        .on_guests(move |event| told.lock().unwrap().push(event.clone()))
+        .main(async |grid| {
+            let tasks = grid.run_tasks(Text { depth: 2, text: String::new() }).await?;
+            assert_eq!(tasks, 1 + 6 + 36);
+            Ok(())
+        });
+    let spec = GridSpec::from_layout(&Layout::single(1)).unwrap();
+
+    let report = run(job, spec, vec![guest(0, 5, Some((450, Departure::Leaves)))]);
+
+    assert_eq!(report.outcome, Ok(()));
+    let events = events.lock().unwrap();
+    let has_left = |event: &GuestEvent| matches!(event, GuestEvent::Left { .. });
+    assert!(events.iter().any(has_left), "{events:?}");
 }
 
 /// Guests that join and depart at random.

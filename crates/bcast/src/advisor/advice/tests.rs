@@ -254,6 +254,21 @@ fn observe(advisor: &mut Advisor, root: NodeId, now: Time, bytes: u64) {
 }
 
 #[test]
+fn a_broadcast_that_seems_to_take_no_time_does_not_count_for_its_plan() {
+    let mut advisor = advisor();
+    let bytes = 1_000_000;
+    for (second, took) in [(0, 1), (1, 1), (2, 1), (3, 0)] {
+        let (began, took) = (at(second), Some(Duration::from_secs(took)));
+        let plan = advisor.plan(began, ROOT, bytes).unwrap().id();
+        advisor.observe(began, &Broadcast { root: ROOT, bytes, began, took, plan, edges: &[] });
+    }
+
+    let best_s = advisor.roots[&ROOT].contests[&bucket(bytes)].best_s();
+
+    assert!(best_s > 0.1, "{best_s}");
+}
+
+#[test]
 fn a_dropped_plan_is_retired() {
     let config = AdvisorConfig { plans_max: 4, ..AdvisorConfig::default() };
     let mut advisor = advisor_of((10..19).map(NodeId).collect(), config);

@@ -91,6 +91,9 @@ impl Coordinator {
         balances.planning_ns =
             balances.planning_ns.min(most) + std::mem::take(&mut balances.top_ns);
         let is_undo = top.is_undo();
+        if top.is_undo_put_off() {
+            self.balancer.put_off_led_undo();
+        }
         self.balancer.keep_speeds(top.into_speeds());
         let Some(occasion) = self.end_window() else { return };
         let rebalance = self.balances.present();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::address::collection::Map;
-use crate::address::id::{CollectionId, KindId};
+use crate::address::id::{CollectionId, KindId, SectionId};
 use crate::coordinator::CoordinatorPart;
 use crate::coordinator::event::{CoordinatorCommand, CoordinatorEvent};
 use crate::coordinator::host::CoordinatorHost;
@@ -501,6 +501,55 @@ fn a_checkpoint_leaves_out_the_reductions_of_the_members_that_it_leaves_out() {
     let are_under_way: Vec<bool> =
         infos.map(|info| coordinator.operations(info).unwrap().is_under_way).collect();
     assert_eq!(are_under_way, [true, false]);
+}
+
+/// A job whose groups of `Idle` can change their size, with these collections of `Idle` in this
+/// order. One member of a section, the oldest of whose collections is this one, has contributed.
+fn with_contribution(maps: [Map; 2], oldest: CollectionId) -> Coordination {
+    let bind = |job: Job| {
+        let job = job.resizable_group::<Idle>(|_| (), |_, _, _| ());
+        Program::new(job, layout()).unwrap()
+    };
+    let mut job = Coordination::of(bind);
+    let types = job.host.coordinator().unwrap().common.actor_types();
+    let kind = types.iter().position(|it| it.name.ends_with("Idle")).unwrap();
+    for map in maps {
+        let (kind, shape, members) = (KindId(kind as u16), None, 2);
+        let request = MainRequest::Create { kind, map, shape, members, created: 9 };
+        job.tell(MAIN_PE, Control::MainRequest { slot: 8, request });
+    }
+    let contribution = Contribution {
+        group: ReductionGroup::Section(SectionId { collection: oldest, name: 5 }),
+        sequence: 0,
+        count: 1,
+        expected: 3,
+        op: Op::Sum,
+        target: Target::Main,
+        partial: Partial::Plain(Value::U64(7)),
+    };
+    job.tell(MAIN_PE, Control::Contribution(contribution));
+    job.sent.clear();
+    job
+}
+
+#[test]
+fn a_section_that_may_have_members_of_a_resizable_group_postpones_a_checkpoint() {
+    let (array, group) = (Map::Block, Map::PerPe);
+    // A group that is older than the oldest collection of a section has no member in it.
+    for (maps, oldest, is_postponed) in [([array, group], 0, true), ([group, array], 1, false)] {
+        let mut job = with_contribution(maps, CollectionId(oldest));
+        job.ask(3);
+        for round in 1..=2 {
+            assert!(job.look().1.is_empty(), "round {round}");
+            [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+            job.pass_until(round);
+        }
+
+        match is_postponed {
+            true => job.assert_given_up(1, 3, "the group of"),
+            false => assert!(job.look().1.is_empty()),
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,9 @@ use super::*;
 use crate::error::LossCause;
 use crate::message::{MembershipEvent, MembershipMessage, Stage};
 use crate::{Step, Task, TaskContext};
+use gridspan_balance::Refine;
 use gridspan_topology::NodeId;
+use std::time::Duration;
 
 #[derive(Serialize, Deserialize)]
 struct Leaf;
@@ -26,8 +28,12 @@ impl Task for Leaf {
 
 /// A job on five nodes of one PE each, in which a pool of tasks is open.
 fn job_of_tasks() -> CoordinatorHost {
+    job_of_tasks_with(|job| job)
+}
+
+fn job_of_tasks_with(settings: impl FnOnce(Job) -> Job) -> CoordinatorHost {
     let layout = Layout::new(vec![("a".to_owned(), vec![1; 5])]);
-    let job = Job::new("tasks").tasks::<Leaf>().recover_tasks_locally(true);
+    let job = settings(Job::new("tasks").tasks::<Leaf>().recover_tasks_locally(true));
     let job = job.main(async |_| Ok::<(), JobError>(()));
     let mut coordinator = Program::new(job, layout).unwrap().coordinator_host(NodeId(0));
     let kind = *coordinator.coordinator().unwrap().common.task_names.keys().next().unwrap();
@@ -169,6 +175,36 @@ fn a_lost_node_that_runs_cannot_end_the_job() {
         assert!(tell(&mut coordinator, PeId(4), control).is_empty());
     }
 
+    assert_eq!(outcome(&coordinator), None);
+}
+
+#[test]
+fn a_progress_probe_that_ends_after_a_tolerated_loss_begins_no_rebalance() {
+    let settings = |job: Job| job.strategy(Refine).balance_every(Duration::from_secs(1));
+    let mut coordinator = job_of_tasks_with(settings);
+    let at = |seconds: u64| Time(seconds * 1_000_000_000 + 1);
+    let report = |from: u32, control| CoordinatorEvent::Packet {
+        from: PeId(from),
+        packet: Packet::control(control),
+    };
+    // No message is handled in the first window, so the second period waits for a probe.
+    let measured = sent(coordinator.wake(at(1)));
+    let is_measure = |(_, control): &(PeId, Control)| matches!(control, Control::Measure { .. });
+    assert_eq!(measured.iter().filter(|told| is_measure(told)).count(), 5);
+    (0..5).for_each(|pe| drop(coordinator.handle(at(1), report(pe, no_loads(1)))));
+    coordinator.wake(at(1));
+    coordinator.wake(at(3));
+    let balances = &coordinator.coordinator().unwrap().balances;
+    assert!(balances.idle_tick.is_some() && balances.progress.missing == 5);
+    let number = balances.progress.number;
+    let progress = || Control::Progress { number, handled: 7, own: at(3) };
+
+    coordinator.handle(at(3), report(4, progress()));
+    tolerate(&mut coordinator);
+    let told: Vec<_> =
+        (0..4).flat_map(|pe| sent(coordinator.handle(at(3), report(pe, progress())))).collect();
+
+    assert!(!told.iter().any(is_measure), "{told:?}");
     assert_eq!(outcome(&coordinator), None);
 }
 

@@ -90,6 +90,28 @@ impl Hosts {
     }
 }
 
+#[test]
+fn a_diagnosis_at_the_next_place_is_not_ended_by_an_earlier_one() {
+    let mut hosts = Hosts::new(2);
+    let at = |millis: u64| Time(millis * 1_000_000);
+    hosts.hosts[0].handle(at(0), CoordinatorEvent::Diagnose(1));
+    hosts.move_to(3, 1);
+    hosts.settle(false);
+    assert_eq!(hosts.places(), [1]);
+
+    hosts.hosts[1].handle(at(1500), CoordinatorEvent::Diagnose(2));
+    for from in [PeId(0), PeId(1)] {
+        let late = Packet::control(Control::Diagnosed { round: 1, findings: Box::default() });
+        hosts.hosts[1].handle(at(1500), CoordinatorEvent::Packet { from, packet: late });
+    }
+    hosts.hosts[1].wake(at(2100));
+
+    let diagnosing = &hosts.hosts[1].coordinator().unwrap().diagnosing;
+    assert!(diagnosing.is_on && diagnosing.missing.len() == 2);
+    hosts.hosts[1].wake(at(3600));
+    assert!(!hosts.hosts[1].coordinator().unwrap().diagnosing.is_on);
+}
+
 /// Two hosts of a job that is balanced and has no actors.
 fn balanced() -> Hosts {
     let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);

@@ -1,12 +1,12 @@
 //! The end of a node whose transport does not accept all frames at once.
 
 use super::*;
-use crate::Job;
 use crate::driver::CheckpointKeeper;
 use crate::driver::coordinator::CoordinatorDriver;
 use crate::job::program::Program;
 use crate::net::bootstrap::{Joined, NodeBundle, issue};
 use crate::net::{Authority, TransportLimits, UdpPort};
+use crate::{Job, Limits};
 use gridspan_topology::{GridSpec, Layout};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn switch(program: &Program, node: NodeId) -> Arc<Switch> {
 }
 
 /// Two nodes, each of which keeps at most this many unacknowledged bytes for the other.
-fn nodes(retained_bytes_max: u64) -> Vec<(NetDriver, Arc<Switch>)> {
+fn nodes(retained_bytes_max: u64, limits: Limits) -> Vec<(NetDriver, Arc<Switch>)> {
     let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
     let spec = GridSpec::from_layout(&layout).unwrap();
     let bundles = issue(&Authority::new("ending").unwrap(), &spec).unwrap();
@@ -34,7 +34,7 @@ fn nodes(retained_bytes_max: u64) -> Vec<(NetDriver, Arc<Switch>)> {
     let ports: Vec<UdpPort> = bundles.iter().map(bind).collect();
     let addresses: Vec<SocketAddr> =
         ports.iter().map(|port| port.local_address().unwrap()).collect();
-    let job = Job::new("ending").main(async |_| Ok::<(), JobError>(()));
+    let job = Job::new("ending").limits(limits).main(async |_| Ok::<(), JobError>(()));
     let program = Program::new(job, layout).unwrap();
     let start = |(bundle, port): (NodeBundle, UdpPort)| {
         let node = bundle.identity.node;
@@ -49,7 +49,7 @@ fn nodes(retained_bytes_max: u64) -> Vec<(NetDriver, Arc<Switch>)> {
 #[test]
 fn frames_that_wait_for_the_transport_are_sent_before_the_end() {
     // Room for one frame at a time.
-    let nodes = nodes(1_500);
+    let nodes = nodes(1_500, Limits::default());
     let [(own, own_switch), (other, other_switch)] = &nodes[..] else { panic!("two nodes") };
     for _ in 0..3 {
         own.send(NodeId(1), Frame::from(vec![0_u8; 1_000]), false);
@@ -69,4 +69,23 @@ fn frames_that_wait_for_the_transport_are_sent_before_the_end() {
 
     assert_eq!(own.backlog_bytes(), 0);
     assert_eq!(other.received_bytes.load(Ordering::Relaxed), 3_000);
+}
+
+#[test]
+fn two_nodes_that_have_stopped_reading_end_without_waiting_for_each_other() {
+    // With this limit a node always has too many bytes to read more.
+    let nodes = nodes(1_500, Limits::default().with_soft_bytes(0));
+    for (at, (driver, switch)) in nodes.iter().enumerate() {
+        assert!(switch.is_congested());
+        driver.send(NodeId(1 - at as u32), Frame::from(vec![0_u8; 1_000]), false);
+    }
+    let begin = Instant::now();
+
+    thread::scope(|scope| {
+        for (driver, switch) in &nodes {
+            scope.spawn(move || driver.finish(switch));
+        }
+    });
+
+    assert!(begin.elapsed() < FLUSH, "{:?}", begin.elapsed());
 }

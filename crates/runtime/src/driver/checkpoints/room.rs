@@ -2,6 +2,7 @@
 //! once the first checkpoint of a job is complete.
 
 use crate::driver::memory::Memory;
+use crate::error::Warning;
 use crate::job::program::Program;
 use crate::message::Image;
 use crate::pe::RunOfJob;
@@ -48,8 +49,9 @@ impl RoomCheck {
     pub(super) fn warn_of_shortage(&self, kept: u64) {
         let copies = self.run.checkpoints.copies.min(self.layout.node_count());
         let memory = Memory::of_machine();
-        if let Some(text) = memory.and_then(|memory| memory.shortage_for_next(kept, copies)) {
-            self.on_warning.iter().for_each(|tell| tell(&text));
+        if let Some(reason) = memory.and_then(|memory| memory.shortage_for_next(kept, copies)) {
+            let warning = Warning::ScarceMemory { reason };
+            self.on_warning.iter().for_each(|tell| tell(&warning));
         }
     }
 }
@@ -61,6 +63,7 @@ mod tests {
     use crate::message::{EncodedManifest, Manifest};
     use crate::{Actor, Context, Ix1, Job};
     use serde::{Deserialize, Serialize};
+    use std::sync::Mutex;
 
     #[derive(Serialize, Deserialize)]
     struct Idle;
@@ -94,5 +97,24 @@ mod tests {
         // Each node has copies of the parts of the node before, and node 0 of that of node 2.
         assert_eq!(check.kept_of_first(&image), Some(1 + 1 + 40 + 300));
         assert_eq!(check.kept_of_first(&image), None);
+    }
+
+    #[test]
+    fn a_shortage_is_a_warning_of_scarce_memory() {
+        let warnings = Arc::<Mutex<Vec<Warning>>>::default();
+        let told = warnings.clone();
+        let job = Job::new("room")
+            .actor::<Idle>()
+            .on_warning(move |warning| told.lock().unwrap().push(warning.clone()))
+            .main(async |_| Ok::<(), JobError>(()));
+        let program = Program::new(job, Layout::single(1)).unwrap();
+
+        RoomCheck::new(&program, vec![NodeId(0)]).warn_of_shortage(u64::MAX);
+
+        let warnings = warnings.lock().unwrap();
+        let is_measured = Memory::of_machine().is_some();
+        assert_eq!(warnings.len(), usize::from(is_measured));
+        let is_expected = |warning: &Warning| matches!(warning, Warning::ScarceMemory { .. });
+        assert!(warnings.iter().all(is_expected), "{warnings:?}");
     }
 }

@@ -51,7 +51,8 @@ pub enum Warning {
         /// The node's host.
         host: String,
     },
-    /// The machine has probably too little memory for a job that continues from a checkpoint.
+    /// The machine has probably too little memory for a job that continues from a checkpoint, or
+    /// for the next checkpoint.
     #[error("{reason}")]
     ScarceMemory {
         /// How much memory is missing, and what to do.

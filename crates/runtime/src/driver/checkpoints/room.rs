@@ -2,6 +2,7 @@
 //! once the first checkpoint of a job is complete.
 
 use crate::driver::memory::Memory;
+use crate::error::Warning;
 use crate::job::program::Program;
 use crate::message::Image;
 use crate::pe::RunOfJob;
@@ -48,8 +49,9 @@ impl RoomCheck {
     pub(super) fn warn_of_shortage(&self, kept: u64) {
         let copies = self.run.checkpoints.copies.min(self.layout.node_count());
         let memory = Memory::of_machine();
-        if let Some(text) = memory.and_then(|memory| memory.shortage_for_next(kept, copies)) {
-            self.on_warning.iter().for_each(|tell| tell(&text));
+        if let Some(reason) = memory.and_then(|memory| memory.shortage_for_next(kept, copies)) {
+            let warning = Warning::ScarceMemory { reason };
+            self.on_warning.iter().for_each(|tell| tell(&warning));
         }
     }
 }

@@ -125,7 +125,7 @@ fn recovered(lost: usize, stores: &[CheckpointStore]) -> (u64, SimReport) {
     let nodes: Vec<Option<NodeId>> = (0..stores.len()).map(successor).collect();
     // The other node of the site has the copies.
     let holders: Vec<_> = nodes.iter().map(|node| node.or(nodes[lost ^ 1])).collect();
-    let plan = RestorePlan::recovery(&image, spec.layout(), &nodes, &holders).unwrap();
+    let plan = RestorePlan::recovery(&image, &spec, &nodes, &holders).unwrap();
     let options = SimOptions::with_seed(107);
     let again = Simulation::restored(checkpointed(), spec, options, (image, plan)).unwrap();
     (number, again.run())

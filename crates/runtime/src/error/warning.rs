@@ -52,7 +52,7 @@ pub enum Warning {
         host: String,
     },
     /// The machine has probably too little memory for a job that continues from a checkpoint, or
-    /// for the next checkpoint.
+    /// for the next checkpoint of a new job.
     #[error("{reason}")]
     ScarceMemory {
         /// How much memory is missing, and what to do.

@@ -136,7 +136,8 @@ impl Balancer {
     }
 
     /// Puts off an undo that [`Balancer::take_led_undo`] has returned, because one of its actors
-    /// cannot move now. Meanwhile a plan of the leaders that passes replaces the undo.
+    /// cannot move now, or the rebalance only begins a new window. Meanwhile a plan of the leaders
+    /// that passes replaces the undo.
     pub fn put_off_led_undo(&mut self) {
         self.undo = Some(Undo::Led(self.led_before));
         self.is_undo_put_off = true;

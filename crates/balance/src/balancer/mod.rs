@@ -52,7 +52,7 @@ pub struct Balancer {
     model: CostModel,
     passed: Option<Passed>,
     undo: Option<Undo>,
-    /// Whether the undo waits until its actors can move.
+    /// Whether the undo waits for a later rebalance, for example until its actors can move.
     is_undo_put_off: bool,
     /// Number of plans in a row whose judgement other programs have ended.
     disturbed: u32,

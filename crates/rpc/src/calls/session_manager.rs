@@ -26,8 +26,9 @@ pub struct SessionManager<C: Catalogue> {
     pub(super) timeout: Duration,
     attempts: u32,
     sessions: Sessions<EncodedBlock, WaitReply>,
-    /// The number of the wait for any session that returned each of these sessions.
-    returned: BTreeMap<SessionId, u64>,
+    /// The sessions that waits for any session returned, each with the number of the wait. Waits at
+    /// the same time return the same session.
+    returned: BTreeSet<(SessionId, u64)>,
     pub(super) calls: BTreeMap<SessionId, PendingCall>,
     /// Questions without an answer, by number.
     asked: BTreeMap<u64, Asked>,
@@ -95,7 +96,7 @@ impl<C: Catalogue> Actor for SessionManager<C> {
             timeout: start.timeout,
             attempts: start.attempts,
             sessions: Sessions::new(cx.index().0 as u32),
-            returned: BTreeMap::new(),
+            returned: BTreeSet::new(),
             calls: BTreeMap::new(),
             asked: BTreeMap::new(),
             next_question: 0,
@@ -136,7 +137,7 @@ impl<C: Catalogue> Actor for SessionManager<C> {
             SessionMessage::WaitAny(number, reply) => {
                 // A client that goes on after a restoration uses the numbers again.
                 let Self { sessions, returned, .. } = self;
-                returned.retain(|&id, by| *by != number && sessions.probe(id).is_ok());
+                returned.retain(|&(id, by)| by != number && sessions.probe(id).is_ok());
                 let ids = sessions.unnamed();
                 self.wait(ids, Until::One, (Some(number), reply), cx);
             }
@@ -359,7 +360,7 @@ impl<C: Catalogue> SessionManager<C> {
 
     fn end_wait(&mut self, (any, reply): WaitReply, waited: Waited, cx: &mut Context<'_, Self>) {
         if let (Some(number), Ok(Some(id))) = (any, &waited) {
-            self.returned.insert(*id, number);
+            self.returned.insert((*id, number));
         }
         cx.reply(reply, waited);
     }
@@ -371,9 +372,9 @@ impl<C: Catalogue> SessionManager<C> {
             // This ends the question, whose answer is not awaited.
             cx.reply(reply, Err(RpcError::NoneCompleted));
         }
-        let undone = self.returned.iter().filter(|(_, by)| **by == number);
+        let undone = self.returned.iter().filter(|(_, by)| *by == number);
         let undone: Vec<SessionId> = undone.map(|(id, _)| *id).collect();
-        self.returned.retain(|_, by| *by != number);
+        self.returned.retain(|(_, by)| *by != number);
         self.sessions.give_back(&undone);
     }
 

@@ -172,6 +172,27 @@ fn a_session_of_a_dropped_wait_for_any_is_returned_by_the_next_one() {
 }
 
 #[test]
+fn a_session_of_two_dropped_waits_for_any_is_returned_by_the_next_one() {
+    simulated(async |grid| {
+        let mut rpc = GridRpc::new(&servers(&grid).await?);
+        rpc.initialize(&Config::default())?;
+        let handle = rpc.handle_on(&SLEEP, "slow").await?;
+        let session = rpc.call_async(&handle, &1000).await?;
+        {
+            let mut one = pin!(rpc.wait_any());
+            let mut other = pin!(rpc.wait_any());
+            for wait in [&mut one, &mut other] {
+                let first = poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx))).await;
+                assert!(first.is_pending());
+            }
+            grid.sleep(Duration::from_secs(2)).await.unwrap();
+        }
+        assert_eq!(rpc.wait_any().await?, session.id());
+        Ok(())
+    });
+}
+
+#[test]
 fn wait_any_returns_each_session_once_as_it_ends() {
     client(async |rpc| {
         let handle = rpc.handle_on(&SLEEP, "slow").await?;

@@ -98,8 +98,11 @@ impl Coordinator {
         let Some(occasion) = self.end_window() else { return };
         let rebalance = self.balances.present();
         let is_fresh_wanted = std::mem::take(&mut self.balances.events.is_fresh_wanted);
-        let is_passed = !(is_fresh_wanted && occasion.cause == Cause::ForeignLoad)
-            && self.balancer.decide_led(&occasion, figures, is_undo);
+        let is_dropped = is_fresh_wanted && occasion.cause == Cause::ForeignLoad;
+        if is_dropped && is_undo {
+            self.balancer.put_off_led_undo();
+        }
+        let is_passed = !is_dropped && self.balancer.decide_led(&occasion, figures, is_undo);
         let uses_steps = self.uses_steps;
         for site in self.common.layout.sites() {
             let to = self.leader_of(site);

@@ -93,7 +93,10 @@ impl Simulation {
     ) -> Result<Self, SimError> {
         let mut reading = vec![0; spec.layout().pe_count() as usize];
         for (part, reader) in image.layout().pes().zip(&plan.readers) {
-            reading[reader.index()] += image.part(part).1;
+            // A plan for another grid is refused below.
+            if let Some(bytes) = reading.get_mut(reader.index()) {
+                *bytes += image.part(part).1;
+            }
         }
         let program = Program::restored(job, spec.layout().clone(), image, plan)?;
         let rate = options.checkpoint_rate;

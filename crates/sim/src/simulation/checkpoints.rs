@@ -110,11 +110,14 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Gives the nodes the checkpoints that they kept in an earlier run.
+    /// Gives the nodes the checkpoints that they kept in an earlier run. Nodes beyond those of
+    /// `stores` have kept none.
     #[must_use]
-    pub fn keeping(mut self, stores: Vec<CheckpointStore>) -> Self {
+    pub fn keeping(mut self, mut stores: Vec<CheckpointStore>) -> Self {
+        stores.iter_mut().for_each(CheckpointStore::drop_incomplete);
+        let nodes = stores.len().max(self.layout.node_count() as usize);
+        stores.resize_with(nodes, CheckpointStore::default);
         self.kept = stores;
-        self.kept.iter_mut().for_each(CheckpointStore::drop_incomplete);
         self
     }
 

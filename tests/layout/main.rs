@@ -238,10 +238,30 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Returns the text of a file before its test module. Leaves out only the declaration of one that
+/// is in another file.
+fn without_tests(text: &str) -> String {
+    let mut parts = text.split("#[cfg(test)]\nmod ");
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (declared, rest) = part.split_once('\n').unwrap_or((part, ""));
+        if !declared.ends_with(';') {
+            break;
+        }
+        kept.push_str(rest);
+    }
+    kept
+}
+
+#[test]
+fn code_after_the_declaration_of_a_test_module_is_examined() {
+    let text = "use a;\n#[cfg(test)]\nmod tests;\nuse b;\n#[cfg(test)]\nmod more {\n}\n";
+    assert_eq!(without_tests(text), "use a;\nuse b;\n");
+}
+
 /// Returns the code of a file without comments and without its test module.
 fn code(path: &Path) -> String {
-    let text = fs::read_to_string(path).unwrap();
-    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let text = without_tests(&fs::read_to_string(path).unwrap());
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -28,6 +28,10 @@ fn main() -> ExitCode {
     };
     let begin = Instant::now();
     let report = campaign.run();
+    if report.runs == 0 {
+        eprintln!("no seed was run: the range is empty, or none of its seeds is over QUIC");
+        return ExitCode::from(2);
+    }
     println!("{report}\n  {:.1} s on {} threads", begin.elapsed().as_secs_f64(), campaign.threads);
     if report.failure.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

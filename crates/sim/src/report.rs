@@ -3,7 +3,7 @@
 use crate::faults::{FaultCounts, QuicCounts};
 use crate::log::LogEntry;
 use gridspan_runtime::pe::{PeStatistics, PendingWork};
-use gridspan_runtime::{JobError, StartError};
+use gridspan_runtime::{JobError, NodeId, StartError};
 use gridspan_topology::Time;
 
 /// A simulation could not start. Nothing ran; correct the named problem.
@@ -25,6 +25,12 @@ pub enum SimError {
     /// Nodes of the layout are to be lost while nodes communicate over QUIC. Only guests can.
     #[error("over QUIC, only guests can be lost: leave out `lost_nodes` or the faults of QUIC")]
     LostNodesOverQuic,
+    /// A node that is to be lost is not in the layout; nodes are numbered from 0.
+    #[error("{node} cannot be lost: the grid has no such node")]
+    NoSuchNode {
+        /// The node.
+        node: NodeId,
+    },
 }
 
 impl From<SimError> for JobError {

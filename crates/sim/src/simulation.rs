@@ -190,7 +190,8 @@ impl Simulation {
     ///
     /// [`SimError::Job`] if the job's definition is invalid; [`SimError::NoPlace`] if a guest's
     /// site does not exist; [`SimError::Certificates`] if nodes over QUIC cannot get certificates;
-    /// [`SimError::LostNodesOverQuic`] if nodes of the layout are to be lost over QUIC.
+    /// [`SimError::LostNodesOverQuic`] if nodes of the layout are to be lost over QUIC;
+    /// [`SimError::NoSuchNode`] if a node that is to be lost does not exist.
     pub fn new(job: Job, spec: GridSpec, options: SimOptions) -> Result<Self, SimError> {
         let program = Program::new(job, spec.layout().clone())?;
         Self::of(program, spec, options)
@@ -212,6 +213,7 @@ impl Simulation {
         if over_quic.is_some() && !options.lost_nodes.is_empty() {
             return Err(SimError::LostNodesOverQuic);
         }
+        membership::check_lost(&options.lost_nodes, &layout)?;
         let connections = sessions.filter(|_| over_quic.is_none());
         let connections = connections.map(|sessions| Connections::new(sessions, seed));
         let quic = over_quic.map(|faults| QuicNetwork::new(&layout, faults, seed)).transpose();

@@ -168,7 +168,7 @@ fn quiescence_after_one_round_is_found() {
 
 #[test]
 fn a_phase_that_is_complete_after_one_round_is_found() {
-    // Seed 81 is the first of the 100 that finds it.
+    // Few of the 100 seeds find it; seed 81 does.
     assert_found_from(75, Planted::Pe(pe::PlantedFault::OnePhaseRound));
 }
 

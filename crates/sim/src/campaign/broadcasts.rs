@@ -20,7 +20,7 @@ struct Member {
     /// Number of broadcasts to all collections that were requested before the member was created.
     /// The member must not miss later ones.
     asked_before: u64,
-    /// Whether it was created before the first broadcast.
+    /// Whether it was created before the first broadcast to its collection.
     founder: bool,
     gone: bool,
 }
@@ -79,7 +79,7 @@ impl Broadcasts {
     pub(super) fn joined(&mut self, id: ActorId) {
         let asked_before = self.asked;
         let state = self.collections.entry(id.collection).or_default();
-        let founder = asked_before == 0;
+        let founder = state.asked.is_empty();
         let member = Member { asked_before, founder, ..Member::default() };
         state.members.insert(id, member);
     }
@@ -192,6 +192,20 @@ mod tests {
     fn one_order_is_accepted_and_a_late_member_may_miss_earlier_broadcasts() {
         assert_eq!(run([&[0, 2, 1], &[0, 2, 1], &[2, 1]]), Ok(()));
         assert_eq!(run([&[0, 1, 2], &[0, 1, 2], &[0, 1, 2]]), Ok(()));
+    }
+
+    #[test]
+    fn a_collection_that_is_created_after_broadcasts_to_others_is_checked() {
+        let late = ActorId { collection: CollectionId(1), key: Key(0) };
+        let mut broadcasts = Broadcasts::default();
+        broadcasts.joined(member(0));
+        let first = broadcasts.asked(member(0), FAMILY);
+        broadcasts.handled(member(0), first);
+        broadcasts.joined(late);
+        let second = broadcasts.asked(member(0), late.collection);
+        assert!(broadcasts.check().is_err(), "it has not handled the broadcast");
+        broadcasts.handled(late, second);
+        assert_eq!(broadcasts.check(), Ok(()));
     }
 
     #[test]

@@ -69,7 +69,9 @@ impl Actor for Carrier {
 impl Carrier {
     fn produce(&self, round: u64, phase: Phase, cx: &mut Context<'_, Self>) {
         let hops = ledger::with(|ledger| {
-            ledger.items.produced(round);
+            if let Err(problem) = ledger.items.produced(round) {
+                ledger.violated(problem);
+            }
             ledger.dice.below(HOPS_MAX)
         });
         cx.produce(phase, 1);

@@ -87,8 +87,8 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         forwarders: Forwarders { all: forwarders.reference(), section: every },
         pes: grid.layout().pe_count(),
     };
-    // Latecomers begin before the first broadcast, because the model takes the order of broadcasts
-    // from members that existed then.
+    // The model takes the order of the broadcasts to a collection from members that existed before
+    // the first of them.
     let late = match plan.late {
         Some(dice) => Some(Latecomers::begin(&grid, dice).await?),
         None => None,

@@ -93,7 +93,10 @@ impl Simulation {
     ) -> Result<Self, SimError> {
         let mut reading = vec![0; spec.layout().pe_count() as usize];
         for (part, reader) in image.layout().pes().zip(&plan.readers) {
-            reading[reader.index()] += image.part(part).1;
+            // A plan for another grid is refused below.
+            if let Some(bytes) = reading.get_mut(reader.index()) {
+                *bytes += image.part(part).1;
+            }
         }
         let program = Program::restored(job, spec.layout().clone(), image, plan)?;
         let rate = options.checkpoint_rate;
@@ -107,11 +110,14 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Gives the nodes the checkpoints that they kept in an earlier run.
+    /// Gives the nodes the checkpoints that they kept in an earlier run. Nodes beyond those of
+    /// `stores` have kept none.
     #[must_use]
-    pub fn keeping(mut self, stores: Vec<CheckpointStore>) -> Self {
+    pub fn keeping(mut self, mut stores: Vec<CheckpointStore>) -> Self {
+        stores.iter_mut().for_each(CheckpointStore::drop_incomplete);
+        let nodes = stores.len().max(self.layout.node_count() as usize);
+        stores.resize_with(nodes, CheckpointStore::default);
         self.kept = stores;
-        self.kept.iter_mut().for_each(CheckpointStore::drop_incomplete);
         self
     }
 

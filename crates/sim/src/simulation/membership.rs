@@ -9,7 +9,7 @@ use crate::station::Station;
 use gridspan_runtime::coordinator::CoordinatorHost;
 use gridspan_runtime::pe::{Action, Core, Pe};
 use gridspan_runtime::relay::Relay;
-use gridspan_runtime::{JobError, LossCause, NodeId, PeId, Program, SiteId, Time};
+use gridspan_runtime::{JobError, Layout, LossCause, NodeId, PeId, Program, SiteId, Time};
 use gridspan_topology::Speed;
 use std::collections::BTreeMap;
 
@@ -39,6 +39,15 @@ pub(super) fn prepare(
     plans.iter().map(prepare).collect()
 }
 
+/// Checks that all nodes that are to be lost are in the layout.
+pub(super) fn check_lost(lost: &[LostNode], layout: &Layout) -> Result<(), SimError> {
+    let is_missing = |node: &NodeId| node.0 >= layout.node_count();
+    match lost.iter().map(|lost| lost.node).find(is_missing) {
+        Some(node) => Err(SimError::NoSuchNode { node }),
+        None => Ok(()),
+    }
+}
+
 impl Simulation {
     /// Schedules the arrivals and departures of guests.
     pub(super) fn expect(&mut self, guests: Vec<PreparedGuest>) {
@@ -63,9 +72,7 @@ impl Simulation {
         let lost = self.options.lost_nodes.clone();
         for LostNode { node, at, is_mistaken } in lost {
             let how = if is_mistaken { Departure::Mistaken } else { Departure::Killed };
-            if node.0 < self.layout.node_count() {
-                self.queue.push(Time::ZERO + at, Event::Guest(node, GuestStep::Departs(how)));
-            }
+            self.queue.push(Time::ZERO + at, Event::Guest(node, GuestStep::Departs(how)));
         }
     }
 

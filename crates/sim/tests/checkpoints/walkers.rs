@@ -213,6 +213,36 @@ fn a_job_continues_from_a_checkpoint_on_any_layout() {
 }
 
 #[test]
+fn a_job_continues_on_more_nodes_than_have_kept_checkpoints() {
+    let results = Results::default();
+    let first = job(&results).checkpoints(every(2));
+    let first = Simulation::new(first, grid("2x1x2,wan=8ms"), SimOptions::with_seed(1)).unwrap();
+    let Ok(halted) = first.run_until(Time(700_000_000)) else { panic!("it has ended") };
+    let image = halted.checkpoint().unwrap().expect("checkpoints were made");
+    results.lock().unwrap().clear();
+    let spec = grid("2x2x2,wan=8ms");
+    let plan = RestorePlan::restart(image.layout(), spec.layout());
+    let (again, options) = (job(&results).checkpoints(every(2)), SimOptions::with_seed(2));
+    let again = Simulation::restored(again, spec, options, (image, plan)).unwrap();
+    assert_eq!(again.keeping(halted.stores).run().outcome, Ok(()));
+    assert_eq!(totals(&results), expected());
+}
+
+#[test]
+fn a_plan_for_a_larger_grid_is_refused() {
+    let results = Results::default();
+    let first = job(&results).checkpoints(every(2));
+    let first = Simulation::new(first, grid("2x2x2,wan=8ms"), SimOptions::with_seed(1)).unwrap();
+    let Ok(halted) = first.run_until(Time(700_000_000)) else { panic!("it has ended") };
+    let image = halted.checkpoint().unwrap().expect("checkpoints were made");
+    let plan = RestorePlan::restart(image.layout(), image.layout());
+    let (again, options) = (job(&results).checkpoints(every(2)), SimOptions::with_seed(2));
+    let refusal = Simulation::restored(again, grid("1x1x2"), options, (image, plan)).err().unwrap();
+    let text = refusal.to_string();
+    assert!(text.contains("the plan to restore it does not fit the layout"), "{text}");
+}
+
+#[test]
 fn a_job_continues_without_any_of_its_nodes() {
     let expected = expected();
     let mut restored = 0;

@@ -36,10 +36,12 @@ const SEEDS_JUDGED: u64 = 150;
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("LOSSES_SEEDS") else { return SEEDS };
     let number = |text: &str| text.parse().expect("LOSSES_SEEDS is a number or a range `A..B`");
-    match text.split_once("..") {
+    let seeds = match text.split_once("..") {
         Some((first, end)) => number(first)..number(end),
         None => 0..number(&text),
-    }
+    };
+    assert!(!seeds.is_empty(), "LOSSES_SEEDS={text} has no seed");
+    seeds
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::common::losses::{Case, Outcomes, Purpose, SILENCE, assert_lost, draw,
 use gridspan_runtime::{
     CheckpointEvery, Checkpoints, Grid, Job, JobError, NodeId, PeId, Step, Task, TaskContext,
 };
-use gridspan_sim::{LostNode, SimOptions, Simulation};
+use gridspan_sim::{LostNode, SimError, SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -116,6 +116,16 @@ fn a_job_that_does_not_recover_tasks_ends_with_the_loss() {
     let report = Simulation::new(job, spec, options).unwrap().run();
     let is_loss = matches!(report.outcome, Err(JobError::NodeLost { node: NodeId(3), .. }));
     assert!(is_loss, "{:?}", report.outcome);
+}
+
+#[test]
+fn the_loss_of_a_node_that_the_grid_does_not_have_is_refused() {
+    let job = Job::new("empty").main(async |_| Ok::<(), JobError>(()));
+    let spec = GridSpec::from_layout(&four_nodes(Purpose::CountBySearch).layout()).unwrap();
+    let lost = [3, 4].map(|node| LostNode::new(NodeId(node), MS));
+    let options = SimOptions::default().with_lost_nodes(lost.to_vec());
+    let refusal = Simulation::new(job, spec, options).err();
+    assert_eq!(refusal, Some(SimError::NoSuchNode { node: NodeId(4) }));
 }
 
 /// What main does when it has counted the tree without node 3.

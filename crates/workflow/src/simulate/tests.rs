@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::graph::GraphBuilder;
-use crate::id::Endpoint;
+use crate::id::{Endpoint, ServerId, TaskId};
 use crate::platform::{ClientSpec, ServerSpec, Site};
 use gridspan_topology::{Bandwidth, Latency, Link};
 

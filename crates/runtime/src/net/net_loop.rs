@@ -187,7 +187,7 @@ impl NetLoop {
             let transport = &self.transport;
             let stats = transport
                 .others()
-                .map(|node| (node, transport.stats(node), transport.take_round_trip(node)));
+                .map(|node| (node, transport.stats(node), transport.take_acknowledged(node)));
             let samples = self.sampler.look(now, stats);
             if !samples.is_empty() {
                 on_event(TransportEvent::Sampled(samples));

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 /// Period of the samples.
 const EVERY: Duration = Duration::from_millis(500);
+/// Span of a sample from which on this node, and not the network, may have limited the rate: it did
+/// not run for a part of that time.
+const LATE: Duration = Duration::from_secs(1);
 /// Bytes per period below which a connection is quiet: heartbeats and acknowledgements alone are
 /// less.
 const QUIET_BYTES: u64 = 4 << 10;
@@ -69,8 +72,13 @@ fn sample(
     Acknowledged { round_trip, bytes }: Acknowledged,
 ) -> LinkSample {
     let rate = bytes as f64 * 8.0 / span.as_secs_f64().max(1e-3);
-    // Frames waited at both samples, and only the network limited the rate.
-    let is_full = stats.is_backed_up && last.is_backed_up && stats.stops == last.stops;
+    // Frames waited at both samples, and only the network limited the rate: neither flow control
+    // nor a pause of one of the nodes. A node that answers nothing is stopped or cut off.
+    let is_full = stats.is_backed_up
+        && last.is_backed_up
+        && stats.stops == last.stops
+        && bytes > 0
+        && span < LATE;
     LinkSample {
         round_trip,
         rate: Some(Bandwidth::from_bits_per_second(rate as u64)),
@@ -134,6 +142,18 @@ mod tests {
             let sample = look(&mut sampler, EVERY, stats, 6_000_000).unwrap();
             assert_eq!(sample.rate, Some(Bandwidth::from_bits_per_second(96_000_000)));
         }
+    }
+
+    #[test]
+    fn a_pause_of_a_node_does_not_make_its_link_slow() {
+        let mut sampler = Sampler::new(Instant::now());
+        look(&mut sampler, EVERY, stats(0, 0), 0);
+
+        let other = look(&mut sampler, EVERY, stats(50_000, 0), 0).unwrap();
+        let own = look(&mut sampler, Duration::from_secs(60), stats(100_000, 0), 50_000).unwrap();
+
+        assert!(!other.is_full, "the other node did not answer");
+        assert!(!own.is_full, "this node did not run");
     }
 
     #[test]

@@ -68,12 +68,23 @@ fn host_name(full_name: &str) -> Result<&str, LabError> {
     let is_name = (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(fits)
         && !name.starts_with(['-', '.']);
-    // Programs do not resolve a name that is an address.
-    let is_address = name.parse::<IpAddr>().is_ok();
-    if !is_name || is_address || name.eq_ignore_ascii_case("localhost") {
+    if !is_name || is_address(name) || name.eq_ignore_ascii_case("localhost") {
         return Err(LabError::HostName { name: full_name.to_owned() });
     }
     Ok(name)
+}
+
+/// Whether programs take a name for an address, and so do not resolve it. An address of IPv4 may
+/// have fewer than four numbers, also hexadecimal ones: `12` is 0.0.0.12; see inet_aton(3).
+fn is_address(name: &str) -> bool {
+    let is_number = |part: &str| {
+        let hexadecimal = part.strip_prefix("0x").or_else(|| part.strip_prefix("0X"));
+        match hexadecimal {
+            Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            None => !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()),
+        }
+    };
+    name.parse::<IpAddr>().is_ok() || name.split('.').all(is_number)
 }
 
 #[cfg(test)]
@@ -109,6 +120,14 @@ mod tests {
         for name in ["localhost", "127.0.0.2", "10.0.0.1", "fe80::1", "me@localhost", "a:7000"] {
             let refused = hosts(&format!("[site.a]\nhosts = [\"{name}\"]"));
             assert!(matches!(refused, Err(LabError::HostName { .. })), "{name}: {refused:?}");
+        }
+        for name in ["12", "0x7f", "0X10.3", "10.1", "ann@007"] {
+            let refused = hosts(&format!("[site.a]\nhosts = [\"{name}\"]"));
+            assert!(matches!(refused, Err(LabError::HostName { .. })), "{name}: {refused:?}");
+        }
+        for name in ["n12", "12a", "0xyz", "12.cluster", "x"] {
+            let known = hosts(&format!("[site.a]\nhosts = [\"{name}\"]"));
+            assert!(known.is_ok(), "{name}: {known:?}");
         }
         let long = "x".repeat(65);
         assert!(hosts(&format!("[site.a]\nhosts = [\"{long}\"]")).is_err());

@@ -28,6 +28,10 @@ use std::time::{Duration, Instant};
 /// than a millisecond.
 const SENDS_PER_TURN: usize = 16;
 
+/// Longest wait for room in the kernel's buffer before another attempt to send. Timers run late by
+/// at most this time.
+const ROOM_PATIENCE: Duration = Duration::from_millis(5);
+
 /// Time allowed for the last packets over emulated links; other nodes declare a silent node lost
 /// after the same time.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -146,14 +150,8 @@ impl NetLoop {
         let mut now = begin;
         let mut packets = self.receive(&mut now)?;
         if packets == 0 && events == 0 && !is_more && timeout != Some(Duration::ZERO) {
-            let mut deadline = timeout.map(|timeout| begin + timeout);
-            for due in [
-                self.transport.poll_timeout(),
-                self.emulator.as_ref().and_then(Emulator::poll_timeout),
-                self.prober.poll_timeout(),
-            ] {
-                deadline = due.into_iter().chain(deadline).min();
-            }
+            let end = timeout.map(|timeout| begin + timeout);
+            let deadline = self.next_due(begin).into_iter().chain(end).min();
             packets = self.await_packets(&mut now, deadline)?;
         }
         if self.transport.poll_timeout().is_some_and(|due| due <= now) {
@@ -165,6 +163,17 @@ impl NetLoop {
         }
         self.sample(now, on_event);
         Ok(events)
+    }
+
+    /// Returns the time of the next work. While the kernel has no room for packets, those that are
+    /// due cannot leave, and do not count.
+    fn next_due(&mut self, now: Instant) -> Option<Instant> {
+        if self.stuck.is_some() {
+            return Some(now + ROOM_PATIENCE);
+        }
+        let of_emulator = self.emulator.as_ref().and_then(Emulator::poll_timeout);
+        let all = [self.transport.poll_timeout(), of_emulator, self.prober.poll_timeout()];
+        all.into_iter().flatten().min()
     }
 
     /// Checks the ports of guests, as the transport requests.
@@ -187,7 +196,7 @@ impl NetLoop {
             let transport = &self.transport;
             let stats = transport
                 .others()
-                .map(|node| (node, transport.stats(node), transport.take_round_trip(node)));
+                .map(|node| (node, transport.stats(node), transport.take_acknowledged(node)));
             let samples = self.sampler.look(now, stats);
             if !samples.is_empty() {
                 on_event(TransportEvent::Sampled(samples));

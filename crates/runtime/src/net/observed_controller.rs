@@ -1,8 +1,10 @@
-//! Measures the shortest of the recent round trips of a connection from its acknowledgements.
+//! Measures a connection from its acknowledgements: the shortest of the recent round trips, and the
+//! bytes that have arrived.
 //!
 //! quinn reports a smoothed round trip, which includes the time that a receiver needs, and queues
-//! that have long drained. Its congestion controllers observe every packet; the controller here
-//! only observes, and leaves all decisions to the controller that it wraps.
+//! that have long drained. The session counts whole frames, and a large frame takes many samples to
+//! arrive. Congestion controllers observe every packet; the controller here only observes, and
+//! leaves all decisions to the controller that it wraps.
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
@@ -17,21 +19,41 @@ pub(super) struct ObservedControllers(pub(super) Arc<dyn ControllerFactory + Sen
 impl ControllerFactory for ObservedControllers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let inner = self.0.clone().build(now, current_mtu);
-        Box::new(ObservedController { inner, least_ns: Arc::new(AtomicU64::new(u64::MAX)) })
+        let counts = Counts { least_ns: AtomicU64::new(u64::MAX), bytes: AtomicU64::new(0) };
+        Box::new(ObservedController { inner, counts: Arc::new(counts) })
     }
 }
 
 /// Observes the controller `inner`. Copies share the observations.
 struct ObservedController {
     inner: Box<dyn Controller>,
-    least_ns: Arc<AtomicU64>,
+    counts: Arc<Counts>,
 }
 
-/// Returns the shortest round trip since the last call, if there was one.
-pub(super) fn take_least(controller: &dyn Controller) -> Option<Duration> {
-    let observed = controller.clone_box().into_any().downcast::<ObservedController>().ok()?;
-    let ns = observed.least_ns.swap(u64::MAX, Ordering::Relaxed);
-    (ns < u64::MAX).then(|| Duration::from_nanos(ns))
+/// Observations since they were last taken.
+struct Counts {
+    /// The shortest round trip; the largest number if there was none.
+    least_ns: AtomicU64,
+    /// Bytes of the acknowledged packets.
+    bytes: AtomicU64,
+}
+
+/// What the other side of a connection has acknowledged during some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Acknowledged {
+    /// The shortest round trip; `None` if no packet was acknowledged.
+    pub(super) round_trip: Option<Duration>,
+    /// Bytes of the acknowledged packets.
+    pub(super) bytes: u64,
+}
+
+/// Returns what was acknowledged since the last call.
+pub(super) fn take_acknowledged(controller: &dyn Controller) -> Acknowledged {
+    let observed = controller.clone_box().into_any().downcast::<ObservedController>();
+    let Ok(observed) = observed else { return Acknowledged::default() };
+    let ns = observed.counts.least_ns.swap(u64::MAX, Ordering::Relaxed);
+    let round_trip = (ns < u64::MAX).then(|| Duration::from_nanos(ns));
+    Acknowledged { round_trip, bytes: observed.counts.bytes.swap(0, Ordering::Relaxed) }
 }
 
 impl Controller for ObservedController {
@@ -48,7 +70,8 @@ impl Controller for ObservedController {
         rtt: &RttEstimator,
     ) {
         let ns = now.saturating_duration_since(sent).as_nanos() as u64;
-        self.least_ns.fetch_min(ns, Ordering::Relaxed);
+        self.counts.least_ns.fetch_min(ns, Ordering::Relaxed);
+        self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
 
@@ -85,7 +108,7 @@ impl Controller for ObservedController {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.clone_box(), least_ns: self.least_ns.clone() })
+        Box::new(Self { inner: self.inner.clone_box(), counts: self.counts.clone() })
     }
 
     fn initial_window(&self) -> u64 {
@@ -103,15 +126,18 @@ mod tests {
     use quinn_proto::congestion::CubicConfig;
 
     #[test]
-    fn a_round_trip_is_returned_once_and_the_wrapped_controller_sets_the_window() {
+    fn observations_are_returned_once_and_the_wrapped_controller_sets_the_window() {
         let now = Instant::now();
         let cubic = Arc::new(CubicConfig::default());
         let controller = Arc::new(ObservedControllers(cubic.clone())).build(now, 1_200);
         assert_eq!(controller.window(), cubic.build(now, 1_200).window());
-        assert_eq!(take_least(&*controller), None);
+        assert_eq!(take_acknowledged(&*controller), Acknowledged::default());
         let seen = controller.clone_box().into_any().downcast::<ObservedController>().unwrap();
-        seen.least_ns.fetch_min(7_000, Ordering::Relaxed);
-        assert_eq!(take_least(&*controller), Some(Duration::from_micros(7)));
-        assert_eq!(take_least(&*controller), None);
+        // Not `on_ack`, because quinn's estimator cannot be created outside quinn.
+        seen.counts.least_ns.fetch_min(7_000, Ordering::Relaxed);
+        seen.counts.bytes.fetch_add(1_200, Ordering::Relaxed);
+        let round_trip = Some(Duration::from_micros(7));
+        assert_eq!(take_acknowledged(&*controller), Acknowledged { round_trip, bytes: 1_200 });
+        assert_eq!(take_acknowledged(&*controller), Acknowledged::default());
     }
 }

@@ -1,13 +1,16 @@
 //! Samples links from the statistics of their open connections, without additional packets.
 
 use super::event::LinkStats;
+use super::observed_controller::Acknowledged;
 use gridspan_topology::{Bandwidth, LinkSample, NodeId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Period of the samples.
 const EVERY: Duration = Duration::from_millis(500);
-
+/// Span of a sample from which on this node, and not the network, may have limited the rate: it did
+/// not run for a part of that time.
+const LATE: Duration = Duration::from_secs(1);
 /// Bytes per period below which a connection is quiet: heartbeats and acknowledgements alone are
 /// less.
 const QUIET_BYTES: u64 = 4 << 10;
@@ -32,17 +35,17 @@ impl Sampler {
     }
 
     /// Returns a sample of each connection since the last call. A quiet connection is sampled in
-    /// one of [`QUIET_LOOKS`] calls only. `stats` also gives the shortest round trip of each
-    /// connection.
+    /// one of [`QUIET_LOOKS`] calls only. `stats` also gives what was acknowledged on each
+    /// connection since the last call.
     pub(super) fn look(
         &mut self,
         now: Instant,
-        stats: impl Iterator<Item = (NodeId, LinkStats, Option<Duration>)>,
+        stats: impl Iterator<Item = (NodeId, LinkStats, Acknowledged)>,
     ) -> Vec<(NodeId, LinkSample)> {
         let span = now.duration_since(std::mem::replace(&mut self.looked, now));
         self.looks = self.looks.wrapping_add(1);
         let mut samples = Vec::new();
-        for (node, stats, round_trip) in stats {
+        for (node, stats, acknowledged) in stats {
             if !stats.is_open {
                 self.last.remove(&node);
                 continue;
@@ -55,7 +58,7 @@ impl Sampler {
             let is_quiet = stats.bytes_sent.saturating_sub(last.bytes_sent) < QUIET_BYTES;
             let is_turn = self.looks.wrapping_add(node.0).is_multiple_of(QUIET_LOOKS);
             if !is_quiet || is_turn {
-                samples.push((node, sample(&stats, &last, span, round_trip)));
+                samples.push((node, sample(&stats, &last, span, acknowledged)));
             }
         }
         samples
@@ -66,12 +69,16 @@ fn sample(
     stats: &LinkStats,
     last: &LinkStats,
     span: Duration,
-    round_trip: Option<Duration>,
+    Acknowledged { round_trip, bytes }: Acknowledged,
 ) -> LinkSample {
-    let bytes = stats.bytes_acknowledged.saturating_sub(last.bytes_acknowledged);
     let rate = bytes as f64 * 8.0 / span.as_secs_f64().max(1e-3);
-    // Frames waited at both samples, and only the network limited the rate.
-    let is_full = stats.is_backed_up && last.is_backed_up && stats.stops == last.stops;
+    // Frames waited at both samples, and only the network limited the rate: neither flow control
+    // nor a pause of one of the nodes. A node that answers nothing is stopped or cut off.
+    let is_full = stats.is_backed_up
+        && last.is_backed_up
+        && stats.stops == last.stops
+        && bytes > 0
+        && span < LATE;
     LinkSample {
         round_trip,
         rate: Some(Bandwidth::from_bits_per_second(rate as u64)),
@@ -87,41 +94,72 @@ mod tests {
 
     const NODE: NodeId = NodeId(3);
 
-    fn stats(bytes_sent: u64, bytes_acknowledged: u64, stops: u64) -> LinkStats {
+    fn stats(bytes_sent: u64, stops: u64) -> LinkStats {
         LinkStats {
             is_open: true,
             rtt: Duration::from_millis(20),
             is_backed_up: true,
             bytes_sent,
-            bytes_acknowledged,
             stops,
             connections: 1,
             ..LinkStats::default()
         }
     }
 
-    fn look(sampler: &mut Sampler, half: u32, stats: LinkStats) -> Option<LinkSample> {
-        let now = sampler.looked + EVERY;
-        let samples = sampler.look(now, [(NODE, stats, None)].into_iter());
-        assert!(half < 20 && samples.len() < 2);
+    /// Takes a sample after this time, in which these bytes were acknowledged.
+    fn look(
+        sampler: &mut Sampler,
+        after: Duration,
+        stats: LinkStats,
+        bytes: u64,
+    ) -> Option<LinkSample> {
+        let acknowledged = Acknowledged { round_trip: None, bytes };
+        let now = sampler.looked + after;
+        let samples = sampler.look(now, [(NODE, stats, acknowledged)].into_iter());
+        assert!(samples.len() < 2);
         samples.first().map(|&(_, sample)| sample)
     }
 
     #[test]
     fn a_sample_has_the_rate_since_the_last_one_and_whether_frames_waited() {
         let mut sampler = Sampler::new(Instant::now());
-        assert_eq!(look(&mut sampler, 1, stats(0, 0, 0)), None);
-        let sample = look(&mut sampler, 2, stats(500_000, 125_000, 0)).unwrap();
+        assert_eq!(look(&mut sampler, EVERY, stats(0, 0), 99), None);
+        let sample = look(&mut sampler, EVERY, stats(500_000, 0), 125_000).unwrap();
         assert_eq!(sample.rate, Some(Bandwidth::from_bits_per_second(2_000_000)));
         assert!(sample.is_full);
-        let sample = look(&mut sampler, 3, stats(600_000, 125_000, 1)).unwrap();
+        let sample = look(&mut sampler, EVERY, stats(600_000, 1), 125_000).unwrap();
         assert!(!sample.is_full, "flow control of the receiver limited the rate");
+    }
+
+    #[test]
+    fn the_rate_of_a_frame_that_takes_several_samples_is_that_of_its_packets() {
+        let mut sampler = Sampler::new(Instant::now());
+        look(&mut sampler, EVERY, stats(0, 0), 0);
+        // The session acknowledges the whole frame in the last period.
+        for sent in 1..=3 {
+            let bytes_acknowledged = if sent == 3 { 18_000_000 } else { 0 };
+            let stats = LinkStats { bytes_acknowledged, ..stats(sent * 6_000_000, 0) };
+            let sample = look(&mut sampler, EVERY, stats, 6_000_000).unwrap();
+            assert_eq!(sample.rate, Some(Bandwidth::from_bits_per_second(96_000_000)));
+        }
+    }
+
+    #[test]
+    fn a_pause_of_a_node_does_not_make_its_link_slow() {
+        let mut sampler = Sampler::new(Instant::now());
+        look(&mut sampler, EVERY, stats(0, 0), 0);
+
+        let other = look(&mut sampler, EVERY, stats(50_000, 0), 0).unwrap();
+        let own = look(&mut sampler, Duration::from_secs(60), stats(100_000, 0), 50_000).unwrap();
+
+        assert!(!other.is_full, "the other node did not answer");
+        assert!(!own.is_full, "this node did not run");
     }
 
     #[test]
     fn a_quiet_connection_is_sampled_in_every_eighth_period() {
         let mut sampler = Sampler::new(Instant::now());
-        let reports = (1..18).filter(|&half| look(&mut sampler, half, stats(1, 1, 0)).is_some());
+        let reports = (1..18).filter(|_| look(&mut sampler, EVERY, stats(1, 0), 1).is_some());
         assert_eq!(reports.count(), 2);
     }
 }

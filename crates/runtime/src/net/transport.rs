@@ -37,7 +37,7 @@ use super::hello::{CODE_CLOSED, CODE_REPLACED, HelloRefusal};
 use super::identity::{self, IdentityError, check_job_name};
 use super::incoming::Assembly;
 use super::link::{LinkEvent, Stage};
-use super::observed_controller::take_least;
+use super::observed_controller::{Acknowledged, take_acknowledged};
 use super::peer::{Peer, Phase};
 use super::peers::Peers;
 use super::wire::write_beat;
@@ -370,10 +370,13 @@ impl Transport {
         }
     }
 
-    /// Returns the shortest round trip to `node` since the last call, if anything was acknowledged.
-    pub(super) fn take_round_trip(&self, node: NodeId) -> Option<Duration> {
-        let handle = self.peers.get(node)?.open_link()?;
-        take_least(self.links.get(handle)?.connection.congestion_state())
+    /// Returns what `node` has acknowledged since the last call, over the connection that is open.
+    pub(super) fn take_acknowledged(&self, node: NodeId) -> Acknowledged {
+        let handle = self.peers.get(node).and_then(Peer::open_link);
+        let link = handle.and_then(|handle| self.links.get(handle));
+        link.map_or_else(Acknowledged::default, |link| {
+            take_acknowledged(link.connection.congestion_state())
+        })
     }
 
     /// Ends all connections: other nodes receive `reason` and consider this node lost. Frames that

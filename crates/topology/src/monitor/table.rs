@@ -344,8 +344,12 @@ impl Entry {
     /// Stores the estimate before its samples expire.
     fn refresh(&mut self, now: Time) -> Option<LinkEstimate> {
         let estimate = self.estimate(now)?;
-        if estimate.observed == now || estimate.bandwidth_observed == Some(now) {
+        if estimate.observed == now {
             self.current = Some(estimate);
+        } else if estimate.bandwidth_observed == Some(now) {
+            // The stored confidence is that at the stored time of observation, and ages from there.
+            let confidence = self.current.map_or(estimate.confidence, |known| known.confidence);
+            self.current = Some(LinkEstimate { confidence, ..estimate });
         }
         Some(estimate)
     }

@@ -130,6 +130,20 @@ fn estimates_age_and_lose_confidence() {
 }
 
 #[test]
+fn a_measurement_of_the_bandwidth_does_not_age_the_round_trips() {
+    let mut monitor = LinkMonitor::new();
+    (0..8).for_each(|_| monitor.observe(at(0), (1, 2), FLOW, round_trip(20)));
+    monitor.changes(at(0));
+    monitor.observe(at(10_000), (1, 2), FLOW, rate(100, true));
+    for half in 20..24 {
+        monitor.changes(at(half * 500));
+    }
+    let later = monitor.estimate(at(30_000), 1, 2).unwrap();
+    assert_eq!((later.observed, later.bandwidth), (at(0), rate(100, true).rate));
+    assert!((later.confidence - 0.5).abs() < 1e-9, "{}", later.confidence);
+}
+
+#[test]
 fn losses_count_once_there_are_enough_packets() {
     let mut monitor = LinkMonitor::new();
     monitor.observe(at(0), (1, 2), FLOW, round_trip(20));

@@ -260,10 +260,10 @@ fn unprotected(settings: &Settings, on_loss: OnLoss, place: &Place) -> Option<&'
 /// Takes the settings of checkpoints from the flags, and returns what happens when nodes are lost.
 fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLoss, CliError> {
     // Nodes may run in another folder than gridctl.
-    let folder = absolute(&flags.checkpoint).map_err(CliError::Output)?;
-    let restart = absolute(&flags.restart).map_err(CliError::Output)?;
-    settings.checkpoint_folder = folder.or(settings.checkpoint_folder.take());
-    settings.restart = restart.or(settings.restart.take());
+    let folder = flags.checkpoint.clone().or(settings.checkpoint_folder.take());
+    let restart = flags.restart.clone().or(settings.restart.take());
+    settings.checkpoint_folder = absolute(&folder).map_err(CliError::Output)?;
+    settings.restart = absolute(&restart).map_err(CliError::Output)?;
     let of_environment = settings.checkpoints.and_then(|it| it.every);
     let every = flags.checkpoint_every.or(of_environment);
     // Without these flags the settings of the program hold.
@@ -356,10 +356,10 @@ fn processes_on(hosts: Hosts, place: &Place, settings: Settings, verbose: u8) ->
 
 /// Returns the settings: from the flags, and from the environment where a flag is absent.
 pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Settings, CliError> {
-    // Nodes may run in another folder than gridctl.
-    let dump = balance.balance_dump.as_ref().map(std::path::absolute);
-    let dump = dump.transpose().map_err(CliError::Output)?;
     let mut settings = Settings::from_environment()?;
+    // Nodes may run in another folder than gridctl.
+    let dump = balance.balance_dump.clone().or(settings.balance_dump.take());
+    let dump = dump.map(std::path::absolute).transpose().map_err(CliError::Output)?;
     settings.seed = seed.or(settings.seed);
     settings.strategy = balance.balance.or(settings.strategy);
     settings.balance_every = balance.balance_every.or(settings.balance_every);
@@ -367,7 +367,7 @@ pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Sett
     settings.balance_gate = gate.or(settings.balance_gate);
     settings.stealing = balance.stealing.or(settings.stealing);
     settings.broadcast = balance.broadcast.or(settings.broadcast);
-    settings.balance_dump = dump.or(settings.balance_dump);
+    settings.balance_dump = dump;
     Ok(settings)
 }
 
@@ -378,7 +378,7 @@ pub(crate) fn variables(
     verbose: u8,
 ) -> Vec<(&'static str, OsString)> {
     let mut variables = log_variable(verbose);
-    variables.push(grid.variable.clone());
+    variables.push(grid.variable_from_root());
     variables.extend(settings.seed.map(|seed| (SEED, seed.to_string().into())));
     variables.extend(settings.bind.map(|bind| (BIND, bind.to_string().into())));
     variables.extend(settings.strategy.iter().map(|name| (BALANCE, name.to_string().into())));
@@ -462,5 +462,17 @@ mod tests {
         assert_eq!(requested(&["--protect-sites"]), Some(auto.protecting_sites(true)));
         let steps = Checkpoints::every(CheckpointEvery::Points(100));
         assert_eq!(requested(&["--checkpoint-every", "100steps"]), Some(steps));
+    }
+
+    #[test]
+    fn relative_folders_in_the_environment_are_those_of_gridctl() {
+        let line = Line::try_parse_from(["gridctl"]).unwrap();
+        let mut settings = Settings::default().with_checkpoint_folder("kept").with_restart("old");
+
+        checkpoints(&line.flags, &mut settings).unwrap();
+
+        let own = std::env::current_dir().unwrap();
+        assert_eq!(settings.checkpoint_folder, Some(own.join("kept")));
+        assert_eq!(settings.restart, Some(own.join("old")));
     }
 }

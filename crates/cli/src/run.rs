@@ -17,8 +17,8 @@ use crate::{detach, dry_run, logging, nodes, output};
 use gridspan::binding::Binding;
 use gridspan::variables::{
     BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BIND, BROADCAST, CHECKPOINT,
-    CHECKPOINT_EVERY, LOST_AFTER, ON_STALL, RECORD, RESTART, SEED, STEALING, TIME_LIMIT, cores,
-    record_value,
+    CHECKPOINT_EVERY, COPIES, COPY_RATE, LOST_AFTER, NODE_MTBF, ON_STALL, PROTECT_SITES, RECORD,
+    RESTART, SEED, STEALING, TIME_LIMIT, cores, record_value,
 };
 use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
 use gridspan_topology::{GridSpec, NodeId};
@@ -264,13 +264,16 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
     let restart = flags.restart.clone().or(settings.restart.take());
     settings.checkpoint_folder = absolute(&folder).map_err(CliError::Output)?;
     settings.restart = absolute(&restart).map_err(CliError::Output)?;
-    let of_environment = settings.checkpoints.and_then(|it| it.every);
-    let every = flags.checkpoint_every.or(of_environment);
+    let of_environment = settings.checkpoints.unwrap_or_default();
+    let every = flags.checkpoint_every.or(of_environment.every);
     // Without these flags the settings of the program hold.
     let has_times = flags.node_mtbf.is_some() || flags.copy_rate.is_some();
     let has_details = flags.protect_sites || flags.copies.is_some() || has_times;
     if let Some(every) = every.or(has_details.then_some(CheckpointEvery::Auto)) {
-        let mut checkpoints = Checkpoints::every(every).protecting_sites(flags.protect_sites);
+        let mut checkpoints = of_environment.with_every(every);
+        if flags.protect_sites {
+            checkpoints = checkpoints.protecting_sites(true);
+        }
         if let Some(copies) = flags.copies {
             checkpoints = checkpoints.with_copies(copies);
         }
@@ -394,12 +397,29 @@ pub(crate) fn variables(
     variables.extend(limit.map(|limit| (TIME_LIMIT, limit.into())));
     let silence = settings.lost_after.map(|silence| format!("{}ns", silence.as_nanos()));
     variables.extend(silence.map(|silence| (LOST_AFTER, silence.into())));
-    let every = settings.checkpoints.and_then(|checkpoints| checkpoints.every);
-    variables.extend(every.map(|every| (CHECKPOINT_EVERY, every.to_string().into())));
+    variables.extend(settings.checkpoints.iter().flat_map(checkpoint_variables));
     variables.extend(settings.checkpoint_folder.iter().map(|path| (CHECKPOINT, path.into())));
     variables.extend(settings.restart.iter().map(|path| (RESTART, path.into())));
     variables.extend(settings.record.iter().map(|record| (RECORD, record_value(record).into())));
     variables.extend(settings.balance_dump.iter().map(|path| (BALANCE_DUMP, path.into())));
+    variables
+}
+
+/// Returns the variables of checkpoints. Details with their default values are left out.
+fn checkpoint_variables(checkpoints: &Checkpoints) -> Vec<(&'static str, OsString)> {
+    let (set, default) = (checkpoints, Checkpoints::default());
+    let mut variables: Vec<(&str, OsString)> = Vec::new();
+    variables.extend(set.every.map(|every| (CHECKPOINT_EVERY, every.to_string().into())));
+    if set.copies != default.copies {
+        variables.push((COPIES, set.copies.to_string().into()));
+    }
+    if set.protects_site {
+        variables.push((PROTECT_SITES, "on".into()));
+    }
+    variables.extend(set.copy_rate.map(|rate| (COPY_RATE, rate.to_string().into())));
+    if set.node_mtbf != default.node_mtbf {
+        variables.push((NODE_MTBF, format!("{}ns", set.node_mtbf.as_nanos()).into()));
+    }
     variables
 }
 
@@ -462,6 +482,34 @@ mod tests {
         assert_eq!(requested(&["--protect-sites"]), Some(auto.protecting_sites(true)));
         let steps = Checkpoints::every(CheckpointEvery::Points(100));
         assert_eq!(requested(&["--checkpoint-every", "100steps"]), Some(steps));
+    }
+
+    #[test]
+    fn a_program_of_one_process_gets_all_details_of_checkpoints() {
+        let passed = |flags: &[&str]| {
+            let variables = checkpoint_variables(&requested(flags).unwrap());
+            let text = |(name, value): &(&str, OsString)| format!("{name}={}", value.display());
+            variables.iter().map(text).collect::<Vec<_>>().join(" ")
+        };
+        let expected = "GRIDSPAN_CHECKPOINT_EVERY=auto GRIDSPAN_NODE_MTBF=3600000000000ns";
+        assert_eq!(passed(&["--node-mtbf", "1h"]), expected);
+        assert_eq!(passed(&["--copies", "2"]), "GRIDSPAN_CHECKPOINT_EVERY=auto");
+        let flags = ["--checkpoint-every", "9steps", "--copy-rate", "100mbit"];
+        let expected = "GRIDSPAN_CHECKPOINT_EVERY=9steps GRIDSPAN_COPY_RATE=100mbit";
+        assert_eq!(passed(&flags), expected);
+        assert!(passed(&["--copies", "1"]).ends_with(" GRIDSPAN_COPIES=1"));
+        assert!(passed(&["--protect-sites"]).ends_with(" GRIDSPAN_PROTECT_SITES=on"));
+    }
+
+    #[test]
+    fn details_of_checkpoints_in_the_environment_hold_without_their_flags() {
+        let line = Line::try_parse_from(["gridctl", "--copies", "2"]).unwrap();
+        let of_environment = Checkpoints::every(CheckpointEvery::Points(7)).protecting_sites(true);
+        let mut settings = Settings::default().with_checkpoints(of_environment.with_copies(1));
+
+        checkpoints(&line.flags, &mut settings).unwrap();
+
+        assert_eq!(settings.checkpoints, Some(of_environment));
     }
 
     #[test]

@@ -283,6 +283,9 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
         if let Some(rate) = flags.copy_rate {
             checkpoints = checkpoints.with_copy_rate(rate);
         }
+        if checkpoints.protects_site && checkpoints.copies < 2 {
+            return Err(RunFlagError::NoCopyForSites.into());
+        }
         settings.checkpoints = Some(checkpoints);
     }
     let on_loss = match flags.on_loss {
@@ -510,6 +513,14 @@ mod tests {
         checkpoints(&line.flags, &mut settings).unwrap();
 
         assert_eq!(settings.checkpoints, Some(of_environment));
+    }
+
+    #[test]
+    fn sites_are_not_protected_without_a_second_copy() {
+        let line = ["gridctl", "--copies", "1", "--protect-sites"];
+        let line = Line::try_parse_from(line).unwrap();
+        let refused = checkpoints(&line.flags, &mut Settings::default()).unwrap_err();
+        assert!(refused.to_string().contains("--copies 1"), "{refused}");
     }
 
     #[test]

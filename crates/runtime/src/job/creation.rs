@@ -81,7 +81,7 @@ impl Grid {
         };
         let shape = indices.shape();
         let inits = indices.into_indices().map(|index| (index.key(), init(index))).collect();
-        self.create_mapped(map, shape, inits, |_, _| {}).await
+        self.create_mapped::<A>(map, shape, inits, |_, _| {}).await
     }
 
     /// Creates a collection that is bound to `base`: each member lives on the PE where the member
@@ -176,7 +176,7 @@ impl Grid {
         init: impl FnMut(Ix1) -> A::Init,
     ) -> Result<Collection<A>, GridError> {
         let (map, inits) = self.first_of_group::<A>(per, init);
-        self.create_mapped(map, None, inits, |_, _| {}).await
+        self.create_mapped::<A>(map, None, inits, |_, _| {}).await
     }
 
     /// Creates a group like [`create_group`](Self::create_group). If main drops the future before
@@ -198,7 +198,7 @@ impl Grid {
                 give_up(core, CollectionRef::new(id));
             }
         };
-        let created = self.create_mapped(map, None, inits, note).await;
+        let created = self.create_mapped::<A>(map, None, inits, note).await;
         unclaimed.is_claimed = true;
         created
     }

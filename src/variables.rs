@@ -14,6 +14,10 @@
 //! | `GRIDSPAN_TIME_LIMIT` | time, such as `10min`, after which a job ends with an error | none |
 //! | `GRIDSPAN_LOST_AFTER` | silence, such as `60s`, after which a node is lost; from `1s` to a day | the program's, or `3s` |
 //! | `GRIDSPAN_CHECKPOINT_EVERY` | how often to make checkpoints: `auto`, a time such as `30s`, or a number of progress points such as `100steps` | the program's, or never |
+//! | `GRIDSPAN_COPIES` | number of nodes that keep each part of a checkpoint: `1` or `2` | 2 |
+//! | `GRIDSPAN_PROTECT_SITES` | `on`: the second copy is kept at another site; `off` | `off` |
+//! | `GRIDSPAN_COPY_RATE` | bandwidth, such as `100mbit`, of the copies from one site to others | unlimited |
+//! | `GRIDSPAN_NODE_MTBF` | mean time between failures of a node, such as `700h`, for the interval of `auto` | 30 days |
 //! | `GRIDSPAN_CHECKPOINT` | folder in which checkpoints are stored | none, in memory |
 //! | `GRIDSPAN_RESTART` | folder with the checkpoint from which the job continues | none |
 //! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth their cost, and are undone if they were not; `off` | the program's, or `on` |
@@ -31,6 +35,9 @@
 //! | `GRIDSPAN_RECORD` | the budget of a node's recording in bytes, and the start of the job in nanoseconds since 1970, such as `16000000@0`; set by the launcher | nothing is recorded |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
+//! Any of the four variables after `GRIDSPAN_CHECKPOINT_EVERY` also requests checkpoints, `auto` if
+//! that variable is not set.
+//!
 //! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. If the grid
 //! has several nodes, the embedded driver connects them within the process.
 
@@ -42,7 +49,7 @@ use gridspan_bcast::UnknownMode;
 pub use gridspan_runtime::driver::cores;
 use gridspan_runtime::pe::RecordSettings;
 use gridspan_runtime::{CheckpointEvery, Checkpoints};
-use gridspan_topology::{EmulateError, GridFileError, GridSpec, Link, parse_duration};
+use gridspan_topology::{Bandwidth, EmulateError, GridFileError, GridSpec, Link, parse_duration};
 use std::env::VarError;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -79,6 +86,14 @@ pub const TIME_LIMIT: &str = "GRIDSPAN_TIME_LIMIT";
 pub const LOST_AFTER: &str = "GRIDSPAN_LOST_AFTER";
 /// How often checkpoints are made.
 pub const CHECKPOINT_EVERY: &str = "GRIDSPAN_CHECKPOINT_EVERY";
+/// Number of nodes that keep each part of a checkpoint.
+pub const COPIES: &str = "GRIDSPAN_COPIES";
+/// Whether the second copy of a part of a checkpoint is kept at another site.
+pub const PROTECT_SITES: &str = "GRIDSPAN_PROTECT_SITES";
+/// Bandwidth of the copies of checkpoints from one site to others.
+pub const COPY_RATE: &str = "GRIDSPAN_COPY_RATE";
+/// Mean time between failures of a node.
+pub const NODE_MTBF: &str = "GRIDSPAN_NODE_MTBF";
 /// The folder in which checkpoints are stored.
 pub const CHECKPOINT: &str = "GRIDSPAN_CHECKPOINT";
 /// The folder with the checkpoint from which the job continues.
@@ -114,7 +129,7 @@ pub const RUN: &str = "GRIDSPAN_RUN";
 /// The variables that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All variables.
-pub const ALL: [&str; 31] = [
+pub const ALL: [&str; 35] = [
     DRIVER,
     PES,
     EMULATE,
@@ -131,6 +146,10 @@ pub const ALL: [&str; 31] = [
     TIME_LIMIT,
     LOST_AFTER,
     CHECKPOINT_EVERY,
+    COPIES,
+    PROTECT_SITES,
+    COPY_RATE,
+    NODE_MTBF,
     CHECKPOINT,
     RESTART,
     RECORD,
@@ -287,7 +306,6 @@ fn start(get: Get<'_>) -> Result<Start, VariableError> {
 fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
     let on_or_off = |text: &str| yes_or_no(text, ["on", "off"]);
     let fail_or_warn = |text: &str| yes_or_no(text, ["fail", "warn"]);
-    let every = "`auto`, a time such as `30s`, or `100steps`";
     Ok(Settings {
         seed: read(get, SEED, "a number", |text| text.parse().ok())?,
         strategy: get(BALANCE)?.map(|name| name.parse()).transpose()?,
@@ -300,7 +318,7 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         fails_on_stall: read(get, ON_STALL, "`warn` or `fail`", fail_or_warn)?,
         time_limit: read(get, TIME_LIMIT, "a time such as `10min`", period)?,
         lost_after: read(get, LOST_AFTER, "a time from `1s` to a day, such as `60s`", silence)?,
-        checkpoints: read(get, CHECKPOINT_EVERY, every, checkpoint_every)?.map(Checkpoints::every),
+        checkpoints: checkpoints(get)?,
         checkpoint_folder: get(CHECKPOINT)?.map(PathBuf::from),
         restart: get(RESTART)?.map(PathBuf::from),
         recovers: None,
@@ -309,6 +327,39 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         host_share: None,
         record: read(get, RECORD, "what the launcher sets; unset it", record_of)?,
     })
+}
+
+/// Reads the checkpoints of the job; `None` if no variable is about them.
+fn checkpoints(get: Get<'_>) -> Result<Option<Checkpoints>, VariableError> {
+    let expected = "`auto`, a time such as `30s`, or `100steps`";
+    let every = read(get, CHECKPOINT_EVERY, expected, checkpoint_every)?;
+    let one_or_two =
+        |text: &str| text.parse::<u32>().ok().filter(|copies| (1..=2).contains(copies));
+    let copies = read(get, COPIES, "1 or 2", one_or_two)?;
+    let on_or_off = |text: &str| yes_or_no(text, ["on", "off"]);
+    let protects_site = read(get, PROTECT_SITES, "`on` or `off`", on_or_off)?;
+    let rate = |text: &str| text.parse::<Bandwidth>().ok();
+    let copy_rate = read(get, COPY_RATE, "a bandwidth such as `100mbit`", rate)?;
+    let node_mtbf = read(get, NODE_MTBF, "a time such as `700h`", period)?;
+    let has_times = copy_rate.is_some() || node_mtbf.is_some();
+    let has_details = copies.is_some() || protects_site.is_some() || has_times;
+    let Some(every) = every.or(has_details.then_some(CheckpointEvery::Auto)) else {
+        return Ok(None);
+    };
+    let mut checkpoints = Checkpoints::every(every);
+    if let Some(copies) = copies {
+        checkpoints = checkpoints.with_copies(copies);
+    }
+    if let Some(yes) = protects_site {
+        checkpoints = checkpoints.protecting_sites(yes);
+    }
+    if let Some(rate) = copy_rate {
+        checkpoints = checkpoints.with_copy_rate(rate);
+    }
+    if let Some(mtbf) = node_mtbf {
+        checkpoints = checkpoints.with_node_mtbf(mtbf);
+    }
+    Ok(Some(checkpoints))
 }
 
 /// Reads a variable, if it is set; `parse` returns `None` if the value is not as `expected`.
@@ -434,6 +485,25 @@ mod tests {
         let record = start.settings.record.unwrap();
         assert_eq!((record.node_bytes, record.started_unix_ns), (5000, Some(90)));
         assert_eq!(record_value(&record), "5000@90");
+    }
+
+    #[test]
+    fn each_variable_about_checkpoints_requests_them() {
+        let requested =
+            |variables: &[(&'static str, &str)]| start(variables).unwrap().settings.checkpoints;
+        let auto = Checkpoints::every(CheckpointEvery::Auto);
+        assert_eq!(requested(&[]), None);
+        assert_eq!(requested(&[(COPIES, "1")]), Some(auto.with_copies(1)));
+        assert_eq!(requested(&[(PROTECT_SITES, "on")]), Some(auto.protecting_sites(true)));
+        let rate = auto.with_copy_rate(Bandwidth::from_bits_per_second(100_000_000));
+        assert_eq!(requested(&[(COPY_RATE, "100mbit")]), Some(rate));
+        let steps = Checkpoints::every(CheckpointEvery::Points(100));
+        let often = steps.with_node_mtbf(Duration::from_secs(3_600));
+        assert_eq!(requested(&[(CHECKPOINT_EVERY, "100steps"), (NODE_MTBF, "1h")]), Some(often));
+        for wrong in ["0", "3", "two"] {
+            let error = start(&[(COPIES, wrong)]).unwrap_err().to_string();
+            assert_eq!(error, format!("GRIDSPAN_COPIES={wrong:?} is not 1 or 2"));
+        }
     }
 
     #[test]

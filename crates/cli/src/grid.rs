@@ -8,7 +8,7 @@ use crate::slurm::Allocation;
 use gridspan::variables::{EMULATE, GRID, GRIDS, PES, cores, grid_from_environment, load_grid};
 use gridspan_topology::{GridSpec, HostSpec, Link, MAX_HOSTS, SiteError, SiteSpec};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A grid, and the variable that passes it to another process.
 #[derive(Debug, PartialEq)]
@@ -44,6 +44,15 @@ impl Described {
     fn file(path: &Path) -> Result<Self, CliError> {
         let spec = load_grid(path)?;
         Ok(Self { spec, variable: (GRID, path.as_os_str().to_owned()) })
+    }
+
+    /// Returns the variable for a process that may run in another folder than gridctl.
+    pub(crate) fn variable_from_root(&self) -> (&'static str, OsString) {
+        let (name, ref value) = self.variable;
+        let is_file = name == GRID && !value.as_encoded_bytes().starts_with(b"{");
+        // Without a current folder, there was no relative path from which the grid was read.
+        let path = is_file.then(|| std::path::absolute(value).ok()).flatten();
+        (name, path.map_or_else(|| value.clone(), PathBuf::into_os_string))
     }
 
     /// Describes a grid by JSON.
@@ -249,6 +258,20 @@ mod tests {
         let Described { spec, .. } = Described::emulated("1x4,wan=1ms,speed=1:1/3").unwrap();
         let factors = [0, 1, 2, 3].map(|node| spec.speed(NodeId(node)).factor());
         assert_eq!(factors, [1.0, 0.333_333, 1.0, 0.333_333]);
+    }
+
+    #[test]
+    fn a_process_in_another_folder_gets_the_path_of_a_grid_file_from_the_root() {
+        let passed = |name, value: &str| {
+            let described = Described { spec: GridSpec::single(1), variable: (name, value.into()) };
+            described.variable_from_root()
+        };
+        let own = std::env::current_dir().unwrap();
+        let from_root = own.join("grids/two.toml").into_os_string();
+        assert_eq!(passed(GRID, "grids/two.toml"), (GRID, from_root));
+        for (name, value) in [(GRID, "/two.toml"), (GRID, "{\"sites\":[]}"), (EMULATE, "2x2/1")] {
+            assert_eq!(passed(name, value), (name, OsString::from(value)));
+        }
     }
 
     #[test]

@@ -17,8 +17,8 @@ use crate::{detach, dry_run, logging, nodes, output};
 use gridspan::binding::Binding;
 use gridspan::variables::{
     BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BIND, BROADCAST, CHECKPOINT,
-    CHECKPOINT_EVERY, LOST_AFTER, ON_STALL, RECORD, RESTART, SEED, STEALING, TIME_LIMIT, cores,
-    record_value,
+    CHECKPOINT_EVERY, COPIES, COPY_RATE, LOST_AFTER, NODE_MTBF, ON_STALL, PROTECT_SITES, RECORD,
+    RESTART, SEED, STEALING, TIME_LIMIT, cores, record_value,
 };
 use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
 use gridspan_topology::{GridSpec, NodeId};
@@ -260,17 +260,20 @@ fn unprotected(settings: &Settings, on_loss: OnLoss, place: &Place) -> Option<&'
 /// Takes the settings of checkpoints from the flags, and returns what happens when nodes are lost.
 fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLoss, CliError> {
     // Nodes may run in another folder than gridctl.
-    let folder = absolute(&flags.checkpoint).map_err(CliError::Output)?;
-    let restart = absolute(&flags.restart).map_err(CliError::Output)?;
-    settings.checkpoint_folder = folder.or(settings.checkpoint_folder.take());
-    settings.restart = restart.or(settings.restart.take());
-    let of_environment = settings.checkpoints.and_then(|it| it.every);
-    let every = flags.checkpoint_every.or(of_environment);
+    let folder = flags.checkpoint.clone().or(settings.checkpoint_folder.take());
+    let restart = flags.restart.clone().or(settings.restart.take());
+    settings.checkpoint_folder = absolute(&folder).map_err(CliError::Output)?;
+    settings.restart = absolute(&restart).map_err(CliError::Output)?;
+    let of_environment = settings.checkpoints.unwrap_or_default();
+    let every = flags.checkpoint_every.or(of_environment.every);
     // Without these flags the settings of the program hold.
     let has_times = flags.node_mtbf.is_some() || flags.copy_rate.is_some();
     let has_details = flags.protect_sites || flags.copies.is_some() || has_times;
     if let Some(every) = every.or(has_details.then_some(CheckpointEvery::Auto)) {
-        let mut checkpoints = Checkpoints::every(every).protecting_sites(flags.protect_sites);
+        let mut checkpoints = of_environment.with_every(every);
+        if flags.protect_sites {
+            checkpoints = checkpoints.protecting_sites(true);
+        }
         if let Some(copies) = flags.copies {
             checkpoints = checkpoints.with_copies(copies);
         }
@@ -279,6 +282,9 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
         }
         if let Some(rate) = flags.copy_rate {
             checkpoints = checkpoints.with_copy_rate(rate);
+        }
+        if checkpoints.protects_site && checkpoints.copies < 2 {
+            return Err(RunFlagError::NoCopyForSites.into());
         }
         settings.checkpoints = Some(checkpoints);
     }
@@ -356,10 +362,10 @@ fn processes_on(hosts: Hosts, place: &Place, settings: Settings, verbose: u8) ->
 
 /// Returns the settings: from the flags, and from the environment where a flag is absent.
 pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Settings, CliError> {
-    // Nodes may run in another folder than gridctl.
-    let dump = balance.balance_dump.as_ref().map(std::path::absolute);
-    let dump = dump.transpose().map_err(CliError::Output)?;
     let mut settings = Settings::from_environment()?;
+    // Nodes may run in another folder than gridctl.
+    let dump = balance.balance_dump.clone().or(settings.balance_dump.take());
+    let dump = dump.map(std::path::absolute).transpose().map_err(CliError::Output)?;
     settings.seed = seed.or(settings.seed);
     settings.strategy = balance.balance.or(settings.strategy);
     settings.balance_every = balance.balance_every.or(settings.balance_every);
@@ -367,7 +373,7 @@ pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Sett
     settings.balance_gate = gate.or(settings.balance_gate);
     settings.stealing = balance.stealing.or(settings.stealing);
     settings.broadcast = balance.broadcast.or(settings.broadcast);
-    settings.balance_dump = dump.or(settings.balance_dump);
+    settings.balance_dump = dump;
     Ok(settings)
 }
 
@@ -378,7 +384,7 @@ pub(crate) fn variables(
     verbose: u8,
 ) -> Vec<(&'static str, OsString)> {
     let mut variables = log_variable(verbose);
-    variables.push(grid.variable.clone());
+    variables.push(grid.variable_from_root());
     variables.extend(settings.seed.map(|seed| (SEED, seed.to_string().into())));
     variables.extend(settings.bind.map(|bind| (BIND, bind.to_string().into())));
     variables.extend(settings.strategy.iter().map(|name| (BALANCE, name.to_string().into())));
@@ -394,12 +400,29 @@ pub(crate) fn variables(
     variables.extend(limit.map(|limit| (TIME_LIMIT, limit.into())));
     let silence = settings.lost_after.map(|silence| format!("{}ns", silence.as_nanos()));
     variables.extend(silence.map(|silence| (LOST_AFTER, silence.into())));
-    let every = settings.checkpoints.and_then(|checkpoints| checkpoints.every);
-    variables.extend(every.map(|every| (CHECKPOINT_EVERY, every.to_string().into())));
+    variables.extend(settings.checkpoints.iter().flat_map(checkpoint_variables));
     variables.extend(settings.checkpoint_folder.iter().map(|path| (CHECKPOINT, path.into())));
     variables.extend(settings.restart.iter().map(|path| (RESTART, path.into())));
     variables.extend(settings.record.iter().map(|record| (RECORD, record_value(record).into())));
     variables.extend(settings.balance_dump.iter().map(|path| (BALANCE_DUMP, path.into())));
+    variables
+}
+
+/// Returns the variables of checkpoints. Details with their default values are left out.
+fn checkpoint_variables(checkpoints: &Checkpoints) -> Vec<(&'static str, OsString)> {
+    let (set, default) = (checkpoints, Checkpoints::default());
+    let mut variables: Vec<(&str, OsString)> = Vec::new();
+    variables.extend(set.every.map(|every| (CHECKPOINT_EVERY, every.to_string().into())));
+    if set.copies != default.copies {
+        variables.push((COPIES, set.copies.to_string().into()));
+    }
+    if set.protects_site {
+        variables.push((PROTECT_SITES, "on".into()));
+    }
+    variables.extend(set.copy_rate.map(|rate| (COPY_RATE, rate.to_string().into())));
+    if set.node_mtbf != default.node_mtbf {
+        variables.push((NODE_MTBF, format!("{}ns", set.node_mtbf.as_nanos()).into()));
+    }
     variables
 }
 
@@ -462,5 +485,53 @@ mod tests {
         assert_eq!(requested(&["--protect-sites"]), Some(auto.protecting_sites(true)));
         let steps = Checkpoints::every(CheckpointEvery::Points(100));
         assert_eq!(requested(&["--checkpoint-every", "100steps"]), Some(steps));
+    }
+
+    #[test]
+    fn a_program_of_one_process_gets_all_details_of_checkpoints() {
+        let passed = |flags: &[&str]| {
+            let variables = checkpoint_variables(&requested(flags).unwrap());
+            let text = |(name, value): &(&str, OsString)| format!("{name}={}", value.display());
+            variables.iter().map(text).collect::<Vec<_>>().join(" ")
+        };
+        let expected = "GRIDSPAN_CHECKPOINT_EVERY=auto GRIDSPAN_NODE_MTBF=3600000000000ns";
+        assert_eq!(passed(&["--node-mtbf", "1h"]), expected);
+        assert_eq!(passed(&["--copies", "2"]), "GRIDSPAN_CHECKPOINT_EVERY=auto");
+        let flags = ["--checkpoint-every", "9steps", "--copy-rate", "100mbit"];
+        let expected = "GRIDSPAN_CHECKPOINT_EVERY=9steps GRIDSPAN_COPY_RATE=100mbit";
+        assert_eq!(passed(&flags), expected);
+        assert!(passed(&["--copies", "1"]).ends_with(" GRIDSPAN_COPIES=1"));
+        assert!(passed(&["--protect-sites"]).ends_with(" GRIDSPAN_PROTECT_SITES=on"));
+    }
+
+    #[test]
+    fn details_of_checkpoints_in_the_environment_hold_without_their_flags() {
+        let line = Line::try_parse_from(["gridctl", "--copies", "2"]).unwrap();
+        let of_environment = Checkpoints::every(CheckpointEvery::Points(7)).protecting_sites(true);
+        let mut settings = Settings::default().with_checkpoints(of_environment.with_copies(1));
+
+        checkpoints(&line.flags, &mut settings).unwrap();
+
+        assert_eq!(settings.checkpoints, Some(of_environment));
+    }
+
+    #[test]
+    fn sites_are_not_protected_without_a_second_copy() {
+        let line = ["gridctl", "--copies", "1", "--protect-sites"];
+        let line = Line::try_parse_from(line).unwrap();
+        let refused = checkpoints(&line.flags, &mut Settings::default()).unwrap_err();
+        assert!(refused.to_string().contains("--copies 1"), "{refused}");
+    }
+
+    #[test]
+    fn relative_folders_in_the_environment_are_those_of_gridctl() {
+        let line = Line::try_parse_from(["gridctl"]).unwrap();
+        let mut settings = Settings::default().with_checkpoint_folder("kept").with_restart("old");
+
+        checkpoints(&line.flags, &mut settings).unwrap();
+
+        let own = std::env::current_dir().unwrap();
+        assert_eq!(settings.checkpoint_folder, Some(own.join("kept")));
+        assert_eq!(settings.restart, Some(own.join("old")));
     }
 }

@@ -63,6 +63,12 @@ impl PlaceArgs {
         let is_file = self.grid.is_some() || self.hostfile.is_some() || self.emulate.is_some();
         is_file || self.nodes.is_some() || !self.sites.is_empty()
     }
+
+    /// The first flag about how nodes are started, if there is one.
+    pub(crate) fn way_flag(&self) -> Option<&'static str> {
+        let flags = [("--ssh", self.ssh.is_some()), ("--driver", self.driver.is_some())];
+        flags.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
+    }
 }
 
 impl fmt::Display for PlaceArgs {

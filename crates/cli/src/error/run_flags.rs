@@ -26,6 +26,9 @@ pub(crate) enum RunFlagError {
     /// All nodes are spare.
     #[error("--spare: no node is left to start")]
     AllSpare,
+    /// The second copy of each part of a checkpoint is to be at another site, and there is none.
+    #[error("--protect-sites keeps a second copy at another site, but `--copies 1` keeps none")]
+    NoCopyForSites,
     /// Standard input is a terminal, from which a background process may not read.
     #[error("--stdin {nodes}: standard input is a terminal")]
     TerminalInput {
@@ -66,6 +69,7 @@ impl RunFlagError {
                 "for example `gridctl run -n 4 --spare site/3 PROGRAM`".into()
             }
             Self::AllSpare => "name fewer nodes".into(),
+            Self::NoCopyForSites => "leave out one of them".into(),
             Self::TerminalInput { .. } => "`cat | gridctl run …` passes on what you type".into(),
             Self::NoInput { .. } => "let the program read a file, or its arguments".into(),
         }

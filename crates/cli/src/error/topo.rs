@@ -23,6 +23,9 @@ pub(crate) enum TopoCommandError {
     /// The flags name no place to start nodes.
     #[error("--probe needs a place to start nodes")]
     NoPlace,
+    /// A flag says how nodes are started, and none are.
+    #[error("{flag} is about the start of nodes, and none are started")]
+    NoNodes { flag: &'static str },
     /// The measuring nodes failed, as already reported, or were interrupted.
     #[error("the links could not be measured")]
     NotMeasured {
@@ -46,6 +49,7 @@ impl TopoCommandError {
                 | Self::Matrix { .. }
                 | Self::EmptyMatrix { .. }
                 | Self::NoPlace
+                | Self::NoNodes { .. }
         )
     }
 
@@ -63,6 +67,9 @@ impl TopoCommandError {
             Self::NoPlace => {
                 "name a grid file (`.toml`), or write `--nodes N`, `--site NAME` or `--emulate SPEC`"
                     .into()
+            }
+            Self::NoNodes { flag } => {
+                format!("leave out {flag}, or name a place; a grid file needs `--probe`, too")
             }
             Self::NotMeasured { .. } => {
                 "see the messages above; `--driver cluster` and `-v` may show more".into()

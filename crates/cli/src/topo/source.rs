@@ -29,6 +29,10 @@ const LIVE_LOOK: Duration = Duration::from_millis(100);
 /// Returns the topology that the flags request.
 pub(crate) fn topology(args: &TopoArgs, verbose: u8) -> Result<Topology, CliError> {
     let place = &args.place;
+    let starts_nodes = args.probe || place.is_given() && place.grid.is_none();
+    if let Some(flag) = place.way_flag().filter(|_| !starts_nodes) {
+        return Err(TopoCommandError::NoNodes { flag }.into());
+    }
     match (&args.file, &place.grid) {
         (Some(path), _) if args.probe && has_ending(path, &["toml"]) => {
             measured(&PlaceArgs { grid: Some(path.clone()), ..place.clone() }, verbose)

@@ -57,6 +57,22 @@ fn a_grid_file_is_shown_as_a_tree_and_tables_in_plain_ascii() {
 }
 
 #[test]
+fn flags_about_the_start_of_nodes_are_refused_where_none_are_started() {
+    let (grid, rtt) = (file(".toml", GRID), file(".txt", &two_places(" ")));
+    let path = grid.path().to_str().unwrap();
+    for (flag, value) in [("--ssh", "ssh -v"), ("--driver", "embedded")] {
+        let flags = [flag, value];
+        let live = run(&[&["topo"], &flags[..]].concat());
+        let described = run(&[&["topo", "--grid", path], &flags[..]].concat());
+        for output in [live, described, topo(&grid, &flags), topo(&rtt, &flags)] {
+            assert_eq!(output.code, Some(2), "{output:?}");
+            let expected = format!("error: {flag} is about the start of nodes");
+            assert!(output.stderr.starts_with(&expected), "{output:?}");
+        }
+    }
+}
+
+#[test]
 fn groups_are_inferred_from_a_matrix_in_either_form_and_unit() {
     let members = |document: &serde_json::Value| {
         let groups = document["groups"].as_array().unwrap();

@@ -7,9 +7,12 @@ use crate::address::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
 use crate::error::GridError;
 use crate::job::collection::Collection;
 use crate::job::grid::Grid;
-use crate::job::main_handle::wait;
+use crate::job::main_handle::{MainHandle, wait};
+use crate::pe::Core;
 use crate::pe::actor::reference::CollectionRef;
 use std::any::type_name;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Whether a group has a member per PE or per node.
 ///
@@ -78,7 +81,7 @@ impl Grid {
         };
         let shape = indices.shape();
         let inits = indices.into_indices().map(|index| (index.key(), init(index))).collect();
-        self.create_mapped(map, shape, inits).await
+        self.create_mapped::<A>(map, shape, inits, |_, _| {}).await
     }
 
     /// Creates a collection that is bound to `base`: each member lives on the PE where the member
@@ -170,22 +173,57 @@ impl Grid {
     pub async fn create_group<A: Actor<Index = Ix1>>(
         &self,
         per: Per,
-        mut init: impl FnMut(Ix1) -> A::Init,
+        init: impl FnMut(Ix1) -> A::Init,
     ) -> Result<Collection<A>, GridError> {
+        let (map, inits) = self.first_of_group::<A>(per, init);
+        self.create_mapped::<A>(map, None, inits, |_, _| {}).await
+    }
+
+    /// Creates a group like [`create_group`](Self::create_group). If main drops the future before
+    /// it resolves, PE 0 calls `give_up` once all members exist.
+    pub(crate) async fn create_group_or<A: Actor<Index = Ix1>>(
+        &self,
+        per: Per,
+        init: impl FnMut(Ix1) -> A::Init,
+        give_up: fn(&mut Core, CollectionRef<A>),
+    ) -> Result<Collection<A>, GridError> {
+        let (map, inits) = self.first_of_group::<A>(per, init);
+        let creation = Arc::<Creation>::default();
+        let (main, known) = (self.main.clone(), creation.clone());
+        let mut unclaimed = Unclaimed { main, creation, give_up, is_claimed: false };
+        let note = move |core: &mut Core, id: CollectionId| {
+            // This closure runs once, so the cell is empty.
+            let _ = known.id.set(id);
+            if known.is_given_up.load(Ordering::SeqCst) {
+                give_up(core, CollectionRef::new(id));
+            }
+        };
+        let created = self.create_mapped::<A>(map, None, inits, note).await;
+        unclaimed.is_claimed = true;
+        created
+    }
+
+    /// The map of a group, and the initial values of its members.
+    fn first_of_group<A: Actor<Index = Ix1>>(
+        &self,
+        per: Per,
+        mut init: impl FnMut(Ix1) -> A::Init,
+    ) -> (Map, Vec<(Key, A::Init)>) {
         let (map, members) = match per {
             Per::Pe => (Map::PerPe, self.layout().pe_count()),
             Per::Node => (Map::PerNode, self.layout().node_count()),
         };
         let indices = (0..members).map(|i| Ix1(i as i32));
-        let inits = indices.map(|index| (index.key(), init(index))).collect();
-        self.create_mapped(map, None, inits).await
+        (map, indices.map(|index| (index.key(), init(index))).collect())
     }
 
+    /// Creates a collection. PE 0 calls `note` with its number once all members exist.
     async fn create_mapped<A: Actor>(
         &self,
         map: Map,
         shape: Option<Shape>,
         inits: Vec<(Key, A::Init)>,
+        note: impl FnOnce(&mut Core, CollectionId) + Send + 'static,
     ) -> Result<Collection<A>, GridError> {
         let kind = self.main.kind::<A>()?;
         // The indices of a box are different by construction.
@@ -194,11 +232,46 @@ impl Grid {
         }
         let (resolve, created) = self.main.promise();
         self.main.run(move |core| {
-            let done = move |id| resolve.with(Ok(id));
+            let done = move |core: &mut Core, id| {
+                note(core, id);
+                resolve.with(Ok(id));
+            };
             core.create_collection::<A>(kind, (map, shape), inits, done);
         });
         let id: CollectionId = wait(created).await?;
         Ok(Collection::new(self.main.clone(), CollectionRef::new(id)))
+    }
+}
+
+/// What PE 0 knows about the creation of a group.
+#[derive(Default)]
+struct Creation {
+    /// The group, once all members exist.
+    id: OnceLock<CollectionId>,
+    /// Whether main no longer waits for the group.
+    is_given_up: AtomicBool,
+}
+
+/// A group for which main waits. Dropping this unclaimed gives the group up.
+struct Unclaimed<A: Actor> {
+    main: MainHandle,
+    creation: Arc<Creation>,
+    give_up: fn(&mut Core, CollectionRef<A>),
+    is_claimed: bool,
+}
+
+impl<A: Actor> Drop for Unclaimed<A> {
+    fn drop(&mut self) {
+        if self.is_claimed {
+            return;
+        }
+        let (creation, give_up) = (self.creation.clone(), self.give_up);
+        self.main.run(move |core| {
+            creation.is_given_up.store(true, Ordering::SeqCst);
+            if let Some(&id) = creation.id.get() {
+                give_up(core, CollectionRef::new(id));
+            }
+        });
     }
 }
 

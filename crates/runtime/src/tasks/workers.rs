@@ -5,12 +5,15 @@ use super::lineage::Repeats;
 use super::message::{WorkerMessage, at};
 use super::statistics::StealStatistics;
 use super::worker::Worker;
+use crate::address::id::Sender;
 use crate::error::{AskError, GridError};
 use crate::job::collection::Collection;
 use crate::job::creation::Per;
 use crate::job::grid::Grid;
 use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
+use crate::pe::Core;
+use crate::pe::actor::reference::CollectionRef;
 use crate::reduce::Op;
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
@@ -64,9 +67,10 @@ impl<W: Work> Clone for Pool<W> {
 }
 
 impl<W: Work> Pool<W> {
-    /// Makes the workers. `method` is the method with which the job adds the type.
+    /// Makes the workers. `method` is the method with which the job adds the type. If main drops
+    /// the future before it resolves, the workers are freed again.
     pub(super) async fn open(grid: &Grid, method: &'static str) -> Result<Self, GridError> {
-        let created = grid.create_group(Per::Pe, |_| ()).await;
+        let created = grid.create_group_or(Per::Pe, |_| (), close_unclaimed::<W>).await;
         let workers = created.map_err(|error| match error {
             GridError::NotRegistered(_) => {
                 GridError::NoSuchTask { name: W::name().to_owned(), method: method.to_owned() }
@@ -159,5 +163,13 @@ impl<W: Work> Pool<W> {
         for pe in (0..self.grid.layout().pe_count()).map(PeId) {
             self.workers.member(at(pe)).send(WorkerMessage::Close);
         }
+    }
+}
+
+/// Frees the workers of a pool for which main no longer waits.
+fn close_unclaimed<W: Work>(core: &mut Core, workers: CollectionRef<Worker<W>>) {
+    for pe in (0..core.common.layout.pe_count()).map(PeId) {
+        let worker = workers.at(at(pe));
+        core.send::<Worker<W>>(Sender::Pe, worker.id, 0, WorkerMessage::Close);
     }
 }

@@ -3,14 +3,20 @@
 
 use crate::common::comb::Comb;
 use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
-use gridspan_runtime::{GuestEvent, Job, JobError, Limits, PeId, SiteId, Step, Task, TaskContext};
+use gridspan_runtime::{
+    CheckpointEvery, Checkpoints, GuestEvent, Job, JobError, Limits, PeId, Progress, SiteId, Step,
+    Task, TaskContext,
+};
 use gridspan_sim::{
     Departure, FaultPlan, GuestPlan, SessionFaults, SimOptions, SimReport, Simulation,
 };
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
 use serde::{Deserialize, Serialize};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 const COST: Duration = Duration::from_micros(400);
@@ -144,6 +150,33 @@ fn one_founder_with_one_pe_shares_its_work_with_guests() {
         // The founder alone would take 1.6 s; five PEs could do it in 0.33 s.
         assert!(report.virtual_time.as_secs_f64() < 0.5, "{}", report.virtual_time);
     }
+}
+
+#[test]
+fn a_pool_that_main_gives_up_before_it_is_open_is_closed() {
+    let (job, events) = job("directory", true);
+    let job = job.checkpoints(Checkpoints::every(CheckpointEvery::Points(1)));
+    let job = job.main(async |grid| {
+        // Main gives it up before, and after, the members exist.
+        for wait in [0, 100] {
+            let mut run = pin!(grid.run_search(Comb::new(TEETH, COST)));
+            let polled = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await;
+            assert!(polled.is_pending());
+            grid.sleep(ms(wait)).await?;
+        }
+        grid.sleep(ms(300)).await?;
+        // A checkpoint is postponed while guests work for a pool.
+        if let Progress::Postponed { reason } = grid.progress(&()).await? {
+            assert!(!reason.contains("pool of tasks"), "{reason}");
+        }
+        Ok(())
+    });
+
+    let report = run(job, sites(1), vec![guest(0, 200, None)]);
+
+    assert_eq!(report.outcome, Ok(()));
+    let events = events.lock().unwrap();
+    assert!(matches!(events[..], [GuestEvent::Joined { .. }, ..]), "{events:?}");
 }
 
 /// A task of 100 ms with a text of any size. Its children have longer texts.

@@ -50,14 +50,14 @@ impl Core {
         kind: KindId,
         place: (Map, Option<Shape>),
         inits: Vec<(Key, A::Init)>,
-        done: impl FnOnce(CollectionId) + Send + 'static,
+        done: impl FnOnce(&mut Self, CollectionId) + Send + 'static,
     ) {
         // The answer to `created` follows the identifier, which is stored by then.
         let id = Arc::new(OnceLock::new());
         let known = id.clone();
-        let created = self.expect_coordinator(MainWait::EachPe, move |_, ()| {
+        let created = self.expect_coordinator(MainWait::EachPe, move |core, ()| {
             if let Some(&id) = known.get() {
-                done(id);
+                done(core, id);
             }
         });
         self.request_collection::<A>(kind, place, inits, (id, created));

@@ -314,6 +314,22 @@ fn members_that_are_missing_are_named() {
 }
 
 #[test]
+fn a_reduction_over_a_section_is_not_taken_for_one_over_its_collection() {
+    let waiting = job().main(async |grid: Grid| {
+        let cells = grid.create::<Cell>(Ix1::range(MEMBERS as u32), |_| ()).await?;
+        let section = cells.section(3, [Ix1(0), Ix1(1)]);
+        cells.section_reduction::<u64>(&section, Op::Sum).await?;
+        Ok(())
+    });
+
+    let summary = Lab::new(waiting).diagnosis_after(100).summary();
+
+    let wanted = "main waits for reduction 0 over section 3 of collection 0, to which no member \
+                  has contributed";
+    assert_eq!(summary, wanted);
+}
+
+#[test]
 fn a_job_that_goes_on_waits_for_nothing_for_long() {
     let endless = job().main(async |grid: Grid| {
         let cells = grid.create::<Cell>(Ix1::range(MEMBERS as u32), |_| ()).await?;

@@ -176,7 +176,7 @@ impl Coordinator {
         if self.quiescence.waits().is_some() {
             waits.add(Wait::new(WaitKind::Quiescence, 0));
         }
-        if self.checkpoints.is_draining() {
+        if self.checkpoints.stops_pes() {
             waits.add(Wait::new(WaitKind::Checkpoint, 1));
         }
         waits.add_if_any(Wait::new(WaitKind::Rebalance, self.balances.queue.len() as u64));

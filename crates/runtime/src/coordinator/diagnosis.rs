@@ -176,11 +176,15 @@ impl Coordinator {
         if self.quiescence.waits().is_some() {
             waits.add(Wait::new(WaitKind::Quiescence, 0));
         }
-        if self.checkpoints.is_draining() {
+        if self.checkpoints.stops_pes() {
             waits.add(Wait::new(WaitKind::Checkpoint, 1));
         }
         waits.add_if_any(Wait::new(WaitKind::Rebalance, self.balances.queue.len() as u64));
         let mut of_main = self.other_waits();
+        // A job that waits for a link does not count as stalled, so other reports do not name this.
+        if !self.survey.change_waits.is_empty() {
+            of_main.push("the next change of a link".to_owned());
+        }
         let more = of_main.split_off(of_main.len().min(MAIN_WAITS_MAX)).len() as u64;
         if more > 0 {
             of_main.push(counted(more, "more operation", "more operations"));

@@ -132,6 +132,8 @@ impl Coordinator {
         let new: Vec<(NodeId, JobError)> =
             suspended.into_iter().map(|(node, it)| (node, it.error)).collect();
         self.losses.tolerated.extend(new.iter().cloned());
+        // PEs that had nothing to do until now may get tasks of the lost founders.
+        self.stall.previous = None;
         let left: Vec<NodeId> =
             layout.nodes().filter(|&node| !self.losses.contains(node)).collect();
         for (node, error) in new {

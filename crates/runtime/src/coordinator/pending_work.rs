@@ -37,18 +37,32 @@ impl Coordinator {
                 };
                 waits.push(format!("collection {} on {missing}", id.0));
             }
-            let number = state.reductions.next;
-            let contributed = self.accumulators.count(ReductionGroup::Collection(*id), number);
-            if state.for_main.values().any(|for_main| for_main.is_awaited()) || contributed > 0 {
-                let of = format!("of {}", state.reductions.expected(number));
-                let (one, several) = (format!("{of} has"), format!("{of} have"));
-                waits.push(format!(
-                    "reduction {number} over collection {}, to which {} contributed",
-                    id.0,
-                    counted(contributed, &one, &several)
-                ));
+            let (whole, number) = (ReductionGroup::Collection(*id), state.reductions.next);
+            let is_awaited = state.for_main.get(&whole).is_some_and(|it| it.is_awaited());
+            if is_awaited || self.accumulators.count(whole, number) > 0 {
+                let members = state.reductions.expected(number);
+                waits.push(self.reduction_wait(whole, number, Some(members)));
+            }
+            for (&group, _) in state.for_main.iter().filter(|(_, it)| it.is_awaited()) {
+                if let ReductionGroup::Section(section) = group {
+                    let number = state.sections.get(&section.name).copied().unwrap_or_default();
+                    let here = self.accumulators.0.get(&(group, number));
+                    waits.push(self.reduction_wait(group, number, here.map(|it| it.expected)));
+                }
             }
         }
         waits
+    }
+
+    /// Describes a reduction that waits for contributions. `members`: the number of members that
+    /// take part; for a section it is known from the first contribution on.
+    fn reduction_wait(&self, group: ReductionGroup, number: u64, members: Option<u64>) -> String {
+        let subject = group.subject(number);
+        let Some(members) = members else {
+            return format!("{subject}, to which no member has contributed");
+        };
+        let (one, several) = (format!("of {members} has"), format!("of {members} have"));
+        let contributed = counted(self.accumulators.count(group, number), &one, &several);
+        format!("{subject}, to which {contributed} contributed")
     }
 }

@@ -136,6 +136,8 @@ impl Coordinator {
             false => (stall.pause * 2).min(PAUSE_MAX),
         };
         match stall.main {
+            // No node repeats the tasks of a lost founder before the coordinator has decided.
+            _ if !self.losses.suspended.is_empty() => {}
             MainStatus::WaitsInside if is_same && sum.is_quiet && self.losses.is_any() => {
                 self.needs_all_founders();
             }

@@ -117,10 +117,10 @@ impl Moments {
                 difference.add_product(-one, other);
             }
         }
-        let total = self.sum.total();
-        let variance = match total.is_finite() {
-            // `clamp` keeps a NaN, which means that squares have overflowed.
-            true => (difference.total() / count / count).clamp(0.0, f64::INFINITY),
+        let (total, difference) = (self.sum.total(), difference.total());
+        // If squares have overflowed, the difference is infinite or NaN.
+        let variance = match total.is_finite() && difference.is_finite() {
+            true => (difference / count / count).clamp(0.0, f64::INFINITY),
             false => f64::NAN,
         };
         let (mean, min, max) = (total / count, self.min, self.max);
@@ -168,6 +168,7 @@ mod tests {
         assert_eq!((found.mean, found.max, found.count), (f64::INFINITY, f64::INFINITY, 2));
         assert!(found.variance.is_nan());
         assert!(of(&[1e200, 3e200]).variance.is_nan(), "squares overflow");
+        assert!(of(&[1e155, -1e155]).variance.is_nan(), "and so they do if the mean is zero");
     }
 
     #[test]

@@ -248,6 +248,8 @@ fn replicas_that_end_late_begin_again_before_the_next_checkpoint() {
     let mut job = Coordination::new();
     job.ask(3);
     job.assert_told("drain 1.1");
+    let stops_pes = |job: &Coordination| job.host.coordinator().unwrap().checkpoints.stops_pes();
+    assert!(stops_pes(&job));
     let counts = |replicas| DrainCounts { replicas, ..DrainCounts::default() };
     let drained = |replicas| CheckpointMessage::Drained { round: 1, counts: counts(replicas) };
     job.say(MAIN_PE, drained(1));
@@ -256,6 +258,7 @@ fn replicas_that_end_late_begin_again_before_the_next_checkpoint() {
     job.say(PE_1, drained(2));
     job.ask(4);
     assert_eq!(job.look(), (vec![], vec![]), "they have not begun again");
+    assert!(!stops_pes(&job), "PEs go on meanwhile");
     // The next checkpoint waits for them until its deadline, which is twice as long now.
     job.pass_until(3 * STEP_MAX.as_secs() - 1);
     assert_eq!(job.look(), (vec![], vec![]));

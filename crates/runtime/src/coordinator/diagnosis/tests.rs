@@ -6,7 +6,7 @@ use crate::error::JobError;
 use crate::job::grid::Grid;
 use crate::job::main_handle::MainPort;
 use crate::job::program::Program;
-use crate::message::{Content, Control, Diagnosis, MainStatus, Packet, WaitKind};
+use crate::message::{Content, Control, Diagnosis, MainRequest, MainStatus, Packet, WaitKind};
 use crate::pe::{Action, Pe, PeCommand, PendingWork, PlantedFault, TurnOutput};
 use crate::reduce::Op;
 use crate::{Actor, Context, Ix1, Job, MainFuture, Reply, To};
@@ -314,6 +314,22 @@ fn members_that_are_missing_are_named() {
 }
 
 #[test]
+fn a_reduction_over_a_section_is_not_taken_for_one_over_its_collection() {
+    let waiting = job().main(async |grid: Grid| {
+        let cells = grid.create::<Cell>(Ix1::range(MEMBERS as u32), |_| ()).await?;
+        let section = cells.section(3, [Ix1(0), Ix1(1)]);
+        cells.section_reduction::<u64>(&section, Op::Sum).await?;
+        Ok(())
+    });
+
+    let summary = Lab::new(waiting).diagnosis_after(100).summary();
+
+    let wanted = "main waits for reduction 0 over section 3 of collection 0, to which no member \
+                  has contributed";
+    assert_eq!(summary, wanted);
+}
+
+#[test]
 fn a_job_that_goes_on_waits_for_nothing_for_long() {
     let endless = job().main(async |grid: Grid| {
         let cells = grid.create::<Cell>(Ix1::range(MEMBERS as u32), |_| ()).await?;
@@ -393,6 +409,20 @@ fn a_pe_that_does_not_answer_within_two_seconds_is_named_with_its_handler() {
     // The next diagnosis asks all PEs again.
     let asked = sent(host.handle(seconds(2), CoordinatorEvent::Diagnose(9)));
     assert!(matches!(asked[..], [(_, Control::Diagnose { round: 3, .. }), _]), "{asked:?}");
+}
+
+#[test]
+fn a_main_that_waits_for_a_link_does_not_count_as_computing() {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+    let program = Program::new(job().main(async |_| Ok::<(), JobError>(())), layout).unwrap();
+    let mut host = program.coordinator_host(NodeId(0));
+    let request = Control::MainRequest { slot: 1, request: MainRequest::LinkChange };
+    tell(&mut host, Time::ZERO, PeId(0), request);
+
+    let coordinator = host.coordinator().unwrap();
+    let diagnosis = coordinator.diagnosis(std::iter::empty(), MainStatus::WaitsInside);
+
+    assert_eq!(diagnosis.summary(), "main waits for the next change of a link");
 }
 
 #[test]

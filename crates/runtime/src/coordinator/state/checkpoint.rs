@@ -57,6 +57,13 @@ impl Checkpoints {
         self.making.is_some() || self.rebuilding > 0
     }
 
+    /// Whether all PEs stand still, or will once they leave their handlers. Before that, a
+    /// rebalance ends, and afterwards replicas begin again, while PEs handle messages.
+    pub(crate) fn stops_pes(&self) -> bool {
+        let making = self.making.as_ref();
+        making.is_some_and(|making| !matches!(making.stage, Stage::Waiting))
+    }
+
     /// Whether the coordinator may move, and rebalances may begin. They may not while a checkpoint
     /// is being made, because parts of its state do not move with the coordinator; nor while a late
     /// PE waits for its replicas to end, because a rebalance could begin other replicas.

@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::error::LossCause;
-use crate::message::{MembershipEvent, MembershipMessage, Stage};
+use crate::message::pending_work::PendingWork;
+use crate::message::{Looked, MainStatus, MembershipEvent, MembershipMessage, Stage};
 use crate::{Step, Task, TaskContext};
 use gridspan_balance::Refine;
 use gridspan_topology::NodeId;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Serialize, Deserialize)]
@@ -217,4 +219,48 @@ fn a_diagnosis_does_not_wait_for_a_lost_node() {
 
     let asked = told.iter().filter(|(_, control)| matches!(control, Control::Diagnose { .. }));
     assert_eq!(asked.map(|(pe, _)| pe.0).collect::<Vec<_>>(), [0, 1, 2, 3]);
+}
+
+/// A job of tasks that is watched for stalls.
+fn watched_job_of_tasks() -> CoordinatorHost {
+    let mut coordinator = job_of_tasks_with(|job| job.fail_on_stall(true));
+    coordinator.set_stopwatch(Arc::new(|| 0_u64));
+    coordinator
+}
+
+/// Lets seconds pass, while all PEs that are asked for their work have none, and main waits.
+fn idle_for(coordinator: &mut CoordinatorHost, seconds: u64) {
+    for second in 1..=seconds {
+        let now = Time(second * 1_000_000_000);
+        for (pe, control) in sent(coordinator.wake(now)) {
+            let Control::Look { round } = control else { continue };
+            let main = (pe == MAIN_PE).then_some(MainStatus::WaitsInside);
+            let pending = PendingWork::default();
+            let looked = Looked { round, activity: 0, is_quiet: true, pending, main };
+            let packet = Packet::control(Control::Looked(Box::new(looked)));
+            coordinator.handle(now, CoordinatorEvent::Packet { from: pe, packet });
+        }
+    }
+}
+
+#[test]
+fn a_job_that_stalls_after_a_tolerated_loss_ends_with_the_loss() {
+    let mut coordinator = watched_job_of_tasks();
+    tolerate(&mut coordinator);
+
+    idle_for(&mut coordinator, 9);
+
+    let is_loss =
+        matches!(outcome(&coordinator), Some(Err(JobError::NodeLost { node: NodeId(4), .. })));
+    assert!(is_loss, "{:?}", outcome(&coordinator));
+}
+
+#[test]
+fn a_job_is_not_stalled_while_nodes_are_asked_about_a_lost_one() {
+    let mut coordinator = watched_job_of_tasks();
+    lose(&mut coordinator, 4);
+
+    idle_for(&mut coordinator, 9);
+
+    assert_eq!(outcome(&coordinator), None);
 }

@@ -287,6 +287,21 @@ mod tests {
     }
 
     #[test]
+    fn other_held_messages_at_each_look_are_no_cause() {
+        let held = |number: u64| {
+            let example = format!("Cell 0x1 waits for message {number} from Cell 0x0");
+            Wait::new(WaitKind::HeldMessage, 1).such_as(example)
+        };
+        let cause_of = |now: Wait| {
+            let (before, now) = (findings(&[held(7)], 9), findings(&[now], 20));
+            cause(&Diagnosis::new(Rounds { before: Some(before), now, are_alike: true }, 4, 0))
+        };
+
+        assert_eq!(cause_of(held(8)), None);
+        assert_eq!(cause_of(held(7)), Some(WaitKind::HeldMessage));
+    }
+
+    #[test]
     fn a_question_is_no_cause_while_the_job_goes_on() {
         let question = Wait::new(WaitKind::Question, 1);
         let [before, now] =

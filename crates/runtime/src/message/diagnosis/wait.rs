@@ -282,12 +282,18 @@ impl Waits {
         self.0.iter().filter(|wait| wait.kind == kind).count()
     }
 
-    /// Whether there is a wait of the same kind, subject and count.
+    /// Whether there is a wait of the same kind, subject and count. Held messages are the same only
+    /// if an example is: in a job that goes on, as many may be held each time, but other ones.
     pub(super) fn has_same(&self, wait: &Wait) -> bool {
         let is_same = |other: &Wait| {
             (other.kind, &other.subject, other.count) == (wait.kind, &wait.subject, wait.count)
         };
-        self.0.iter().any(is_same)
+        let has_example = |other: &Wait| {
+            other.kind != WaitKind::HeldMessage
+                || other.examples.is_empty()
+                || other.examples.iter().any(|example| wait.examples.contains(example))
+        };
+        self.0.iter().any(|other| is_same(other) && has_example(other))
     }
 }
 

@@ -161,8 +161,8 @@ impl System {
 
     /// Draws the velocity of each atom, with components uniform from the NAS stream of `seed` (x,
     /// y, z, atom by atom). The total momentum is zero, and the velocities are scaled to exactly
-    /// `temperature`, counted over `3 (N - 1)` degrees of freedom. A seed with more than 22 zeros as
-    /// its lowest bits, such as 0, stands for the next number.
+    /// `temperature`, counted over `3 (N - 1)` degrees of freedom. A seed with more than 22 zeros
+    /// as its lowest bits, such as 0, stands for the next number.
     ///
     /// # Errors
     /// If the temperature is not a positive finite number.

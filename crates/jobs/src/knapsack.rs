@@ -27,8 +27,8 @@ struct Options {
     /// published].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=200))]
     items: Option<u32>,
-    /// Seed of drawn items.
-    #[arg(long, default_value_t = 1)]
+    /// With --items, the seed of the items.
+    #[arg(long, default_value_t = 1, requires = "items")]
     seed: u64,
     /// Number of last items that one task decides without splitting further.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(0..=200))]

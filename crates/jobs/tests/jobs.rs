@@ -99,6 +99,13 @@ fn migrating_actors_lose_no_message() {
 }
 
 #[test]
+fn more_blocks_than_memory_holds_are_refused() {
+    let words = "--cells 1048576 --blocks 1048576";
+    let error = embedded::run(built_in("pic", words), 1).unwrap_err().to_string();
+    assert!(error.contains("--blocks takes 1 to 4096"), "{error}");
+}
+
+#[test]
 fn a_patch_that_is_not_in_the_square_fails_with_advice() {
     let words = "--cells 20 --shape patch --patch 3,25,1,2";
     let error = embedded::run(built_in("pic", words), 1).unwrap_err().to_string();

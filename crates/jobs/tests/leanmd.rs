@@ -253,6 +253,9 @@ fn pauses_take_their_time_and_change_no_bit() {
     let pauses = Duration::from_millis(6 * 50);
     assert!(without < pauses && with >= pauses, "{without:?} and {with:?}");
     assert!(with < without * 2 + pauses, "{without:?} and {with:?}");
+    // Also before the steps after sync points.
+    let synced = elapsed(" --pause 200 --sync-every 2");
+    assert!(synced >= 4 * pauses, "{synced:?}");
 }
 
 #[test]

@@ -39,12 +39,17 @@ fn searches_count_every_node_of_a_tree_once() {
 
 #[test]
 fn knapsacks_are_packed_for_the_optimum() {
-    for (items, grain, pes) in [("", 16, 2), ("", 0, 1), ("--items 24", 8, 3), ("--items 1", 5, 1)]
-    {
+    for (grain, pes) in [(16, 2), (0, 1)] {
+        run("knapsack", &format!("--grain {grain}"), pes);
+    }
+    for (items, grain, pes) in [(24, 8, 3), (1, 5, 1)] {
         for seed in 0..3 {
-            run("knapsack", &format!("{items} --seed {seed} --grain {grain}"), pes);
+            run("knapsack", &format!("--items {items} --seed {seed} --grain {grain}"), pes);
         }
     }
+    let entry = gridspan_jobs::find("knapsack").unwrap();
+    let error = (entry.build)(&["--seed", "2"].map(str::to_owned)).err().unwrap().to_string();
+    assert!(error.contains("--items"), "{error}");
 }
 
 #[test]

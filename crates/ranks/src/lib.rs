@@ -20,7 +20,7 @@
 //! # Map
 //!
 //! - [`run`], [`run_then`], [`RankFunctions`]: ranks that run one function. [`job`], [`job_then`],
-//!   [`Rank`], [`Continuation`]: ranks that are structs, and can move.
+//!   [`job_then_with`], [`Rank`], [`Continuation`]: ranks that are structs, and can move.
 //! - [`Comm`]: a communicator: sends, receives, probes, collective operations, and parts of it.
 //!   [`RankGroup`], [`Cartesian`], [`NeighbourGraph`]: the order and neighbours of its ranks.
 //! - [`RankWindow`]: memory of a rank that others read and change.
@@ -149,4 +149,4 @@ pub use selector::{
 pub use sequential::{Inbox, Resume, Sequential, SequentialActor};
 pub use typed_block::TypedBlock;
 pub use window::RankWindow;
-pub use world::{RankFunctions, job, job_then, run, run_then};
+pub use world::{RankFunctions, job, job_then, job_then_with, run, run_then};

@@ -17,7 +17,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-/// What main needs to go on from a checkpoint.
+/// What main needs to go on from a checkpoint, besides the options of the job.
 #[derive(Serialize, Deserialize)]
 struct AtPoint<P: RankProgram> {
     #[serde(bound = "")]
@@ -79,18 +79,80 @@ pub fn job_then<R: Rank>(
     init: impl Fn(u32) -> R::Init + Send + Sync + 'static,
     then: impl Fn(&Grid, Vec<R::Value>) -> Result<(), JobError> + Send + Sync + 'static,
 ) -> Job {
+    job_then_with::<R, ()>(name, (), ranks, init, then)
+}
+
+/// Like [`job_then`], for ranks that follow the `options` of the job. Checkpoints contain the
+/// options. A job with other options fails if it is to go on from a checkpoint, whose ranks would
+/// follow the old ones.
+///
+/// ```
+/// use gridspan::prelude::*;
+/// use gridspan::ranks::{self, Comm, Continuation, Rank, RankError};
+///
+/// /// Counts to an end.
+/// #[derive(Serialize, Deserialize)]
+/// struct Counter { end: u32, number: u32 }
+///
+/// impl Rank for Counter {
+///     type Init = u32;
+///     type Value = u32;
+///
+///     fn create(end: u32, _world: &Comm) -> Self { Counter { end, number: 0 } }
+///
+///     async fn run(mut self, _world: Comm) -> Result<Continuation<Self, u32>, RankError> {
+///         self.number += 1;
+///         match self.number < self.end {
+///             true => Ok(Continuation::Migrate(self)),
+///             false => Ok(Continuation::Done(self.number)),
+///         }
+///     }
+/// }
+///
+/// let end: u32 = 3; // An option of the program.
+/// let ranks = |_grid: &Grid| Ok(4);
+/// let init = move |_rank: u32| end;
+/// let job = ranks::job_then_with::<Counter, u32>("counters", end, ranks, init, move |_, numbers| {
+///     assert_eq!(numbers, [end; 4]);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+pub fn job_then_with<R: Rank, O>(
+    name: impl Into<String>,
+    options: O,
+    ranks: impl Fn(&Grid) -> Result<u32, JobError> + Send + Sync + 'static,
+    init: impl Fn(u32) -> R::Init + Send + Sync + 'static,
+    then: impl Fn(&Grid, Vec<R::Value>) -> Result<(), JobError> + Send + Sync + 'static,
+) -> Job
+where
+    O: Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static,
+{
     let (init, then) = (Arc::new(init), Arc::new(then));
     add_program(Job::new(name), StructProgram::<R>::new()).restartable_main(
         async move |grid: Grid| {
-            let found: Option<AtPoint<StructProgram<R>>> = grid.restored().await?;
-            let ranks = match found {
-                Some(AtPoint { ranks }) => grid.collection(ranks),
+            let ranks = match restored::<StructProgram<R>, O>(&grid, &options).await? {
+                Some(ranks) => ranks,
                 None => create(&grid, ranks(&grid)?, |rank| init(rank)).await?,
             };
-            let values = run_all(&grid, &ranks, true).await?;
+            let values = run_all(&grid, &ranks, &options, true).await?;
             then(&grid, values)
         },
     )
+}
+
+/// Returns the ranks of the checkpoint from which the job goes on, if there is one. Fails if it was
+/// made with other options.
+async fn restored<P: RankProgram, O: DeserializeOwned + PartialEq>(
+    grid: &Grid,
+    options: &O,
+) -> Result<Option<Collection<RankActor<P>>>, JobError> {
+    let found: Option<(AtPoint<P>, O)> = grid.restored().await?;
+    let Some((AtPoint { ranks }, before)) = found else { return Ok(None) };
+    match before == *options {
+        true => Ok(Some(grid.collection(ranks))),
+        false => Err("the checkpoint was made with other options; use the same".into()),
+    }
 }
 
 /// Makes a job of one function, which each of `ranks` ranks runs once. What it returns is dropped;
@@ -218,7 +280,7 @@ where
     |grid, ranks, is_alone| {
         Box::pin(async move {
             let ranks = create::<FunctionProgram<F>>(&grid, ranks, |_| ()).await?;
-            run_all(&grid, &ranks, is_alone).await
+            run_all(&grid, &ranks, &(), is_alone).await
         })
     }
 }
@@ -234,17 +296,18 @@ async fn create<P: RankProgram>(
     Ok(grid.create::<RankActor<P>>(Ix1::range(ranks), |index| init(index.0 as u32)).await?)
 }
 
-/// Runs ranks to their ends, and returns their results. If `is_alone`, the job has no other actors,
-/// so that a deadlock shows when nothing happens.
+/// Runs ranks to their ends, and returns their results. Checkpoints contain the options. If
+/// `is_alone`, the job has no other actors, so that a deadlock shows when nothing happens.
 async fn run_all<P: RankProgram>(
     grid: &Grid,
     ranks: &Collection<RankActor<P>>,
+    options: &impl Serialize,
     is_alone: bool,
 ) -> Result<Vec<P::Value>, JobError> {
     let mut watch = is_alone.then(|| MainWatch::new(grid));
     while run_once(grid, ranks, watch.as_mut()).await? {
         grid.rebalance().await?;
-        grid.progress(&AtPoint::<P> { ranks: ranks.reference() }).await?;
+        grid.progress(&(AtPoint::<P> { ranks: ranks.reference() }, options)).await?;
     }
     ranks.broadcast(RankMessage::Results);
     let List(results) = ranks.reduction(Op::Concat).await?;

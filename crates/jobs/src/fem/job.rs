@@ -252,7 +252,7 @@ pub fn job_with(
             Some(problem) => Err(format!("verified: no ({problem})").into()),
         }
     };
-    ranks::job_then::<FemRank>("fem", count, move |_| plan, end).limits(limits())
+    ranks::job_then_with::<FemRank, Plan>("fem", plan, count, move |_| plan, end).limits(limits())
 }
 
 /// Prints the outcome.

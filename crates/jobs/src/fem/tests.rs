@@ -270,6 +270,34 @@ fn a_checkpoint_is_restored_on_other_numbers_of_nodes_with_the_same_bits() {
     }
 }
 
+#[test]
+fn a_checkpoint_of_a_run_with_other_options_is_refused() {
+    let grid = || GridSpec::from_emulate("2x2x1,wan=2ms").unwrap();
+    let checked = |more: &str| {
+        let words = format!("--ranks 6 --compute 100us --migrate-every 3 {more}");
+        let (job, told) = job(&words);
+        (job.checkpoints(Checkpoints::every(CheckpointEvery::Points(2))), told)
+    };
+    let words = "--size 20";
+    let first = Simulation::new(checked(words).0, grid(), SimOptions::with_seed(1)).unwrap();
+    let at = Time(2_100_000_000);
+    let Ok(halted) = first.run_until(at) else { panic!("the job has ended before {at}") };
+    let image = halted.checkpoint().unwrap().expect("checkpoints were made");
+    let continued = |words: &str| {
+        let plan = RestorePlan::restart(image.layout(), grid().layout());
+        let (job, _told) = checked(words);
+        let (options, from) = (SimOptions::with_seed(2), (image.clone(), plan));
+        Simulation::restored(job, grid(), options, from).unwrap().run().outcome
+    };
+
+    assert_eq!(continued(words), Ok(()));
+    let others = ["--size 21", "--size 20 --tolerance 1e-3", "--size 20 --problem elasticity"];
+    for words in others {
+        let error = continued(words).unwrap_err().to_string();
+        assert!(error.contains("the checkpoint was made with other options"), "{error}");
+    }
+}
+
 fn fails(arguments: &str) -> String {
     let words = ["fem"].into_iter().chain(arguments.split_whitespace());
     let options = FemOptions::try_parse_from(words).unwrap();

@@ -91,7 +91,7 @@ pub struct Options {
     /// Heuristic that maps the group.
     #[arg(long, default_value = "portfolio", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
     pub heuristic: String,
-    /// Speed of each server [default: all 1].
+    /// Speed of the server on each PE but the first [default: all 1].
     #[arg(long, value_delimiter = ',', value_parser = speed)]
     pub speeds: Vec<f64>,
     /// Bandwidth inside sites that the mapper assumes.
@@ -148,6 +148,10 @@ async fn begin(grid: &Grid, options: &Options) -> Result<(Services<Hydropad>, Pr
         options.plan().problem.per_axis,
         options.steps
     );
+    let surplus = options.speeds.len().saturating_sub(servers as usize);
+    if surplus > 0 {
+        println!("there is no server for the last {surplus} of --speeds");
+    }
     let services = serve(grid, &options.speeds).await?;
     let (calls, ends) = (options.calls(), Vec::new());
     let progress = Progress { calls, services: services.reference(), ends };

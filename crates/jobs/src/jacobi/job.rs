@@ -173,7 +173,6 @@ pub fn job_with(
         let first = found.into_iter().flatten().next();
         let Summary { time, step, changes, error } = first.ok_or("no rank has a result")?;
         let (points, steps) = (options.points(), options.steps);
-        check_steps(steps, &changes)?;
         let error_max = plan.problem.rounding_max(steps);
         let outcome =
             JacobiOutcome { points, steps, ranks, pes, time, step, changes, error, error_max };
@@ -186,20 +185,8 @@ pub fn job_with(
             }
         }
     };
-    ranks::job_then::<JacobiRank>("jacobi", count, move |_| plan, end).limits(limits())
-}
-
-/// Fails if the ranks have done another number of steps, the last of which is always among the
-/// changes: after a restart they follow the options with which the checkpoint was made.
-fn check_steps(steps: u64, changes: &[(u64, f64)]) -> Result<(), String> {
-    let done = changes.last().map_or(0, |(step, _)| *step);
-    match done == steps {
-        true => Ok(()),
-        false => Err(format!(
-            "verified: no (the ranks did {done} steps, not {steps}: the checkpoint was made with \
-             other options; use the same)"
-        )),
-    }
+    let job = ranks::job_then_with::<JacobiRank, Plan>("jacobi", plan, count, move |_| plan, end);
+    job.limits(limits())
 }
 
 /// Prints the outcome.

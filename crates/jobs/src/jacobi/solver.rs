@@ -32,7 +32,7 @@ pub(super) enum Exchange {
 }
 
 /// The parameters that all ranks share.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) problem: Problem,
     pub(super) steps: u64,

@@ -156,27 +156,31 @@ fn ranks_that_move_after_each_step_have_the_same_bits() {
 }
 
 #[test]
-fn a_checkpoint_of_a_run_with_another_number_of_steps_is_not_verified() {
+fn a_checkpoint_of_a_run_with_other_options_is_refused() {
     let grid = || GridSpec::from_emulate("2x1,wan=2ms").unwrap();
-    let checked = |steps: u64| {
-        let words = format!("--size 8 --ranks 4 --compute 100us --migrate-every 2 --steps {steps}");
-        let (job, told) = job(&words);
+    let checked = |more: &str| {
+        let (job, told) = job(&format!("--ranks 4 --compute 100us --migrate-every 2 {more}"));
         (job.checkpoints(Checkpoints::every(CheckpointEvery::Points(1))), told)
     };
-    let first = || Simulation::new(checked(40).0, grid(), SimOptions::with_seed(1)).unwrap();
+    let words = "--size 8 --steps 40";
+    let first = || Simulation::new(checked(words).0, grid(), SimOptions::with_seed(1)).unwrap();
     let half = Time(first().run().virtual_time.0 / 2);
     let Ok(halted) = first().run_until(half) else { panic!("the job has ended before {half}") };
     let image = halted.checkpoint().unwrap().expect("checkpoints were made");
-    let continued = |steps: u64| {
+    let continued = |words: &str| {
         let plan = RestorePlan::restart(image.layout(), grid().layout());
-        let (job, _told) = checked(steps);
+        let (job, _told) = checked(words);
         let (options, from) = (SimOptions::with_seed(2), (image.clone(), plan));
         Simulation::restored(job, grid(), options, from).unwrap().run().outcome
     };
 
-    assert_eq!(continued(40), Ok(()));
-    let error = continued(60).unwrap_err().to_string();
-    assert!(error.contains("verified: no (the ranks did 40 steps, not 60"), "{error}");
+    assert_eq!(continued(words), Ok(()));
+    let others = ["--size 8 --steps 60", "--size 9 --steps 40"].map(str::to_owned);
+    let more = ["--dims 3", "--equation poisson"].map(|more| format!("{words} {more}"));
+    for words in others.into_iter().chain(more) {
+        let error = continued(&words).unwrap_err().to_string();
+        assert!(error.contains("the checkpoint was made with other options"), "{error}");
+    }
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Actor for Cell {
 
     fn resume(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(schedule) = cx.read(&self.schedule) {
-            self.begin_step(&schedule, cx);
+            self.pause_or_begin_step(&schedule, cx);
         }
     }
 
@@ -144,7 +144,14 @@ impl Cell {
             cx.contribute(Op::Concat, self.fingerprint.0, To::main());
         } else if schedule.syncs_at(self.step) {
             cx.at_sync();
-        } else if schedule.pause_ms > 0 && cx.index() == PAUSING {
+        } else {
+            self.pause_or_begin_step(schedule, cx);
+        }
+    }
+
+    /// Begins the next step, after the pause if this cell is the one that pauses.
+    fn pause_or_begin_step(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
+        if schedule.pause_ms > 0 && cx.index() == PAUSING {
             let (pause, me) = (Duration::from_millis(schedule.pause_ms), cx.me());
             cx.send_after(pause, &me, CellMessage::PauseOver);
         } else {

@@ -14,7 +14,9 @@ use gridspan_kernels::leanmd::io::trajectory::{FrameInfo, write_frame};
 use gridspan_kernels::leanmd::packing::unpack;
 use gridspan_kernels::leanmd::serial::Observation;
 use gridspan_kernels::leanmd::system::System;
-use gridspan_runtime::{Collection, CollectionRef, Grid, Ix3, Job, JobError, Op, Placement};
+use gridspan_runtime::{
+    Collection, CollectionRef, Grid, GridError, Ix3, Job, JobError, Op, Placement,
+};
 use serde::{Deserialize, Serialize};
 
 use super::args::{ABOUT, Options};
@@ -97,6 +99,7 @@ async fn simulate(
     if !options.quiet && kept.is_none() {
         println!("    step  ms/step     potential       kinetic         total");
     }
+    let mut fits = true;
     for step in progress.step..=schedule.steps {
         if schedule.reports_at(step) {
             observe(step, &cells, &pairs, &mut progress.outcome).await?;
@@ -109,13 +112,32 @@ async fn simulate(
             progress.trajectory_bytes = frames.write(&atoms, step, schedule.dt)?;
         }
         progress.step = step + 1;
-        grid.progress(&progress).await?;
+        if fits {
+            fits = mark(grid, &progress).await?;
+            if !fits && !options.silent {
+                eprintln!("{NO_MORE_CHECKPOINTS}");
+            }
+        }
     }
     let prints: Vec<u64> = cells.reduction(Op::Concat).await?;
     let mut outcome = progress.outcome;
     outcome.fingerprints = prints.into_iter().map(StateFingerprint).collect();
     frames.map_or(Ok(()), Frames::finish)?;
     Ok(outcome)
+}
+
+/// The warning if what main has observed no longer fits into a checkpoint.
+const NO_MORE_CHECKPOINTS: &str = "warning: the times and reports of all steps no longer fit into \
+    a checkpoint, so no more are made; a larger --report-every postpones this";
+
+/// Marks a progress point. Returns false, without one, if `progress` is too large: after some
+/// hundred thousand steps, whose times and reports main has.
+async fn mark(grid: &Grid, progress: &impl Serialize) -> Result<bool, JobError> {
+    match grid.progress(progress).await {
+        Ok(_) => Ok(true),
+        Err(GridError::TooLarge { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Creates the actors, and starts them.
@@ -335,6 +357,17 @@ fn milliseconds(duration: Duration) -> f64 {
 mod tests {
     use super::*;
     use gridspan_kernels::leanmd::packing::pack;
+    use gridspan_runtime::driver::embedded;
+
+    #[test]
+    fn a_run_goes_on_when_its_reports_no_longer_fit_into_a_checkpoint() {
+        let job = Job::new("marks").main(async |grid: Grid| {
+            assert!(mark(&grid, &vec![0.5_f64; 1000]).await?);
+            assert!(!mark(&grid, &vec![0.5_f64; 1 << 20]).await?);
+            Ok(())
+        });
+        embedded::run(job, 2).unwrap();
+    }
 
     #[test]
     fn atoms_that_the_system_does_not_have_are_refused() {

@@ -98,6 +98,9 @@ impl Options {
     /// # Errors
     /// If a parameter is out of bounds.
     pub fn prepare(&self) -> Result<(Field, Cloud), String> {
+        if self.patch.is_some() && self.shape != Kind::Patch {
+            return Err("--patch is for the shape of that name; add --shape patch".to_owned());
+        }
         let field = Field::new(self.cells).map_err(|error| error.to_string())?;
         let shape = match self.shape {
             Kind::Geometric => CloudShape::Geometric { rho: self.rho },
@@ -150,6 +153,8 @@ mod tests {
         assert!(prepare(&["-k", "99999999"]).is_err());
         assert!(prepare(&["--particles", "0"]).is_err());
         assert!(prepare(&["--shape", "patch", "--patch", "1,2"]).is_err());
+        let error = prepare(&["--patch", "1,2,3,4"]).unwrap_err();
+        assert!(error.contains("add --shape patch"), "{error}");
     }
 
     fn prepare(words: &[&str]) -> Result<(Field, Cloud), String> {

@@ -13,6 +13,9 @@ use crate::step_timer::median_and_total;
 pub(crate) const ENTRY: Entry =
     Entry { name: "pic", about: ABOUT, build: |arguments| Ok(job(parse("pic", arguments)?)) };
 
+/// Maximum number of blocks along an edge: 16 million blocks, as many as `ring` has members.
+const EDGE_BLOCKS_MAX: u32 = 1 << 12;
+
 /// Builds the job with these options.
 pub fn job(options: Options) -> Job {
     Job::new("pic")
@@ -51,6 +54,10 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let Options { steps, sync_every, report_every, .. } = *options;
     let plan = CloudPlan { field, cloud, partition, steps, sync_every, report_every };
     let edge = partition.count();
+    if edge > EDGE_BLOCKS_MAX {
+        let most = EDGE_BLOCKS_MAX;
+        return Err(format!("{edge} x {edge} blocks; --blocks takes 1 to {most}").into());
+    }
     let mut progress: Progress = match grid.restored().await? {
         Some(Progress { plan: then, .. }) if then != plan => {
             return Err("the checkpoint was made with other options; use the same".into());

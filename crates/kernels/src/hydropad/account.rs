@@ -25,6 +25,8 @@ pub struct Account {
 struct Entry {
     scale: f64,
     mass: f64,
+    /// The part of the mass that is gas.
+    gas: f64,
     gravity: f64,
     energy: f64,
 }
@@ -42,7 +44,7 @@ impl Account {
     pub fn note(&mut self, step: &HydroStep, gravity: f64, dark: &Report, gas: &Report) {
         let energy = dark.energy + gas.energy + gravity;
         let mass = dark.mass + gas.mass;
-        let entry = Entry { scale: step.scale, mass, gravity, energy };
+        let entry = Entry { scale: step.scale, mass, gas: gas.mass, gravity, energy };
         if let Some(last) = self.last {
             self.due += between(last, entry);
         }
@@ -85,10 +87,18 @@ impl Account {
         self.fast_steps
     }
 
-    /// Descriptions of the quantities whose error exceeds its tolerance.
-    pub fn faults(&self) -> Vec<String> {
+    /// Change of the mass of the gas from the first reported step to the end, when it is
+    /// `gas_mass`, relative to the mass of all matter.
+    pub fn gas_error(&self, gas_mass: f64) -> f64 {
+        self.first.map_or(0.0, |first| ((gas_mass - first.gas) / first.mass).abs())
+    }
+
+    /// Descriptions of the quantities whose error exceeds its tolerance, if the mass of the gas is
+    /// `gas_mass` at the end.
+    pub fn faults(&self, gas_mass: f64) -> Vec<String> {
         let checks = [
             ("mass", self.mass_error(), MASS_MAX),
+            ("the gas at the end", self.gas_error(gas_mass), MASS_MAX),
             ("momentum", self.momentum_error(), MOMENTUM_MAX),
             ("energy", self.energy_error(), ENERGY_MAX),
         ];
@@ -132,7 +142,7 @@ mod tests {
             account.note(&step, -1.0, &report, &gas);
         }
 
-        let faults = account.faults();
+        let faults = account.faults(1.0);
 
         assert!(account.momentum_error().is_nan());
         assert!(faults.iter().any(|fault| fault.starts_with("momentum is off by")), "{faults:?}");
@@ -140,8 +150,13 @@ mod tests {
 
     #[test]
     fn gravity_that_is_a_power_of_the_scale_is_integrated_exactly() {
-        let entry =
-            |scale: f64| Entry { scale, mass: 1.0, gravity: -3.0 * scale.powi(3), energy: 0.0 };
+        let entry = |scale: f64| Entry {
+            scale,
+            mass: 1.0,
+            gas: 0.0,
+            gravity: -3.0 * scale.powi(3),
+            energy: 0.0,
+        };
         // Minus the difference of the cubes.
         assert!((between(entry(0.5), entry(2.0)) + 7.875).abs() < 1e-12);
         let flat = Entry { gravity: -2.0, ..entry(1.0) };

@@ -55,8 +55,8 @@ impl HydroOutcome {
 
     /// Descriptions of the errors that exceed their tolerance.
     pub fn faults(&self) -> Vec<String> {
-        let mut faults = self.account.faults();
-        let End { error, .. } = self.end;
+        let End { error, gas_mass, .. } = self.end;
+        let mut faults = self.account.faults(gas_mass);
         if error.is_nan() || error > ERROR_MAX {
             faults.push(format!(
                 "particles are {error:.2} cells from their places, more than {ERROR_MAX}"

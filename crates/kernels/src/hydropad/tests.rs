@@ -142,6 +142,18 @@ fn an_oblique_wave_is_accurate_with_at_least_as_many_particles_as_cells() {
 }
 
 #[test]
+fn gas_that_is_lost_in_the_last_step_is_a_fault() {
+    // With one window, only the beginning of the last step is reported.
+    let plan = HydroRun { steps: 4, window: 4, ..slab(16, 0.15, 0.8) };
+    let mut outcome = serial::run(&plan).unwrap();
+    assert_eq!(outcome.faults(), Vec::<String>::new());
+
+    outcome.end.gas_mass *= 1.0 - 1e-9;
+
+    assert!(outcome.faults()[0].starts_with("the gas at the end is off by"));
+}
+
+#[test]
 fn mass_and_momentum_are_conserved_and_energy_obeys_layzer_and_irvine() {
     let account = |count: u32| serial::run(&slab(count, 0.15, 0.8)).unwrap().account;
     let (coarse, fine) = (account(32), account(128));

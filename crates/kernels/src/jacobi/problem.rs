@@ -26,7 +26,7 @@ pub enum Equation {
 
 /// An equation on a grid. A place has three indices from 0 to `size + 1`, of which the outermost
 /// are the boundary; in two dimensions the first is not used.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// The equation.
     pub equation: Equation,

@@ -18,6 +18,10 @@ pub const VELOCITY_SEED: u64 = 271_828_183;
 /// Maximum number of atoms: ids have 32 bits, and this number already needs 25 GB.
 pub const ATOMS_MAX: usize = 1 << 28;
 
+/// Maximum number of zeros as lowest bits of a seed of velocities: its stream repeats after four
+/// million numbers. That of 0 has zeros only, which would leave all atoms at rest.
+const SEED_ZEROS_MAX: u32 = 22;
+
 /// Positions of the four atoms of a face-centred cubic cell, in cell edges.
 pub(super) const FCC_BASIS: [[f64; 3]; 4] =
     [[0.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0]];
@@ -157,13 +161,15 @@ impl System {
 
     /// Draws the velocity of each atom, with components uniform from the NAS stream of `seed` (x,
     /// y, z, atom by atom). The total momentum is zero, and the velocities are scaled to exactly
-    /// `temperature`, counted over `3 (N - 1)` degrees of freedom.
+    /// `temperature`, counted over `3 (N - 1)` degrees of freedom. A seed with more than 22 zeros
+    /// as its lowest bits, such as 0, stands for the next number.
     ///
     /// # Errors
     /// If the temperature is not a positive finite number.
     pub fn draw_velocities_from(&mut self, seed: u64, temperature: f64) -> Result<(), SystemError> {
         positive("temperature", temperature)?;
-        let mut random = NasRandom::new(seed);
+        let is_short = seed.trailing_zeros() > SEED_ZEROS_MAX;
+        let mut random = NasRandom::new(if is_short { seed | 1 } else { seed });
         for velocity in &mut self.velocities {
             *velocity = std::array::from_fn(|_| random.next_unit() - 0.5);
         }
@@ -265,6 +271,17 @@ mod tests {
             assert!(
                 system.velocities.iter().map(|velocity| velocity[axis]).sum::<f64>().abs() < 1e-13
             );
+        }
+    }
+
+    #[test]
+    fn every_seed_draws_velocities_of_the_requested_temperature() {
+        let mut system = System::uniform_fcc(3, 0.8442, 1.44).unwrap();
+        for seed in [0, 1, 2, 1 << 22, 1 << 23, 1 << 45, 1 << 46, u64::MAX] {
+            system.draw_velocities_from(seed, 0.7).unwrap();
+            let squared: f64 = system.velocities.iter().flatten().map(|axis| axis * axis).sum();
+            let temperature = squared / (3.0 * 107.0);
+            assert!((temperature - 0.7).abs() < 1e-12, "{seed}: {temperature}");
         }
     }
 

@@ -128,7 +128,16 @@ impl Cloud {
                     "a patch must lie inside the square, left not after right and bottom not above top",
                 )
             }
-            _ => Ok(()),
+            _ => {
+                let ends = self.mean(0, field) + self.mean(field.cells() - 1, field);
+                // Both comparisons are false for NaN.
+                match ends > 0.0 && ends < f64::INFINITY {
+                    true => Ok(()),
+                    false => wrong(
+                        "numbers this large leave the cloud without particles; use a rho nearer to 1, or smaller alpha and beta",
+                    ),
+                }
+            }
         }
     }
 

@@ -112,6 +112,13 @@ fn invalid_clouds_are_refused() {
         check(shape).unwrap();
     }
     assert!(check(CloudShape::Geometric { rho: 1.0 }).is_err());
+    // To the power of 40, these are too large and small enough.
+    let error = check(CloudShape::Geometric { rho: 1e9 }).unwrap_err().to_string();
+    assert!(error.contains("use a rho nearer to 1"), "{error}");
+    check(CloudShape::Geometric { rho: 1e7 }).unwrap();
+    check(CloudShape::Geometric { rho: 1e-300 }).unwrap();
+    assert!(check(CloudShape::Linear { alpha: 1.0, beta: 1e307 }).is_err());
+    assert!(check(CloudShape::Linear { alpha: -1e307, beta: 1.0 }).is_err());
     assert!(check(CloudShape::Linear { alpha: 2.0, beta: 1.0 }).is_err());
     assert!(check(CloudShape::Patch { left: 0, right: 40, bottom: 0, top: 3 }).is_err());
     assert!(Cloud { particles: 0, ..Cloud::REFERENCE }.check(&field).is_err());

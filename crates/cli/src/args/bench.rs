@@ -93,7 +93,7 @@ pub(crate) struct BenchTasksArgs {
     /// Index of the Fibonacci number that the tasks compute, at most 60.
     #[arg(long, value_name = "N", default_value = "30")]
     pub(crate) fib: String,
-    /// Compute it N times.
+    /// Measure it N times.
     #[arg(long, value_name = "N", default_value = "10")]
     pub(crate) rounds: String,
     /// Print events as JSON, one per line; the text of each result is a JSON object, with times in

@@ -16,6 +16,7 @@ mod ending;
 mod failing;
 mod image;
 mod outbox;
+mod sending;
 mod serving;
 mod watching;
 

@@ -3,9 +3,8 @@
 use super::RankActor;
 use super::body::Body;
 use crate::packet::RankMessage;
-use crate::pieces::{self, PIECE_BYTES};
 use crate::program::RankProgram;
-use gridspan_runtime::{ActorRef, Context, Ix1, PeId};
+use gridspan_runtime::{Context, Ix1};
 use std::time::Duration;
 
 impl<P: RankProgram> RankActor<P> {
@@ -80,34 +79,5 @@ impl<P: RankProgram> RankActor<P> {
                 return;
             }
         }
-    }
-
-    /// Sends a message to another rank: in pieces, if it is long and goes to another node. Up to a
-    /// bound, offers to other PEs of this node leave with their data, which are not copied, so that
-    /// receives need not wait until this PE sends them. The ranks of this PE wait for it anyway.
-    pub(super) fn send(
-        &self,
-        rank: &ActorRef<Self>,
-        to: u32,
-        mut message: RankMessage,
-        cx: &mut Context<'_, Self>,
-    ) {
-        if message.is_offer() && self.pe_here(to, cx).is_some_and(|pe| pe != cx.pe()) {
-            self.local.with(|state| state.include_data(&mut message));
-        }
-        if message.heap_bytes() <= PIECE_BYTES || self.pe_here(to, cx).is_some() {
-            cx.send(rank, message);
-            return;
-        }
-        match pieces::cut(self.local.rank, &message, PIECE_BYTES) {
-            Ok(pieces) => pieces.into_iter().for_each(|piece| cx.send(rank, piece)),
-            Err(error) => cx.fail(format!("a long message to rank {to}: {error}")),
-        }
-    }
-
-    /// The PE of a rank that lives on this node.
-    fn pe_here(&self, rank: u32, cx: &Context<'_, Self>) -> Option<PeId> {
-        let (_, pe) = self.places.find(rank)?;
-        (cx.layout().node_of(PeId(pe)) == cx.node()).then_some(PeId(pe))
     }
 }

@@ -287,7 +287,8 @@ mod tests {
     use crate::address::index::{ActorIndex, Key};
     use crate::job::program::Program;
     use crate::message::payload::Payload;
-    use crate::message::{Packet, codec};
+    use crate::message::{Content, Packet, codec};
+    use crate::pe::{Request, Wish};
     use crate::{Actor, Context, Ix1, Job};
     use gridspan_topology::Layout;
     use serde::{Deserialize, Serialize};
@@ -330,6 +331,58 @@ mod tests {
         assert_eq!(pe.core.delivery.budget.bytes(), 0);
         for index in [0, 1] {
             assert!(pe.core.resident(ActorId { collection: id, key: Ix1(index).key() }).is_some());
+        }
+    }
+
+    /// Ends a turn of the PE, which takes the packets to itself. Returns the PEs to which it offers
+    /// actors.
+    fn offers(pe: &mut Pe) -> Vec<PeId> {
+        pe.finish_turn();
+        let packets: Vec<(PeId, Packet)> = pe.take_output().packets.collect();
+        let mut to = Vec::new();
+        for (at, packet) in packets {
+            if let Content::Control(control) = &packet.0
+                && matches!(**control, Control::MigrateOffer(_))
+            {
+                to.push(at);
+            }
+            if at == pe.id() {
+                pe.handle(at, packet);
+            }
+        }
+        to
+    }
+
+    #[test]
+    fn a_plan_does_not_move_an_actor_that_waits_for_its_end_to_move_elsewhere() {
+        // By the PE to which the actor wants to move: the PEs to which it is offered by the plan,
+        // and after it.
+        for (wished, [by_plan, after]) in
+            [(PeId(2), [vec![], vec![PeId(2)]]), (PeId(0), [vec![PeId(0)], vec![]])]
+        {
+            let layout = Layout::new(vec![("a".to_owned(), vec![1, 1, 1])]);
+            let job = Job::new("wishes").actor::<Keeper>().main(async |_| Ok::<(), JobError>(()));
+            let mut pe = Program::new(job, layout).unwrap().pe(PeId(1));
+            let kind = pe.core.common.kind_of(TypeId::of::<Keeper>()).unwrap();
+            let (collection, key) = (CollectionId(0), Ix1(0).key());
+            let info =
+                CollectionInfo { id: collection, kind, map: Map::Block, shape: None, members: 1 };
+            let inits: Vec<(Key, Vec<u8>)> = vec![(key, Vec::new())];
+            let inits = Payload::Bytes(codec::encode(&inits).into());
+            pe.handle(PeId(0), Packet::control(Control::Create { info, inits, more: 0 }));
+            let id = ActorId { collection, key };
+            let rebalance = RebalanceId(1);
+            pe.core.rebalance = Some(rebalance);
+            pe.core.request(Request { id, wish: Wish::Migrate(wished) });
+            pe.grant_requests();
+            assert!(offers(&mut pe).is_empty(), "the move waits");
+
+            let entry = PlanEntry { id, from: PeId(1), to: PeId(0), epoch: 1 };
+            let plan = Control::Plan { rebalance, moves: vec![entry] };
+            pe.handle(PeId(0), Packet::control(plan));
+            assert_eq!(offers(&mut pe), by_plan);
+            pe.handle(PeId(0), Packet::control(Control::Rebalanced { rebalance }));
+            assert_eq!(offers(&mut pe), after);
         }
     }
 }

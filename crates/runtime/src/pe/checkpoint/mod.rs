@@ -244,6 +244,7 @@ impl Core {
     fn drain(&mut self, round: u64, unmovable: u64) {
         self.pass_all_up();
         let queues = self.queues.iter().map(|queue| queue.len());
+        let followers = self.followers.values().map(Vec::len);
         let counts = DrainCounts {
             created: self.created,
             processed: self.processed,
@@ -251,7 +252,7 @@ impl Core {
                 as u64
                 + self.checkpointing.repeatable_tasks,
             stranded: self.delivery.waiting()[1],
-            insertions: (self.delivery.tombstones_awaited() + self.followers.len()) as u64,
+            insertions: (self.delivery.tombstones_awaited() + followers.sum::<usize>()) as u64,
             questions: self.waits.not_storable() as u64,
             replicas: self.checkpointing.ended_replicas.len() as u64,
             tasks: self.checkpointing.tasks,

@@ -6,7 +6,7 @@ use crate::address::index::{ActorIndex, Key};
 use crate::error::JobError;
 use crate::job::program::Program;
 use crate::message::payload::Payload;
-use crate::message::{Content, Manifest, Packet, ReplicaOrder};
+use crate::message::{Content, Insertion, Manifest, MemberRecord, Packet, ReplicaOrder};
 use crate::pe::Restoration;
 use crate::pe::replicas::{PrimaryStage, ReplicaState, Role};
 use crate::{Actor, CheckpointEvery, Checkpoints, Context, Ix1, Job, Limits};
@@ -218,6 +218,50 @@ fn a_pe_that_waits_for_its_replicas_does_not_wait_for_those_that_others_begin_he
     assert_eq!(answered(&mut pe), [1]);
     assert!(!pe.core.checkpointing.is_stopped);
     assert!(pe.core.checkpointing.ended_replicas.is_empty(), "it has begun again, if it can");
+}
+
+/// Passes a control to main's PE as a packet from itself. What it sends to others is dropped.
+fn pass(pe: &mut Pe, control: Control) {
+    pe.core.post(MAIN_PE, control);
+    let packets: Vec<(PeId, Packet)> = pe.take_output().packets.collect();
+    for (_, packet) in packets.into_iter().filter(|(to, _)| *to == MAIN_PE) {
+        pe.handle(MAIN_PE, packet);
+    }
+}
+
+#[test]
+fn insertions_that_wait_for_one_partner_each_count() {
+    let job = Job::new("partners").actor::<Idle>().main(async |_| Ok::<(), JobError>(()));
+    let mut pe = Program::new(job, Layout::single(1)).unwrap().pe(MAIN_PE);
+    let kind = pe.core.common.kind_of(TypeId::of::<Idle>()).unwrap();
+    let bound = Map::Bound(CollectionId(0));
+    for (number, map) in [(0, Map::Block), (1, bound), (2, bound)] {
+        let info = CollectionInfo { id: CollectionId(number), kind, map, shape: None, members: 0 };
+        let inits = Payload::new(Vec::<(Key, ())>::new());
+        pass(&mut pe, Control::Create { info, inits, more: 0 });
+    }
+    let key = Ix1(7).key();
+    for collection in [1, 2].map(CollectionId) {
+        let (id, init) = (ActorId { collection, key }, Payload::new(vec![(key, ())]));
+        let (at, record) = (MAIN_PE, MemberRecord::default());
+        let insertion = Insertion { id, init, at, epoch: 0, record, held: Vec::new() };
+        pass(&mut pe, Control::Insert(Box::new(insertion)));
+    }
+    assert_eq!(pe.core.created - pe.core.processed, 2);
+
+    pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Drain { checkpoint: 1, round: 1 });
+
+    let insertions = |(_, packet): (PeId, Packet)| match packet.0 {
+        Content::Control(control) => match *control {
+            Control::Checkpoint(message) => match *message {
+                CheckpointMessage::Drained { counts, .. } => Some(counts.insertions),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    };
+    assert_eq!(pe.take_output().packets.filter_map(insertions).collect::<Vec<_>>(), [2]);
 }
 
 #[test]

@@ -59,16 +59,20 @@ pub(crate) fn depart(
     if !is_movable && plan.is_none() {
         return;
     }
-    let leaving = |id| leave(core, stores, id, to, (plan, is_movable));
+    // A planned move would leave behind the request of an actor that waits for the plan's end.
+    let has_wish = plan.is_some() && partners.iter().any(|&id| core.wishes_elsewhere(id, to));
+    let leaves = is_movable && !has_wish;
+    let leaving = |id| leave(core, stores, id, to, (plan, leaves));
     let mut migrants: Vec<Migrant> = partners.into_iter().filter_map(leaving).collect();
     let bytes = migrants.iter().map(codec::encoded_len).sum();
     let limit = core.common.limits.message_bytes();
-    if bytes > limit || !is_movable {
+    if bytes > limit || !leaves {
         // This PE refuses them, with the same effect as a refusal by the target. The target learns
         // their place, since a plan may have announced the move to all nodes.
-        let reason = match is_movable {
-            true => too_large(bytes, limit),
-            false => "it cannot move now".to_owned(),
+        let reason = match (is_movable, has_wish) {
+            (false, _) => "it cannot move now".to_owned(),
+            (true, true) => "it has requested to move elsewhere".to_owned(),
+            (true, false) => too_large(bytes, limit),
         };
         let pe = core.me;
         for &Migrant { id, epoch, .. } in &migrants {
@@ -89,13 +93,13 @@ pub(crate) fn depart(
 }
 
 /// Takes an actor out of its slot. Returns the copy to offer, if the actor lives here; without its
-/// state, if it is not movable.
+/// state, unless it `leaves`.
 fn leave(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     id: ActorId,
     to: PeId,
-    (plan, is_movable): (Option<RebalanceId>, bool),
+    (plan, leaves): (Option<RebalanceId>, bool),
 ) -> Option<Migrant> {
     let (kind, slot) = core.resident(id)?;
     let (member, mailbox) = core.take_out(kind, slot)?;
@@ -103,7 +107,7 @@ fn leave(
         id,
         kind,
         epoch: member.epoch.saturating_add(1),
-        state: if is_movable { stores[kind.index()].encode(slot) } else { Bytes::new() },
+        state: if leaves { stores[kind.index()].encode(slot) } else { Bytes::new() },
         mailbox: mailbox.clone(),
         record: record(&member),
         held: held(&member),
@@ -343,6 +347,12 @@ impl Core {
                 false
             }
         }
+    }
+
+    /// Whether an actor has requested, during a rebalance, to move to another PE than `to`.
+    fn wishes_elsewhere(&self, id: ActorId, to: PeId) -> bool {
+        let wish = self.deferred.iter().find(|&&(of, _)| of == id);
+        wish.is_some_and(|&(_, wished)| wished != to)
     }
 
     /// Removes and returns the migrations that were requested during a rebalance, if it is over.

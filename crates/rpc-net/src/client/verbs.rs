@@ -491,8 +491,8 @@ impl RemoteRpc {
             let sessions = which(&state);
             state.waits += 1;
             let number = state.waits;
-            if let Some(waited) = state.sessions.wait(number, sessions, until) {
-                return waited;
+            if let Some(over) = state.sessions.wait(number, sessions, until) {
+                return over.waited;
             }
             let (tell, over) = oneshot::channel();
             state.waiting.insert(number, tell);

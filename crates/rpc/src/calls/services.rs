@@ -4,7 +4,7 @@ use super::catalogue::Catalogue;
 use super::config::{Config, FOREVER};
 use super::directory::ServerCard;
 use super::error::RpcError;
-use super::membership::Membership;
+use super::membership::{LeaveOutcome, Membership};
 use super::registry::{Registry, RegistryMessage};
 use super::request::SessionMessage;
 use super::server::{Opening, Server, ServerMessage};
@@ -539,8 +539,10 @@ impl<C: Catalogue> Services<C> {
     /// site if possible. If there is none, or if the server communicates with the client only, they
     /// are lost as with [`lose`](Self::lose). Resolves once the server has finished its current
     /// call and the successor has all data. Windows of groups are not mapped meanwhile. If this
-    /// future is dropped before it resolves, the registry may have removed the server without
-    /// notifying it; then end it with [`lose`](Self::lose).
+    /// future is dropped before it resolves, the server may still leave. Groups then wait for it
+    /// before they map a window, and another call of this function waits for it, too. If that call
+    /// fails, the registry has removed the server without notifying it; then end it with
+    /// [`lose`](Self::lose).
     ///
     /// # Errors
     ///
@@ -568,21 +570,33 @@ impl<C: Catalogue> Services<C> {
         let number = self.membership().named(name);
         let number = number.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
         let registry = self.registry();
+        let unfinished = self.membership().unfinished(number);
+        if let Some(successor) = unfinished.filter(|_| hands_over) {
+            return self.finish_leave(number, successor).await;
+        }
         self.membership().begin_leave();
-        let mut leaving = Leaving { services: self, number, outcome: None };
+        let mut leaving = Leaving { services: self, number, outcome: LeaveOutcome::Listed };
         // First, the registry stops sending new calls to the server and naming it as a successor.
         let question = move |reply| RegistryMessage::Leave { number, hands_over, reply };
         let successor =
             registry.ask(FOREVER, question).await.map_err(|error| from_grid(&error))??;
         // The successor may have been lost since.
-        let successor = successor.filter(|&successor| self.successor_of(successor).is_some());
-        leaving.outcome = Some(successor);
-        if successor.is_none() {
-            // The server's data is lost from now on.
-            self.membership().leave(number, None);
-            // Mapping must not wait for the server's answer, because the server may be stuck.
+        let standing = successor.filter(|&successor| self.successor_of(successor).is_some());
+        let Some(successor) = standing else {
+            // The server's data is lost from now on. Mapping must not wait for the server's answer,
+            // because the server may be stuck.
+            leaving.outcome = LeaveOutcome::Left(None);
             drop(leaving);
-        }
+            return self.make_leave(number, None).await;
+        };
+        leaving.outcome = LeaveOutcome::Unfinished(successor);
+        self.make_leave(number, Some(successor)).await?;
+        leaving.outcome = LeaveOutcome::Left(Some(successor));
+        Ok(())
+    }
+
+    /// Makes a server leave that the registry has removed, and waits until it has left.
+    async fn make_leave(&self, number: u32, successor: Option<u32>) -> Result<(), RpcError> {
         // This question postpones checkpoints, because main keeps no record of a leave in progress.
         let server = self.servers.member(Ix1(number as i32));
         let left = server.ask(FOREVER, move |reply| ServerMessage::Leave(successor, reply)).await;
@@ -590,9 +604,30 @@ impl<C: Catalogue> Services<C> {
         left.map_err(|error| from_grid(&error))
     }
 
+    /// Waits for the handover of a server for which an earlier call no longer waits.
+    async fn finish_leave(&self, number: u32, successor: u32) -> Result<(), RpcError> {
+        let question = move |reply| ServerMessage::Leave(Some(successor), reply);
+        let handed: Option<()> = self.ask_standing(number, question).await?;
+        if handed.is_some() {
+            self.membership().leave(number, Some(successor));
+        }
+        self.registry().send(RegistryMessage::Left(number));
+        Ok(())
+    }
+
+    /// Waits for all such handovers.
+    async fn finish_leaves(&self) -> Result<(), RpcError> {
+        loop {
+            let unfinished = self.membership().first_unfinished();
+            let Some((number, successor)) = unfinished else { return Ok(()) };
+            self.finish_leave(number, successor).await?;
+        }
+    }
+
     /// The servers that take calls, at a time when none of them is handing over.
     pub(crate) async fn settled_list(&self) -> Result<Vec<ServerCard>, RpcError> {
         loop {
+            self.finish_leaves().await?;
             let before = poll_fn(|cx| self.poll_settled(cx)).await;
             let cards = self.list().await?;
             if poll_fn(|cx| self.poll_settled(cx)).await == before {
@@ -622,8 +657,7 @@ impl<C: Catalogue> Drop for ReservedName<'_, C> {
 struct Leaving<'a, C: Catalogue> {
     services: &'a Services<C>,
     number: u32,
-    /// The successor, once the registry has removed the server.
-    outcome: Option<Option<u32>>,
+    outcome: LeaveOutcome,
 }
 
 impl<C: Catalogue> Drop for Leaving<'_, C> {

@@ -346,7 +346,10 @@ mod tests {
         membership.end_leave(1, LeaveOutcome::Unfinished(2));
 
         let mut membership = stored(&membership);
-        assert_eq!((membership.standing(1), membership.first_unfinished()), (Some(1), Some((1, 2))));
+        assert_eq!(
+            (membership.standing(1), membership.first_unfinished()),
+            (Some(1), Some((1, 2)))
+        );
         membership.begin_leave();
         membership.leave(1, Some(2));
         membership.end_leave(1, LeaveOutcome::Unfinished(2));

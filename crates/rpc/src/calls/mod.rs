@@ -2,7 +2,7 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `function`, `catalogue` | typed functions, and the set of them |
+//! | `function`, `catalogue` | typed functions, and the set of them; `finite`: the check of results in JSON |
 //! | `client` | the API for `main`: the verbs of the standard (GFD-R.P.052) as futures; `typed_calls`, `forwarding`, `waiting`: the verbs that call, that call by name, and those of sessions; `handle`: handles and sessions |
 //! | `session_manager` | the actor beside `main` that keeps its sessions; `request`: its messages; `replies`: its handling of servers' answers; `sessions`: the states of sessions |
 //! | `registry` | the actor that knows the servers and their functions; `directory`: its data |
@@ -44,6 +44,7 @@ mod client;
 mod config;
 mod directory;
 mod error;
+mod finite;
 mod forwarding;
 mod function;
 mod group_server;

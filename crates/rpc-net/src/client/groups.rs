@@ -122,11 +122,13 @@ impl Remote {
         &self.inner.kept
     }
 
-    /// Returns how a server is or was reached, and the round trip to it.
-    pub(crate) fn contact(&self, number: u32) -> Option<(Contact, Duration)> {
+    /// Returns how a server is or was reached, the round trip to it, and the number of calls that
+    /// it executes at the same time.
+    pub(crate) fn contact(&self, number: u32) -> Option<(Contact, Duration, u32)> {
         let known = self.known();
-        let round_trip = known.members.known(number)?.1.round_trip.unwrap_or_default();
-        Some((known.members.contact(number)?.clone(), round_trip))
+        let (listed, sample) = known.members.known(number)?;
+        let (round_trip, cores) = (sample.round_trip.unwrap_or_default(), listed.cores.max(1));
+        Some((known.members.contact(number)?.clone(), round_trip, cores))
     }
 
     fn known(&self) -> MutexGuard<'_, KnownServers> {

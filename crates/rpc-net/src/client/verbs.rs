@@ -28,9 +28,9 @@ static CLIENTS: AtomicU32 = AtomicU32::new(0);
 /// sessions. Requires a tokio runtime. Dropping it cancels running calls. The client keeps the
 /// outcome of a session until the program takes it or drops the client.
 ///
-/// A call goes to the server with the smallest load from this client relative to the server's
-/// speed, and to the nearest of equal ones. If that server is lost, refuses or does not answer in
-/// time, the call goes to the next.
+/// A call goes to the server on which it would end first if all calls were as long and the server
+/// had only the calls of this client, and to the nearest of equal ones. If that server is lost,
+/// refuses or does not answer in time, the call goes to the next.
 pub struct RemoteRpc {
     inner: Arc<Inner>,
 }
@@ -66,7 +66,15 @@ struct State {
 /// A server that may execute a call, and the round trip to it.
 struct Able {
     round_trip: Duration,
+    /// Number of calls that it executes at the same time.
+    cores: u32,
     candidate: Candidate,
+}
+
+/// The time in which a server ends `calls` calls of one second, of which each of its cores executes
+/// one at a time at this speed.
+fn end_s(calls: u32, cores: u32, speed: f64) -> f64 {
+    f64::from(calls.div_ceil(cores.max(1))) / speed
 }
 
 /// Counts a call at a server until it is dropped.
@@ -222,12 +230,12 @@ impl Inner {
             let is_able = card.functions.get(wanted.function) == Some(&wanted.signature);
             let is_wanted = bound.is_none_or(|bound| bound == card.number);
             let is_there = self.remote.standing(card.number).is_some();
-            if let Some((contact, round_trip)) = self.remote.contact(card.number)
+            if let Some((contact, round_trip, cores)) = self.remote.contact(card.number)
                 && is_able
                 && is_wanted
                 && is_there
             {
-                able.push(Able { round_trip, candidate: Candidate { card, contact } });
+                able.push(Able { round_trip, cores, candidate: Candidate { card, contact } });
             }
         }
         Ok(able)
@@ -240,7 +248,8 @@ impl Inner {
         let after = |able: &Able| {
             let card = &able.candidate.card;
             let load = state.loads.get(&card.number).copied().unwrap_or(0) + 1;
-            f64::from(load) / card.speed
+            // The speed in the card is that of one core.
+            end_s(load, able.cores, card.speed)
         };
         able.sort_by(|one, other| {
             let by_load = after(one).total_cmp(&after(other));
@@ -491,8 +500,8 @@ impl RemoteRpc {
             let sessions = which(&state);
             state.waits += 1;
             let number = state.waits;
-            if let Some(waited) = state.sessions.wait(number, sessions, until) {
-                return waited;
+            if let Some(over) = state.sessions.wait(number, sessions, until) {
+                return over.waited;
             }
             let (tell, over) = oneshot::channel();
             state.waiting.insert(number, tell);
@@ -651,4 +660,24 @@ fn decode<O: DeserializeOwned>(results: &[u8]) -> Result<O, RpcError> {
         let reason = format!("the results are not those of the function: {error}");
         RpcError::SessionFailed { reason }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_divided_by_the_cores_and_the_speed_of_servers() {
+        // The cores and the speed of each core.
+        let servers = [(8, 1.0), (1, 1.0), (1, 2.0)];
+        let mut loads = [0; 3];
+        for _ in 0..22 {
+            let ends_s =
+                |place: &usize| end_s(loads[*place] + 1, servers[*place].0, servers[*place].1);
+            let first = (0..3).min_by(|one, other| ends_s(one).total_cmp(&ends_s(other))).unwrap();
+            loads[first] += 1;
+        }
+
+        assert_eq!(loads, [16, 2, 4], "all end after two seconds");
+    }
 }

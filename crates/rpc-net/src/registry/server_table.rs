@@ -147,7 +147,10 @@ impl<R: Clone> ServerTable<R> {
         took_s: f64,
     ) {
         if placed.begins_at_once {
-            self.directory.observe(function, placed.offer.number, bytes, took_s);
+            // The speed of a server is that of all its cores together, and a call takes one core.
+            let number = placed.offer.number;
+            let cores = self.places.get(&number).map_or(1, |(cores, _)| *cores);
+            self.directory.observe(function, number, bytes, took_s / f64::from(cores));
         }
     }
 }
@@ -236,8 +239,29 @@ mod tests {
         }
 
         let next = place(&mut server_table);
-        assert!((next.offer.time_s - 3.0).abs() < 1e-9, "{}", next.offer.time_s);
+        // Both cores together have speed 1, so that they end one such call in 1.5 seconds.
+        assert!((next.offer.time_s - 1.5).abs() < 1e-9, "{}", next.offer.time_s);
         assert!(next.begins_at_once);
+    }
+
+    #[test]
+    fn a_call_on_one_of_four_cores_takes_as_long_on_a_server_of_one_such_core() {
+        let mut server_table = ServerTable::new();
+        server_table.join(card("four", 4.0), (4, None), ()).unwrap();
+        let four = server_table.place("f", 8, &BTreeSet::new()).unwrap().unwrap();
+        server_table.observe("f", &four, 8, 1.0);
+        server_table.ended(four.offer);
+        server_table.join(card("one", 1.0), (1, None), ()).unwrap();
+
+        let others = [four.offer.number].into();
+        let one = server_table.place("f", 8, &others).unwrap().unwrap();
+
+        assert!((one.offer.time_s - 1.0).abs() < 1e-9, "{}", one.offer.time_s);
+        for _ in 0..100 {
+            server_table.place("f", 8, &[one.offer.number].into()).unwrap();
+        }
+        let load_s = server_table.list()[0].load_s;
+        assert!((load_s - 25.0).abs() < 1e-9, "four at a time: {load_s}");
     }
 
     #[test]

@@ -4,31 +4,58 @@
 use super::catalogue::Catalogue;
 use super::config::{Config, FOREVER};
 use super::error::RpcError;
-use super::request::SessionMessage;
+use super::request::{SessionMessage, WaitNumber};
 use super::services::{Services, from_grid};
 use super::session_manager::SessionManager;
 use gridspan_runtime::{Member, Reply};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The state of an initialised client.
 pub(super) struct Open<C: Catalogue> {
     /// The number of the client.
     pub(super) owner: u32,
     session_manager: Member<SessionManager<C>>,
-    /// Number of waits for any session so far.
-    waits: AtomicU64,
+    waits: Mutex<OngoingWaits>,
+}
+
+/// The waits for sessions of a client.
+struct OngoingWaits {
+    /// Number of the next wait.
+    next: u64,
+    /// The numbers of those that have not ended.
+    ongoing: BTreeSet<u64>,
 }
 
 impl<C: Catalogue> Open<C> {
-    fn new(owner: u32, session_manager: Member<SessionManager<C>>) -> Self {
-        Self { owner, session_manager, waits: AtomicU64::new(0) }
+    /// `first_attempt` is the number before the first attempt of an order, which grows with each
+    /// restoration of the services.
+    fn new(owner: u32, session_manager: Member<SessionManager<C>>, first_attempt: u32) -> Self {
+        // A client that goes on after a restoration uses none of its numbers again.
+        let next = u64::from(first_attempt) << 32;
+        let waits = Mutex::new(OngoingWaits { next, ongoing: BTreeSet::new() });
+        Self { owner, session_manager, waits }
     }
 
-    /// Returns a number for a wait for any session.
-    pub(super) fn next_wait(&self) -> u64 {
-        self.waits.fetch_add(1, Ordering::Relaxed)
+    fn waits(&self) -> MutexGuard<'_, OngoingWaits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a wait for sessions.
+    pub(super) fn begin_wait(&self) -> WaitNumber {
+        let mut waits = self.waits();
+        let number = waits.next;
+        waits.next += 1;
+        waits.ongoing.insert(number);
+        let ended_below = waits.ongoing.first().copied().unwrap_or(number);
+        WaitNumber { number, ended_below }
+    }
+
+    /// Ends a wait for sessions. If its answer did not come, tell the session manager before.
+    pub(super) fn end_wait(&self, number: u64) {
+        self.waits().ongoing.remove(&number);
     }
 
     /// Sends the session manager a message without an answer.
@@ -138,7 +165,7 @@ impl<C: Catalogue> GridRpc<C> {
         }
         config.check()?;
         let (owner, session_manager) = self.services.session_manager(config);
-        self.open = Some(Open::new(owner, session_manager));
+        self.open = Some(Open::new(owner, session_manager, self.services.first_attempt()));
         Ok(())
     }
 
@@ -187,7 +214,8 @@ impl<C: Catalogue> GridRpc<C> {
             );
             RpcError::Other { reason }
         })?;
-        Ok(Self { services: services.clone(), open: Some(Open::new(owner, session_manager)) })
+        let open = Open::new(owner, session_manager, services.first_attempt());
+        Ok(Self { services: services.clone(), open: Some(open) })
     }
 
     pub(super) fn open(&self) -> Result<&Open<C>, RpcError> {

@@ -18,14 +18,20 @@ use gridspan_runtime::{ActorRef, Context, Ix1, Reply};
 const WINDOW_BYTES: usize = 64 << 20;
 
 impl<C: Catalogue> Server<C> {
-    /// Starts to hand over all orders and data, and to pass on later messages of groups.
+    /// Starts to hand over all orders and data, and to pass on later messages of groups. If the
+    /// server hands over already, because main has waited for that before, answers at its end.
     pub(super) fn hand_over(
         &mut self,
         successor: u32,
         reply: Reply<()>,
         cx: &mut Context<'_, Self>,
     ) {
-        self.handover = Some(Handover { successor, reply: Some(reply) });
+        if let Some(handover) = &mut self.handover
+            && !handover.replies.is_empty()
+        {
+            return handover.replies.push(reply);
+        }
+        self.handover = Some(Handover { successor, replies: vec![reply] });
         let to = cx.collection().at(Ix1(successor as i32));
         for order in self.store.take_orders() {
             cx.send(&to, ServerMessage::Group(GroupMessage::Order(order).into_sent()));
@@ -40,7 +46,7 @@ impl<C: Catalogue> Server<C> {
         let mut bytes = 0;
         while bytes < WINDOW_BYTES {
             let Some(piece) = self.store.give() else {
-                if let Some(reply) = handover.reply.take() {
+                for reply in handover.replies.drain(..) {
                     cx.send(&to, ServerMessage::Group(GroupMessage::Handed(reply)));
                 }
                 return;

@@ -18,6 +18,17 @@ pub(super) fn attempts_after(restorations: u32) -> u32 {
     restorations % RESTORATIONS * ATTEMPTS
 }
 
+/// The state of a server when main no longer waits for its handover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeaveOutcome {
+    /// As far as main knows, the registry still lists it.
+    Listed,
+    /// It has to hand over to this successor, and may not have done so.
+    Unfinished(u32),
+    /// It has left, with its successor if it has one.
+    Left(Option<u32>),
+}
+
 /// Servers, clients and groups of one set of services.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Membership {
@@ -33,6 +44,8 @@ pub(super) struct Membership {
     reserved: BTreeSet<String>,
     /// Successor of each server that left; `None` if its data is lost.
     left: BTreeMap<u32, Option<u32>>,
+    /// Servers that have to hand over and for which main no longer waits, and their successors.
+    unfinished: BTreeMap<u32, u32>,
     /// Number of the next client.
     clients: u32,
     /// Number of the next group.
@@ -165,11 +178,14 @@ impl Membership {
         self.handed_over += 1;
     }
 
-    /// Ends a handover. `outcome` is the successor, `Some(None)` if the server is lost, or `None`
-    /// if the registry has not removed the server.
-    pub(super) fn end_leave(&mut self, number: u32, outcome: Option<Option<u32>>) {
-        if let Some(successor) = outcome {
-            self.leave(number, successor);
+    /// Ends the wait for a handover.
+    pub(super) fn end_leave(&mut self, number: u32, outcome: LeaveOutcome) {
+        match outcome {
+            LeaveOutcome::Unfinished(successor) if !self.left.contains_key(&number) => {
+                self.unfinished.insert(number, successor);
+            }
+            LeaveOutcome::Left(successor) => self.leave(number, successor),
+            LeaveOutcome::Listed | LeaveOutcome::Unfinished(_) => {}
         }
         self.handing_over -= 1;
         self.waiting.drain(..).for_each(Waker::wake);
@@ -185,9 +201,20 @@ impl Membership {
         None
     }
 
+    /// The successor of a server that has to hand over and for which main no longer waits.
+    pub(super) fn unfinished(&self, number: u32) -> Option<u32> {
+        self.unfinished.get(&number).copied()
+    }
+
+    /// A server that has to hand over and for which main no longer waits, and its successor.
+    pub(super) fn first_unfinished(&self) -> Option<(u32, u32)> {
+        self.unfinished.first_key_value().map(|(number, successor)| (*number, *successor))
+    }
+
     /// Records that a server has left, with its successor if it has one. A loss is final: the
     /// successor of a handover that ends after it may lack data.
     pub(super) fn leave(&mut self, number: u32, successor: Option<u32>) {
+        self.unfinished.remove(&number);
         if self.left.get(&number) != Some(&None) {
             self.left.insert(number, successor);
         }
@@ -303,13 +330,31 @@ mod tests {
         membership.begin_leave();
         membership.begin_leave();
         membership.leave(1, None);
-        membership.end_leave(1, Some(None));
+        membership.end_leave(1, LeaveOutcome::Left(None));
         assert_eq!(membership.settled(Waker::noop()), None);
 
-        membership.end_leave(1, Some(Some(2)));
+        membership.end_leave(1, LeaveOutcome::Left(Some(2)));
 
         assert_eq!(membership.settled(Waker::noop()), Some(2));
         assert_eq!((membership.standing(1), membership.departures()), (None, 1));
+    }
+
+    #[test]
+    fn a_server_has_its_data_until_its_handover_is_finished() {
+        let mut membership = Membership::default();
+        membership.begin_leave();
+        membership.end_leave(1, LeaveOutcome::Unfinished(2));
+
+        let mut membership = stored(&membership);
+        assert_eq!(
+            (membership.standing(1), membership.first_unfinished()),
+            (Some(1), Some((1, 2)))
+        );
+        membership.begin_leave();
+        membership.leave(1, Some(2));
+        membership.end_leave(1, LeaveOutcome::Unfinished(2));
+
+        assert_eq!((membership.standing(1), membership.first_unfinished()), (Some(2), None));
     }
 
     #[test]

@@ -2,12 +2,12 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `function`, `catalogue` | typed functions, and the set of them |
+//! | `function`, `catalogue` | typed functions, and the set of them; `finite`: the check of results in JSON |
 //! | `client` | the API for `main`: the verbs of the standard (GFD-R.P.052) as futures; `typed_calls`, `forwarding`, `waiting`: the verbs that call, that call by name, and those of sessions; `handle`: handles and sessions |
 //! | `session_manager` | the actor beside `main` that keeps its sessions; `request`: its messages; `replies`: its handling of servers' answers; `sessions`: the states of sessions |
 //! | `registry` | the actor that knows the servers and their functions; `directory`: its data |
 //! | `server` | the actor that executes calls; `group_server`: its work for groups; `handover`: how it leaves |
-//! | `services` | starts and ends servers; `membership`: the record of those that started and left; `asking`: questions that end when their server is lost |
+//! | `services`, `departures` | start and end servers; `membership`: the record of those that started and left; `asking`: questions that end when their server is lost |
 //! | `signature` | the types of functions, which calls and registrations carry |
 //! | `error` | the standard's errors |
 //!
@@ -42,8 +42,10 @@ mod asking;
 mod catalogue;
 mod client;
 mod config;
+mod departures;
 mod directory;
 mod error;
+mod finite;
 mod forwarding;
 mod function;
 mod group_server;

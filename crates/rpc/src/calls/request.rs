@@ -51,6 +51,15 @@ pub enum Caller {
     Session(Reply<Result<SessionId, RpcError>>),
 }
 
+/// The number that a client gives a wait for sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitNumber {
+    /// The number.
+    pub number: u64,
+    /// All waits below this number have returned at the client, or were dropped there.
+    pub ended_below: u64,
+}
+
 /// Messages to a session manager.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum SessionMessage {
@@ -67,13 +76,12 @@ pub enum SessionMessage {
     /// Asks for one of these sessions that has ended.
     ProbeOr(Vec<SessionId>, Reply<Result<SessionId, RpcError>>),
     /// Asks for an answer when these sessions have ended.
-    Wait(Vec<SessionId>, Until, Reply<Waited>),
+    Wait(WaitNumber, Vec<SessionId>, Until, Reply<Waited>),
     /// Asks for an answer when all running sessions have ended.
-    WaitAll(Reply<Waited>),
-    /// Asks for an answer when a session has ended that no wait has returned. The client numbers
-    /// these waits.
-    WaitAny(u64, Reply<Waited>),
-    /// The client has dropped the wait for any session of this number.
+    WaitAll(WaitNumber, Reply<Waited>),
+    /// Asks for an answer when a session has ended that no wait has returned.
+    WaitAny(WaitNumber, Reply<Waited>),
+    /// The client has dropped the wait of this number.
     Withdraw(u64),
     /// Cancel a session.
     Cancel(SessionId, Reply<Result<(), RpcError>>),

@@ -63,7 +63,7 @@ pub(super) struct Pending {
 pub(super) struct Handover {
     pub(super) successor: u32,
     /// Where the server reports that the successor has all data, until it has done so.
-    pub(super) reply: Option<Reply<()>>,
+    pub(super) replies: Vec<Reply<()>>,
 }
 
 /// Settings of a server that opens.

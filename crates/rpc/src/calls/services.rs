@@ -1,4 +1,4 @@
-//! The API with which `main` starts and ends the servers of a job and their registry.
+//! The API with which `main` starts the servers of a job and their registry.
 
 use super::catalogue::Catalogue;
 use super::config::{Config, FOREVER};
@@ -17,9 +17,7 @@ use gridspan_runtime::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 /// Puts actors on the PE of `main`.
@@ -403,6 +401,17 @@ impl<C: Catalogue> Services<C> {
         server.ask_repeatable(FOREVER, question).await.map_err(|error| from_grid(&error))
     }
 
+    /// Asks the server of this number as [`ask_server`](Self::ask_server) does, but postpones
+    /// checkpoints until the answer.
+    pub(super) async fn ask_server_once<T: DeserializeOwned + Send + 'static>(
+        &self,
+        number: u32,
+        question: impl FnOnce(Reply<T>) -> ServerMessage + Send + 'static,
+    ) -> Result<T, RpcError> {
+        let server = self.servers.member(Ix1(number as i32));
+        server.ask(FOREVER, question).await.map_err(|error| from_grid(&error))
+    }
+
     /// Sends a message to the server of this number.
     pub(crate) fn tell_server(&self, number: u32, message: ServerMessage) {
         self.servers.member(Ix1(number as i32)).send(message);
@@ -533,77 +542,6 @@ impl<C: Catalogue> Services<C> {
         }
         Ok(bytes)
     }
-
-    /// Makes a server leave. It takes no more calls, and those in its queue go to other servers.
-    /// Its data and orders for groups go to a server that offers all of its functions, at the same
-    /// site if possible. If there is none, or if the server communicates with the client only, they
-    /// are lost as with [`lose`](Self::lose). Resolves once the server has finished its current
-    /// call and the successor has all data. Windows of groups are not mapped meanwhile. If this
-    /// future is dropped before it resolves, the registry may have removed the server without
-    /// notifying it; then end it with [`lose`](Self::lose).
-    ///
-    /// # Errors
-    ///
-    /// [`RpcError::ServerNotFound`] if no server of this name has joined, or it has left;
-    /// [`RpcError::Other`] if it is leaving already, or has not registered since the registry was
-    /// restarted; [`RpcError::Grid`] if the job is ending.
-    pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
-        self.end_server(name, true).await
-    }
-
-    /// Makes a server leave without a successor: data of groups that only this server has is lost,
-    /// windows are mapped without it at once, and groups that wait for it go on. Use it for servers
-    /// that have failed, and for those whose [`leave`](Self::leave) has failed.
-    ///
-    /// # Errors
-    ///
-    /// [`RpcError::ServerNotFound`] if no server of this name has joined, or it has left;
-    /// [`RpcError::Grid`] if the job is ending.
-    pub async fn lose(&self, name: &str) -> Result<(), RpcError> {
-        self.end_server(name, false).await
-    }
-
-    async fn end_server(&self, name: &str, hands_over: bool) -> Result<(), RpcError> {
-        // The registry's list may lack a server that is stuck.
-        let number = self.membership().named(name);
-        let number = number.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
-        let registry = self.registry();
-        self.membership().begin_leave();
-        let mut leaving = Leaving { services: self, number, outcome: None };
-        // First, the registry stops sending new calls to the server and naming it as a successor.
-        let question = move |reply| RegistryMessage::Leave { number, hands_over, reply };
-        let successor =
-            registry.ask(FOREVER, question).await.map_err(|error| from_grid(&error))??;
-        // The successor may have been lost since.
-        let successor = successor.filter(|&successor| self.successor_of(successor).is_some());
-        leaving.outcome = Some(successor);
-        if successor.is_none() {
-            // The server's data is lost from now on.
-            self.membership().leave(number, None);
-            // Mapping must not wait for the server's answer, because the server may be stuck.
-            drop(leaving);
-        }
-        // This question postpones checkpoints, because main keeps no record of a leave in progress.
-        let server = self.servers.member(Ix1(number as i32));
-        let left = server.ask(FOREVER, move |reply| ServerMessage::Leave(successor, reply)).await;
-        self.registry().send(RegistryMessage::Left(number));
-        left.map_err(|error| from_grid(&error))
-    }
-
-    /// The servers that take calls, at a time when none of them is handing over.
-    pub(crate) async fn settled_list(&self) -> Result<Vec<ServerCard>, RpcError> {
-        loop {
-            let before = poll_fn(|cx| self.poll_settled(cx)).await;
-            let cards = self.list().await?;
-            if poll_fn(|cx| self.poll_settled(cx)).await == before {
-                return Ok(cards);
-            }
-        }
-    }
-
-    fn poll_settled(&self, cx: &std::task::Context<'_>) -> Poll<u64> {
-        self.membership().settled(cx.waker()).map_or(Poll::Pending, Poll::Ready)
-    }
 }
 
 /// Reserves the name of a server that is joining until this value is dropped.
@@ -615,19 +553,5 @@ struct ReservedName<'a, C: Catalogue> {
 impl<C: Catalogue> Drop for ReservedName<'_, C> {
     fn drop(&mut self) {
         self.services.membership().release_name(&self.name);
-    }
-}
-
-/// Marks a server as handing over until this value is dropped.
-struct Leaving<'a, C: Catalogue> {
-    services: &'a Services<C>,
-    number: u32,
-    /// The successor, once the registry has removed the server.
-    outcome: Option<Option<u32>>,
-}
-
-impl<C: Catalogue> Drop for Leaving<'_, C> {
-    fn drop(&mut self) {
-        self.services.membership().end_leave(self.number, self.outcome);
     }
 }

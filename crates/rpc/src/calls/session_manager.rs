@@ -5,7 +5,7 @@ use super::config::{Config, FOREVER};
 use super::directory::Offer;
 use super::error::RpcError;
 use super::registry::{Registry, RegistryMessage};
-use super::request::{Asked, CallTarget, Caller, SessionMessage};
+use super::request::{Asked, CallTarget, Caller, SessionMessage, WaitNumber};
 use super::server::{Answer, Call, Server, ServerMessage, Ticket};
 use super::sessions::{EndedWait, SessionId, Sessions, Until, Waited};
 use crate::block::{Arriving, EncodedBlock};
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A wait for sessions. A wait for any session has a number.
-type WaitReply = (Option<u64>, Reply<Waited>);
+/// A wait for sessions.
+type WaitReply = (WaitNumber, Reply<Waited>);
 
 /// Makes the calls of one client.
 #[derive(Serialize, Deserialize)]
@@ -26,9 +26,9 @@ pub struct SessionManager<C: Catalogue> {
     pub(super) timeout: Duration,
     attempts: u32,
     sessions: Sessions<EncodedBlock, WaitReply>,
-    /// The sessions that waits for any session returned, each with the number of the wait. Waits at
-    /// the same time return the same session.
-    returned: BTreeSet<(SessionId, u64)>,
+    /// The waits that returned each of these sessions, except those whose answers the client is
+    /// known to have.
+    returned: BTreeMap<SessionId, Vec<u64>>,
     pub(super) calls: BTreeMap<SessionId, PendingCall>,
     /// Questions without an answer, by number.
     asked: BTreeMap<u64, Asked>,
@@ -96,7 +96,7 @@ impl<C: Catalogue> Actor for SessionManager<C> {
             timeout: start.timeout,
             attempts: start.attempts,
             sessions: Sessions::new(cx.index().0 as u32),
-            returned: BTreeSet::new(),
+            returned: BTreeMap::new(),
             calls: BTreeMap::new(),
             asked: BTreeMap::new(),
             next_question: 0,
@@ -129,17 +129,16 @@ impl<C: Catalogue> Actor for SessionManager<C> {
             }
             SessionMessage::Probe(id, reply) => cx.reply(reply, self.sessions.probe(id)),
             SessionMessage::ProbeOr(ids, reply) => cx.reply(reply, self.sessions.probe_or(&ids)),
-            SessionMessage::Wait(ids, until, reply) => self.wait(ids, until, (None, reply), cx),
-            SessionMessage::WaitAll(reply) => {
-                let ids = self.sessions.running();
-                self.wait(ids, Until::All, (None, reply), cx);
+            SessionMessage::Wait(wait, ids, until, reply) => {
+                self.wait(ids, until, (wait, reply), cx);
             }
-            SessionMessage::WaitAny(number, reply) => {
-                // A client that goes on after a restoration uses the numbers again.
-                let Self { sessions, returned, .. } = self;
-                returned.retain(|&(id, by)| by != number && sessions.probe(id).is_ok());
-                let ids = sessions.unnamed();
-                self.wait(ids, Until::One, (Some(number), reply), cx);
+            SessionMessage::WaitAll(wait, reply) => {
+                let ids = self.sessions.running();
+                self.wait(ids, Until::All, (wait, reply), cx);
+            }
+            SessionMessage::WaitAny(wait, reply) => {
+                let ids = self.sessions.unnamed();
+                self.wait(ids, Until::One, (wait, reply), cx);
             }
             SessionMessage::Withdraw(number) => self.withdraw(number, cx),
             SessionMessage::Cancel(id, reply) => {
@@ -150,7 +149,7 @@ impl<C: Catalogue> Actor for SessionManager<C> {
                 self.sessions.running().into_iter().for_each(|id| self.cancel(id, cx));
                 cx.reply(reply, ());
             }
-            SessionMessage::Take(id, reply) => cx.reply(reply, self.sessions.take(id)),
+            SessionMessage::Take(id, reply) => cx.reply(reply, self.take(id)),
             SessionMessage::Function(id, reply) => cx.reply(reply, self.sessions.function(id)),
             SessionMessage::Error(id, reply) => cx.reply(reply, self.sessions.error(id)),
             SessionMessage::Failed(reply) => cx.reply(reply, self.sessions.pop_failed()),
@@ -339,8 +338,8 @@ impl<C: Catalogue> SessionManager<C> {
             Some(Caller::Results(reply)) => cx.reply(reply, outcome),
             Some(Caller::Session(reply)) => cx.reply(reply, outcome.map(|_| id)),
             None => {
-                for EndedWait { waiter, waited, .. } in self.sessions.end(id, outcome) {
-                    self.end_wait(waiter, waited, cx);
+                for over in self.sessions.end(id, outcome) {
+                    self.end_wait(over, cx);
                 }
             }
         }
@@ -353,35 +352,46 @@ impl<C: Catalogue> SessionManager<C> {
         waiter: WaitReply,
         cx: &mut Context<'_, Self>,
     ) {
-        if let Some(waited) = self.sessions.wait(waiter, ids, until) {
-            self.end_wait(waiter, waited, cx);
+        if let Some(over) = self.sessions.wait(waiter, ids, until) {
+            self.end_wait(over, cx);
         }
     }
 
-    fn end_wait(&mut self, (any, reply): WaitReply, waited: Waited, cx: &mut Context<'_, Self>) {
-        if let (Some(number), Ok(Some(id))) = (any, &waited) {
-            self.returned.insert((*id, number));
+    fn end_wait(&mut self, over: EndedWait<WaitReply>, cx: &mut Context<'_, Self>) {
+        let EndedWait { waiter: (wait, reply), waited, named } = over;
+        for id in named {
+            let waits = self.returned.entry(id).or_default();
+            waits.retain(|&number| number >= wait.ended_below);
+            waits.push(wait.number);
         }
         cx.reply(reply, waited);
     }
 
-    /// Undoes a wait for any session that the client has dropped: a later one may return the
-    /// session.
+    /// Undoes a wait that the client has dropped: a later wait for any session may return its
+    /// sessions.
     fn withdraw(&mut self, number: u64, cx: &mut Context<'_, Self>) {
-        for (_, reply) in self.sessions.forget(|(any, _)| *any == Some(number)) {
+        for (_, reply) in self.sessions.forget(|(wait, _)| wait.number == number) {
             // This ends the question, whose answer is not awaited.
             cx.reply(reply, Err(RpcError::NoneCompleted));
         }
-        let undone = self.returned.iter().filter(|(_, by)| *by == number);
-        let undone: Vec<SessionId> = undone.map(|(id, _)| *id).collect();
-        self.returned.retain(|(_, by)| *by != number);
+        let mut undone = Vec::new();
+        for (id, waits) in &mut self.returned {
+            // A wait may have named a session several times.
+            undone.extend(waits.extract_if(.., |by| *by == number).map(|_| *id));
+        }
+        self.returned.retain(|_, waits| !waits.is_empty());
         self.sessions.give_back(&undone);
+    }
+
+    fn take(&mut self, id: SessionId) -> Result<EncodedBlock, RpcError> {
+        self.returned.remove(&id);
+        self.sessions.take(id)
     }
 
     fn give_up(&mut self, id: SessionId, reply: Reply<()>, cx: &mut Context<'_, Self>) {
         self.cancel(id, cx);
         // No caller will ask for its results.
-        let _ = self.sessions.take(id);
+        let _ = self.take(id);
         self.given_up.insert(id, reply);
         self.answer_given_up(id, cx);
     }

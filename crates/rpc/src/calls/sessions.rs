@@ -183,16 +183,21 @@ impl<R, W: Clone> Sessions<R, W> {
         ended.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Waits for sessions; returns the outcome if the wait is over already.
+    /// Waits for sessions; returns the wait if it is over already.
     ///
     /// # Errors
     ///
     /// The outcome is [`RpcError::InvalidSessionId`] if one of the sessions does not exist, or its
     /// result was taken; [`RpcError::NoneCompleted`] if the list is empty and `until` is
     /// [`Until::One`]; with [`Until::All`], the error of the first in the list that failed.
-    pub fn wait(&mut self, waiter: W, sessions: Vec<SessionId>, until: Until) -> Option<Waited> {
+    pub fn wait(
+        &mut self,
+        waiter: W,
+        sessions: Vec<SessionId>,
+        until: Until,
+    ) -> Option<EndedWait<W>> {
         match self.waited(&sessions, until) {
-            Some((waited, _)) => Some(waited),
+            Some((waited, named)) => Some(EndedWait { waiter, waited, named }),
             None => {
                 self.waiters.push(Waiter { id: waiter, sessions, until });
                 None
@@ -321,7 +326,8 @@ mod tests {
         sessions.end(ids[0], Err(failure()));
         sessions.end(ids[1], Ok(1));
 
-        assert_eq!(sessions.wait("", ids.clone(), Until::All), Some(Err(failure())));
+        let over = sessions.wait("", ids.clone(), Until::All).unwrap();
+        assert_eq!((over.waited, over.named), (Err(failure()), ids.clone()));
         assert_eq!(sessions.error(ids[0]), Ok(Some(failure())));
         assert_eq!((sessions.pop_failed(), sessions.pop_failed()), (Some(ids[0]), None));
     }
@@ -331,7 +337,8 @@ mod tests {
         let (mut sessions, ids) = sessions(2);
         sessions.end(ids[0], Ok(0));
         let any = sessions.unnamed();
-        assert_eq!(sessions.wait("", any, Until::One), Some(Ok(Some(ids[0]))));
+        let over = sessions.wait("", any, Until::One).unwrap();
+        assert_eq!((over.waited, over.named), (Ok(Some(ids[0])), vec![ids[0]]));
 
         assert_eq!(sessions.unnamed(), [ids[1]]);
     }

@@ -1,28 +1,28 @@
 //! The verbs of a client for sessions: waiting, results, errors and cancellation.
 
 use super::catalogue::Catalogue;
-use super::client::GridRpc;
+use super::client::{GridRpc, Open};
 use super::error::RpcError;
 use super::handle::CallSession;
-use super::request::SessionMessage;
-use super::sessions::{SessionId, Until};
+use super::request::{SessionMessage, WaitNumber};
+use super::sessions::{SessionId, Until, Waited};
 use super::typed_calls::decode;
+use gridspan_runtime::Reply;
 use serde::de::DeserializeOwned;
 
-/// A wait for any session. If the client stops waiting, the session manager learns of it.
-struct AskedAny<'a, C: Catalogue> {
-    client: &'a GridRpc<C>,
+/// A wait for sessions. If the client stops waiting, the session manager learns of it.
+struct OngoingWait<'a, C: Catalogue> {
+    open: &'a Open<C>,
     number: u64,
     is_answered: bool,
 }
 
-impl<C: Catalogue> Drop for AskedAny<'_, C> {
+impl<C: Catalogue> Drop for OngoingWait<'_, C> {
     fn drop(&mut self) {
-        if !self.is_answered
-            && let Ok(open) = self.client.open()
-        {
-            open.tell(SessionMessage::Withdraw(self.number));
+        if !self.is_answered {
+            self.open.tell(SessionMessage::Withdraw(self.number));
         }
+        self.open.end_wait(self.number);
     }
 }
 
@@ -33,6 +33,19 @@ impl<C: Catalogue> GridRpc<C> {
             true => Ok(session.id()),
             false => Err(RpcError::InvalidSessionId { session: session.id().0 }),
         }
+    }
+
+    /// Asks the session manager to answer when a wait is over.
+    async fn wait_for(
+        &self,
+        question: impl FnOnce(WaitNumber, Reply<Waited>) -> SessionMessage + Send + 'static,
+    ) -> Waited {
+        let open = self.open()?;
+        let wait = open.begin_wait();
+        let mut ongoing = OngoingWait { open, number: wait.number, is_answered: false };
+        let waited = self.ask(move |reply| question(wait, reply)).await;
+        ongoing.is_answered = true;
+        waited?
     }
 
     /// Checks whether a session has ended (`grpc_probe`): [`RpcError::NotCompleted`] if not.
@@ -104,7 +117,8 @@ impl<C: Catalogue> GridRpc<C> {
     /// the job is ending.
     pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
         let sessions = sessions.to_vec();
-        self.ask(move |reply| SessionMessage::Wait(sessions, Until::All, reply)).await?.map(|_| ())
+        let all = move |wait, reply| SessionMessage::Wait(wait, sessions, Until::All, reply);
+        self.wait_for(all).await.map(|_| ())
     }
 
     /// Waits until one of the sessions has ended, and returns it (`grpc_wait_or`), whether it
@@ -117,9 +131,8 @@ impl<C: Catalogue> GridRpc<C> {
     /// client is not initialised; [`RpcError::Grid`] if the job is ending.
     pub async fn wait_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let sessions = sessions.to_vec();
-        let waited =
-            self.ask(move |reply| SessionMessage::Wait(sessions, Until::One, reply)).await?;
-        waited?.ok_or(RpcError::NoneCompleted)
+        let one = move |wait, reply| SessionMessage::Wait(wait, sessions, Until::One, reply);
+        self.wait_for(one).await?.ok_or(RpcError::NoneCompleted)
     }
 
     /// Waits until all sessions that are running now have ended (`grpc_wait_all`). Returns the
@@ -130,24 +143,19 @@ impl<C: Catalogue> GridRpc<C> {
     /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
     /// is ending.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
-        self.ask(SessionMessage::WaitAll).await?.map(|_| ())
+        self.wait_for(SessionMessage::WaitAll).await.map(|_| ())
     }
 
     /// Waits until any session has ended, and returns it (`grpc_wait_any`). Skips sessions that an
-    /// earlier wait returned, or that an earlier wait for certain sessions would have returned if
-    /// its future had not been dropped: take their results by [`results`](Self::results). If the
-    /// future of this function is dropped, a later call returns the session.
+    /// earlier wait returned: take their results by [`results`](Self::results). A wait of any kind
+    /// whose future was dropped has returned no session.
     ///
     /// # Errors
     ///
     /// [`RpcError::NoneCompleted`] if no other session is left. [`RpcError::NotInitialized`] if the
     /// client is not initialised; [`RpcError::Grid`] if the job is ending.
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
-        let number = self.open()?.next_wait();
-        let mut asked = AskedAny { client: self, number, is_answered: false };
-        let waited = self.ask(move |reply| SessionMessage::WaitAny(number, reply)).await;
-        asked.is_answered = true;
-        waited??.ok_or(RpcError::NoneCompleted)
+        self.wait_for(SessionMessage::WaitAny).await?.ok_or(RpcError::NoneCompleted)
     }
 
     /// Cancels a session (`grpc_cancel`). A function that is already being executed runs to its

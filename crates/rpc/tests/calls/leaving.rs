@@ -163,6 +163,46 @@ fn a_server_leaves_once() {
     });
 }
 
+#[test]
+fn a_server_whose_leave_was_given_up_while_it_was_busy_hands_over_or_is_lost() {
+    run("1x1x4", async |grid, services| {
+        services.join(ServerPlan::new("first", PeId(1))).await?;
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default())?;
+        let give_up_leave = async |name: &str| {
+            let busy = rpc.handle_on(&BUSY, name).await?;
+            rpc.call_async(&busy, &5_000).await?;
+            grid.sleep(Duration::from_millis(100)).await.unwrap();
+            assert!(cut_short(&grid, Duration::from_secs(1), services.leave(name)).await);
+            Ok::<(), RpcError>(())
+        };
+        let (mapper, heuristic) = (Mapper::new(&services), HeftC::default());
+        let kept = mapper.map(&heuristic, async |group| {
+            let (bytes, value) = (group.value(&1000)?, group.value(&7)?);
+            let (one,) = group.call(&MAKE, (&bytes, &value));
+            let (other,) = group.call(&MAKE, (&bytes, &value));
+            group.run().await?;
+            services.join(ServerPlan::new("second", PeId(2))).await?;
+            give_up_leave("first").await?;
+            // The second server has nothing yet.
+            assert_eq!(group.get(&one).await?[..], [7; 1000]);
+            let (look,) = group.call(&LOOK, (&other,));
+            assert_eq!(group.get(&look).await?, (1000, 7));
+            Ok(())
+        });
+        kept.await?;
+        // The window has waited for the handover.
+        assert!(matches!(services.leave("first").await, Err(RpcError::ServerNotFound { .. })));
+        services.join(ServerPlan::new("third", PeId(3))).await?;
+        give_up_leave("second").await?;
+        assert_eq!(services.leave("second").await, Ok(()), "it waits for the handover");
+        services.join(ServerPlan::new("fourth", PeId(1))).await?;
+        give_up_leave("third").await?;
+        assert_eq!(services.lose("third").await, Ok(()), "the handover is not finished");
+        Ok(())
+    });
+}
+
 const MANY: u64 = 30;
 const LARGE: u64 = 5 << 20;
 

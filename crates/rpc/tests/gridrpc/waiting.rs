@@ -193,6 +193,39 @@ fn a_session_of_two_dropped_waits_for_any_is_returned_by_the_next_one() {
 }
 
 #[test]
+fn a_session_of_dropped_waits_for_it_is_returned_by_a_wait_for_any() {
+    for ends_first in [true, false] {
+        simulated(async move |grid| {
+            let mut rpc = GridRpc::new(&servers(&grid).await?);
+            rpc.initialize(&Config::default())?;
+            let handle = rpc.handle_on(&SLEEP, "slow").await?;
+            let session = rpc.call_async(&handle, &1000).await?;
+            let ids = [session.id(); 2];
+            {
+                let (mut and, mut or) = (pin!(rpc.wait_and(&ids)), pin!(rpc.wait_or(&ids)));
+                let (mut all, mut one) = (pin!(rpc.wait_all()), pin!(rpc.wait(&session)));
+                poll_fn(|cx| {
+                    assert!(and.as_mut().poll(cx).is_pending());
+                    assert!(or.as_mut().poll(cx).is_pending());
+                    assert!(all.as_mut().poll(cx).is_pending());
+                    assert!(one.as_mut().poll(cx).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+                if ends_first {
+                    grid.sleep(Duration::from_secs(2)).await.unwrap();
+                }
+            }
+            grid.sleep(Duration::from_secs(2)).await.unwrap();
+            assert_eq!(rpc.wait_any().await?, session.id());
+            assert_eq!(code(rpc.wait_any().await), 12);
+            assert_eq!(rpc.wait(&session).await?, 1000);
+            Ok(())
+        });
+    }
+}
+
+#[test]
 fn wait_any_returns_each_session_once_as_it_ends() {
     client(async |rpc| {
         let handle = rpc.handle_on(&SLEEP, "slow").await?;

@@ -193,6 +193,12 @@ impl<W: Work> Worker<W> {
                 cx.core.task_ends(false);
                 cx.reply(reply, None);
             }
+            // Main has dropped the stream, and waits for none of its tasks.
+            Some(Origin::Streamed { stream, is_repeatable, .. })
+                if !self.roots.streams.contains_key(&stream) =>
+            {
+                cx.core.task_ends(is_repeatable);
+            }
             Some(Origin::Asked(_) | Origin::Streamed { .. }) => cx.fail(format!(
                 "a task of type {}, or one that it waits for, waits for a pool that is closed; \
                  close a pool only when no task waits for it",

@@ -378,6 +378,27 @@ fn in_a_chain_of_pools_a_closed_pool_ends_the_job_only_if_main_waits_for_it() {
     }
 }
 
+#[test]
+fn a_task_of_a_dropped_stream_may_wait_for_a_closed_pool() {
+    let job = Job::new("dropped").tasks::<Square>().tasks::<Slow>();
+    let job = job.main(async |grid| {
+        let (squares, slow) = (grid.task_pool::<Square>().await?, grid.task_pool().await?);
+        let pools = (None, squares.reference());
+        let mut stream = slow.stream([Slow(Caller { steps: 10, pools })]);
+        {
+            let mut next = pin!(stream.next());
+            let first = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
+            assert!(first.is_pending());
+        }
+        grid.sleep(Duration::from_millis(30)).await?;
+        drop(stream);
+        squares.close();
+        grid.quiescence().await?;
+        Ok(())
+    });
+    embedded::run(job, 1).expect("main waits for no task of the stream");
+}
+
 /// Longest wait of a task for the other one, and of main for a bound from another node.
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -21,7 +21,7 @@ use std::panic::catch_unwind;
 use story::{Story, story};
 
 /// Seeds of a test without `LOSSES_SEEDS`; `.ci/extended` has more.
-const SEEDS: Range<u64> = 0..150;
+const SEEDS: Range<u64> = 0..500;
 
 /// Minimum number of seeds in which losses hit each phase and make the job repeat work.
 const SEEDS_PER_PHASE: u64 = 20;

@@ -108,7 +108,9 @@ impl<C: Catalogue> Services<C> {
             self.finish_leaves().await?;
             let before = poll_fn(|cx| self.poll_settled(cx)).await;
             let cards = self.list().await?;
-            if poll_fn(|cx| self.poll_settled(cx)).await == before {
+            let after = poll_fn(|cx| self.poll_settled(cx)).await;
+            // A leave that was under way may have been dropped meanwhile.
+            if after == before && self.membership().first_unfinished().is_none() {
                 return Ok(cards);
             }
         }

@@ -181,11 +181,14 @@ impl Membership {
     /// Ends the wait for a handover.
     pub(super) fn end_leave(&mut self, number: u32, outcome: LeaveOutcome) {
         match outcome {
-            LeaveOutcome::Unfinished(successor) if !self.left.contains_key(&number) => {
+            LeaveOutcome::Listed => {}
+            LeaveOutcome::Unfinished(_) if self.left.contains_key(&number) => {}
+            LeaveOutcome::Unfinished(successor) if self.standing(successor).is_some() => {
                 self.unfinished.insert(number, successor);
             }
+            // What a lost successor has not received is lost with it.
+            LeaveOutcome::Unfinished(successor) => self.leave(number, Some(successor)),
             LeaveOutcome::Left(successor) => self.leave(number, successor),
-            LeaveOutcome::Listed | LeaveOutcome::Unfinished(_) => {}
         }
         self.handing_over -= 1;
         self.waiting.drain(..).for_each(Waker::wake);
@@ -211,12 +214,24 @@ impl Membership {
         self.unfinished.first_key_value().map(|(number, successor)| (*number, *successor))
     }
 
+    /// An unfinished handover to a server that is lost, or whose last successor is.
+    fn lost_handover(&self) -> Option<(u32, u32)> {
+        let mut unfinished =
+            self.unfinished.iter().map(|(&number, &successor)| (number, successor));
+        unfinished.find(|&(_, successor)| self.standing(successor).is_none())
+    }
+
     /// Records that a server has left, with its successor if it has one. A loss is final: the
-    /// successor of a handover that ends after it may lack data.
+    /// successor of a handover that ends after it may lack data. What a lost successor has not
+    /// received is lost with it: a successor that is stuck would never report the end.
     pub(super) fn leave(&mut self, number: u32, successor: Option<u32>) {
         self.unfinished.remove(&number);
         if self.left.get(&number) != Some(&None) {
             self.left.insert(number, successor);
+        }
+        while let Some((number, successor)) = self.lost_handover() {
+            self.unfinished.remove(&number);
+            self.left.insert(number, Some(successor));
         }
         std::mem::take(&mut self.watches).into_values().for_each(Waker::wake);
     }
@@ -355,6 +370,27 @@ mod tests {
         membership.end_leave(1, LeaveOutcome::Unfinished(2));
 
         assert_eq!((membership.standing(1), membership.first_unfinished()), (Some(2), None));
+    }
+
+    #[test]
+    fn unfinished_handovers_end_with_the_loss_of_the_last_successor() {
+        let mut membership = Membership::default();
+        for (number, successor) in [(1, 2), (2, 3), (4, 5)] {
+            membership.begin_leave();
+            membership.end_leave(number, LeaveOutcome::Unfinished(successor));
+        }
+        let watch = membership.begin_watch();
+        assert!(!membership.watch_loss(watch, 1, Waker::noop()));
+
+        membership.leave(3, None);
+        membership.begin_leave();
+        membership.end_leave(6, LeaveOutcome::Unfinished(3));
+
+        assert!(membership.watch_loss(watch, 1, Waker::noop()));
+        let standing = [1, 2, 4, 6].map(|number| membership.standing(number));
+        assert_eq!(standing, [None, None, Some(4), None]);
+        membership.leave(4, Some(5));
+        assert_eq!(membership.first_unfinished(), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! prints to files. So the host needs nothing but the program. A bridge also runs the code that the
 //! program has before `gridspan::main`.
 //!
-//! Pipe and files are in the *keeper's folder* of the node: `JOB/NODE` in the [`state_folder`] of
+//! Pipe and files are in the *keeper's folder* of the node: `JOB/NODE` in the `state_folder` of
 //! the host.
 //!
 //! | file | content |

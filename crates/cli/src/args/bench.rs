@@ -108,7 +108,7 @@ The pairs of actors are: two on one PE, on two PEs of a node, on two nodes of ea
 nodes of every two sites. The time one way is half of a round trip. The rate is that of 64 messages,
 after which the receiver answers. Both are medians with their 95 % bootstrap intervals; fewer than 6
 rounds have their range in place of an interval. Within a process messages are passed by reference,
-so that their size matters only between nodes. Contents are checked before each measurement.
+so that there is no rate of bytes. Contents are checked before each measurement.
 
 Examples:
   gridctl bench messages                         in one process, and between two

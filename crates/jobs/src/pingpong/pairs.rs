@@ -52,7 +52,7 @@ async fn run(grid: &Grid, plan: &Plan) -> Result<(), JobError> {
                     println!("{}", figure.json(layout, plan.rounds));
                 }
             } else {
-                println!("{}", row(bytes, round_trip.ns, window.ns));
+                println!("{}", row(pair.between, bytes, round_trip.ns, window.ns));
             }
         }
     }
@@ -165,8 +165,14 @@ impl Figure {
     }
 }
 
-/// A row of a table, from the times of a round trip and of a window in ns.
-fn row(bytes: usize, round_trip: MedianEstimate, window: MedianEstimate) -> String {
+/// A row of a table, from the times of a round trip and of a window in ns. Inside a process the
+/// bytes of messages stay where they are, so there is no rate.
+fn row(
+    between: Between,
+    bytes: usize,
+    round_trip: MedianEstimate,
+    window: MedianEstimate,
+) -> String {
     let MedianEstimate { median, low, high } = round_trip;
     let one_way_us = MedianEstimate { median: median / 2e3, low: low / 2e3, high: high / 2e3 };
     let round_trip_us = three_digits(median / 1e3);
@@ -175,7 +181,11 @@ fn row(bytes: usize, round_trip: MedianEstimate, window: MedianEstimate) -> Stri
     let mb_per_s = |ns: f64| f64::from(WINDOW) * bytes as f64 / ns * 1e3;
     let rate =
         MedianEstimate { median: mb_per_s(median), low: mb_per_s(high), high: mb_per_s(low) };
-    let (one_way_us, rate) = (one_way_us.to_string(), rate.to_string());
+    let rate = match between {
+        Between::OnePe | Between::Pes => "by reference".to_owned(),
+        Between::Nodes | Between::Sites => rate.to_string(),
+    };
+    let one_way_us = one_way_us.to_string();
     format!("{bytes:>10}  {one_way_us:>24}  {round_trip_us:>13}  {per_s:>12.0}  {rate:>22}")
 }
 
@@ -272,7 +282,8 @@ mod tests {
         let round_trip = MedianEstimate { median: 4e3, low: 3e3, high: 6e3 };
         let window = MedianEstimate { median: 64e3, low: 32e3, high: 128e3 };
 
-        let row = row(1000, round_trip, window);
+        let inside = row(Between::Pes, 1000, round_trip, window);
+        let row = row(Between::Nodes, 1000, round_trip, window);
         let pair = Pair { between: Between::Sites, from: 0, to: 4 };
         let figure = Figure { pair, operation: Operation::Window, bytes: 1000, ns: window };
         let json = figure.json(&layout(), 10);
@@ -281,6 +292,7 @@ mod tests {
         let expected =
             ["1000", "2.00", "[1.50,", "3.00]", "4.00", "1000000", "1000", "[500,", "2000]"];
         assert_eq!(columns, expected);
+        assert!(inside.ends_with("1000000            by reference"), "{inside}");
         assert_eq!(
             json,
             "{\"between\":\"sites\",\"from\":0,\"to\":4,\"sites\":[\"delft\",\"urbana\"],\

@@ -162,9 +162,9 @@ fn shifted(ns: u64, by: i64) -> u64 {
     ns.saturating_add_signed(by)
 }
 
-/// Moves bins by whole bins: a screen shows no smaller interval. The recorder counts the time before
-/// its first run as idle, by the clock of its host. If this clock is ahead, a part of that time was
-/// before the start of the job, and is left out.
+/// Moves bins by whole bins: a screen shows no smaller interval. The recorder counts the time
+/// before its first run as idle, by the clock of its host. If this clock is ahead, a part of that
+/// time was before the start of the job, and is left out.
 fn shift_bins(record: &mut PeRecord, by: i64) {
     if whole_bins(record, by) == 0 || record.bins.is_empty() {
         return;

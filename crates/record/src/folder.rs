@@ -83,8 +83,8 @@ impl RecordingFolder {
     ///
     /// # Errors
     ///
-    /// [`RecordError::NotEmpty`], [`RecordError::HeaderTooLarge`], and [`RecordError::Io`] if a file
-    /// cannot be written.
+    /// [`RecordError::NotEmpty`], [`RecordError::HeaderTooLarge`], and [`RecordError::Io`] if a
+    /// file cannot be written.
     pub fn create(folder: &Path, header: &Header) -> Result<Self, RecordError> {
         Self::check(folder)?;
         let header = header_json(folder, header, HEADER_BYTES_MAX)?;

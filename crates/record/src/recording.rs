@@ -56,8 +56,8 @@ pub struct Recording {
 impl Recording {
     /// Reads a recording, and corrects the clocks of hosts so that no message is received before it
     /// was sent, and that the records of node 0 end before the job. All times and indices in the
-    /// result are valid: types, PEs, sites and nodes exist, and spans are in order. Fails on damaged
-    /// files, on versions of the format that it does not know, and on more than 2 GiB.
+    /// result are valid: types, PEs, sites and nodes exist, and spans are in order. Fails on
+    /// damaged files, on versions of the format that it does not know, and on more than 2 GiB.
     pub fn read(folder: &Path) -> Result<Self, RecordError> {
         let header = read_header(folder)?;
         if let Some(problem) = problem_of_header(&header) {

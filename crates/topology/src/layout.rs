@@ -67,8 +67,8 @@ impl Layout {
         Self::new(vec![("local".to_owned(), vec![pes])])
     }
 
-    /// Creates a layout from the name of each site and the number of PEs of each of its nodes. Nodes
-    /// without PEs get one.
+    /// Creates a layout from the name of each site and the number of PEs of each of its nodes.
+    /// Nodes without PEs get one.
     pub fn new(sites: Vec<(String, Vec<u32>)>) -> Self {
         let mut layout = Self {
             sites: vec![],

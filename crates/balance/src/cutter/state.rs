@@ -71,7 +71,7 @@ impl<'a> State<'a> {
         };
         let outside = map.iter().enumerate().map(outside_of).collect();
         // Edges inside a coarse vertex are not cut, so the cut stays the same. The ties of its
-        // finer vertices were merged, so their pulls are added up anew.
+        // finer vertices were merged, so their pulls are added up again.
         let cost = self.cost - self.problem.pulls(&self.part) + finer.pulls(&part);
         State::with(finer, self.limits, part, outside, cost)
     }

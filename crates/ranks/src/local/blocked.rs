@@ -25,9 +25,9 @@ impl LocalState {
     }
 
     /// The ranks of which one must act before this rank goes on: by a message, by giving back a
-    /// lock or, in a job with `ErrorsReturn`, by a failure or a revocation. `None` if something else
-    /// can let it go on, such as a timer, the name server or data on their way, or if there are too
-    /// many or some are not known.
+    /// lock or, in a job with `ErrorsReturn`, by a failure or a revocation. `None` if something
+    /// else can let it go on, such as a timer, the name server or data on their way, or if there
+    /// are too many or some are not known.
     pub(crate) fn waits_until(&self) -> Option<Vec<Run>> {
         if !(self.sleeping.is_empty() && self.resumed.is_empty() && self.tasks.is_empty()) {
             return None;

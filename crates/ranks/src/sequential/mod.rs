@@ -237,8 +237,8 @@ impl<A: SequentialActor> Sequential<A> {
         }
     }
 
-    /// Carries out the actions of the method. The inbox is not locked meanwhile, since an action may
-    /// use it, if the method shares it.
+    /// Carries out the actions of the method. The inbox is not locked meanwhile, since an action
+    /// may use it, if the method shares it.
     fn carry_out_actions(&self, cx: &mut Context<'_, Self>) {
         loop {
             let actions = std::mem::take(&mut self.shared().actions);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 /// use gridspan::{CheckpointError, JobError, StartError};
 ///
-/// /// Whether the job may begin anew, since there is nothing from which it could continue.
+/// /// Whether the job may begin again, since there is nothing from which it could continue.
 /// fn may_begin_anew(error: &JobError) -> bool {
 ///     let JobError::CannotStart(StartError::Checkpoint(error)) = error else { return false };
 ///     matches!(error, CheckpointError::Missing { .. } | CheckpointError::NoneComplete { .. })

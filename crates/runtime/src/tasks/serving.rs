@@ -167,10 +167,10 @@ impl<W: Work> Worker<W> {
         (!self.engine.node.lineages.is_orphaned(lineage)).then_some(lineage)
     }
 
-    /// Closes a frame that waits for a closed pool, and all frames that wait for its output. If main
-    /// waits for the output, this ends the job. A task of another pool may be one that main does
-    /// not wait for, so the worker of that pool decides, and so does the lender of a loan, which
-    /// may have the output of another copy.
+    /// Closes a frame that waits for a closed pool, and all frames that wait for its output. If
+    /// main waits for the output, this ends the job. A task of another pool may be one that main
+    /// does not wait for, so the worker of that pool decides, and so does the lender of a loan,
+    /// which may have the output of another copy.
     pub(super) fn give_up(&mut self, frame: FrameId, cx: &mut Context<'_, Self>) {
         let mut next = Some(frame);
         while let Some(Frame { up, .. }) = next.and_then(|id| self.engine.frames.release(id)) {

@@ -15,9 +15,9 @@
 //!   time of all threads and processes, with the launcher. With four processes, `counters` means
 //!   that `gridctl top` runs beside them; its own time does not count.
 //! - *A sample of top* is the time of a sample as the nodes measure it, `processor_micros` and
-//!   `telemetry_micros` of `gridctl top --json`: for each node and tick, the mean over the nodes and
-//!   the maximum. The goal is for the processor time. The other time is by the clock: where PEs are
-//!   busy on all processors, it counts the time in which they had the processor, too.
+//!   `telemetry_micros` of `gridctl top --json`: for each node and tick, the mean over the nodes
+//!   and the maximum. The goal is for the processor time. The other time is by the clock: where PEs
+//!   are busy on all processors, it counts the time in which they had the processor, too.
 //!
 //! Linux only. Nothing else should run on the machine.
 

@@ -69,7 +69,8 @@ fn between_pes(suite: &mut Suite) {
     suite.compare("one way between PEs", FigureUnit::Time, contenders);
 }
 
-/// Measures the creation and the memory of a million idle actors, each run in a fresh process.
+/// Measures the creation and the memory of a million idle actors. Each measurement runs in a fresh
+/// process.
 fn populations(suite: &mut Suite) {
     const MEMORY: &str = "a million idle actors, memory with a state of 8 B";
     let actors = suite.choose(1_000_000, 10_000);

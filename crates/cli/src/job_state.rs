@@ -33,7 +33,7 @@ pub(crate) enum JobState {
 impl JobState {
     /// Finds the state of a detached job.
     pub(crate) fn of(folder: &JobFolder) -> io::Result<Self> {
-        // The order matters: a job that ends between the two looks has ended, and is not
+        // This order of the two checks counts a job that ends between them as ended, not as
         // unattended.
         let is_attended = folder.is_attended()?;
         if let Some(code) = folder.exit_code() {

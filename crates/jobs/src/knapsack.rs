@@ -76,7 +76,7 @@ impl Search for Choice {
         let mut share = |profit: u64| {
             found.profit = found.profit.max(profit);
             cx.improve(profit as i64);
-            // A repetition sees -1 while 0 is the best profit.
+            // A task that repeats another sees a bound that is worse by one: -1 in place of 0.
             u64::try_from(cx.bound().unwrap_or_default()).unwrap_or_default()
         };
         let Self(choice) = self;

@@ -79,7 +79,8 @@ impl Instance {
     /// weight. Such instances are hard, since no item is much better than another (D. Pisinger,
     /// Where are the hard knapsack problems?, 2005, section 3, "strongly correlated").
     pub fn drawn(items: u32, seed: u64) -> Self {
-        // An odd seed has the full period, and only its low bits count.
+        // The generator has its full period for odd seeds. It uses only the low bits, so the
+        // product may wrap.
         let mut random = NasRandom::new(seed.wrapping_mul(2).wrapping_add(1));
         random.skip(1000);
         let weight = |_| 1 + (random.next_unit() * WEIGHT_MAX as f64) as u64;

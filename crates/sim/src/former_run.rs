@@ -2,12 +2,14 @@
 //!
 //! A lost node that still lives has not learned that the job goes on without it. When it comes
 //! back, it dials the nodes that it knew, and sends again the frames that they have not confirmed.
-//! They must refuse it: in the present run all channels are numbered from 0 again, so the nodes
-//! would take its messages for others, and the present run has sent some of them again.
+//! They must refuse it. In the present run all channels are numbered from 0 again, so the nodes
+//! would mistake its messages for other messages with the same numbers. The present run may also
+//! have repeated some of these messages, so they would arrive twice.
 //!
-//! The keys of the run decide. So two production transports, one with the keys of each run, answer
-//! for each pair of nodes whether the connection is accepted, also where frames do not travel over
-//! QUIC. Neither is connected to other nodes, as at the beginning of a run.
+//! The nodes refuse it because each run has its own keys. For each pair of nodes, the simulation
+//! connects two production transports, one with the keys of each run, to find out whether the
+//! connection is accepted. It does so even if frames do not travel over QUIC. The two transports
+//! have no other connections, as at the beginning of a run.
 
 use bytes::Bytes;
 use gridspan_runtime::net::{IdentityError, TransportLimits, VirtualJob};
@@ -112,7 +114,7 @@ pub(crate) struct LateFrame {
     pub(crate) frame: Bytes,
 }
 
-/// The previous run, as the present one meets it.
+/// The keys of the previous and the present run, and which nodes accept connections between them.
 pub(crate) struct FormerRun {
     former: VirtualJob,
     present: VirtualJob,

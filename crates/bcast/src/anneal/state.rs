@@ -7,7 +7,7 @@ use crate::model::{NONE, TreeCostModel};
 /// A child in its parent's list.
 #[derive(Clone, Copy, Debug)]
 struct Child {
-    /// Time that remains when its send is over: flight, and all below it.
+    /// Time from the end of its send until the child and all nodes below it have the message.
     tail_s: f64,
     busy_s: f64,
     node: u32,

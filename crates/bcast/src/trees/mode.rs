@@ -29,13 +29,14 @@ pub const MODES: &[&str] = &["planned", "layout", "binomial", "star"];
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Mode {
-    /// Over the advisor's plan, and over the tree of [`Mode::Layout`] where it has no better plan.
+    /// Over a plan of the advisor if it has a better one than the tree of [`Mode::Layout`];
+    /// otherwise over that tree.
     #[default]
     Planned,
-    /// Over the hierarchical tree, which follows from the layout: once to each other site, there
-    /// once to each other cluster, and in a binomial tree inside (N. Karonis et al., "Exploiting
-    /// hierarchy in parallel computer networks to optimize collective operation performance", IPDPS
-    /// 2000).
+    /// Over the hierarchical tree, which follows from the layout. The message goes once to each
+    /// other site, there once to each other cluster, and over a binomial tree inside each cluster
+    /// (N. Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
+    /// collective operation performance", IPDPS 2000).
     Layout,
     /// Over a binomial tree, which ignores sites.
     Binomial,
@@ -67,7 +68,7 @@ impl Mode {
 }
 
 /// The tree of [`Mode::Layout`] over the root and some nodes, which may come in any order and
-/// repeat. Panics if the job has no such node.
+/// repeat. Panics if the job does not have one of these nodes.
 pub(crate) fn hierarchical_over(
     layout: &Layout,
     root: NodeId,

@@ -13,10 +13,10 @@
 //! | `warning` | an irregularity of the grid or the job, such as a stall |
 //! | `metrics` | the `address` that serves the metrics of the job |
 //! | `loss` | which nodes were lost; `finished` follows |
-//! | `recovery` | the job goes back, or stops, after nodes are lost, leave or join; again when it goes on |
+//! | `recovery` | after nodes are lost, leave or join: the job goes back to a checkpoint, or stops; a second object says that the job goes on |
 //! | `stopping` | the user has requested the end, and the nodes were asked to end |
 //! | `simulated` | the summary of a simulation |
-//! | `recorded` | the folder of the recording, and the nodes whose recording is `missing` or, since they were started again, `partial`; the number of `events`, and of `dropped_events` that had no room |
+//! | `recorded` | the `folder` of the recording; the nodes whose recording is `missing`, or is `partial` because they were started again; the number of `events`, and of `dropped_events` that had no room |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
 //!
 //! Every object has a `version`, which changes when a script could break.
@@ -71,15 +71,15 @@ pub(super) enum Report {
     Metrics { address: String },
     /// Nodes were lost, and the job ends.
     Loss { text: String },
-    /// Nodes were lost, or are leaving or joining: the point to which the job goes back, or why it
-    /// stops, and later that it goes on.
+    /// Nodes were lost, or are leaving or joining. The text says to which point the job goes back,
+    /// or why it stops. A later report says that the job goes on.
     Recovery { text: String },
     /// The nodes were asked to end.
     Stopping,
     /// The job has been simulated.
     Simulated(Summary),
-    /// The recording is complete, except that the records of some nodes are missing, those of
-    /// nodes that were started again are partial, and some of the events had no room.
+    /// The recording is written. It has no records of the `missing` nodes, only some records of the
+    /// `partial` nodes, which were started again, and none of the events that had no room.
     Recorded {
         folder: String,
         missing: Vec<NodeId>,
@@ -120,7 +120,7 @@ pub(super) struct AddedNode {
     host: String,
     node: u32,
     pes: u32,
-    /// Number of the site in the grid with all nodes.
+    /// Index of the site in the grid of the roster, which includes the added nodes.
     #[serde(skip)]
     pub(super) site_number: usize,
 }

@@ -74,8 +74,8 @@ fn predictions_follow_from_the_links_of_the_grid_file() {
     let document = json(&file, &flags);
 
     let message = &document["messages"][0];
-    // To the other site: 100 ms at its bandwidth and 20 ms of latency. The bound, too, adds the
-    // latency after the narrowest link.
+    // To the other site: 100 ms of transfer and 20 ms of latency. The bound is the sum of both, as
+    // the latency follows the narrowest link.
     assert!(is_near(&message["bound_s"], 0.120), "{message}");
     // The star serves its neighbour first, which keeps the root busy for 10 ms; the hierarchical
     // tree sends to the other site first.

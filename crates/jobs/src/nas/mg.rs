@@ -1,7 +1,7 @@
 //! MG: solves a Poisson equation on a periodic cube by V-cycles (RNR-94-007, section 2.2.2).
 //!
-//! A rank has planes of equal `z` on every level; on the coarsest ones some ranks have none. Each
-//! step fetches the planes that it needs from their ranks.
+//! On every level, a rank has a range of planes of constant `z`; on the coarsest levels some ranks
+//! have none. Each step fetches the planes that it needs from their ranks.
 
 use super::class::{Check, ProblemClass};
 use super::halo::{fetch, fetch_halo};
@@ -28,7 +28,8 @@ const PROBLEMS: [(u32, u32, f64); 4] = [
     (8, 20, 0.1800564401355e-5),
 ];
 
-/// The part of a rank. Levels are numbered from 1, with `2^level` points along each axis.
+/// One rank's part of the problem. Levels are numbered from 1, with `2^level` points along each
+/// axis.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Mg {
     class: ProblemClass,
@@ -124,7 +125,8 @@ impl Mg {
         Ok(())
     }
 
-    /// Adds the solution of the next coarser level, interpolated by means between its points.
+    /// Adds the solution of the next coarser level, and between its points the mean of the nearest
+    /// ones.
     async fn interpolate(&mut self, world: &Comm, level: usize) -> Result<(), RankError> {
         let fine = Shares { count: 1 << level, ranks: world.size() };
         let (lower, upper) = self.solution.split_at_mut(level);

@@ -58,7 +58,8 @@ impl Lanes {
         Self(std::array::from_fn(|own| if own <= lane { self.0[own] } else { 0.0 }))
     }
 
-    /// Returns the sum over the lanes, adding halves first.
+    /// Returns the sum over the lanes. Adds the upper half to the lower half until one lane
+    /// remains.
     #[inline(always)]
     pub(crate) fn sum(self) -> f64 {
         let mut values = self.0;

@@ -12,7 +12,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-/// The end of a run.
 pub(super) type End<P> =
     Result<RunEnd<<P as RankProgram>::State, <P as RankProgram>::Value>, RankError>;
 
@@ -50,8 +49,9 @@ impl<P: RankProgram> Body<P> {
         (is_woken, end)
     }
 
-    /// Like [`poll`](Self::poll); a panic, also one of code of the rank `before`, ends the run with
-    /// an error. The futures must not be polled again then.
+    /// Like [`poll`](Self::poll), but a panic ends the run with an error, and the futures must not
+    /// be polled again. `before` is the panic of a window's operator that ran before this call; it
+    /// has the same effect.
     pub(super) fn poll_caught(
         &mut self,
         before: Option<Box<dyn Any + Send>>,

@@ -1,8 +1,9 @@
 //! Reports of large broadcasts and multicasts, for listeners of the job.
 //!
-//! A report contains the trees of a message, and the time at which each node had all of it. The
-//! sender's relay measures the time until each node's report arrives, and the coordinator subtracts
-//! the estimated latency of that report. Without listeners, the coordinator keeps nothing.
+//! A report contains the trees of a message, and the time at which each node had all of it. Each
+//! node confirms to the sender's relay that it has the message. The relay measures the time until
+//! the confirmation arrives, and the coordinator subtracts the estimated latency of the
+//! confirmation. Without listeners, the coordinator keeps nothing.
 
 use super::machine::Coordinator;
 use super::state::advice::Flow;

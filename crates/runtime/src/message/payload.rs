@@ -35,7 +35,7 @@ impl Payload {
         }
     }
 
-    /// Notes where the payload comes from: beside a value, or behind bytes.
+    /// Attaches a trace to the payload: next to a value, or at the end of encoded bytes.
     pub(crate) fn with_trace(self, trace: Trace) -> Self {
         match self {
             Self::Value(value) | Self::Traced(value, _) => Self::Traced(value, trace),
@@ -101,9 +101,7 @@ fn encoded(value: &dyn AnyValue, trace: Option<Trace>) -> Vec<u8> {
 pub(crate) trait AnyValue: Send {
     /// Appends the encoded value.
     fn append(&self, bytes: &mut Vec<u8>);
-    /// Returns the value itself.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
-    /// Returns a reference to the value.
     fn as_any(&self) -> &dyn Any;
 }
 

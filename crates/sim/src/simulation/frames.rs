@@ -80,7 +80,8 @@ impl Simulation {
             }
         }
         let LateFrame { from, node, frame, .. } = late;
-        // As in real time, the node takes nothing that the grid of this run excludes.
+        // As in real time, the node drops a frame for a PE of another node, and a frame whose
+        // sender has a number beyond the layout of this run.
         let is_here = |pe| pe == COORDINATOR || self.layout.node_of(pe) == node;
         let is_sound = is_for_relay(&frame)
             || Packet::from_frame(&frame).is_ok_and(|(_, receiver, _)| is_here(receiver));

@@ -10,8 +10,9 @@ pub(crate) struct Row {
     pub(crate) found: Vec<Found>,
 }
 
-/// Prints the geometric means of the measures of the last policy divided by those of each other
-/// policy, and the load and the number of nodes at which the ratio of makespans is largest.
+/// Divides the measures of the last policy by those of each other policy, and prints the geometric
+/// mean of the ratios over all rows. Also prints the load and the number of nodes at which the
+/// ratio of makespans is largest.
 pub(crate) fn compare(rows: &[Row], policies: &[String]) {
     let Some((last, others)) = policies.split_last().filter(|_| !rows.is_empty()) else { return };
     let all: Vec<&Row> = rows.iter().collect();

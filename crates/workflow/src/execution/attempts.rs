@@ -29,8 +29,8 @@ pub(super) struct Attempt {
 pub(super) struct Attempts {
     all: Vec<Attempt>,
     of_task: Vec<Vec<AttemptId>>,
-    /// Attempts whose arguments now exist, each with the time in seconds since which they do, until
-    /// that time is noted in the attempt.
+    /// Attempts whose arguments exist, each with the time in seconds since which they exist. An
+    /// entry stays here until its time is noted in the attempt.
     pub(super) complete: Vec<(AttemptId, f64)>,
     /// The rank of each task. Of the attempts that can begin on a server, the one with the lowest
     /// rank begins first.

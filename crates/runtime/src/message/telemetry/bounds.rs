@@ -10,11 +10,12 @@ const NODES_MAX: u32 = 128;
 const PES_MAX: u32 = 256;
 /// Largest number of PEs that are listed for the node in focus.
 const FOCUS_PES_MAX: usize = 128;
-/// If not all nodes are listed: number of the nodes that compute most (one end), and of those that
-/// compute least (the other end). The sites share this number equally.
+/// If not all nodes are listed, a sample lists the nodes that compute most (one end) and those that
+/// compute least (the other end). This is the number of nodes at each end, which the sites share
+/// equally.
 const EXTREMES: u32 = 32;
-/// Largest number of nodes at each end of one site. Each child of the root may list that many, and
-/// up to four of them are of the root's own site.
+/// Largest number of nodes at each end of one site. The root may receive four samples of its own
+/// site, each with this number of nodes at each end.
 const SITE_EXTREMES_MAX: u32 = 8;
 /// Largest number of nodes at each end if sites are too many for a list by site.
 const JOB_EXTREMES: usize = 16;
@@ -58,7 +59,8 @@ impl TelemetryBounds {
         }
     }
 
-    /// Number of a node's PEs that are listed; `is_focus`: whether the lease asks for the node.
+    /// Number of a node's PEs that are listed. `is_focus` says whether the node is the focus of the
+    /// [lease](super::TelemetryLease).
     pub(crate) fn pes_listed(self, is_focus: bool) -> usize {
         match (self.are_pes_kept, is_focus) {
             (true, _) => PES_MAX as usize,

@@ -1,4 +1,5 @@
-//! The sending side: a message gets its number, if its pair is numbered, and goes to its receiver.
+//! The sending side: a message gets a number, if those between its sender and its receiver are
+//! numbered, and goes to the receiver.
 //!
 //! A reference can arrive before the description of its collection, since a member may pass it on
 //! while others are still being created. Until the description arrives, messages go to main's PE,
@@ -99,7 +100,7 @@ impl Core {
         }
     }
 
-    /// Sends a message of this PE for which the caller has only the number of its type.
+    /// Sends a message of this PE. The caller knows the type of the receiver only by its number.
     pub(crate) fn send_encoded(&mut self, kind: KindId, to: ActorId, message: Payload) {
         let Some(known) = self.common.kind(kind) else { return };
         let after = self.delivery.system.after(to.collection, 0);

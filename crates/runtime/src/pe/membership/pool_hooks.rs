@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// An event for the workers of pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PoolEvent {
-    /// Another node joins or is gone; or this node, which has joined, becomes active or drains.
+    /// Another node joins or is gone; or this node is a guest, and becomes active or drains.
     Membership(MembershipEvent),
     /// The places have been measured.
     Measured,

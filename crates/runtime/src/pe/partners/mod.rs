@@ -1,4 +1,4 @@
-//! Partners: members of one index that are bound to each other, and so live on one PE; see
+//! Partners: the members of bound collections that have the same index, and so live on one PE; see
 //! `follow`.
 
 mod bonds;

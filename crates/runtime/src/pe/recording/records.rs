@@ -48,8 +48,8 @@ impl RecordSettings {
         Self { node_bytes, started_unix_ns: None, run: 0, places: None }
     }
 
-    /// The number of the first span of a PE whose process began with this run. Processes of earlier
-    /// runs had lower numbers.
+    /// The number of the first span of a PE whose process began with this run. Spans of processes
+    /// that began with an earlier run have lower numbers.
     pub(crate) fn first_span(&self) -> u64 {
         u64::from(self.run) << SPANS_OF_RUN
     }

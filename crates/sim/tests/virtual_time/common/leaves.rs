@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Leaves {
     seed: u64,
-    /// One bit for each step from the root, below a leading one.
+    /// A 1, and after it one bit for each step from the root.
     path: u64,
     /// Number of levels below.
     height: u32,
@@ -24,7 +24,8 @@ impl Leaves {
     /// Greatest height at which a node knows the best value below, and is pruned by it.
     const KNOWN: u32 = 2;
 
-    /// The root of a tree whose nodes each take `cost`. With few `values`, leaves have equal ones.
+    /// The root of a tree whose nodes each take `cost`. With few `values`, several leaves have the
+    /// same value.
     pub fn new(seed: u64, height: u32, values: u64, cost: Duration) -> Self {
         Self { seed, path: 1, height, values, cost }
     }

@@ -6,7 +6,7 @@ use crate::infer::pairs::{LEAST_MS, Pairs};
 /// The measurements that the regions of one inference share.
 #[derive(Clone, Debug)]
 pub(in crate::infer) struct Log {
-    /// For each node, the other ends and the round trips in milliseconds.
+    /// For each node, its measurements: the other node, and the round trip in milliseconds.
     of: Vec<Vec<(u32, f32)>>,
     /// Number of probes of which each node was an end.
     load: Vec<u32>,
@@ -53,7 +53,7 @@ impl Log {
         self.of[a as usize].iter().find(|(node, _)| *node == b).map(|&(_, ms)| ms)
     }
 
-    /// Returns all measured pairs once, in milliseconds.
+    /// Returns each measured pair once, with its round trip in milliseconds.
     pub(in crate::infer) fn all(&self) -> impl Iterator<Item = (u32, u32, f32)> + '_ {
         (0_u32..).zip(&self.of).flat_map(|(a, known)| {
             known.iter().filter(move |&&(b, _)| b < a).map(move |&(b, ms)| (a, b, ms))

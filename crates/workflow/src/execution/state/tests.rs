@@ -219,7 +219,7 @@ fn tasks_of_a_slow_server_go_to_an_idle_one_and_a_late_task_is_copied() {
     }
     assert!(reassign(&mut state, &watch, 12.0).unwrap().is_copy);
     assert_eq!(orders_at(&mut state, 12.0), [(1, 1)]);
-    assert!(state.is_open(1), "the first may still end before");
+    assert!(state.is_open(1), "the first attempt may still end before the copy");
     assert_eq!(done(&mut state, 1, &[]), [1]);
     assert!(state.is_over());
 }
@@ -451,7 +451,7 @@ fn a_task_moves_while_a_slow_server_makes_its_argument() {
 
     assert_eq!((moved.task, moved.attempt, moved.is_copy), (TaskId(1), Some(1), false));
     assert_eq!(orders(&mut state), [(1, moved.to.0)]);
-    assert_eq!(reassign(&mut state, &watch), None, "that is on a server as fast as others");
+    assert_eq!(reassign(&mut state, &watch), None, "the task is now on a fast server");
 }
 
 #[test]

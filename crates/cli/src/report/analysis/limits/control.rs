@@ -11,7 +11,7 @@ use std::time::Duration;
 /// as noise.
 const LOSS_MIN: f64 = 0.02;
 
-/// Returns the limits other than plans.
+/// Returns the limits due to main, pauses and losses. [`bad_plan`] returns the one due to plans.
 pub(crate) fn limits(evidence: &Evidence<'_>) -> Vec<Limit> {
     let all = [main(evidence), checkpoints(evidence), rebalances(evidence), losses(evidence)];
     all.into_iter().flatten().filter(|limit| limit.share >= SHARE_MIN).collect()

@@ -22,8 +22,8 @@ fn run(job: Job, lost: Vec<LostNode>) -> SimReport {
     Simulation::new(job, spec, options).unwrap().run()
 }
 
-/// Loses each node but main's at several times. Returns the number of losses without which the job
-/// went on.
+/// Runs a job once for each node but main's and each of two times, and loses that node at that
+/// time. Returns the number of losses that the job tolerated.
 fn lose(name: &str, words: &str) -> usize {
     let calm = run(built_in(name, words), Vec::new());
     assert_eq!(calm.outcome, Ok(()), "{name}");

@@ -1,7 +1,7 @@
-//! The heads of PEs: the first rank of each PE, which sends for the other ranks there.
+//! The heads of PEs: the first rank of each PE, which sends on behalf of the other ranks there.
 //!
-//! The first head of each site is the leader of the site in the tree whose root is rank 0, and the
-//! head of a rank is its parent there.
+//! In the tree whose root is rank 0, the first head of each site is the leader of the site, and the
+//! parent of a rank that is no head is the head of its PE.
 
 use std::collections::BTreeMap;
 

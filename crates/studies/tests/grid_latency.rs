@@ -67,7 +67,8 @@ fn replicas_at_both_sites_hide_more_latency_than_any_placement() {
     let (near, far) = (step(1), step(90));
 
     assert!(far < problem.bound(8, Duration::from_millis(90)).mul_f64(0.8), "{far:?}");
-    // Two of the planes of 16 cells, with 9 pairs each, are computed twice.
+    // The pairs across the two borders between the sites are computed twice. At each border, 16
+    // cells have 9 such pairs each.
     let twice = near.as_secs_f64() / problem.bound(8, Duration::ZERO).as_secs_f64();
     assert!((1.1..1.3).contains(&twice), "{twice} times the work");
 }

@@ -62,8 +62,8 @@ pub(super) fn refine(state: &mut State<'_>, effort: Effort, dice: &mut Dice) {
     }
 }
 
-/// Moves each vertex where it gains, or where it costs nothing and evens out the loads. Returns the
-/// number of moves.
+/// Moves each vertex to its best part if that lowers the cost, or if it evens out the loads at the
+/// same cost. Returns the number of moves.
 fn greedy_round(state: &mut State<'_>, dice: &mut Dice) -> usize {
     let mut moved = 0;
     for vertex in random_order(dice, state.part.len()) {

@@ -1,15 +1,15 @@
-//! Distances of actors from other sites, for the scheduler, which first handles messages that lead
-//! to messages between sites.
+//! Hops from each actor to an actor that talks to another site. The scheduler handles messages for
+//! near actors first, because these lead to messages between sites.
 
 use crate::snapshot::{Edge, Snapshot};
 use gridspan_topology::PeId;
 
 /// Returns the hops of each actor to a wide-area edge, with actors placed by `mapping`: 0 for
 /// actors that talk to another site, 1 for those that talk to these, and so on; `u8::MAX` stands
-/// for all greater distances and for actors that never reach such an edge. The direction of edges
-/// does not count, nor do edges that carry less than a message in two steps. Takes time in
-/// proportion to actors and edges. Panics if the mapping is shorter than the list of actors or
-/// names PEs that do not exist.
+/// for all greater distances and for actors that never reach such an edge. Ignores the direction
+/// of edges, and edges with fewer than one message per two steps. Takes time in proportion to
+/// actors and edges. Panics if the mapping is shorter than the list of actors or names PEs that do
+/// not exist.
 pub fn border_hops(snapshot: &Snapshot, mapping: &[PeId]) -> Vec<u8> {
     let sites: Vec<_> = mapping.iter().map(|&pe| snapshot.layout.site_of(pe)).collect();
     let often = |edge: &&Edge| edge.messages.saturating_mul(2) >= snapshot.step_count();

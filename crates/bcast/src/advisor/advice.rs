@@ -35,8 +35,8 @@ impl Default for AdvisorConfig {
     }
 }
 
-/// A message that took at most this multiple of the expected time shows nothing about links: if
-/// some of its edges were slower, they waited for something else.
+/// A message whose time differs from the expected time by at most this factor shows nothing about
+/// links: if some of its edges were slower, they waited for something else.
 const AS_EXPECTED: f64 = 1.15;
 
 /// A finished broadcast.
@@ -93,9 +93,9 @@ impl Advisor {
         }
     }
 
-    /// Sets the default plan, which broadcasts from its root take without advice. The advisor
-    /// compares other plans with it, and takes it again where it is faster. A root without a
-    /// default plan begins with a plan that needs no search.
+    /// Sets the default plan: broadcasts from its root use it until the advisor chooses another
+    /// plan. The advisor compares other plans with it, and returns to it for sizes at which it is
+    /// faster. A root without a default plan begins with a plan that needs no search.
     pub fn introduce(&mut self, default_plan: BroadcastPlan) {
         let root = self.roots.entry(default_plan.id().root).or_default();
         root.default_plan.get_or_insert(default_plan);
@@ -145,7 +145,8 @@ impl Advisor {
         let takes_s = |sub_plan: &SubPlan| {
             Some(self.draft_of(sub_plan)?.simulate(&self.network, bytes).completion_s)
         };
-        // The plan does not reach targets that are no members, and `other` then has no prediction.
+        // If a target is no member, `plan` does not reach it. Then `other` has no prediction, and
+        // is chosen.
         match takes_s(&pruned).zip(takes_s(&other)) {
             Some((pruned_s, other_s)) if pruned_s <= other_s => pruned,
             _ => other,
@@ -159,7 +160,7 @@ impl Advisor {
         }
         self.roots.entry(broadcast.root).or_default().note(broadcast.began, broadcast.bytes);
         let Some(draft) = self.find(broadcast.plan).map(|way| way.draft.clone()) else { return };
-        // The time of the first broadcast does not count: connections open their windows meanwhile.
+        // A root's first broadcast is not timed: congestion windows still grow during it.
         let is_first = self.roots.get(&broadcast.root).is_some_and(Root::is_new);
         let took = broadcast.took.filter(|_| !is_first);
         self.learn(now, &Broadcast { took, ..broadcast.clone() }, &draft);
@@ -239,9 +240,10 @@ impl Advisor {
     }
 
     /// Returns another plan for the `rest` of a broadcast that is under way. `part` gives the
-    /// timings of its edges for the bytes sent so far; `rest` begins at a segment boundary and then
-    /// is a message by itself. Returns `None` if the timings were as expected, or if the other plan
-    /// is not faster for the rest by more than [`AdvisorConfig::gain_min`].
+    /// timings of its edges for the bytes sent so far. `rest` is the number of remaining bytes.
+    /// They begin at a segment boundary, and are sent as a separate message. Returns `None` if the
+    /// timings were as expected, or if the other plan is not faster for the rest by more than
+    /// [`AdvisorConfig::gain_min`].
     ///
     /// # Errors
     ///
@@ -317,8 +319,9 @@ impl Advisor {
         }
     }
 
-    /// Decides on the observed broadcasts, then plans ahead for as long as `budget` allows. Call it
-    /// repeatedly in idle time; each call continues the work of the last one.
+    /// Chooses plans by the times of the observed broadcasts, then plans ahead for as long as
+    /// `budget` allows. Call it repeatedly in idle time; each call continues the work of the last
+    /// one.
     pub fn tick(&mut self, now: Time, budget: &SearchBudget<'_>) -> Vec<AdvisorCommand> {
         let probe_requests = self.feedback.probe_requests(now, &self.estimate);
         let mut commands: Vec<AdvisorCommand> =
@@ -363,7 +366,8 @@ impl Advisor {
         root.contests.values().find_map(|contest| contest.find(plan))
     }
 
-    /// The ways for one size from one root, at least one.
+    /// Returns the contest for one size from one root. If there is none, begins one with the
+    /// default plan, or with a plan that needs no search.
     fn contest(
         &mut self,
         now: Time,

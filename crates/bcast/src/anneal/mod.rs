@@ -1,7 +1,9 @@
-//! Searches, by the cost model, for a tree over which data is sent whole: builds a start tree at
-//! once, then anneals with moves that update two paths to the root instead of the whole tree.
+//! Simulated annealing, by the cost model, for a tree over which data is sent whole, not in
+//! segments. It begins with a tree that is built without a search. Each move updates two paths to
+//! the root instead of the whole tree.
 //!
-//! - `start.rs`: the start tree, by earliest completing edges between clusters, then inside them.
+//! - `start.rs`: the start tree. It always adds the edge that completes first, between clusters and
+//!   then inside them.
 //! - `state.rs`: a tree that is changed by moves and keeps the cost below each node.
 //! - `search.rs`: the choice of moves, and which of them are kept.
 

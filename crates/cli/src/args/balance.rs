@@ -13,8 +13,8 @@ use std::time::Duration;
 /// How actors are balanced and tasks shared.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BalanceFlags {
-    /// Move actors by this strategy, whatever the program sets: at sync points, and when links or
-    /// the load of other programs change.
+    /// Move actors by this strategy at sync points, and when links or the load of other programs
+    /// change, whatever the program sets.
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
     pub(crate) balance: Option<StrategyName>,
     /// Also ask the strategy at this interval, such as 5s.

@@ -32,7 +32,7 @@ pub(crate) enum DetachedJobError {
         /// The launcher.
         by: String,
     },
-    /// Too few keepers agree to a launcher of a detached job.
+    /// Too few nodes of a detached job agree that this launcher may continue the job.
     #[error("the job {job} may not go on: {reason}")]
     NoQuorum {
         job: String,
@@ -42,7 +42,7 @@ pub(crate) enum DetachedJobError {
     /// The launcher that was started for a detached job has given up.
     #[error("{}", .0.reason)]
     RefusedLauncher(Refusal),
-    /// A host has no node of a detached job that still runs.
+    /// No node of a detached job still runs on a host.
     #[error("{host} has no node of a detached job{}: {reason}", .id.as_ref().map(|id| format!(" `{id}`")).unwrap_or_default())]
     NothingKept {
         host: String,
@@ -84,8 +84,8 @@ impl DetachedJobError {
             Self::RefusedLauncher(refusal) => return refusal.hint.clone(),
             Self::NoQuorum { .. } => {
                 "try again when more hosts can be reached; or name nodes, hosts or sites that have ended \
-                 for good with `--ended`, so that they do not count: if they go on, too, the job runs \
-                 twice"
+                 for good with `--ended`, so that they do not count; if some of them still run, \
+                 the job runs twice"
                     .into()
             }
             Self::NothingKept { .. } => {

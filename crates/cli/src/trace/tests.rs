@@ -179,7 +179,8 @@ fn a_message_is_a_flow_if_the_span_that_sent_it_was_kept() {
     ];
     let packets = traced(&recording);
 
-    // The span of PE 0 is the first of the recording, so that those of PE 1 begin at 2.
+    // A flow has the number of its receiving span in the recording, from 1. The span of PE 0 has
+    // number 1, so the spans of PE 1 begin at 2.
     assert_eq!(flows(&packets, "pe0"), [[vec![2, 5], vec![]]]);
     let wanted: [[Vec<u64>; 2]; 4] =
         [[vec![4], vec![2]], [vec![], vec![]], [vec![], vec![4]], [vec![], vec![5]]];
@@ -213,7 +214,7 @@ fn a_span_inside_another_one_is_nested_and_ends_with_it_at_the_latest() {
         span(4, [300, 2000]),
     ];
     let packets = traced(&recording);
-    // The last one ends after the job by its clock.
+    // By the clock of the PE, the last span ends after the job, so it is cut.
     let wanted = [[120, 150], [150, 200], [100, 200], [200, 200], [300, 1000]];
     assert_eq!(slices(&packets, "pe0"), wanted);
 }
@@ -272,7 +273,7 @@ fn bytes_between_sites_are_added_up_over_bins_of_different_widths() {
     recording.pes.push(PeRecord { pe: 2, ..third });
     let packets = traced(&recording);
 
-    // 100 bytes in 500 ns are 200 MB/s; and 50 bytes.
+    // 100 bytes in the first 500 ns are 200 MB/s; 50 bytes in the next 500 ns are 100 MB/s.
     assert_eq!(values(&packets, "a > b"), [(0, 2e8), (500, 1e8), (1000, 0.0)]);
     assert_eq!(values(&packets, "b > a"), [(0, 1e7), (500, 0.0)]);
     assert!(values(&packets, "a > a").is_empty());

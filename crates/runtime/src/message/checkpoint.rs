@@ -55,13 +55,13 @@ pub(crate) enum CheckpointMessage {
     Rebuilt,
 }
 
-/// Size, in bytes, from which a manifest may travel in a frame that others overtake.
+/// Size, in bytes, from which a manifest may travel in a frame that later frames overtake.
 const LARGE_BYTES: usize = 32 << 10;
 
 impl CheckpointMessage {
     /// Whether it is the manifest of a complete checkpoint, and so large that the orders of the
-    /// next checkpoint may overtake it. A node that does not know that a checkpoint is complete
-    /// drops its parts for those of the next one.
+    /// next checkpoint may overtake it. A node that receives those orders first does not know that
+    /// the checkpoint is complete, and replaces its parts by those of the next one.
     pub(crate) fn is_large_manifest(&self) -> bool {
         matches!(self, Self::Complete { manifest, .. } if manifest.len() >= LARGE_BYTES)
     }
@@ -83,8 +83,9 @@ pub(crate) struct DrainCounts {
     pub(crate) created: u64,
     /// Number of messages handled since the start.
     pub(crate) processed: u64,
-    /// Number of messages that wait in mailboxes and timers, of questions whose answers will become
-    /// messages by their tags, and of repeatable tasks from outside their pools.
+    /// Number of messages in mailboxes and timers, plus questions whose answers will become
+    /// messages by their tags, plus tasks from outside their pools that main submits again if it
+    /// begins again.
     pub(crate) waiting: u64,
     /// Number of messages for members that their home does not know.
     pub(crate) stranded: u64,
@@ -339,9 +340,9 @@ const NOISE: f64 = 1.1;
 /// The speed of a PE at the last rebalance before a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MeasuredSpeed {
-    /// Speed of its processor, by which the compute time of members becomes work.
+    /// Speed of its processor. The work of members is their compute time, multiplied by this speed.
     pub(crate) whole: Speed,
-    /// The same with the part of the processor that the PE gets beside other programs.
+    /// This speed, multiplied by the part of the processor that other programs leave to the PE.
     pub(crate) available: Speed,
 }
 

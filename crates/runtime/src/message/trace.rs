@@ -17,8 +17,8 @@ const TRAILER_BYTES: usize = 4 + 8 + 8 + MARK.len();
 const NO_SPAN: u64 = u64::MAX;
 /// Approximate bytes of the trace of a message in a frame.
 const TRACE_BYTES: usize = 14;
-/// Number of bytes that a trace adds to a message in the memory budget: the trace, and the size of
-/// the message.
+/// Number of bytes that a trace adds to a message in the memory budget: those of an entry of
+/// [`Traces`], and those of the number that holds the size of the message.
 pub(crate) const TRACE_MEMORY: usize = size_of::<(Trace, u32)>() + size_of::<u32>();
 
 /// Where a message comes from.

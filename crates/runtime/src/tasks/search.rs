@@ -152,10 +152,12 @@ impl<S: Search> SearchContext<'_, S> {
     }
 
     /// Returns the best value of this pool's bound that is known here, if there is any. A better
-    /// value of another node may be missing for some milliseconds plus the latency between sites.
-    /// A visit that repeats work, as a backup or because a node is lost, sees a value that is worse
-    /// by one, so that it finds equal values again. So prune only what is not better than this
-    /// value, and add each value that the visit finds to the total.
+    /// value that a visit on another node of the job has found may be missing for some milliseconds
+    /// plus the latency between sites.
+    ///
+    /// A visit that repeats work, as a backup or because a node of the job is lost, sees a value
+    /// that is worse by one, so that it finds equal values again. So prune only what is not better
+    /// than this value, and add each value that the visit finds to the total.
     #[inline]
     pub fn bound(&self) -> Option<i64> {
         self.bound.seen_by(self.lineage)

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 /// Maximum run time of another program, regardless of the options.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Keeps a processor busy. A study does this in a second process of itself, which
-/// [`Hogs::start`] starts.
+/// Keeps a processor busy. The study calls this in child processes, which [`Hogs::start`] starts.
 pub(crate) fn compute(processor: usize, time: Duration) -> Result<(), String> {
     pin(None, processor)?;
     let begin = Instant::now();

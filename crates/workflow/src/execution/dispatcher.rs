@@ -293,8 +293,8 @@ impl<'a> Dispatcher<'a> {
         let (mut far, mut gone) = (Vec::new(), Vec::new());
         for (data, from) in sources {
             match from {
-                // If that server is lost, the relay through the client fails, too. Data that is
-                // still needed is then produced again.
+                // If the holder is lost, the relay through the client fails, too. Then data that is
+                // still needed is produced again.
                 Endpoint::Server(from) if from != to && unreached.contains(&data) => {
                     let reason = "a server does not reach another that has its data".to_owned();
                     self.reasons.tried(task, to, reason, false);

@@ -126,8 +126,8 @@ fn tasks_of_a_lost_server_go_elsewhere_with_data_of_other_holders() {
     let again = run.happens(DispatchEvent::Lost(ONE, "gone".to_owned()));
     assert_eq!(again, [send(MADE, OTHER, &[THIRD]), order(4, (2, THIRD), &[])]);
 
-    // The data has not arrived there yet, so it is produced again on the server with the least
-    // load.
+    // The second server does not have the data yet, so the first task runs again, on the server
+    // with the least load.
     let (data, from, to, is_sent) = (MADE, OTHER, vec![THIRD], false);
     let made_again = run.happens(DispatchEvent::Sent { data, from, to, is_sent });
     let expected = [send(START, None, &[THIRD]), order(5, (0, THIRD), &[(MADE, &[OTHER])])];

@@ -24,7 +24,8 @@ pub(crate) enum Awaited {
         /// The receiving site.
         to: usize,
     },
-    /// For the transmission of bytes: of other messages before it, or of a large message itself.
+    /// For the transmission of bytes: those of other messages on the link, or those of the awaited
+    /// message, if it is large.
     Bandwidth {
         /// The sending site.
         from: usize,

@@ -1,5 +1,5 @@
-//! Messages between actor types, actors and nodes, from the messages of kept spans; between sites,
-//! from the counts over the whole run.
+//! Matrices of messages. Those of actor types, actors and nodes come from the messages of kept
+//! spans; that of sites comes from counts over the whole run.
 
 use super::history::History;
 use super::kinds::Kinds;
@@ -44,7 +44,8 @@ pub(crate) struct Communication {
     pub(crate) nodes: Matrix,
     /// By sites, in messages between PEs, each of which may carry several messages of actors.
     pub(crate) sites: Matrix,
-    /// Number of messages that one message stands for, except in the matrix of sites.
+    /// Number of messages for which each recorded message counts. The matrix of sites counts all
+    /// messages.
     pub(crate) weight: f64,
 }
 

@@ -14,8 +14,8 @@ const LISTED_MAX: usize = 1000;
 const PAUSES_MAX: usize = 100_000;
 /// Minimum number of columns before and after a rebalance for an estimate of its gain.
 const COLUMNS_MIN: u64 = 4;
-/// Largest gain or loss that counts as one: a step that takes a million times as long. A larger
-/// number in a recording is damage, and would leave the range of numbers in a chart.
+/// Largest absolute gain that is accepted: a step that takes a million times as long. A larger
+/// number comes from a damaged recording, and would exceed the range of numbers in a chart.
 const GAIN_MAX: f64 = 1e6;
 
 /// A rebalance.
@@ -45,7 +45,7 @@ impl Rebalance {
     /// The realised gain; without one the observed gain, unless the trigger of the rebalance also
     /// changed the work per second.
     pub(crate) fn gain(&self) -> Option<f64> {
-        // Other threads, and links, slow a job by themselves.
+        // Foreign load and changed links change the speed of a job without any rebalance.
         let is_outside =
             matches!(self.trigger, RebalanceTrigger::ForeignLoad | RebalanceTrigger::Link);
         self.realised_gain.or(self.observed_gain.filter(|_| !is_outside))
@@ -116,7 +116,7 @@ impl Pauses {
         let spans = history.pes.iter().flat_map(|pe| &pe.spans);
         let mut busy: Vec<[u64; 2]> = spans.map(|kept| [kept.span.begin_ns, kept.end_ns]).collect();
         busy.sort_unstable();
-        // For each span, the latest end of a span up to it.
+        // For each span, the latest end among this span and those before it.
         let ends = busy.iter().scan(0, |until, [_, end]| {
             *until = (*end).max(*until);
             Some(*until)
@@ -350,7 +350,7 @@ mod tests {
             let outside = Rebalance { trigger, ..events.rebalances[0].clone() };
             assert_eq!(outside.gain(), None);
         }
-        // Words that contain those of another trigger.
+        // An unknown trigger whose text contains parts of known ones: `sync` and `link`.
         let other = RebalanceTrigger::Other("asynchronous links".to_owned());
         let inside = Rebalance { trigger: other, ..events.rebalances[0].clone() };
         assert_eq!(inside.gain(), Some(-1.0));

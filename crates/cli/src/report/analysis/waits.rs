@@ -146,8 +146,8 @@ impl Tracing<'_> {
         to.push(Awaited::Latency { from, to: at }, latency * part);
     }
 
-    /// Explains a wait for all PEs, until the end of the job or a sync point. The time after the
-    /// message of the last span could reach PE 0 counts as `rest`.
+    /// Explains a wait for all PEs, until the end of the job or a sync point. A message of the last
+    /// span arrives at PE 0 after the latency; the time from then on counts as `rest`.
     fn all(&self, [begin, end]: [u64; 2], rest: Awaited, to: &mut Pieces) {
         let mut left = begin as f64;
         if let Some(last) = self.history.last_end(begin, end) {
@@ -162,7 +162,7 @@ impl Tracing<'_> {
     }
 
     /// Explains a wait until `sent`, when main or the runtime sent a message from PE `sender`. The
-    /// time after the last message could arrive there counts as `rest`.
+    /// time from the last possible arrival of a message there counts as `rest`.
     fn last(&self, begin: u64, sent: u64, sender: usize, rest: Awaited, to: &mut Pieces) {
         let arrivals = self.history.ends_at.keys().filter_map(|site| {
             let way = |end: &SpanEnd| self.transit.latency_ns(end.pe as usize, sender, sent) as u64;
@@ -213,8 +213,9 @@ impl Tracing<'_> {
         self.between(pe, [at, until], before, to);
     }
 
-    /// Adds the time of a PE between two gaps. Gaps that were not visited count like the gap
-    /// before, if it is given; without one, spans were dropped.
+    /// Adds the time of a PE between two visited gaps. The time in which the PE did not compute is
+    /// divided like `before`, the last visited gap, if only a sample of the gaps is visited.
+    /// Otherwise spans were dropped, and that time is unknown.
     fn between(
         &self,
         pe: usize,

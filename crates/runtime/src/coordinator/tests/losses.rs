@@ -67,8 +67,8 @@ fn lose_at(coordinator: &mut CoordinatorHost, now: Time, node: u32) -> Vec<u32> 
     told.iter().filter(|(_, control)| is_asked(control)).map(|(pe, _)| pe.0).collect()
 }
 
-/// Answers for a node whether it needs a lost one. Returns the PEs that learn of tolerated losses,
-/// each with the lost node.
+/// Answers on behalf of node `from` whether it needs the lost `node`. Returns the PEs that learn of
+/// tolerated losses, each with the lost node.
 fn answer(
     coordinator: &mut CoordinatorHost,
     from: u32,
@@ -228,7 +228,7 @@ fn watched_job_of_tasks() -> CoordinatorHost {
     coordinator
 }
 
-/// Lets seconds pass, while all PEs that are asked for their work have none, and main waits.
+/// Lets seconds pass. Each PE that the coordinator asks reports no work, and main waits.
 fn idle_for(coordinator: &mut CoordinatorHost, seconds: u64) {
     for second in 1..=seconds {
         let now = Time(second * 1_000_000_000);

@@ -52,7 +52,8 @@ impl Core {
         inits: Vec<(Key, A::Init)>,
         done: impl FnOnce(&mut Self, CollectionId) + Send + 'static,
     ) {
-        // The answer to `created` follows the identifier, which is stored by then.
+        // The coordinator sends the identifier before the answer to `created`, so `known` is set
+        // by then.
         let id = Arc::new(OnceLock::new());
         let known = id.clone();
         let created = self.expect_coordinator(MainWait::EachPe, move |core, ()| {
@@ -156,8 +157,8 @@ impl Core {
         false
     }
 
-    /// Requests the insertion of a new member. Fails the job if its members are created on demand,
-    /// since a message could create the same member.
+    /// Requests the insertion of a new member. Fails the job if members of this collection are
+    /// created on demand, since a message could create the same member.
     pub(crate) fn insert<A: Actor>(&mut self, id: ActorId, init: A::Init, at: PeId) {
         let Some(kind) = self.kind_in::<A>(id.collection) else { return };
         if self.common.on_demand.contains_key(&kind) {

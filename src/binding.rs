@@ -1,11 +1,11 @@
 //! The binding of PEs to the cores of their machine.
 //!
 //! A PE is a thread, which the system may move from core to core. A bound PE keeps its caches and,
-//! on machines with several NUMA domains, its local memory. The nodes of a job on one host divide
-//! the cores that they may use, in the order of their numbers: each PE gets the next core. They may
-//! use the processors that the system allows to their process: all of the machine, or those of a
-//! container or of a task of Slurm. Two jobs on one machine bind their PEs to the same cores,
-//! unless containers or Slurm separate them, because jobs do not know of each other.
+//! on machines with several NUMA domains, its local memory. The nodes of a job on one host share
+//! out its cores: node after node, each PE gets the next core. A node may use the processors that
+//! the system allows to its process: all of the machine, or those of a container or of a task of
+//! Slurm. Two jobs on one machine bind their PEs to the same cores, unless containers or Slurm
+//! separate them, because jobs do not know of each other.
 //!
 //! Binding needs Linux and the feature `net`.
 
@@ -175,8 +175,7 @@ pub fn cpus() -> io::Result<Vec<Cpu>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
-/// Binds the PEs of a job that run in this process. Also returns the error if they should be bound
-/// and cannot be.
+/// Binds the PEs of a job that run in this process. If that fails, also returns the error.
 pub(crate) fn bind(
     job: Job,
     binding: Option<Binding>,

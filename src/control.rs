@@ -7,14 +7,14 @@
 //! line with the address at which a node listens starts with [`MARK`] too, and is defined in
 //! [`gridspan_runtime::net::bootstrap`]. All other lines are output of the program.
 //!
-//! A control line does not wait for a program that holds the lock of standard output. So it may
-//! come between two parts of a line of the program, and a long one is divided: [`OutputDemux`] puts
-//! both together again.
+//! The process writes control lines without the lock of standard output, which the program may
+//! hold. So a control line may come in the middle of a line of the program, and a long control line
+//! is written in pieces. [`OutputDemux`] puts the parts of both kinds of lines together again.
 //!
 //! # Failure
 //!
-//! An invalid line with the mark is passed on as output, so that nothing is lost when launcher and
-//! program are different builds.
+//! A launcher treats an invalid line with the mark as output, so that nothing is lost when launcher
+//! and program are different builds.
 
 mod demux;
 mod output;
@@ -42,14 +42,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maximum length of the message of a failure, in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
-/// Maximum number of broadcasts of a run that a process reports to the launcher: many times what a
-/// report lists.
+/// Maximum number of broadcasts of a run that a process reports to the launcher: many times as many
+/// as the report of a run lists.
 const BROADCASTS_MAX: usize = 20_000;
 /// Number of edges after which a process reports broadcasts without their trees, so that all trees
 /// take at most a few megabytes of a recording.
 const ALL_EDGES_MAX: usize = 100_000;
-/// Maximum number of edges of a broadcast, those near its root, so that a control line stays below
-/// 64 KiB.
+/// Maximum number of edges that a process reports of a broadcast, so that a control line stays
+/// below 64 KiB. The edges are listed tree by tree, each from its root; the last ones are left out.
 const EDGES_MAX: usize = 600;
 
 /// The content of a control line.
@@ -77,7 +77,7 @@ pub enum Control {
     Balanced(BalanceReport),
     /// A checkpoint is complete.
     Checkpoint(CheckpointReport),
-    /// A large broadcast has reached all of its nodes, if the job is recorded.
+    /// A large broadcast has reached all of its nodes. Sent only if the job is recorded.
     Broadcast(BroadcastReport),
     /// An event of a node that joined the running job.
     Guest(GuestEvent),
@@ -91,8 +91,8 @@ pub enum Control {
     Paused(Pause),
     /// The program makes checkpoints, so that the job can go on after a loss of nodes.
     Recovers,
-    /// The job has tasks, and may go on without a lost node that has nothing else: its coordinator
-    /// decides, and answers a [notice](gridspan_runtime::net::bootstrap::LossNotice) with
+    /// The job has tasks, and may go on without a lost node that had only tasks. The coordinator
+    /// decides: it answers a [notice](gridspan_runtime::net::bootstrap::LossNotice) of a loss with
     /// [`Tolerated`](Self::Tolerated) or [`Failed`](Self::Failed).
     RepeatsTasks,
     /// The job goes on without a lost node.
@@ -105,7 +105,7 @@ pub enum Control {
     Done,
     /// The estimates of the links, sent every two seconds and when links have changed.
     Links(LinkReport),
-    /// This process runs, and was requested to find out what the job waits for.
+    /// This process runs, and has received a request to find out what the job waits for.
     Awake {
         /// Number of the request.
         number: u64,
@@ -123,8 +123,8 @@ pub enum Control {
     Processors {
         /// The hardware threads on which it may run.
         cpus: Vec<Cpu>,
-        /// Number of hardware threads whose time it may use at once, if its control group allows
-        /// fewer.
+        /// Number of hardware threads whose time its control group allows it to use at once, if
+        /// that is less than the length of `cpus`.
         quota: Option<u32>,
     },
     /// A part of what a PE has recorded.
@@ -140,7 +140,7 @@ pub enum Control {
     InputTaken {
         /// Number that the launcher has given to this process.
         number: u64,
-        /// Number of bytes since this process has begun. If the program takes no more, some of the
+        /// Number of bytes since this process began. If the program takes no more, some of the
         /// last ones may be lost.
         taken: u64,
         /// Whether the program takes no more.
@@ -316,7 +316,7 @@ pub(crate) fn telling_broadcasts(job: Job, records: Option<&Records>) -> Job {
     }
 }
 
-/// Numbers of the broadcasts and edges that the launcher knows.
+/// How many broadcasts and edges this process has reported to the launcher.
 #[derive(Debug, Default)]
 struct BroadcastRoom {
     broadcasts: AtomicUsize,

@@ -1,8 +1,8 @@
 //! The standard input of a node, if a launcher forwards it.
 //!
 //! A process that `ssh` or `srun` has started cannot inherit the standard input of the launcher.
-//! Several processes that inherit it would divide it. So the launcher sends the input as
-//! [lines](InputLine) of its channels to the nodes, between other lines.
+//! Several processes that inherit it would each read a part of it. So the launcher sends the input
+//! as [lines](InputLine) of its channels to the nodes, between other lines.
 //!
 //! # Start
 //!
@@ -18,7 +18,8 @@
 //! lines.
 //!
 //! A program may hold the lock of standard output while it waits for input. Control lines do not
-//! wait for that lock; otherwise each would wait for the other.
+//! wait for that lock; otherwise the program would wait for the launcher, and the launcher for the
+//! control line.
 //!
 //! # End
 //!
@@ -59,7 +60,7 @@ const END: &str = "end";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputLine {
-    /// Input follows, for the process of the node with this number, from 1.
+    /// Input follows for this process. The launcher numbers the processes of a node from 1.
     Begin(u64),
     /// The next bytes.
     Part(Vec<u8>),
@@ -77,7 +78,7 @@ impl InputLine {
         }
     }
 
-    /// Parses a line without its prefix and its end; `None` if it is not one of this build.
+    /// Parses a line without its prefix and its end; `None` if this build knows no such line.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(number) = text.strip_prefix(BEGIN) {
             return number.parse().ok().map(Self::Begin);

@@ -100,8 +100,8 @@
 //! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts,
 //!   for programs that need more.
 //!
-//! Modules that the documentation hides are between `gridctl` and the nodes that it starts. They
-//! may change in any release.
+//! Modules that the documentation hides are the interface between `gridctl` and the nodes that it
+//! starts. They may change in any release.
 //!
 //! # Features
 //!

@@ -209,8 +209,8 @@ fn begin() -> Kind {
     Kind::Detached
 }
 
-/// Waits until the launcher has introduced this process. If the launcher asks, tells it which parts
-/// of checkpoints this process has.
+/// Waits until the launcher has sent the bundle of this node and the addresses of all nodes. If the
+/// launcher asks, tells it which parts of checkpoints this process has.
 fn join(
     lines: &mut LauncherLines,
     handle: &Handle,
@@ -381,8 +381,8 @@ fn live_without_launcher() {
     }
 }
 
-/// Ends the node of a detached job after [`LAUNCHER_PATIENCE`], unless its launcher introduces it
-/// before.
+/// Ends the node of a detached job after [`LAUNCHER_PATIENCE`], unless a launcher makes it join the
+/// job, or its next run, before.
 fn await_launcher(handle: &Handle) {
     let mut shared = lock(handle);
     if !shared.is_detached {
@@ -397,7 +397,7 @@ fn await_launcher(handle: &Handle) {
             std::process::exit(i32::from(EXIT_FAILED));
         }
     };
-    // Without the thread the node waits longer.
+    // If the thread cannot start, the node waits without a limit.
     let _ = thread::Builder::new().name("patience".to_owned()).spawn(wait);
 }
 
@@ -414,7 +414,7 @@ fn launcher() -> io::Result<Box<dyn Read + Send>> {
 struct Shared {
     /// The handle of the node, while it runs.
     node: Option<NodeHandle>,
-    /// Whether the launcher has introduced the node for the first time.
+    /// Whether the node has joined the first run of the job.
     has_joined: bool,
     /// Whether the input from the launcher has ended.
     has_ended: bool,
@@ -439,7 +439,7 @@ impl Shared {
     }
 }
 
-/// Tells the launcher when the next run has stopped after a checkpoint.
+/// Makes the keeper tell the launcher when the next run has stopped after a checkpoint.
 fn telling_pauses(keeper: CheckpointKeeper, handle: &Handle) -> CheckpointKeeper {
     // A late report of an earlier run has the number of that run's order.
     let number = Arc::<AtomicU64>::default();
@@ -507,7 +507,7 @@ fn watch(
             shared.has_ended = true;
             shared.has_joined
         };
-        // Otherwise the process finds that it cannot join.
+        // A process that has not joined fails to join, and then ends.
         if has_joined {
             end_with_launcher();
         }

@@ -182,7 +182,7 @@ fn not_started(node: NodeId, error: NodeProcessError) -> JobError {
     StartError::Node { node, error }.into()
 }
 
-/// Adds the exit status of its process to the loss of a node.
+/// Adds to the error about a lost node how the process of that node ended.
 fn explained(error: JobError, children: &mut BTreeMap<NodeId, Child>) -> JobError {
     match error {
         JobError::NodeLost { node, site, cause, reason, others } => {

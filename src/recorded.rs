@@ -55,7 +55,7 @@ impl RecordedPart {
         })
     }
 
-    /// The bytes; `None` if the text is no base64.
+    /// The bytes; `None` if the text is not base64.
     pub fn bytes(&self) -> Option<Vec<u8>> {
         STANDARD.decode(&self.text).ok()
     }

@@ -113,8 +113,8 @@ pub struct Settings {
     /// The folder with the checkpoint from which the job continues.
     #[serde(default)]
     pub restart: Option<PathBuf>,
-    /// Whether the nodes that remain after a loss continue. `None`: they do if the program makes
-    /// checkpoints.
+    /// Whether the nodes that remain after a loss continue. `None`: they do if the job makes
+    /// checkpoints and its main can begin again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovers: Option<bool>,
     /// Whether a job that recovers from losses goes on without lost nodes that had only tasks; the

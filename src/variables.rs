@@ -181,7 +181,7 @@ pub enum VariableError {
         /// The possible values.
         expected: &'static str,
     },
-    /// The program was built without a driver.
+    /// The program was built without this driver.
     #[error(
         "{DRIVER}={value} needs the feature `{feature}` of the crate `gridspan`; build the program with it"
     )]

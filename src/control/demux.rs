@@ -1,10 +1,10 @@
 //! The form of control lines within the output of a process, and how to separate them from it.
 //!
 //! Control lines and the lines of the program are written to one stream by threads that do not wait
-//! for each other. The system does not divide a write of [`PIECE_BYTES_MAX`] bytes: no other write
-//! to the same pipe gets in between. So a longer control line is written in pieces, each of which
-//! is a line of the stream. After the mark, the first piece has `<`, the last one `>`, and those
-//! between them `+`. A control line that is one piece has none of these.
+//! for each other. The system does not divide a write of up to [`PIECE_BYTES_MAX`] bytes: no other
+//! write to the same pipe gets in between. So a longer control line is written in pieces, each of
+//! which is a line of the stream. After the mark, the first piece has `<`, the last one `>`, and
+//! those between them `+`. A control line that is one piece has none of these.
 //!
 //! A piece may follow a part of a line of the program, whose rest follows the piece. The reader
 //! puts the parts together.
@@ -64,7 +64,8 @@ pub enum OutputItem<'a> {
     Control(&'a [u8]),
 }
 
-/// Separates the control lines of a process from the lines of its program. It keeps at most 16 MiB.
+/// Separates the control lines of a process from the lines of its program. It keeps at most 16 MiB
+/// of a control line, and 64 KiB of a line of the program.
 ///
 /// ```
 /// use gridspan::control::{MARK, OutputDemux, OutputItem};

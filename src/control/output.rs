@@ -1,11 +1,11 @@
-//! Writes control lines to the standard output of this process, past its lock.
+//! Writes control lines to the standard output of this process, without taking its lock.
 //!
 //! A program may hold the lock of [`io::stdout`] for as long as it likes, for example inside a
 //! handler that does not end. A control line must not wait for it: the launcher would get no answer
 //! to its questions, and the threads that tell it of links, losses and checkpoints would stop. So
 //! control lines go to a duplicate of the file descriptor, in pieces that no write of the program
-//! divides (see `demux`). A part of a line that the standard library still holds in its buffer is
-//! not divided either.
+//! divides (see `demux`). The part of a program's line that the standard library still buffers
+//! stays whole, too.
 
 use super::demux::pieces;
 use std::fs::File;

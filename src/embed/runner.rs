@@ -72,7 +72,7 @@ impl Runner {
     /// The program must call [`node`](super::node) with a job of the same actor types, which the
     /// start of the job checks. The runner sets the program's standard input and output, sets
     /// `GRIDSPAN_DRIVER` and `GRIDSPAN_REPORT`, and removes `GRIDSPAN_LAUNCHER` and
-    /// `GRIDSPAN_DETACHED`; the command may set the rest. Lines that the program prints are
+    /// `GRIDSPAN_DETACHED`; `command` may set all else. Lines that the program prints are
     /// [events](Event::Output). Links are not emulated.
     ///
     /// The job fails before main starts if a process ends before it listens, or if not all

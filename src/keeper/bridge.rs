@@ -101,7 +101,7 @@ enum Node {
 struct Accepted {
     folder: KeeperFolder,
     own: ProcessId,
-    /// While it exists, no other process changes the folder.
+    /// While this exists, no other process changes the folder.
     lock: File,
 }
 
@@ -167,7 +167,7 @@ fn attendance(order: &BridgeOrder, folder: &KeeperFolder) -> io::Result<Attendan
 }
 
 /// Starts the process of a node: this program, with the same arguments. Call it on a thread that
-/// lives as long as this process: until its first line, the node ends with the thread.
+/// lives as long as this process: until the node has read its first line, it ends with that thread.
 fn start(folder: &KeeperFolder) -> io::Result<Child> {
     let pipe = folder.pipe()?;
     let [out, err] = folder.streams_to_append()?;

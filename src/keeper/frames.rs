@@ -1,8 +1,8 @@
 //! The frames between a launcher and the bridge to a node.
 //!
 //! A frame consists of the lengths of its header and its content, the header in JSON, and the
-//! content, which is opaque. The bridge prints [`BRIDGE_BEGINS`] first, since a program, or the
-//! shell that starts it, may print something before.
+//! content, which is opaque. The bridge prints [`BRIDGE_BEGINS`] before its first frame, so that
+//! the launcher can skip what the program, or the shell that starts it, has printed earlier.
 
 use super::launcher_id::LauncherId;
 use serde::de::DeserializeOwned;
@@ -131,7 +131,7 @@ pub enum BridgeTask {
     Start,
     /// Attend to a node that was started, from these positions of its streams on.
     Attend {
-        /// The positions; those in `read` if there are none.
+        /// The positions; `None` for those in the file `read`.
         from: Option<[u64; 2]>,
     },
     /// Report the state of the node, change nothing, and end.
@@ -140,7 +140,7 @@ pub enum BridgeTask {
     Accept,
 }
 
-/// A keeper that has accepted a launcher.
+/// The state of a node at the time when a bridge begins to attend to it.
 ///
 /// ```
 /// use gridspan::keeper::Attendance;

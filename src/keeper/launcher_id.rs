@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// A launcher of a job. Each launcher of a job has a larger epoch than those before it.
 ///
-/// A keeper that has accepted a launcher refuses every other one unless its epoch is larger, also
-/// after a restart. So of two launchers, only the later one can get enough keepers to let the job
-/// go on.
+/// A [keeper](super) that has accepted a launcher refuses every other one unless its epoch is
+/// larger, also after a restart of the host. So of two launchers, only the later one can get enough
+/// keepers to let the job go on.
 ///
 /// ```
 /// use gridspan::keeper::LauncherId;

@@ -9,8 +9,8 @@
 //! prints to files. So the host needs nothing but the program. A bridge also runs the code that the
 //! program has before `gridspan::main`.
 //!
-//! Pipe and files are in the *keeper's folder* of the node: `JOB/NODE` in the `state_folder` of
-//! the host.
+//! The *keeper* of a node is its record on the host, which all bridges obey. It consists of the
+//! pipe and the files in the keeper's folder: `JOB/NODE` in the `state_folder` of the host.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -37,13 +37,13 @@
 //!
 //! When `ssh` or the launcher's machine ends, so does the bridge; the node goes on. Any launcher
 //! can [attend](BridgeTask::Attend) to the node by another bridge, if the keeper
-//! [accepts](BridgeTask::Accept) it: the keeper refuses a launcher of a smaller epoch than the
-//! accepted one. The new bridge kills the old one before it writes a line.
+//! [accepts](BridgeTask::Accept) it. The keeper refuses each launcher but the accepted one and
+//! those with a larger epoch. The new bridge kills the old one before it writes a line.
 //! [`CANCEL`](gridspan_runtime::net::bootstrap::CANCEL) cancels the beginning of a line that an old
 //! bridge has left in the pipe.
 //!
-//! Before its first line, a node ends with the bridge that has started it. Later it ends if no
-//! launcher attends to it for an hour while it needs one.
+//! Until a node has read its first line, it ends with the bridge that started it. Later it ends if
+//! no launcher attends to it for an hour while it needs one.
 
 #[cfg(target_os = "linux")]
 mod bridge;

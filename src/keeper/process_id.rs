@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
-/// Interval between looks at a process where the system has no descriptors of processes.
+/// Interval between looks at a process where the system has no process descriptors (pidfd).
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Identifies a process, also to other processes. The start time is from `/proc` of Linux; on other
@@ -115,8 +115,8 @@ impl ProcessId {
         }
     }
 
-    /// Returns whether the process has ended within `patience`, where the system has no descriptors
-    /// of processes.
+    /// Returns whether the process has ended within `patience`, where the system has no process
+    /// descriptors.
     fn is_seen_to_end_within(self, patience: Duration) -> bool {
         let mut left = patience;
         loop {
@@ -137,7 +137,7 @@ impl ProcessId {
     ///
     /// # Errors
     ///
-    /// If the system has no descriptors of processes.
+    /// If the system has no process descriptors.
     #[cfg(target_os = "linux")]
     fn open(self) -> io::Result<Option<OwnedFd>> {
         use rustix::process::{PidfdFlags, pidfd_open};
@@ -175,7 +175,8 @@ impl Stat {
         })
     }
 
-    /// Whether the process only waits for its parent to learn of its end.
+    /// Whether the process is dead: a zombie (`Z`), whose parent has not read its exit status, or
+    /// about to vanish (`X`).
     fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }

@@ -26,8 +26,8 @@ pub fn state_folder() -> io::Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// If the folder cannot be created, belongs to another user or is open to others. Any user can
-/// create folders among temporary files.
+/// If the folder cannot be created, belongs to another user or is open to others. This matters for
+/// a folder of temporary files, in which any user can create folders.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     make(path, rustix::process::getuid().as_raw())
 }

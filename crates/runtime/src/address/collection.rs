@@ -191,7 +191,7 @@ impl CollectionInfo {
         }
     }
 
-    /// Returns the home of a member.
+    /// Returns the home of a member. The base gives the homes of the members of a bound collection.
     #[inline]
     pub(crate) fn home(&self, key: Key, layout: &Layout, maps: &[PlacementMap]) -> PeId {
         if self.map == Map::Block

@@ -1,4 +1,4 @@
-//! Identifiers of actors, collections, sections, actor types, and places on a PE.
+//! Identifiers of actors, collections, sections, actor types, and slots on a PE.
 
 use crate::address::index::Key;
 use gridspan_topology::{PeId, Time};

@@ -1,8 +1,10 @@
 //! Plans of tree broadcasts: the coordinator has an advisor, which plans ahead without delaying
 //! any broadcast.
 //!
-//! **Start.** Tree broadcasts use the default plan, which all relays know. The first one makes the
-//! coordinator request a survey of the places; once they are known, it creates the advisor.
+//! **Start.** Tree broadcasts use the default plan, which all relays know. The first large one
+//! makes the coordinator request a survey of the places, and so do the first [`SMALL_MIN`] small
+//! ones in a job with more than two sites. Once the places are known, the coordinator creates the
+//! advisor.
 //!
 //! **Steady state.** Nodes report their observations of each tree broadcast that is large enough to
 //! show the capacity of links. From these reports, the survey's link estimates and the sizes of
@@ -56,8 +58,8 @@ const SEEN_S: f64 = 0.01;
 /// more clusters the advisor uses the hierarchy alone, because there are too many pairs to check
 /// repeatedly.
 const CLUSTERS_MAX: usize = 64;
-/// Maximum size, in bytes, of the broadcasts whose tree contributions use too. Contributions are
-/// small, and larger broadcasts come in segments, for which deep trees are best.
+/// Maximum size, in bytes, of a broadcast whose tree also carries the contributions to reductions.
+/// Contributions are small; larger broadcasts come in segments, for which deep trees are best.
 const CONTRIBUTION_BYTES: u64 = 4096;
 
 impl Coordinator {

@@ -3,9 +3,9 @@
 //! A broadcast arrives here with its message, and the coordinator numbers it and sends it to every
 //! PE; or its sender sends the message to every PE, and the coordinator sends only the number. The
 //! coordinator handles the requests of a sender in the order in which they were made. While a PE
-//! has the right to number (`sequencer`), and while an insertion is in progress, requests for a
-//! number wait. Insertions take part in this order: a new member starts with the broadcast that
-//! gets the next number.
+//! has the right to number (`sequencer`), or an insertion is in progress, requests for a number
+//! wait. Insertions take part in this order: a new member starts with the broadcast that gets the
+//! next number.
 
 use super::machine::Coordinator;
 use super::state::broadcasts::{BroadcastRequest, WaitingInsertion, WaitsForNumber};

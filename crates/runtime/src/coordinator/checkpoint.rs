@@ -15,30 +15,31 @@
 //!
 //! **Encoding.** Each PE encodes its part, an image that holds no state of any protocol. When all
 //! have done so, all continue. Meanwhile the nodes store and copy the parts. Once all are stored,
-//! all nodes get the manifest, and the checkpoint is complete. The next one begins only when all
-//! nodes have it: a large manifest, which may be overtaken, counts as a message in flight.
+//! all nodes get the manifest, and the checkpoint is complete. The next checkpoint begins only when
+//! all nodes have the manifest: a large one, which later messages may overtake, counts as a message
+//! in flight.
 //!
 //! **Pause.** If the nodes of the job are to change, the job stays stopped after the checkpoint:
 //! its launcher begins another run on other nodes from there. The parts of nodes that leave are
 //! copied to nodes that stay.
 //!
 //! **Pools of tasks** are not part of an image: a main that begins again opens its pools again, and
-//! hands in the tasks of repeatable streams again. Such tasks stay where they are meanwhile, and
-//! count as messages that wait.
+//! hands in the tasks of repeatable streams again. During a checkpoint such tasks stay where they
+//! are, and count as messages that wait.
 //!
 //! **Questions** of actors are part of an image if their answers become messages by a tag, and so
 //! are requests for quiescence. A question counts as a message that waits, and its answer as one
 //! that is handled when it arrives: so no answer is in flight when PEs are encoded.
 //!
-//! **Postponement.** Questions whose answers go to a closure or to main, tasks and the futures of
-//! actors are not part of an image. While there are any, or messages stay in flight for
-//! [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason. The same
-//! holds while some members of a [resizable group](crate::Job::resizable_group) have contributed to
-//! an operation and others have not: after a loss it would be unknown which of the remaining
-//! members have contributed.
+//! **Postponement.** An image cannot contain tasks that are not repeatable, futures of actors, or
+//! questions whose answers go to a closure or to main. While there are any, or messages stay in
+//! flight for [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason.
+//! The same holds while some members of a [resizable group](crate::Job::resizable_group) have
+//! contributed to an operation and others have not: after a loss it would be unknown which of the
+//! remaining members have contributed.
 //!
 //! **Deadline.** A PE may be inside a handler that does not end, or wait for a replica that does
-//! not, while its node answers. So in real time the coordinator gives up a checkpoint if a
+//! not end, although its node is alive. So in real time the coordinator gives up a checkpoint if a
 //! rebalance before it, a round of draining or the encoding takes longer than [`STEP_MAX`]: the
 //! other PEs continue, and main learns which PEs are late. A late PE stops once it can, answers,
 //! and continues at once. No other checkpoint, and no rebalance, begins before all late PEs have
@@ -50,7 +51,7 @@
 //!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
-//! places. When all can be reached, all PEs continue.
+//! places. When all members can be reached, all PEs continue.
 //!
 //! Reason for the stop, instead of snapshot numbers on packets (T. H. Lai and T. H. Yang, "On
 //! distributed snapshots", 1987): packets in flight belong to protocols that depend on the layout,
@@ -285,7 +286,7 @@ impl Coordinator {
     }
 
     /// The PEs that would send or confirm missing parts between two handlers, and have been inside
-    /// one for most of the time `waited`.
+    /// one handler for at least half of the time `waited`.
     fn inside_handlers(&self, keeping: &Keeping, waited: Duration) -> BTreeSet<PeId> {
         let (layout, run) = (&self.common.layout, &self.common.run);
         let receiver = |&(pe, is_copy): &(PeId, bool)| {

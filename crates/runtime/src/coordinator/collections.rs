@@ -12,7 +12,7 @@
 //! `pe/partners` explains bound collections. Their broadcasts wait until all first members exist,
 //! because a member that follows its partner may arrive on a PE that has already delivered a
 //! broadcast. Quiescence counts the creation of such a collection as one message, since nothing
-//! else counts the broadcasts that wait for its end.
+//! else counts the broadcasts that wait until the creation has ended.
 
 use super::event::Asker;
 use super::machine::Coordinator;

@@ -32,7 +32,7 @@ impl Coordinator {
             CoordinatorEvent::Failed(error) => self.stop(Err(error)),
             CoordinatorEvent::Overflow(bytes) => self.fail_over_budget(bytes),
             CoordinatorEvent::NodeLost(node, error) => self.lose_founder(node, &error),
-            // The coordinator is on this node.
+            // The coordinator knows that it is on this node.
             CoordinatorEvent::Place(_) => {}
         }
         self.finish_event();

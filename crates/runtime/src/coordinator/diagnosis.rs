@@ -1,7 +1,7 @@
 //! Finds out why a job is slow or does not go on, while it runs: for a user who asks, and at the
 //! job's time limit.
 //!
-//! **Start.** The host of the coordinator gets a request, or the time limit has passed. Requests
+//! **Start.** The node of the coordinator gets a request, or the time limit has passed. Requests
 //! that come while a diagnosis is under way get the same answer.
 //!
 //! **Steady state.** The coordinator asks all PEs, and asks again after [`PAUSE`]. A PE answers

@@ -1,5 +1,6 @@
-//! Rebalances planned by the leaders of the sites, on the coordinator's side: the coordinator knows
-//! the predicted effect of all plans together, and its gate decides for all.
+//! Rebalances planned by the leaders of the sites, on the coordinator's side. The coordinator is
+//! the *top* of the leaders: it knows the predicted effect of all plans together, and its gate
+//! decides for all.
 //! `pe/collective/lead.rs` describes the protocol of the leaders, and [`gridspan_balance::leaders`]
 //! the messages and decisions of both sides.
 
@@ -54,7 +55,7 @@ impl Coordinator {
         }
     }
 
-    /// Handles a note of a leader to the top. `planning_ns`: for how long the leader has planned.
+    /// Handles a note from a leader to the top. `planning_ns`: for how long the leader has planned.
     pub(in crate::coordinator) fn handle_note_at_top(
         &mut self,
         from: PeId,

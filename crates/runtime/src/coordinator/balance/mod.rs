@@ -132,7 +132,7 @@ impl Coordinator {
             }
             self.post_ends(rebalance, orders.end);
         }
-        // PEs must receive the plan, and with it the departing actors, first.
+        // First, PEs must receive the plan, by which they send off the departing actors.
         self.settle_first_syncs();
     }
 

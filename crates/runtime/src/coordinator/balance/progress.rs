@@ -2,8 +2,8 @@
 //!
 //! **Start.** With the first collection a periodic timer starts, if the job is to be balanced
 //! periodically. A change of a link, or of the share of its processor that a PE gets, is an event.
-//! After an event the coordinator also asks the strategy, if the strategy predicts: at most once a
-//! second, and less often while this has no effect.
+//! After an event the coordinator also asks the strategy, if the strategy predicts the time of a
+//! step: at most once a second, and less often while this has no effect.
 //!
 //! **Steady state.** The coordinator regularly asks all PEs for the number of messages that they
 //! have handled, often at first and after each plan. So the balancer knows the pace before a plan.
@@ -216,7 +216,8 @@ impl Coordinator {
         }
     }
 
-    /// Called after a rebalance. `was_judging`: an earlier plan was being judged, and still is.
+    /// Called after a rebalance. `was_judging`: whether the balancer was judging an earlier plan
+    /// before.
     pub(in crate::coordinator) fn after_balance(
         &mut self,
         cause: Option<Cause>,

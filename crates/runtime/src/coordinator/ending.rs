@@ -5,9 +5,9 @@ use crate::error::JobError;
 use crate::message::Control;
 
 impl Coordinator {
-    /// Sends the outcome of the job to all nodes: to the first PE of each, which passes it on
-    /// within its node, so that no lost node lies in between. This node comes last, because it may
-    /// end on receipt and must have sent everything else by then.
+    /// Sends the outcome of the job directly to the first PE of each node, which passes it on
+    /// within the node. A path over other nodes could lead through a lost one. This node comes
+    /// last, because it may end on receipt and must have sent everything else by then.
     pub(super) fn tell_end(&mut self, outcome: &Result<(), JobError>) {
         self.is_end_told = true;
         let (layout, own) = (self.common.layout.clone(), self.common.layout.leader(self.node));

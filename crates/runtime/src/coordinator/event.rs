@@ -34,8 +34,8 @@ pub enum CoordinatorEvent {
 }
 
 impl CoordinatorEvent {
-    /// Whether handling the event may take milliseconds: the coordinator infers the places from the
-    /// last round trips, or plans from messages of the sites' leaders.
+    /// Whether handling the event may take milliseconds: with the last round trips the coordinator
+    /// infers the places, and with the messages of the sites' leaders it plans a rebalance.
     pub(crate) fn may_take_long(&self) -> bool {
         let Self::Packet { packet: Packet(Content::Control(control)), .. } = self else {
             return false;

@@ -8,8 +8,8 @@
 //!
 //! **Transfer.** The host that the coordinator leaves sends the coordinator's state to the next
 //! host, and holds incoming packets until that host reports that the coordinator runs there. Then
-//! it forwards all held packets. A host knows the term of the place to which it forwards, and
-//! replaces it only by a place of a later term, so that no packet is forwarded in a circle. The new
+//! it forwards all held packets. Each place has a term, and a host never replaces the place to
+//! which it forwards by one of an earlier term, so that no packet is forwarded in a circle. The new
 //! coordinator announces its place to all nodes; until a node has received the announcement, it
 //! sends its packets to the old place.
 //!
@@ -203,14 +203,14 @@ impl CoordinatorHost {
     /// Fails the job with an error reported by a founder.
     fn fail(&mut self, from: PeId, error: JobError, out: &mut Vec<CoordinatorCommand>) {
         match &self.state {
-            // The coordinator may not arrive, and a PE reports its first failure only.
+            // If the coordinator does not arrive, a held report is lost, and the PE sends no other.
             State::Leaving(..) => self.end(&error, out),
             _ => self.pass(from, Packet::control(Control::Failed { error }), out),
         }
     }
 
-    /// Notes the loss of a node. If the job may go on without it, informs the coordinator, which
-    /// decides, even if the PEs of this node are inside handlers.
+    /// Notes the loss of a node. If the job may go on without that node, reports the loss to the
+    /// coordinator, which decides. No PE takes part, since all may be inside handlers.
     fn lose(
         &mut self,
         now: Time,

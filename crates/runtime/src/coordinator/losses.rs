@@ -7,7 +7,7 @@
 //!
 //! **Start.** A node that notices the loss of a founder reports it here. [`Coordinator::need_of`]
 //! checks whether the coordinator knows of a need for that founder. If it does, the job ends with
-//! the loss, and a launcher lets it go back to a checkpoint.
+//! the error of the loss, and a launcher lets the job go back to a checkpoint.
 //!
 //! **Suspended.** Otherwise the coordinator orders all other founders to drop messages from the
 //! agents of the lost one, and asks whether they know of a need (`pe/membership`). Nodes that are
@@ -18,7 +18,7 @@
 //! (`tasks/bound.rs`).
 //!
 //! **Failure.** If a node does not answer within [`ANSWERS_MAX`] of a loss, or main requests
-//! something that takes all nodes, or the job stalls, it ends with the loss.
+//! something that takes all nodes, or the job stalls, the job ends with the error of the loss.
 
 use super::machine::Coordinator;
 use super::state::collections::CollectionState;
@@ -152,8 +152,9 @@ impl Coordinator {
         }
     }
 
-    /// Handles the end of the time in which other nodes can answer about `node`. If all have, the
-    /// decision waits for the answers about nodes that were lost later, which have their own time.
+    /// Handles the end of the time in which other nodes can answer about `node`. Does nothing if
+    /// all have answered: the decision then waits for answers about other lost nodes, each of which
+    /// has its own timer.
     pub(super) fn end_suspension(&mut self, node: NodeId) {
         let suspended = self.losses.suspended.get(&node);
         if suspended.is_some_and(|suspended| !suspended.awaited.is_empty()) {
@@ -204,7 +205,7 @@ impl Coordinator {
         }
         self.stop(Err(error.clone()));
         if self.common.recovers_tasks {
-            // The PEs of this node may be inside tasks.
+            // Listeners learn this at once, although the PEs of this node may be inside tasks.
             self.common.on_failure.iter().for_each(|tell| tell(&error));
         }
     }

@@ -167,7 +167,7 @@ impl Coordinator {
         {
             self.post(leader, Control::Hierarchy(Box::new(places.hierarchy.clone())));
         }
-        // This node knows the guest's address by now, too.
+        // Every node, including this one, knows the guest's address by now.
         for collection in self.members.pools.clone() {
             self.equip((guest, pes), collection);
         }

@@ -2,10 +2,10 @@
 //!
 //! It counts the members of collections, numbers broadcasts, completes reductions, detects
 //! quiescence and stalls, rebalances the job, knows places and links, plans broadcasts, and admits
-//! guests. It is a pure machine beside the PEs and the relay of its node: [`CoordinatorEvent`]s
-//! in, [`CoordinatorCommand`]s out, time passed in. PEs and relays reach it under the address
-//! [`COORDINATOR`](crate::COORDINATOR), as they reach each other. It does not wait for any of them,
-//! and keeps running while every PE of its node is inside a handler.
+//! guests. It is a state machine without I/O beside the PEs and the relay of its node: it takes
+//! [`CoordinatorEvent`]s and the time, and returns [`CoordinatorCommand`]s. PEs and relays reach it
+//! under the address [`COORDINATOR`](crate::COORDINATOR), as they reach each other. It does not
+//! wait for any of them, and keeps running while every PE of its node is inside a handler.
 //!
 //! **Start.** The driver of each node makes a [`CoordinatorHost`]. The host of one node contains
 //! the coordinator, which watches for stalls if time is real.
@@ -26,8 +26,8 @@
 //!   events that `event` defines. If a part has work for one of its callers, it leaves a
 //!   follow-up. `outgoing`: packets to PEs.
 //! - `checkpoint`: images of the job; `restoration`: what changes in them for groups of another
-//!   size. `membership`: nodes that join and leave. `losses`: whether the job goes on without a lost
-//!   founder. `stall`: a job that cannot continue. `diagnosis`: what a job waits for;
+//!   size. `membership`: nodes that join and leave. `losses`: whether the job goes on without a
+//!   lost founder. `stall`: a job that cannot continue. `diagnosis`: what a job waits for;
 //!   `pending_work`: what the coordinator has not finished. `ending`: the end of the job.
 //! - `host`: a node's host of the coordinator, which runs it or forwards packets to it. `transfer`:
 //!   the coordinator's move to another node.

@@ -27,8 +27,8 @@ use std::time::Duration;
 
 /// Time between two checks of the links.
 const POLLING_INTERVAL: Duration = Duration::from_millis(500);
-/// Time after which listeners receive the links even if none has changed. A user who watches does
-/// not notice a delay of two seconds.
+/// Time after which listeners receive the links even if none has changed. To a user who watches, a
+/// delay of two seconds does not matter.
 const TELL: Duration = Duration::from_secs(2);
 /// Maximum number of parts of a group between which silent links are probed. In a larger group
 /// there are too many pairs, and links are watched only where data flows.
@@ -193,9 +193,8 @@ impl Coordinator {
         self.send_orders(orders);
     }
 
-    /// Takes either the round trips or the rates of probes. The round trip of a train is unusable,
-    /// because its packets wait behind each other; so is the rate of a paced train, which is the
-    /// pace.
+    /// Takes the round trips of single packets, or the rates of trains. The round trip of a train
+    /// is unusable, because its packets wait behind each other.
     pub(in crate::coordinator) fn note_links(
         &mut self,
         node: NodeId,

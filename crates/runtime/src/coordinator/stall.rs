@@ -14,8 +14,8 @@
 //!
 //! **Handlers.** A PE that is inside a handler does not answer. A watchdog beside it reports the
 //! actor and the time since the handler began, and the coordinator issues a warning if no other PE
-//! has work to do. While PEs stop for a checkpoint, it issues a warning if the other PEs stand
-//! still for long.
+//! has work to do. It also issues a warning if some PEs do not stop for a checkpoint, and the
+//! others stand still for long meanwhile.
 //!
 //! **Failure.** The coordinator reports a stall only after all PEs have answered, except those of
 //! lost founders: a job that goes on without some founders, and stalls, ends with the error of
@@ -80,8 +80,8 @@ impl Coordinator {
             // PEs are idle until the checkpoint is made.
             self.tell_slow_checkpoint();
         } else if is_asking && is_idle && is_stuck && !stall.sum.is_quiet {
-            // A PE that answered was not quiet, and the missing PEs are inside handlers and do not
-            // answer.
+            // The round cannot find a stall, since a PE was not quiet, and it may not end soon,
+            // since the missing PEs are inside handlers. So a new round begins.
             self.ask_all();
         } else if is_asking {
             self.tell_long_handlers();

@@ -1,4 +1,4 @@
-//! Survey: measures the job's places and infers their hierarchy.
+//! Survey: measures the distances between nodes, and infers the hierarchy of the job's places.
 //!
 //! **Start.** Once every node has greeted the coordinator, or when places are requested in a job
 //! without greetings, the coordinator orders the nodes to measure round trips: of each pair once in
@@ -9,7 +9,8 @@
 //! **Steady state.** See `monitor`.
 //!
 //! **Failure.** A node that does not answer a probe leaves a gap, which inference tolerates. A lost
-//! node ends the job.
+//! node ends the job, unless the job goes on without it (`losses`). In that case a survey that
+//! still waits for measurements of the lost node does not end.
 
 use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;

@@ -1,8 +1,8 @@
 //! Moving the coordinator to another node.
 //!
-//! **Start.** Main names the node. Operations in progress between the coordinator and machines that
-//! do not move with it finish first: a rebalance, the measurement of places and uplinks, a planning
-//! job, the confirmation of plans by all nodes. The job continues meanwhile.
+//! **Start.** Main names the node. Some operations whose state does not move with the coordinator
+//! finish first: a rebalance, the measurement of places and uplinks, a planning job, the
+//! confirmation of plans by all nodes. The job continues meanwhile.
 //!
 //! **Transfer.** The coordinator becomes a [`CoordinatorState`], which the [host](super::host) of
 //! its node sends to the other node's host. That host rebuilds the coordinator, with all counts,
@@ -13,8 +13,8 @@
 //!
 //! **State that stays behind.** The strategy and the gate stay behind, with their knowledge from
 //! rebalances. So does the advisor for broadcasts, because its plans start at the node of the
-//! coordinator. A rebalance that the gate still judges is reported to listeners with an unknown
-//! effect, and is not undone.
+//! coordinator. A rebalance whose effect the gate has not measured yet is reported to listeners
+//! with an unknown effect, and is not undone.
 
 use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;
@@ -111,7 +111,7 @@ impl Coordinator {
         !self.transfers.is_empty() || !self.checkpoints.may_move()
     }
 
-    /// Whether no operation is in progress with machines that stay behind.
+    /// Whether no operation is in progress whose state does not move with the coordinator.
     fn is_settled(&self) -> bool {
         self.balances.is_settled() && self.survey.is_settled() && self.advice.is_settled()
     }

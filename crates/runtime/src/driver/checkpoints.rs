@@ -78,8 +78,8 @@ impl CheckpointKeeper {
         Ok(Self { archive: Some(archive), writer: Some(writer), ..Self::default() })
     }
 
-    /// Begins a run of the job, in which `node` keeps its parts here. Returns the number of the
-    /// last checkpoint in the folder.
+    /// Begins a run of the job, in which `node` keeps its parts here. Returns the highest number of
+    /// a checkpoint in the folder or object store, even of an incomplete one; 0 if there is none.
     pub(super) fn begin(&self, node: NodeId, run: u64) -> Result<u64, StartError> {
         if let Some(writer) = &self.writer {
             writer.begin(node == NodeId(0), run);
@@ -129,11 +129,12 @@ impl CheckpointKeeper {
         }
     }
 
-    /// Reads `parts` that the image lacks from the place where the job stores its checkpoints, or
-    /// from the one with which it began. This node sends nothing meanwhile, but the other nodes
-    /// cannot begin without these parts either. The parts stay in memory for the next loss. A
-    /// node that was started later, in a job that stores no checkpoints itself, also
-    /// [reports](Self::holdings) from then on that the checkpoint is stored.
+    /// Reads those of `parts` that the image lacks: from the place where the job stores its
+    /// checkpoints, or from the place of the checkpoint with which the job began. This node sends
+    /// nothing meanwhile, but the other nodes cannot begin without these parts either. The parts
+    /// stay in memory for the next loss. A node that was started later, in a job that stores no
+    /// checkpoints itself, also [reports](Self::holdings) from then on that the checkpoint is
+    /// stored.
     #[cfg(feature = "net")]
     fn read_missing(&self, job: &Job, image: &mut Image, parts: &[PeId]) -> Result<(), StartError> {
         let here = image.parts();
@@ -163,8 +164,9 @@ impl CheckpointKeeper {
         Ok(())
     }
 
-    /// Numbers and parts of the last checkpoints that this node has. If the job has a place for its
-    /// checkpoints, each complete one is stored there, since it is complete only then.
+    /// Numbers and parts of the last checkpoints that this node has. If the job has a folder or
+    /// object store, each complete checkpoint is reported as stored, since it is complete only once
+    /// all its parts are stored there.
     pub fn holdings(&self) -> Vec<Holding> {
         let mut holdings = self.store().holdings();
         let complete = holdings.iter_mut().filter(|holding| holding.manifest.is_some());
@@ -224,8 +226,9 @@ impl CheckpointKeeper {
         self
     }
 
-    /// Warns when the first checkpoint of this run is complete if the memory of the machine is too
-    /// small for another one. `nodes`: the nodes on this machine, the first of which warns.
+    /// Makes the keeper check, when the first checkpoint of this run is complete, whether the
+    /// machine has memory for another one, and warn if not. `nodes`: the nodes on this machine, the
+    /// first of which warns.
     pub(super) fn checking_room(
         mut self,
         program: &Program,

@@ -55,7 +55,8 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Res
 ///
 /// # Errors
 ///
-/// Besides the outcome of the job, [`StartError::Checkpoint`] if the order does not fit.
+/// Those of [`run_with`]; also [`StartError::Checkpoint`] if parts that PEs of this node read are
+/// missing or damaged, or do not fit the job.
 pub fn run_keeping(
     job: Job,
     joined: Joined,

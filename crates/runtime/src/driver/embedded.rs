@@ -45,8 +45,8 @@ pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<()
 }
 
 /// Runs a job over the nodes of `spec`, all in this process, connected by QUIC over loopback. Links
-/// between sites are emulated below QUIC, and so are slower processors of `spec`. Main runs on the
-/// calling thread.
+/// between sites are emulated below QUIC. The slower processors of `spec` are emulated, too. Main
+/// runs on the calling thread.
 ///
 /// # Errors
 ///

@@ -54,8 +54,8 @@ impl Gauge {
     }
 
     /// Asks the PE for its counters, unless it has waited since its last answer. Returns whether
-    /// the PE has to be woken if it sleeps: this is a new request, and the PE has answered the one
-    /// before.
+    /// this is a new request, so that the PE has to be woken if it sleeps. It is not new while the
+    /// PE has not answered the one before.
     pub(super) fn order(&self) -> bool {
         if !self.has_waited.load(Ordering::Acquire) {
             return !self.is_wanted.swap(true, Ordering::AcqRel);
@@ -71,9 +71,9 @@ impl Gauge {
         false
     }
 
-    /// Returns the counters, and the time that the PE has spent on answering. If the PE has not
-    /// answered, it is inside a handler, and the time since its last wait counts as busy; or it
-    /// still waits, because it was not woken or got no processor, and the wait counts as idle.
+    /// Returns the counters, and the time that the PE has spent on answering. A PE that has not
+    /// answered may be inside a handler; then the time since its last wait counts as busy. Or it
+    /// still waits, because it was not woken or got no processor; then the wait counts as idle.
     pub(super) fn read(&self) -> (PeReading, TelemetryTime) {
         let is_late = self.is_wanted.load(Ordering::Acquire);
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -136,7 +136,7 @@ pub(super) struct Meter<'a> {
     waiting: Option<(Time, Duration)>,
     idle: Duration,
     network: Duration,
-    /// Time since the last turn in which the thread has driven the network while it had work.
+    /// Time for which the thread has driven the network since its last turn, while it had work.
     attended: Duration,
     /// The counts of the system, if nothing else reads them in this thread.
     share: Option<Share>,

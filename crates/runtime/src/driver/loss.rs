@@ -1,4 +1,4 @@
-//! Describes the nodes that this node has declared lost, without a PE.
+//! Describes the nodes that this node has declared lost, for reports that do not wait for a PE.
 //!
 //! The PEs of this node may be inside handlers for any length of time. So the thread that drives
 //! the network, which detects the loss, notifies the job's listeners itself, once. The first PE of
@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 64;
 /// coordinator, which may move.
 pub(super) struct Needed {
     main: NodeId,
-    /// The node of the coordinator, below the number of times that it has moved.
+    /// The number of times that the coordinator has moved, in the upper 32 bits, and its node.
     coordinator: AtomicU64,
 }
 
@@ -27,8 +27,8 @@ impl Needed {
         Self { main, coordinator: AtomicU64::new(coordinator.0.into()) }
     }
 
-    /// Notes where the coordinator runs, unless a later place is known: each PE of the node tells
-    /// it in its own time.
+    /// Notes where the coordinator runs, unless a later place is known: the PEs of this node report
+    /// the same places at different times.
     pub(super) fn note_coordinator(&self, CoordinatorPlace { term, node }: CoordinatorPlace) {
         self.coordinator.fetch_max(term << 32 | u64::from(node.0), Ordering::Relaxed);
     }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Part of the machine's memory that checkpoints leave free.
+/// Checkpoints leave 1 / `FREE_SHARE` of the machine's memory free.
 const FREE_SHARE: u64 = 16;
 
 /// The memory of this machine.

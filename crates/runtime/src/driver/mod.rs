@@ -1,4 +1,4 @@
-//! The loops around PE machines, in real time.
+//! Runs the state machines of PEs on threads, in real time.
 //!
 //! - [`embedded`]: all PEs are threads of this process; optionally several nodes with emulated
 //!   links.

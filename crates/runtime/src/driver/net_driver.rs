@@ -1,10 +1,10 @@
 //! Drives a node's connections to other nodes: which thread does so, and when.
 //!
-//! A wake-up of another thread costs more than all of QUIC, so the node's first PE drives the
-//! network itself while it has no other work: it waits in the socket, and handles arriving packets
-//! on the same thread. While it computes, a second thread, the *watch*, takes over. The watch
-//! checks every few milliseconds whether the network was driven, and drives it until the PE
-//! requests it back.
+//! To wake another thread for a packet costs more than all work of QUIC on the packet. So the
+//! node's first PE drives the network itself while it has no other work: it waits in the socket,
+//! and handles arriving packets on the same thread. While it computes, a second thread, the
+//! *watch*, takes over. The watch checks every few milliseconds whether the network was driven. If
+//! not, it drives the network until the PE requests it back.
 
 mod drive;
 
@@ -45,7 +45,7 @@ const DRIVE: Duration = Duration::from_millis(50);
 const STUCK: Duration = Duration::from_secs(1);
 /// Time for which a node that is done waits for an acknowledgement of any of its frames.
 const FLUSH: Duration = Duration::from_secs(3);
-/// Time after which a node that is done checks whether the job goes on without it.
+/// Period in which a node that is done checks whether it may give up its frames.
 const FLUSH_CHECK: Duration = Duration::from_millis(20);
 
 /// Sends frames of a node to the other nodes, and receives theirs.
@@ -291,10 +291,10 @@ impl NetDriver {
         Duration::from_nanos(end.saturating_sub(begin)).saturating_sub(waited)
     }
 
-    /// Whether too many frames wait here, for example because the relay passes frames on faster
-    /// than others accept them, and some still leave. If none has left for [`STUCK`], reading
-    /// continues anyway, up to the hard limit: two nodes that each read only once the other has
-    /// read would wait forever.
+    /// Whether too many frames wait here while some still leave, for example because the relay
+    /// passes frames on faster than others accept them. If none has left for [`STUCK`], returns
+    /// false, so that reading continues, up to the hard limit: two nodes that each read only once
+    /// the other has read would wait forever.
     fn is_draining(&self, switch: &Switch) -> bool {
         let since = self.elapsed_ns().saturating_sub(self.drained_ns.load(Ordering::Relaxed));
         switch.is_held_back() && Duration::from_nanos(since) < STUCK

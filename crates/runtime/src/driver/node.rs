@@ -135,7 +135,7 @@ fn connect(net_driver: &NetDriver, program: &Program, node: NodeId) {
     founders.for_each(|founder| net_driver.connect(founder));
 }
 
-/// Returns the switch of a node, with the inboxes of its PEs, which begin at `begin`.
+/// Returns the switch of a node, with the inboxes of its PEs, whose clocks begin at `begin`.
 fn new_switch(
     (program, keeper): (&Program, CheckpointKeeper),
     node: NodeId,

@@ -71,8 +71,8 @@ impl Idle for Park {
 /// How long to spin in the next wait. A thread that spins for the cost of a wake-up and then parks
 /// takes at most twice as long as the better of the two (Karlin and others, "Empirical Studies of
 /// Competitive Spinning for a Shared-Memory Multiprocessor", 1991). Like their adaptive threads,
-/// this one spins only if the last waits were no longer: an idle PE sleeps, and so does one whose
-/// partner has no core because other programs use it.
+/// this one spins for less time after waits that were longer than the limit: an idle PE soon
+/// sleeps, and so does a PE whose partner has no core because other programs use it.
 struct Spin {
     limit: Duration,
     next: Duration,

@@ -5,7 +5,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 /// Processor time of the calling thread. It does not advance while other threads run on its
-/// processor. Takes a call of the system, in contrast to the time of day.
+/// processor. Reading it takes a system call, in contrast to the time of day.
 #[cfg(feature = "net")]
 pub(super) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -179,7 +179,7 @@ impl Switch {
     /// Asks the PEs of this node for their counters.
     pub(super) fn order_readings(&self) {
         for (gauge, inbox) in self.gauges.iter().zip(&self.inboxes) {
-            // The PE may sleep. One that has not answered has an action already.
+            // The empty action wakes a PE that sleeps, so that it answers.
             if gauge.order() {
                 inbox.push_action(Box::new(|_| {}));
             }

@@ -41,8 +41,8 @@ pub(crate) struct Arrived {
     pub(crate) report_times: Vec<(NodeId, Duration)>,
 }
 
-/// The advisor with news to plan for. Planning takes tens of milliseconds, so a driver runs it
-/// off the PE, and returns the job with
+/// The advisor with news to plan for. Planning takes tens of milliseconds, so a driver runs it on
+/// another thread, and returns the job with
 /// [`CoordinatorEvent::Planned`](crate::coordinator::CoordinatorEvent::Planned).
 pub struct PlanningJob {
     pub(crate) advisor: Box<Advisor>,
@@ -134,7 +134,7 @@ pub(crate) struct Advice {
     /// Number of the next tree broadcast from this node. Relays count those of each node
     /// separately.
     pub(crate) next_flow: u64,
-    /// The next number for each other node on which the coordinator has run.
+    /// Number of the next tree broadcast from each other node on which the coordinator has run.
     flows_elsewhere: BTreeMap<NodeId, u64>,
     /// Lower bound (exclusive) of the versions of new plans.
     pub(crate) versions_after: u64,
@@ -205,7 +205,8 @@ impl Told {
         if is_later {
             self.latency_s = Some(latency_s);
         }
-        // The advisor's feedback from broadcasts may be newer than the survey's bandwidth.
+        // The advisor may know a newer bandwidth from broadcasts, which an unchanged estimate must
+        // not replace.
         estimate.bandwidth = estimate.bandwidth.filter(|rate| {
             let rate = rate.bits_per_second() as f64 / 8.0;
             let is_news = differs(self.rate, rate, 0.0);

@@ -20,8 +20,8 @@ pub(crate) struct Balances {
     /// Collections in which all members have reached their first sync point and wait until the
     /// moves are known.
     pub(crate) first_syncs: BTreeSet<CollectionId>,
-    /// Number of PEs that still measure, or of moves and of starts and ends of replicas that are
-    /// not reported yet.
+    /// Number of PEs that still measure; after the decision, number of moves and of starts and ends
+    /// of replicas that are not reported yet.
     pub(crate) missing: usize,
     pub(crate) loads: Vec<(ActorLoad, u32)>,
     pub(crate) edges: Vec<Edge>,
@@ -33,14 +33,14 @@ pub(crate) struct Balances {
     /// differ little. If the coordinator moves, they are unknown until the next one.
     #[serde(skip)]
     pub(crate) speeds: Vec<MeasuredSpeed>,
-    /// The top of the sites' leaders, while they plan.
+    /// The coordinator's part of planning by the sites' leaders, while they plan.
     #[serde(skip)]
     pub(crate) top: Option<Top>,
-    /// Number of rebalances that the leaders have planned, with the present one.
+    /// Number of rebalances that the leaders have planned, including the present one.
     pub(crate) led: u64,
     /// Planning time in nanoseconds; the longest of several leaders.
     pub(crate) planning_ns: u64,
-    /// Planning time of the top, in nanoseconds.
+    /// Planning time of `top`, in nanoseconds.
     pub(crate) top_ns: u64,
     /// Measuring time of main's PE, which other PEs spend at the same time, plus the time to
     /// collect all loads here, in nanoseconds.

@@ -19,7 +19,7 @@ pub(crate) struct Checkpoints {
     /// Number of the last checkpoint that was begun, or a higher one that the folder has.
     pub(crate) last: u64,
     pub(crate) making: Option<Making>,
-    /// A checkpoint whose parts are encoded and not all kept.
+    /// A checkpoint, from the time at which PEs begin to encode its parts until all parts are kept.
     pub(crate) keeping: Option<Keeping>,
     /// Number of replicas that begin again after the last checkpoint. The coordinator does not move
     /// meanwhile.
@@ -31,8 +31,8 @@ pub(crate) struct Checkpoints {
     pub(crate) late: BTreeSet<PeId>,
     /// Whether a timer is set that checks how long the making of a checkpoint takes.
     pub(crate) is_watched: bool,
-    /// Number of checkpoints given up for taking too long since the last complete one, up to
-    /// `DOUBLINGS_MAX`.
+    /// Number of checkpoints since the last complete one that were given up because they took too
+    /// long, up to `DOUBLINGS_MAX`.
     pub(crate) given_up: u32,
     /// Number of checkpoints whose parts were not stored in time, up to `DOUBLINGS_MAX`. It is
     /// reset only once the parts of one are stored in the usual time: with a store that is always
@@ -51,14 +51,14 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Whether PEs are drained or begin replicas again, so that they must not get work that takes
-    /// several exchanges.
+    /// Whether PEs pass on what is in flight before a checkpoint, or begin replicas again after it.
+    /// Meanwhile they must not get work for which several packets go back and forth.
     pub(crate) fn is_draining(&self) -> bool {
         self.making.is_some() || self.rebuilding > 0
     }
 
-    /// Whether all PEs stand still, or will once they leave their handlers. Before that, a
-    /// rebalance ends, and afterwards replicas begin again, while PEs handle messages.
+    /// Whether all PEs stand still, or will once they leave their handlers. PEs still handle
+    /// messages before, while a rebalance ends, and afterwards, while replicas begin again.
     pub(crate) fn stops_pes(&self) -> bool {
         let making = self.making.as_ref();
         making.is_some_and(|making| !matches!(making.stage, Stage::Waiting))

@@ -59,10 +59,10 @@ impl Attendance {
         self.next
     }
 
-    /// Adds a member to operations in which members do not wait for each other and may be some
-    /// operations ahead. The new member starts with the operation after the next, and so is neither
-    /// far behind nor far ahead; before the first operation is complete no member is ahead, and it
-    /// starts with that one. Returns the number of the operation.
+    /// Adds a member to operations in which members do not wait for each other, so that some may be
+    /// several operations ahead. The new member starts with the operation after the next, so that
+    /// it is neither far behind nor far ahead. Before the first operation is complete, it starts
+    /// with that one. Returns the number of the operation with which it starts.
     pub(crate) fn join_on_the_way(&mut self) -> u64 {
         let first = if self.next == 0 { 0 } else { self.next.saturating_add(1) };
         *self.joining.entry(first).or_default() += 1;

@@ -5,7 +5,8 @@ use gridspan_topology::PeId;
 use std::collections::BTreeSet;
 
 /// The diagnosis under way, if there is one. It does not move with the coordinator: the launcher
-/// repeats the request. Its timers move, and its answers follow.
+/// repeats the request. Its timers do move, and late answers are forwarded to the new place, but
+/// their numbers match no diagnosis there.
 #[derive(Default)]
 pub(crate) struct Diagnosing {
     /// Whether a diagnosis is under way.

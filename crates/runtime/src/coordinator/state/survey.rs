@@ -168,9 +168,9 @@ impl Survey {
         self.clusters.observe(now, hierarchy, (from, to), sample);
     }
 
-    /// Returns the estimate of the link between two nodes: that between the two groups in which the
-    /// nodes' paths in the hierarchy diverge or, if distances between these groups vary, that
-    /// between the nodes' clusters.
+    /// Returns the estimate of the link between two nodes. It is the estimate for the two groups at
+    /// which the nodes' paths in the hierarchy diverge. If distances between these groups vary, it
+    /// is the estimate for the nodes' clusters.
     pub(crate) fn link(
         &self,
         now: Time,

@@ -51,7 +51,7 @@ fn a_bound_collection_in_creation_is_not_quiescent() {
     let ask = Control::MainRequest { slot: 3, request: MainRequest::Quiescence };
     pes.tell(&mut coordinator, MAIN_PE, ask);
 
-    // Broadcasts may wait for its members, and no other count contains them.
+    // Broadcasts may wait for members of the bound collection, and no other count contains them.
     assert!(pes.answer(&mut coordinator, 1).is_empty(), "no round follows at once");
     assert_eq!(sent(coordinator.wake(Time(1_000_000))).len(), 2, "the second round");
     assert!(pes.answer(&mut coordinator, 2).is_empty(), "although all counts are the same");

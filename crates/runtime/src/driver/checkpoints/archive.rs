@@ -6,10 +6,10 @@
 //! manifest is complete, whatever happens to the machine. The archive keeps the last two complete
 //! checkpoints, and the one to which the job would go back.
 //!
-//! The latter may be older. The node that writes manifests may be lost after it has stored one of
-//! which no other node knows. The others then go back to the checkpoint before, and the next
-//! checkpoint has a higher number than both. Until the others know of the next one, they would go
-//! back to the same checkpoint again.
+//! The checkpoint to which the job would go back may be older than the last two. The node that
+//! writes manifests may be lost after it has stored one of which no other node knows. The others
+//! then go back to the checkpoint before, and the next checkpoint has a higher number than both.
+//! Until the others know of the next one, they would go back to the same checkpoint again.
 
 use super::folder::Folder;
 use super::storage::{CheckpointStorage, MANIFEST_NAME};
@@ -116,10 +116,10 @@ impl CheckpointArchive {
         Ok(self.all()?.last().map(|&(number, _)| number))
     }
 
-    /// Stores the part of a PE. Before the part of PE 0, removes incomplete checkpoints, except the
-    /// one just before, which may still get its manifest, and the one of number `back`, to which
-    /// the job would go back: storing its manifest may have failed. Where they have filled the
-    /// disk, the part would otherwise find no room, and they would stay.
+    /// Stores the part of a PE. Before the part of PE 0, removes incomplete checkpoints: if they
+    /// have filled the disk, the part would find no room. Keeps the previous one, which may still
+    /// get its manifest, and number `back`, to which the job would go back: it counts as incomplete
+    /// if its manifest could not be stored.
     pub(super) fn write_part(
         &self,
         (run, checkpoint): (u64, u64),
@@ -141,9 +141,9 @@ impl CheckpointArchive {
         self.put(&part_name(run, checkpoint, part), PART, pieces)
     }
 
-    /// Stores the manifest of a checkpoint, and removes all checkpoints before the last two, except
-    /// this one, and the one of number `back`, to which the job goes back if no other node learns
-    /// of this one. Sets `back` to this one.
+    /// Stores the manifest of a checkpoint, and removes checkpoints before the last two complete
+    /// ones. Keeps this one, and number `back`, to which the job goes back if no other node learns
+    /// of this one. Sets `back` to the number of this one.
     pub(super) fn write_manifest(
         &self,
         manifest: &Bytes,

@@ -106,8 +106,8 @@ impl CheckpointStorage for Folder {
 
     fn remove_all(&self, group: &str) -> io::Result<()> {
         let folder = self.0.join(group);
-        // The manifest goes first and for good, so that the rest does not look like a complete
-        // checkpoint if this process or the machine ends meanwhile.
+        // The manifest is removed first, and its removal is flushed to the disk, so that the rest
+        // does not look like a complete checkpoint if this process or the machine ends meanwhile.
         let manifest = folder.join(MANIFEST_NAME);
         match fs::remove_file(&manifest) {
             Ok(()) => sync_folder_of(&manifest)?,

@@ -154,7 +154,8 @@ impl CheckpointStorage for ObjectStorage {
     fn remove_all(&self, group: &str) -> io::Result<()> {
         let path = self.at(group);
         self.wait(async {
-            // The manifest goes first, so that the rest does not look like a complete checkpoint.
+            // The manifest is removed first, so that the rest does not look like a complete
+            // checkpoint.
             let mut objects = self.store.list_with_delimiter(Some(&path)).await?.objects;
             objects.sort_by_key(|object| object.location.filename() != Some(MANIFEST_NAME));
             for object in objects {

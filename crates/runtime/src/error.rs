@@ -105,8 +105,8 @@ pub enum JobError {
         place: String,
         /// Number of bytes queued when the limit was exceeded.
         queued_bytes: u64,
-        /// Number of these bytes held until a broadcast or an earlier message arrives, or the
-        /// receiver itself.
+        /// Number of these bytes in messages that wait until a broadcast, an earlier message, or
+        /// their receiver arrives.
         held_bytes: u64,
         /// The configured limit.
         limit_bytes: u64,
@@ -135,7 +135,8 @@ pub enum JobError {
         /// What the job waited for.
         waits: String,
     },
-    /// A node runs a program whose values have another meaning. Start all nodes from one build.
+    /// A node runs a program with another definition, and would misread values. Start all nodes
+    /// from one build.
     #[error(
         "{node} at site {site}, on host {host}, runs another program or another version of it: {difference}"
     )]

@@ -1,10 +1,12 @@
 //! Watches PEs that are busy in a handler and cannot answer.
 //!
 //! One thread per node checks every second which handlers the node's PEs are inside. It reports a
-//! long handler to the coordinator, which uses the report if that PE does not answer; for a
-//! diagnosis of the job, it reports all handlers at once. For main's PE it also notifies the job's
-//! listeners: of a long handler, if main reaches no progress point in a job with checkpoints, and
-//! if main's PE does not end the job at its time limit.
+//! long handler to the coordinator, which uses the report if that PE does not answer. During a
+//! diagnosis of the job it reports all handlers at once.
+//!
+//! On main's node it also notifies the job's listeners if main's PE is inside a long handler, or if
+//! main's PE does not end the job at its time limit. In a job with checkpoints it asks main's PE to
+//! warn if main reaches no progress point.
 
 use super::switch::Switch;
 use crate::address::id::MAIN_PE;
@@ -24,8 +26,8 @@ const POLLING_INTERVAL: Duration = Duration::from_secs(1);
 const NOTED: Duration = Duration::from_secs(2);
 /// Duration after which a handler on PE 0 is reported to the job's listeners.
 const LONG: Duration = Duration::from_secs(30);
-/// Time beyond the limit within which a job may end by itself: the coordinator asks all PEs for
-/// their pending work, allows 2 s for that, and they end.
+/// Time after the limit for the regular end of the job: the coordinator asks all PEs for their
+/// pending work, allows 2 s for that, and stops them.
 const OVERDUE: Duration = Duration::from_secs(5);
 
 /// The PEs of a node, and the listeners to notify.
@@ -36,9 +38,9 @@ pub(super) struct Watchdog {
     on_failure: Vec<OnFailure>,
     is_stall_reported: bool,
     is_limit_reported: bool,
-    /// Whether main's PE is asked whether main reaches progress points.
+    /// Whether to ask main's PE if main reaches progress points.
     asks_for_progress: bool,
-    /// Whether main's PE has not answered yet.
+    /// Whether main's PE has yet to answer the last question.
     is_asking: Arc<AtomicBool>,
 }
 
@@ -101,7 +103,7 @@ impl Watchdog {
         }
     }
 
-    /// Sets whether main's PE is asked whether main reaches progress points.
+    /// Sets whether to ask main's PE if main reaches progress points.
     pub(super) fn asking_for_progress(mut self, yes: bool) -> Self {
         self.asks_for_progress = yes;
         self
@@ -141,8 +143,8 @@ impl Watchdog {
         }
     }
 
-    /// Notifies the listeners if main's PE is inside a handler for long, since main's requests wait
-    /// meanwhile, or if main's PE does not end the job at the time limit.
+    /// Notifies the listeners if main's PE has been inside a handler for [`LONG`], because main's
+    /// requests wait meanwhile, or if main's PE does not end the job at the time limit.
     fn look_at_mains_pe(&mut self, now: Time, switch: &Switch) {
         let Some(at) = self.views.iter().position(|view| view.pe == MAIN_PE) else { return };
         let inside = self.seen[at].lasted(now).zip(self.views[at].look());

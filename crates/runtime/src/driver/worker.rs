@@ -30,11 +30,11 @@ const CHUNK_MESSAGES: u32 = 16;
 const SLOW: Duration = Duration::from_micros(20);
 /// The time that a chunk should take, from which its size follows.
 const CHUNK: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / 8);
-/// Longest time that each message of a chunk but the slowest one is assumed to take: the largest
-/// first chunk then takes a turn.
+/// Time that each message of a chunk except the slowest one is assumed to take. With this time, a
+/// first chunk of the largest size takes as long as a turn.
 const USUAL: Duration = Duration::from_nanos(TURN.as_nanos() as u64 / CHUNK_MESSAGES as u64);
-/// Number of turns in which the remembered time of a slow handler decreases to a third. The turns
-/// of one message that follow the handler take a small part of that time.
+/// Number of turns in which the remembered time of a slow handler decreases to a third. Until it is
+/// below [`SLOW`], turns handle one message each, which costs little compared with the handler.
 const SLOWEST_TURNS: u32 = 16;
 /// Largest number of actor types that the error about a full inbox names.
 const FULLEST: usize = 3;
@@ -56,7 +56,8 @@ pub(super) trait Idle {
     }
 }
 
-/// Runs a PE until the job ends; `speed` is emulated if it is below ordinary. Returns the outcome.
+/// Runs a PE until the job ends, and returns the outcome. Emulates `speed` if it is below
+/// [`Speed::ORDINARY`].
 pub(super) fn run(
     mut pe: Pe,
     switch: &Arc<Switch>,
@@ -110,7 +111,7 @@ pub(super) fn run(
         let trial = trial.map(|trial| trial.since(now));
         match &mut share {
             Some(share) if trial == Some(Duration::ZERO) => {
-                // The next look counts from here, without the spinning so far.
+                // `try_out` restarts the counts, so they must not include the spinning so far.
                 idle.take_spun();
                 let spent = share.try_out(inbox).unwrap_or_default();
                 pe.note_trial(Time(begin.elapsed().as_nanos() as u64), spent);
@@ -133,8 +134,8 @@ fn prepare(pe: &mut Pe, begin: Instant, speed: Speed) {
     }
 }
 
-/// Tells a PE how long its thread has run, and waited to run, since the last look, if the next one
-/// is due. A PE that spins is idle.
+/// Tells a PE how long its thread has run, and waited to run, since the last reading; does nothing
+/// until the next reading is due. Time that the thread spun counts as idle.
 fn note_share(
     pe: &mut Pe,
     share: Option<&mut Share>,
@@ -183,7 +184,8 @@ impl Turn {
         for (from, packet) in control.drain(..) {
             pe.handle(from, packet);
         }
-        // After the packets: a node that has left may have reported the end of the job before.
+        // After the packets, because one of them may report the end of the job, after which nodes
+        // leave.
         for action in losses.drain(..) {
             pe.act(action);
         }
@@ -324,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_message_of_a_part_of_a_turn_is_looked_for_in_smaller_chunks() {
-        // One message of 60 us among 15 quick ones, which could take 5 us each.
+        // One message of 60 us and 15 of 1 us. The sum could also be 16 messages of 5 us.
         let (mut pace, first) = (Pace::default(), Duration::from_micros(75));
         pace.note(CHUNK_MESSAGES, first);
         assert_eq!(pace.most(), TURN_MESSAGES);

@@ -30,8 +30,8 @@ pub enum CheckpointError {
         /// The error of the system or of the store.
         reason: String,
     },
-    /// The system or the store refuses: without permission, without an answer, because the disk is
-    /// full, or for an address because the program was built without the feature `object-store`.
+    /// The system or the store denied access, did not answer, or has no room. Or `place` is the
+    /// address of a store, and the program was built without the feature `object-store`.
     #[error("{place}: {reason}")]
     Inaccessible {
         /// What cannot be read or written.
@@ -51,7 +51,7 @@ pub enum CheckpointError {
         /// The file or object.
         place: String,
     },
-    /// A file or object has more than its manifest says.
+    /// A file or object is longer than its manifest says.
     #[error("{place}: it is too long")]
     TooLong {
         /// The file or object.
@@ -81,7 +81,7 @@ pub enum CheckpointError {
         /// The file or object.
         place: String,
     },
-    /// A file or object is of another checkpoint than its name says.
+    /// A file or object belongs to another checkpoint than its name says.
     #[error("{place}: it belongs to another checkpoint")]
     Misplaced {
         /// The file or object.

@@ -50,7 +50,7 @@ pub enum StartError {
     JobName {
         /// The name.
         name: String,
-        /// What names may have.
+        /// What is allowed in a name.
         reason: String,
     },
     /// Keys or certificates for the nodes of this process could not be made or used.
@@ -65,10 +65,10 @@ pub enum StartError {
         /// The error of the system.
         reason: String,
     },
-    /// The nodes could not be given what they must know of each other.
+    /// The settings of the job, or the addresses of its nodes, cannot be encoded for the nodes.
     #[error("cannot start: {reason}")]
     Network {
-        /// What cannot be sent to them.
+        /// The error of the encoder.
         reason: String,
     },
     /// The process of a node did not join the job.

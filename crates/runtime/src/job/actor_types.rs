@@ -21,16 +21,19 @@ impl Job {
     ///
     /// The caller promises that actors of this type are determinate (G. Kahn, "The semantics of a
     /// simple language for parallel programming", 1974): the messages that an actor sends to
-    /// another, and their order, follow from its initial state and from the messages it received,
-    /// where each sender's messages of one priority or step are in order. A broadcast counts as a
-    /// message to each member, and all broadcasts of an actor to one collection are in one order,
-    /// whatever their priorities. The messages must not depend on how those of different senders,
-    /// priorities or steps interleave, even in ways that cannot occur while the actor is in one
-    /// place, nor on time, place, or [`Actor::arrived`]. Handlers may send, multicast, broadcast,
-    /// contribute, count items of phases, answer, and request a migration; other effects of
-    /// handlers outside the actor happen twice. An actor that asks, sets timers, waits for
-    /// quiescence or at a sync point, inserts members, or destroys itself ends the job with an
-    /// error. So does a replica that, at its end, has not sent as many messages as the first.
+    /// another, and their order, follow from its initial state and from the messages it received.
+    /// Only the order of messages from one sender at one priority or step may matter. A broadcast
+    /// counts as a message to each member, and all broadcasts of an actor to one collection are in
+    /// one order, whatever their priorities. The messages that an actor sends must not depend on
+    /// how messages of different senders, priorities or steps interleave, even in ways that cannot
+    /// occur while the actor is in one place. They must not depend on time, place, or
+    /// [`Actor::arrived`] either.
+    ///
+    /// Handlers may send, multicast, broadcast, contribute, count items of phases, answer, and
+    /// request a migration; other effects of handlers outside the actor happen twice. The job ends
+    /// with an error if such an actor asks, sets timers, waits for quiescence or at a sync point,
+    /// inserts members, or destroys itself, or if its two replicas have handled the same messages
+    /// and have sent different numbers of messages when one of them ends.
     pub fn deterministic<A: Actor>(mut self) -> Self {
         self.registry.add_deterministic::<A>();
         self
@@ -107,13 +110,14 @@ impl Job {
     /// loss, or on any number after a restart. The functions are part of the job's definition, so
     /// they must give the same on every node. Call this once for a type.
     ///
-    /// A member goes with its PE. Where several come to one PE, the first takes in the others, by
-    /// one call of `merge` for each. A member whose own PE goes on is first; the others follow in
-    /// the order of their old indices. Messages that wait for the others, and delayed ones, go to
-    /// the member that has taken them in. Where no member comes, or where it had destroyed itself,
-    /// [`create`](Actor::create) makes one from the value of `init`, unless all members of the
-    /// group had destroyed themselves. Then the runtime calls [`arrived`](Actor::arrived) for
-    /// members that were there before. Do not contribute to a reduction in these functions.
+    /// A member goes with its PE. If several come to one PE, the runtime merges them: it calls
+    /// `merge` on the first one, once for each of the others. The first is a member whose own PE
+    /// goes on; the others follow in the order of their old indices. The merged member gets the
+    /// waiting and delayed messages of all. If no member comes to a PE, or its member had destroyed
+    /// itself, [`create`](Actor::create) makes one from the value of `init`, unless all members of
+    /// the group had destroyed themselves. After that, the runtime calls
+    /// [`arrived`](Actor::arrived) for the members that existed before. Do not contribute to a
+    /// reduction in these functions.
     ///
     /// The index of a member is that of its new PE or node. So references to members, and sections,
     /// that actors or main keep from before may name other members, or none: messages to an index
@@ -121,9 +125,9 @@ impl Job {
     /// number stays the same, so do all indices.
     ///
     /// No checkpoint is made while some members have contributed to an operation over the group and
-    /// others have not. Await reductions over it before a [progress point](crate::Grid::progress):
-    /// if a message waits there that makes each member contribute, a member that takes in another
-    /// gets it twice, and a new member does not get it.
+    /// others have not. Await reductions over the group before a
+    /// [progress point](crate::Grid::progress). Otherwise the messages that make members contribute
+    /// may still wait: a merged member then gets two of them, and a new member gets none.
     ///
     /// ```
     /// use gridspan::prelude::*;

@@ -141,8 +141,8 @@ impl MainHandle {
         next.unwrap_or(Err(GridError::Ending))
     }
 
-    /// Whether main has given up such a request, and has not asked again since. The answer may have
-    /// come.
+    /// Whether main has given up a request for a result of a reduction or a change of a link, and
+    /// has not asked again since. The answer may have arrived.
     pub(crate) fn has_given_up(&self) -> bool {
         self.shared.reductions.are_given_up() || self.shared.link_changes.are_given_up()
     }

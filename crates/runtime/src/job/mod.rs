@@ -284,11 +284,12 @@ impl Job {
     /// of tasks: the other nodes run the tasks of the lost one again, and each output counts once.
     /// Default no: the loss ends the job, or makes it go back to a [checkpoint](Self::checkpoints).
     ///
-    /// The loss is tolerated if a pool is open, and main has created no other collection; if neither
-    /// main nor the coordinator runs on the node; if main waits only for tasks on other nodes; if
-    /// no guest has joined; and if at least half of the nodes are left. From then on main may open
-    /// further pools, and checkpoints are postponed. If main does anything else that needs all
-    /// nodes, the job ends with the loss. The job keeps its layout, with the PEs of the lost node.
+    /// The loss is tolerated if a pool is open, and main has created no other collection; if
+    /// neither main nor the coordinator runs on the node; if main waits only for tasks on other
+    /// nodes; if no guest has joined; and if at least half of the nodes are left. From then on main
+    /// may open further pools, and checkpoints are postponed. If main does anything else that needs
+    /// all nodes, the job ends with the loss. The job keeps its layout, with the PEs of the lost
+    /// node.
     ///
     /// A node keeps the tasks that it lends until their outputs are back. It passes borrowed tasks
     /// on only once one of its PEs has taken them, so tasks of milliseconds reach all nodes a
@@ -348,10 +349,9 @@ impl Job {
 
     /// Sets the longest time for which the thread of a PE without work looks for messages before it
     /// sleeps, because waking it takes longer than a message. A thread looks that long only if its
-    /// last waits were no longer, and only if the job has no more PEs than there are cores for this
-    /// process, and several of these PEs are in this process. The PE of a node that waits for the
-    /// network sleeps at once. Default 100 µs; with zero, threads sleep at once. The simulator
-    /// ignores it.
+    /// last waits were no longer, if its node has several PEs, and if the job has no more PEs than
+    /// there are cores for this process. A PE that waits for the network, the first one of a node,
+    /// sleeps at once. Default 100 µs; with zero, threads sleep at once. The simulator ignores it.
     pub fn spin_limit(mut self, limit: Duration) -> Self {
         self.spin_limit = Some(limit);
         self
@@ -382,8 +382,8 @@ impl Job {
     /// Also stores checkpoints in a folder, which all nodes must share; without other settings, as
     /// often as [`CheckpointEvery::Auto`](crate::CheckpointEvery::Auto) says. Default none. The
     /// simulator ignores it. With the feature `object-store` this can be the address of a place in
-    /// an object store, such as `s3://bucket/job`, whose keys nodes take from environment variables
-    /// such as `AWS_ACCESS_KEY_ID`.
+    /// an object store, such as `s3://bucket/job`. Nodes take the access keys of the store from
+    /// environment variables such as `AWS_ACCESS_KEY_ID`.
     pub fn checkpoint_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.checkpoint_folder = Some(folder.into());
         self

@@ -19,8 +19,8 @@ impl Grid {
     /// of all actors with the messages in their mailboxes, delayed messages, questions
     /// [with a tag](crate::Context::ask_tagged), published data, incomplete reductions and phases.
     /// Resolves once the image is taken; nodes store it while the job continues. Until it is taken,
-    /// no PE handles messages: for six crossings of the link with the largest latency, more if
-    /// messages are in flight, and for the encoding of the largest PE.
+    /// no PE handles messages. This takes six crossings of the link with the largest latency, more
+    /// if messages are in flight, and the time to encode the part of the largest PE.
     ///
     /// A job that continues from a checkpoint runs main from its beginning; main finds `progress`
     /// in [`restored`](Self::restored). Put into it what main needs: counters, and the
@@ -73,8 +73,8 @@ impl Grid {
     /// # Errors
     ///
     /// - [`GridError::ProgressWhileWaiting`] if main waits for something else at the same time, or
-    ///   has dropped the future of a reduction or a change of a link and has not asked again. A later
-    ///   main could not receive the result.
+    ///   has dropped the future of a reduction or a change of a link and has not asked again. A
+    ///   later main could not receive the result.
     /// - [`GridError::TooLarge`] for more than 4 MiB; put such data into actors.
     pub async fn progress<P: Serialize>(&self, progress: &P) -> Result<Progress, GridError> {
         let progress: Bytes = codec::encode(progress).into();

@@ -34,18 +34,21 @@ pub(crate) enum BroadcastOrder {
     Total(u64),
     /// In the total order, with a number that the coordinator sends separately.
     TotalApart,
-    /// Ordered only among broadcasts of the same PE and channel, with this number. The source then
-    /// identifies these broadcasts of the PE.
+    /// Ordered only among unordered broadcasts of the same PE and channel, with this number. Their
+    /// source is the PE's stream of unordered broadcasts, and not an actor.
     Fifo(u64),
 }
 
-/// The right to number the broadcasts of a collection, in transit.
+/// The right to number the broadcasts of a collection, as it passes between the coordinator and a
+/// PE; `coordinator/sequencer.rs` describes the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SequencerRight {
     /// Number of times the right was granted, including this one.
     pub(crate) term: u64,
+    /// The number of the next broadcast.
     pub(crate) next: u64,
-    /// Count of numbered broadcasts, for each sender that the holder must know.
+    /// Number of broadcasts so far of each sender that the PE knows: when the right is granted, of
+    /// the last sender; when it is returned, of all for which the PE has numbered broadcasts, too.
     pub(crate) numbered: BTreeMap<ActorId, u64>,
 }
 
@@ -63,7 +66,7 @@ pub(crate) enum SequencerNews {
     Renounce,
 }
 
-/// Identifies a large message that is sent by a plan, and on which nodes report.
+/// Identifies a large message that follows a plan, in the reports of nodes that have received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum FlowId {
     /// A tree broadcast of the coordinator.

@@ -1,28 +1,29 @@
 //! How much work each part of an image has, and how much each PE takes of it when the job goes on.
 //!
-//! The speed of a PE is the one that the balancer had measured before the checkpoint. A PE that was
-//! not measured has the speed that the grid states, in relation to the PEs that were.
+//! The speed of a PE is the one that the balancer had measured before the checkpoint. For a PE that
+//! was not measured, it is the speed that the grid states, times the ratio of measured to stated
+//! speeds of the other PEs.
 
 use crate::message::{Image, MeasuredSpeed};
 use gridspan_topology::{GridSpec, PeId};
 
-/// The capacity of the fastest PE. With it, products of loads and capacities of as many PEs as a
-/// grid may have stay within 128 bits.
+/// The capacity of the fastest PE: small enough that products of the loads and the capacities of
+/// all PEs of the largest grid fit into 128 bits.
 const CAPACITY_MAX: u64 = 1 << 16;
 
 /// The work of the parts of an image, and the capacities of PEs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Capacities {
-    /// The work of each part of the image: the time that the members have taken, on the fastest PE,
-    /// or else the number of members that may move.
+    /// The work of each part of the image: the time that its members would have taken on the
+    /// fastest PE or, if that is not known, the number of its members that may move.
     pub(crate) works: Vec<u64>,
     /// The capacity of each PE of the grid, in proportion to its speed; at least 1.
     pub(crate) of_pes: Vec<u64>,
 }
 
 impl Capacities {
-    /// For a job that goes on from an image on a grid. `own`: the PE of the grid that takes over
-    /// each part.
+    /// The capacities for a job that goes on from an image on a grid. `own`: the PE of the grid
+    /// that takes over each part.
     pub(crate) fn of(image: &Image, grid: &GridSpec, own: &[Option<PeId>]) -> Self {
         let measured = image.speeds();
         let layout = grid.layout();
@@ -47,8 +48,8 @@ fn works(times: &[u64], capacities: &[u64]) -> Vec<u64> {
     times.iter().zip(capacities).map(work).collect()
 }
 
-/// The speed of each PE of the grid: what was measured of it, or else what the grid states, scaled
-/// as for the PEs that were measured.
+/// The speed of each PE of the grid: the measured one, or else the one that the grid states, times
+/// the ratio of the sums of measured and stated speeds.
 fn present(measured: &[MeasuredSpeed], own: &[Option<PeId>], stated: Vec<f64>) -> Vec<f64> {
     let mut known: Vec<Option<f64>> = vec![None; stated.len()];
     for (own, speed) in own.iter().zip(measured) {

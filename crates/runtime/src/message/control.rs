@@ -157,10 +157,11 @@ pub(crate) struct Loads {
     pub(crate) actors: Vec<(ActorLoad, u32)>,
     /// Messages from actors on the PE, by sender and receiver.
     pub(crate) edges: Vec<Edge>,
-    /// Number of the rebalance of the sites' leaders, if they plan it.
+    /// Number of the rebalance among those that the leaders of sites plan; `None` if the
+    /// coordinator plans it.
     pub(crate) led: Option<u64>,
-    /// For a rebalance of leaders: the edges, by position, to receivers that are assumed to live at
-    /// another site, and that site.
+    /// If leaders plan: the positions of those `edges` whose receivers are assumed to live at
+    /// another site, each with that site.
     pub(crate) away: Vec<(u32, SiteId)>,
     /// How the PE spent its time.
     pub(crate) pe: PeLoad,
@@ -196,10 +197,11 @@ pub(crate) enum MainRequest {
     MoveCoordinator { to: NodeId },
     /// Answer with the final [`PhaseCounts`] once the phase is complete.
     Completion { phase: Phase },
-    /// Make a checkpoint with what main wants to remember, after this number of phases. The answer
-    /// is its number and the mean time for which PEs computed on after the order to stop, or the
-    /// reason why it is postponed. `pause`: the nodes that will leave; the job then stays stopped,
-    /// and an answer comes only if the checkpoint is postponed.
+    /// Make a checkpoint. It contains `progress`, which main gets back later, and the number of
+    /// phases that main has begun. The answer is the number of the checkpoint and the mean time for
+    /// which PEs still computed after the order to stop, or the reason why it is postponed.
+    /// `pause`: the nodes that will leave; the job then stays stopped, and an answer comes only if
+    /// the checkpoint is postponed.
     Checkpoint { progress: Bytes, phases: u32, pause: Option<Vec<NodeId>> },
 }
 
@@ -220,8 +222,8 @@ pub(crate) struct Insertion {
     pub(crate) init: Payload,
     pub(crate) at: PeId,
     pub(crate) epoch: u32,
-    /// The numbers that the member starts with. Those of its channels come from an earlier member
-    /// of the same index, if any.
+    /// The numbers with which the member starts. Sequence numbers of its channels go on from those
+    /// of an earlier member of the same index, if there was one.
     pub(crate) record: MemberRecord,
     /// Messages held for an earlier message to the member.
     pub(crate) held: Vec<Bytes>,
@@ -318,8 +320,9 @@ pub(crate) enum Control {
         priority: i32,
         is_alone: bool,
     },
-    /// To all PEs: a broadcast. In the total order, it comes from the coordinator with its number,
-    /// or from another sender without a number, which the coordinator sends separately.
+    /// To all PEs: a broadcast. With [`BroadcastOrder::Total`], it comes from the coordinator or
+    /// from the PE that has the right to number it; with [`BroadcastOrder::TotalApart`], from any
+    /// other PE.
     Broadcast {
         kind: KindId,
         collection: CollectionId,
@@ -335,8 +338,8 @@ pub(crate) enum Control {
     Sequencer { collection: CollectionId, news: SequencerNews },
     /// Up the tree: contributions to a reduction.
     Contribution(Contribution),
-    /// To the home of a member: the result of a reduction, as a message of the coordinator, with
-    /// its number among those to that member.
+    /// To the home of a member: the result of a reduction. It becomes a message from the
+    /// coordinator; `number` is its sequence number among the results for that member.
     Result { kind: KindId, to: ActorId, number: u64, message: Payload },
     /// The answer to an ask.
     Reply { slot: u64, answer: Payload },
@@ -427,8 +430,9 @@ pub(crate) enum Control {
     OwnPlan(PlanNews),
     /// To the coordinator: the sender has begun an unordered broadcast, with this plan and size.
     CastBegun(Travel),
-    /// To the coordinator: this node has all of a tree broadcast or multicast. `after`: time from
-    /// the start of the transfer until the node's report arrived.
+    /// To the coordinator, from the node where a transfer began: `node` has all of a tree broadcast
+    /// or multicast. `after`: time from the start of the transfer until the report of `node`
+    /// arrived at the sender.
     Carried { flow: FlowId, node: NodeId, arrivals: Vec<Arrival>, after: Duration },
     /// To the coordinator: send a large multicast to other nodes.
     LargeMulticast(Box<Multicast>),
@@ -542,8 +546,8 @@ impl Control {
         !matches!(self, Self::WorkerMessage { .. })
     }
 
-    /// Whether handling the control can cause messages: the job is not quiescent until then. Also
-    /// whether the next checkpoint has to wait for it.
+    /// Whether the control counts as a message in flight: for quiescence, because its handling can
+    /// cause messages, and for the next checkpoint, which waits for it.
     pub(crate) fn is_counted(&self) -> bool {
         let is_manifest = matches!(self, Self::Checkpoint(message) if message.is_large_manifest());
         let causes_messages = matches!(

@@ -13,12 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// not overflow.
 const LOAD_MAX: u64 = 1 << 40;
 
-/// Maximum number of a checkpoint. After a restoration, timers and slots of questions have the next
-/// number in their upper 32 bits.
+/// Maximum number of a checkpoint. After a restoration, the numbers of timers and of slots of
+/// questions have the number of the checkpoint plus one in their upper 32 bits.
 pub(crate) const CHECKPOINT_MAX: u64 = (1 << 32) - 2;
 
-/// Minimum mean time of the members of a PE since the last rebalance, in microseconds. Below it,
-/// times do not show which PEs have more work.
+/// Minimum time that members have computed since the last rebalance, in microseconds for each PE on
+/// average. Below it, times do not show which PEs have more work.
 const MEASURED_US_MIN: u64 = 100_000;
 
 /// A complete checkpoint, with the parts of it that a process has.

@@ -72,6 +72,6 @@ impl Limits {
 /// Maximum number of collections of a job. Bounds the memory that a peer can make a PE allocate.
 pub(crate) const COLLECTIONS_MAX: usize = 1 << 16;
 
-/// Maximum number of bytes sent in one piece: a transport takes frames of at least 64 MiB, and a
-/// frame holds more than its contents.
+/// Maximum number of bytes sent in one piece. The frame limit of a transport is 64 MiB or more, and
+/// a frame has a header besides its contents.
 pub(crate) const PIECE_BYTES_MAX: usize = 60 << 20;

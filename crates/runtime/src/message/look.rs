@@ -9,8 +9,8 @@ pub(crate) struct Looked {
     pub(crate) round: u64,
     /// Number of messages created and handled by the PE since the start.
     pub(crate) activity: u64,
-    /// Whether nothing waits on the PE, no timer is set, and all bytes have arrived that the node
-    /// had sent by the PE's last answer.
+    /// Whether nothing waits on the PE, no timer is set, and everything that its node had sent
+    /// before the PE's previous answer has arrived.
     pub(crate) is_quiet: bool,
     pub(crate) pending: PendingWork,
     /// Status of main, if it runs beside this PE.

@@ -23,7 +23,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// Whether the member no longer takes part. Tasks that it passed on are then dropped.
+    /// Whether the member no longer takes part. Other nodes then drop the tasks that it passed on.
     pub(crate) fn is_gone(self) -> bool {
         matches!(self, Self::Left | Self::Lost)
     }

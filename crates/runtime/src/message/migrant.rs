@@ -36,8 +36,9 @@ pub(crate) struct MemberRecord {
     pub(crate) expected: Vec<(ActorId, i32, u64)>,
     /// The next messages to be sent: receiver, channel, sequence number.
     pub(crate) next: Vec<(ActorId, i32, u64)>,
-    /// The member's broadcasts: collection, channel, number of broadcasts requested in all channels
-    /// up to the last one in this channel, and receivers of messages in the channel since.
+    /// The member's broadcasts, by collection and channel. The number counts its broadcasts to the
+    /// collection in all channels, up to its last one in this channel; the keys are the members to
+    /// which it has sent messages in this channel since that broadcast.
     pub(crate) sent_broadcasts: Vec<(CollectionId, i32, u64, Vec<Key>)>,
     /// The number of the next broadcast.
     pub(crate) broadcasts: u64,

@@ -176,7 +176,7 @@ mod tests {
         let plurals = plurals.iter().chain(&["questions", "rebalances", "are", "were", "wait"]);
         let plurals: Vec<&str> = plurals.copied().collect();
         for (one, two) in ones.iter().zip(&twos) {
-            // The text behind `that` or `ready` is about other things.
+            // The text after `that` is about other things.
             let subject = |text: &str| text.split(" that ").next().unwrap_or(text).to_owned();
             let has_plural =
                 |text: &str| subject(text).split(' ').take(3).any(|word| plurals.contains(&word));

@@ -43,12 +43,12 @@ impl ReplicaControl {
 /// Next sequence numbers: the other actor, channel, number.
 pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
 
-/// Progress of one replica, for the other: of the primary when it asks the second to end, and of
-/// the second at its end.
+/// Progress of one replica, which the other one has to reach: the primary sends its progress when
+/// it asks the second replica to end, and the second sends its progress when it has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Frontier {
-    /// The numbers of the next messages to the actors that the second replica serves. The end is
-    /// complete once the other replica has reached them.
+    /// The numbers of the next messages to the actors that the second replica serves. A replica
+    /// that gets a frontier goes on until it has reached these numbers.
     pub(crate) sent: Counters,
     /// The numbers of the next messages to the actor. A replica that has handled all messages
     /// before these must have reached the numbers in `sent`; otherwise the actor is not

@@ -1,9 +1,9 @@
 //! Decides which PEs read the parts of an image, and where their members continue.
 //!
-//! After a loss or a change of the nodes, members stay on the PEs that are left, up to the share of
-//! the load that the capacity of the PE gives it. The rest fills the PEs with the least load for
-//! their capacity, first at its own site. The load of a PE is the work of its members since they
-//! were last balanced, if the job measures that, and their number otherwise.
+//! After a loss or a change of the nodes, each PE that is left keeps its members, up to its share
+//! of the load, which is in proportion to its capacity. The other members go to the PEs with the
+//! least load for their capacity, first at their own site. The load of a PE is the work of its
+//! members since they were last balanced, if the job measures that, and their number otherwise.
 
 use crate::message::capacities::Capacities;
 use crate::message::{Image, RestoreTarget};
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
-/// While no PE is empty, a PE may keep a load that exceeds its share by a tenth, since measured
-/// loads vary.
+/// If every PE takes over members of the image, a PE may keep a load that exceeds its share by a
+/// tenth, since measured loads vary.
 const TOLERANCE: u64 = 10;
 
 /// The PEs that read the parts of an image, and where the members of the parts continue.
@@ -48,13 +48,13 @@ impl RestorePlan {
         }
     }
 
-    /// A plan for the nodes that go on after a loss or a change. For each node of the image,
-    /// `successors` states the node of `grid` whose PEs take over its members, or `None` if no node
-    /// does, and `holders` the node of `grid` that has its parts. Nodes that are missing at the
-    /// end, or that `grid` does not have, count as `None`.
+    /// A plan for the nodes that go on after a loss or a change. Both lists have an entry for each
+    /// node of the image: `successors` the node of `grid` whose PEs take over its members, and
+    /// `holders` the node of `grid` that has its parts. An entry is `None` if there is no such
+    /// node; missing entries, and nodes that `grid` does not have, count as `None`.
     ///
-    /// PEs get members in proportion to their speed: the one that the balancer had measured before
-    /// the checkpoint if those of PEs differ, and otherwise [that of the grid](GridSpec::speed).
+    /// PEs get members in proportion to their speed. If the balancer had measured different speeds
+    /// before the checkpoint, these count, and otherwise [those of the grid](GridSpec::speed).
     ///
     /// # Errors
     ///
@@ -113,13 +113,13 @@ impl RestorePlan {
     }
 }
 
-/// The node of `layout` that a list states for a node.
+/// The entry of the list `nodes` for node `of`, if `layout` has this node.
 fn known(layout: &Layout, nodes: &[Option<NodeId>], of: NodeId) -> Option<NodeId> {
     let node = nodes.get(of.index()).copied().flatten();
     node.filter(|node| node.0 < layout.node_count())
 }
 
-/// The PE of `layout` for each PE of `before`, on the node that a list states for its node.
+/// The PE of `layout` for each PE of `before`, on the node that `nodes` has for its node.
 fn pes_for(before: &Layout, layout: &Layout, nodes: &[Option<NodeId>]) -> Vec<Option<PeId>> {
     let pe_for = |pe: PeId| {
         let node = before.node_of(pe);
@@ -130,7 +130,7 @@ fn pes_for(before: &Layout, layout: &Layout, nodes: &[Option<NodeId>]) -> Vec<Op
     before.pes().map(pe_for).collect()
 }
 
-/// The part of a PE of the image.
+/// The part of the image that one PE wrote.
 struct Part<'a> {
     site: &'a str,
     /// The PE that takes over its members, if its node has a successor.
@@ -190,8 +190,9 @@ impl Redistribution {
         all
     }
 
-    /// Returns for each site of the layout the load that its PEs should have. A site keeps its
-    /// load, except for the share of new sites. All sites share the load of those that are gone.
+    /// Returns for each site of the layout the load that its PEs should have. New sites get a share
+    /// of all load, and each other site keeps the rest of its own. All sites share the load of
+    /// sites that are gone.
     fn dues(&self, parts: &[Part<'_>]) -> BTreeMap<String, Due> {
         let all: u128 = parts.iter().map(|part| u128::from(part.load)).sum();
         let mut old: BTreeMap<&str, u128> = BTreeMap::new();
@@ -292,7 +293,7 @@ impl Redistribution {
         });
         let (mut load, mut capacity) = (u128::from(amount), 0_u128);
         let reached = lowest.iter().position(|&next| {
-            // Whether the PEs before can take `amount` without exceeding the next one.
+            // Whether the PEs before this one can take `amount` without rising above its level.
             let [its_filled, its_capacity] = of(next);
             let has_room = its_filled * capacity >= load * its_capacity;
             if !has_room {
@@ -322,7 +323,8 @@ impl Redistribution {
         let target = |((part, kept), mut given): ((&Part<'_>, u64), Vec<(PeId, u64)>)| {
             let Some(own) = part.own else {
                 if given.is_empty() {
-                    // It has members of groups only, which go to different PEs.
+                    // The part has no load, such as one with members of groups only. Such parts of
+                    // a node go to different PEs.
                     let near = sites.get(part.site).unwrap_or(&all);
                     given.push((PeId::from(near[part.position % near.len()]), 1));
                 }

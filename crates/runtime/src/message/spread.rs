@@ -36,8 +36,8 @@ pub(crate) fn default_plan(tree: &Tree) -> BroadcastPlan {
 pub(crate) enum Spread {
     /// A multicast to PEs of other nodes, which are named as targets.
     Multicast(Multicast),
-    /// A large multicast, in the form in which the relays of its targets hand it to their PEs; or a
-    /// broadcast of this node.
+    /// A large multicast, or a broadcast that starts at this node, which relays forward in segments
+    /// over the trees of `sub_plan`.
     SegmentedMulticast {
         multicast: OutgoingControl,
         sub_plan: Arc<SubPlan>,
@@ -61,7 +61,8 @@ pub(crate) enum Spread {
 }
 
 impl Spread {
-    /// Creates a large multicast from a node without a plan: in segments, and by sites.
+    /// Creates a large multicast from a node that has no plan: it crosses to each site once, in
+    /// segments if a node forwards it.
     pub(crate) fn by_sites(layout: &Layout, from: NodeId, multicast: Multicast) -> Self {
         let nodes: BTreeSet<NodeId> =
             multicast.targets.iter().map(|target| layout.node_of(target.pe)).collect();

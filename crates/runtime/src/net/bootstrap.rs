@@ -14,11 +14,13 @@
 //!
 //! # Steady state
 //!
-//! The pipe stays open and silent, except for lines with requests:
+//! The pipe stays open and silent, except for these lines of the launcher:
 //!
-//! - [`LEAVE`]: a guest, a node that has joined the running job, leaves.
+//! - [`LEAVE`]: a guest, which is a node that has joined the running job, leaves the job. A founder
+//!   that has stopped ends.
 //! - [`RECOVER`]: a node stops its run.
 //! - A [`PauseOrder`]: the node of main stops the job after a checkpoint.
+//! - A [`LossNotice`]: the process of another node has ended.
 //! - A [`SampleOrder`]: the node of main answers with the latest sample of the job's counters.
 //! - A [`diagnose_line`]: all nodes together find out what the job waits for.
 //! - A line that begins with [`INPUT`] brings standard input to a node that cannot inherit it.

@@ -76,7 +76,7 @@ impl Diagnosis {
             if wait.kind == WaitKind::Quiescence {
                 wait.count = in_flight;
             }
-            // A single round cannot tell.
+            // After a single round, all waits count as lasting.
             wait.is_lasting = before.as_ref().is_none_or(|before| {
                 wait.kind == WaitKind::Quiescence || before.waits.has_same(wait)
             });

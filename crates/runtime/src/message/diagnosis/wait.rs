@@ -282,8 +282,9 @@ impl Waits {
         self.0.iter().filter(|wait| wait.kind == kind).count()
     }
 
-    /// Whether there is a wait of the same kind, subject and count. Held messages are the same only
-    /// if an example is: in a job that goes on, as many may be held each time, but other ones.
+    /// Whether there is a wait of the same kind, subject and count. For held messages, an example
+    /// must be the same, too: a job that goes on may hold equally many, but other, messages in each
+    /// round.
     pub(super) fn has_same(&self, wait: &Wait) -> bool {
         let is_same = |other: &Wait| {
             (other.kind, &other.subject, other.count) == (wait.kind, &wait.subject, wait.count)

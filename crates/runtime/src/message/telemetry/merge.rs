@@ -1,8 +1,8 @@
 //! Merges samples. The result does not depend on the order and the grouping of the samples.
 //!
 //! Sums, maxima and lists of disjoint elements have this property. Of the nodes, a merge keeps
-//! those with the highest and the lowest loads: a node at one end of a union is at the same end of
-//! its part, so no merge drops it too early.
+//! those with the highest and the lowest loads. A node with one of the highest loads of a union has
+//! one of the highest loads of its part, too, so no merge drops it too early.
 
 use super::bounds::TelemetryBounds;
 use super::sample::{LinkTelemetry, NodeTelemetry, SiteTelemetry, TelemetrySample, TypeTelemetry};

@@ -16,10 +16,10 @@
 //!
 //! # Bounds
 //!
-//! At most [`SAMPLE_BYTES_MAX`] bytes reach the root in a period, whatever the number of nodes.
-//! Above fixed numbers of nodes, PEs, sites and types, which the layout gives, samples hold sums
-//! by site, and of the nodes only those that compute most and least. The merge is associative: the
-//! result does not depend on the tree.
+//! At most [`SAMPLE_BYTES_MAX`] bytes reach the root in a period, whatever the number of nodes. If
+//! the job has more nodes, PEs, sites or actor types than fixed limits, samples hold sums instead,
+//! and list only the nodes that compute most and least. The layout and the number of types decide
+//! that, so all nodes agree. The merge is associative: the result does not depend on the tree.
 //!
 //! # Failure
 //!

@@ -15,7 +15,7 @@ pub trait NodeReadings: Send + Sync {
     fn clock(&self) -> TelemetryTime;
 }
 
-/// A time that is measured twice, in nanoseconds.
+/// A time by two clocks, in nanoseconds.
 ///
 /// ```
 /// use gridspan_runtime::message::telemetry::TelemetryTime;
@@ -26,9 +26,9 @@ pub trait NodeReadings: Send + Sync {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TelemetryTime {
-    /// By a clock, with the time in which other threads had the processor.
+    /// Wall-clock time, which includes the time in which other threads had the processor.
     pub wall_ns: u64,
-    /// In which threads had a processor; 0 where that is not measured.
+    /// Processor time of the measured threads; 0 where that is not measured.
     pub processor_ns: u64,
 }
 

@@ -42,8 +42,8 @@ pub struct TransportConfig {
     pub windows: BTreeMap<NodeId, u64>,
     /// Congestion control; by default chosen by the kind of the path.
     pub congestion: Congestion,
-    /// Whether time is virtual. Then the identifiers of connections come from the seed, and the
-    /// time of day stands still, instead of coming from the system.
+    /// Whether time is virtual. Then the identifiers of connections come from the seed instead of
+    /// the system's random numbers, and the time of day stands still.
     pub is_virtual: bool,
     /// A bug to plant, which tests must find.
     #[doc(hidden)]
@@ -101,14 +101,15 @@ pub struct TransportLimits {
     pub small_bytes_max: u64,
     /// Unacknowledged bytes kept per peer. Default 256 MiB: one second of a 2 Gbit/s link.
     pub retained_bytes_max: u64,
-    /// Bytes of bulk frames that may be assembled at once, over all peers; at least one frame
-    /// always may. A peer takes at most as much as is free then. Default 256 MiB.
+    /// Bytes of bulk frames that may be assembled at once, over all peers. A single frame may
+    /// exceed it. The frames of one peer take at most as much as is left free. Default 256 MiB.
     pub assembly_bytes_max: u64,
     /// Bytes that one peer may send before this node has read them. Default 32 MiB: twice the
     /// bandwidth-delay product of 1 Gbit/s and 100 ms.
     pub receive_window: u64,
-    /// Bytes passed to QUIC and not yet acknowledged, per peer. Default 16 MiB; the window in use
-    /// is twice the congestion window, since every packet searches these bytes.
+    /// Largest number of bytes passed to QUIC and not yet acknowledged, per peer. Default 16 MiB.
+    /// The window in use is twice the congestion window if that is less, because quinn searches
+    /// these bytes for every packet.
     pub send_window_max: u64,
     /// Bulk frames under way at once, per peer and direction. Default 256: a frame holds its stream
     /// for at least a round trip, or two if a packet is lost, so few streams would limit a long
@@ -166,8 +167,8 @@ const ACK_DELAY: Duration = Duration::from_millis(1);
 /// Largest packet in bytes on all paths but [`PathKind::Loopback`]: Ethernet less IP and UDP
 /// headers.
 const MTU_ROUTED: u16 = 1452;
-/// Largest packet in bytes within a machine: ten of them fit the 64 KiB of one segmented send. With
-/// larger ones, the whole batch would be lost.
+/// Largest packet in bytes within a machine: ten of them fit one segmented send, for which the
+/// kernel takes at most 64 KiB.
 const MTU_LOOPBACK: u16 = 6500;
 /// Largest UDP payload accepted, in bytes; no path carries a larger one.
 const UDP_PAYLOAD_MAX: u16 = 65_000;

@@ -2,14 +2,15 @@
 //!
 //! A long link loses packets for two reasons: its queue is full, or it is noisy. Cubic roughly
 //! halves its rate for either, and at 1 % loss and 50 ms it settles at 3 Mbit/s whatever the
-//! capacity of the link. This controller distinguishes the two by other signals:
+//! capacity of the link. This controller distinguishes the two by the round trips and by the share
+//! of lost packets.
 //!
 //! # Start
 //!
 //! Slow start begins with a window that fits the path, and doubles it each round trip until all
 //! packets of a round were queued (similar to HyStart++, RFC 9406). The window then becomes 1.25
-//! times the measured bandwidth-delay product of the path, so that a deep queue is not filled only
-//! to be detected.
+//! times the measured bandwidth-delay product of the path. So the controller detects a deep queue
+//! without filling it.
 //!
 //! # Steady state
 //!
@@ -17,9 +18,9 @@
 //! while packets are queued for longer than both the shortest round trip and [`WAIT_MIN`]. A loss
 //! counts as random, and changes nothing, if both conditions hold:
 //!
-//! - **No queue.** The smallest round trip of the last round is within [`QUEUE_SHARE`] of the
-//!   smallest of the last [`BASE_AGE`] (at least [`QUEUE_MIN`]): packets are not queued, so no
-//!   queue overflows.
+//! - **No queue.** The shortest round trip of the last round exceeds the shortest of the last
+//!   [`BASE_AGE`] by at most [`QUEUE_SHARE`], or by at most [`QUEUE_MIN`] on short paths: packets
+//!   are not queued, so no queue overflows.
 //! - **Little loss.** The share of lost packets, over about the last [`LOSS_MEMORY`] packets, stays
 //!   below [`LOSS_TOLERATED`]. So a policer, and a queue that is too short to show in the round
 //!   trip, still reduce the rate, as with BBRv2, whose threshold is similar.
@@ -27,16 +28,17 @@
 //! # Failure
 //!
 //! Any other loss, and congestion that routers mark (ECN), reduces the window to 0.7 of its size as
-//! in Cubic, at most once per round trip. If at least [`FLOOD_SHARE`] of a round was lost, the
-//! start was far too fast, and the factor is 0.5; but the window stays above 0.7 of the measured
-//! bandwidth-delay product. Persistent congestion resets it to the minimum.
+//! in Cubic, at most once per round trip. If at least [`FLOOD_SHARE`] of the last two rounds was
+//! lost, the start was far too fast, and the factor is 0.5. The window stays above 0.7 of the
+//! measured bandwidth-delay product, except after persistent congestion, which resets it to the
+//! minimum.
 //!
 //! # Fairness and bounds
 //!
 //! Beside Cubic flows in a full queue it behaves as Cubic, with the same curve and the same factor.
 //! On a noisy link it uses the capacity that Cubic would leave unused. It never has more than
-//! `window_max` in flight and never causes more than [`LOSS_TOLERATED`] loss for longer than the
-//! memory of losses.
+//! `window_max` in flight and never causes more than [`LOSS_TOLERATED`] loss for longer than about
+//! [`LOSS_MEMORY`] packets.
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
@@ -63,7 +65,7 @@ const SPAN_MIN: Duration = Duration::from_millis(5);
 /// Least share by which the window grows each round trip while there is no queue. Cubic alone takes
 /// minutes to refill a path with a large bandwidth-delay product after one loss.
 const GROWTH_SHARE: f64 = 1.0 / 32.0;
-/// Share of a round that must be lost for the window to be halved.
+/// Share of two rounds that must be lost for the window to be halved.
 const FLOOD_SHARE: f64 = 0.25;
 /// Cubic's factor after a loss (RFC 9438, section 4).
 const BETA: f64 = 0.7;
@@ -97,7 +99,8 @@ pub(super) struct LossTolerant {
     epoch: Option<Instant>,
     /// Window at which the current curve flattens, in bytes.
     plateau: f64,
-    /// Losses of packets sent before this belong to a congestion that was already answered.
+    /// Time of the last reduction of the window, which answered the losses of all packets sent
+    /// before.
     recovery: Option<Instant>,
     /// Fraction of a packet by which the window has grown.
     growth: f64,

@@ -359,7 +359,7 @@ mod tests {
         let authority = Authority::new("heat").unwrap();
         let listener = EnrolmentListener::bind(&authority).unwrap();
         let (token, to) = (token(&authority), address(&listener));
-        // More than sockets and TLS buffer.
+        // More bytes than the buffers of the sockets and of TLS hold.
         let much = vec![7; 20 << 20];
 
         thread::scope(|scope| {

@@ -36,7 +36,7 @@ pub enum TransportEvent {
         /// Why it is lost.
         reason: LossReason,
     },
-    /// The measurements of an order are done.
+    /// The measurements that a probe order requested are done.
     Probed(ProbeReport),
     /// Samples of the links from open connections, at most twice a second; quiet connections are
     /// sampled less often.

@@ -1,4 +1,4 @@
-//! Decoders that peers reach only over a connection, for the fuzz targets: each takes arbitrary
+//! Private decoders of bytes from peers, made public for the fuzz targets. Each takes arbitrary
 //! bytes and must not panic.
 
 use super::hello::Hello;

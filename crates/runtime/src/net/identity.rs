@@ -37,7 +37,7 @@ use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The version of everything that crosses the network before and after the hello.
+/// The version of the protocol between nodes: of the hello and of all that follows it.
 pub(super) const PROTOCOL_VERSION: u16 = 1;
 
 /// The longest job name: with the node and incarnation it must fit a DNS label and name.
@@ -315,7 +315,8 @@ impl Identity {
         Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))
     }
 
-    /// Returns the name that a node of the same job that dials `node` requires in its certificate.
+    /// Returns the name that the certificate of `node` must contain. Nodes of the same job that
+    /// dial `node` require it.
     pub fn name_of(&self, node: NodeId) -> String {
         node_name(&self.job, node)
     }
@@ -335,13 +336,13 @@ impl Identity {
     }
 }
 
-/// Returns the name that a node that dials `node` requires in its certificate.
+/// Returns the name that the certificate of `node` must contain for the nodes that dial it.
 pub(super) fn node_name(job: &str, node: NodeId) -> String {
     format!("n{}.{job}.gridspan.invalid", node.0)
 }
 
-/// Whether the certificates that the other side presented, already verified to be of this job, are
-/// those of this incarnation of `node`.
+/// Whether the certificate that the other side presented names this incarnation of `node`. TLS has
+/// already verified that the job's authority issued it.
 pub(super) fn certifies(
     presented: &[CertificateDer<'_>],
     job: &str,

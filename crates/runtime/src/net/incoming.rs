@@ -2,13 +2,15 @@
 //!
 //! A frame inside one packet is delivered as a slice of that packet, without a copy; it keeps the
 //! packet's memory while it lives. Memory for a longer frame grows as its bytes arrive, regardless
-//! of the length that its header claims. Bulk frames reserve their length in a budget shared by all
-//! connections before they are read. A frame that does not fit the budget waits in QUIC's windows,
-//! which stalls its sender. The first frame always fits, so that some frame always completes.
+//! of the length that its header claims. All connections share a budget of bytes for bulk frames.
+//! Before a connection reads such a frame, it reserves the frame's length in the budget. A frame
+//! that does not fit the budget waits in QUIC's windows, which stalls its sender. The first frame
+//! always fits, so that some frame always completes.
 //!
-//! A connection reserves at most as much as is free when it does so (Choudhury and Hahne, Dynamic
-//! queue length thresholds for shared-memory packet switches, 1998), so half of the budget if it is
-//! alone. A node that begins frames and does not send them cannot keep those of others waiting.
+//! The frames of one connection may reserve at most as much as is still free (Choudhury and Hahne,
+//! Dynamic queue length thresholds for shared-memory packet switches, 1998). If the connection is
+//! the only one with frames, this is half of the budget. So a node that begins frames and does not
+//! send the rest cannot block the frames of other nodes.
 
 use super::wire::{Header, STREAM_BULK, STREAM_SMALL, WireError};
 use crate::session::{Class, FrameVerdict, Receiver};
@@ -150,7 +152,7 @@ impl Incoming {
     }
 }
 
-/// State outside a stream that reading it needs.
+/// The state outside a stream that is needed to read it.
 struct Reading<'a> {
     receiver: &'a mut Receiver,
     limits: FrameLimits,

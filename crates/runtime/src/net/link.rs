@@ -9,12 +9,12 @@
 //! # Steady state
 //!
 //! Frames travel on one-way streams ([`Outgoing`], [`Incoming`]), heartbeats in datagrams.
-//! A link does not read streams that the other side opens before its hello is accepted.
+//! A link reads these streams only after it has accepted the hello of the other side.
 //!
 //! # Failure
 //!
-//! The end of the connection ends the link, for any reason. The link reports the reason once and is
-//! not used again.
+//! A link ends with its connection, for any reason, and is not used again. It reports the reason
+//! once, unless this side has ended the link.
 
 use super::config::DATAGRAM_BYTES;
 use super::hello::{Hello, HelloRefusal};

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`Transport`] | the protocol, without sockets, clocks or threads |
 //! | [`UdpPort`], [`Emulator`] | the socket, and wide-area links under it |
-//! | [`NetLoop`] | the loop around both |
+//! | [`NetLoop`] | the loop that runs a transport over a socket |
 //! | [`VirtualTransport`] | the protocol in virtual time, for a simulator |
 //! | [`Authority`], [`Identity`] | certificates of the nodes of a job |
 //! | [`bootstrap`] | the start of a node process |

@@ -35,8 +35,9 @@ const ROOM_PATIENCE: Duration = Duration::from_millis(5);
 /// Time allowed for the last packets over emulated links; other nodes declare a silent node lost
 /// after the same time.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// Copies of the last packet of a connection: it is not sent again if the network loses it, and
-/// the other node would then find the port closed.
+/// Number of copies of the last packet of a connection, which contains the reason for the end. QUIC
+/// does not send this packet again. If all copies are lost, the other node only finds the port
+/// closed.
 const FAREWELL_COPIES: u32 = 3;
 
 /// A transport with its socket.
@@ -319,7 +320,7 @@ impl NetLoop {
     fn poll_probe(&mut self, now: Instant) -> Option<Batch> {
         loop {
             let (node, packet) = self.prober.poll_transmit(now)?;
-            // A node whose address is unknown has sent no packets that need an answer.
+            // A packet to a node whose address is unknown is dropped, as on a network.
             if let Some(destination) = self.transport.address_of(node) {
                 self.buffer.extend_from_slice(&packet);
                 return Some(Batch { destination, ecn: None, segment_size: None });

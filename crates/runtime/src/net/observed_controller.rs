@@ -1,10 +1,11 @@
 //! Measures a connection from its acknowledgements: the shortest of the recent round trips, and the
 //! bytes that have arrived.
 //!
-//! quinn reports a smoothed round trip, which includes the time that a receiver needs, and queues
-//! that have long drained. The session counts whole frames, and a large frame takes many samples to
-//! arrive. Congestion controllers observe every packet; the controller here only observes, and
-//! leaves all decisions to the controller that it wraps.
+//! Other sources are too coarse. quinn reports only a smoothed round trip, which includes the time
+//! that the receiver needs and the delay of queues that have long drained. The session counts only
+//! whole frames, and a large frame arrives over many periods of the sampler. Congestion controllers
+//! observe every packet. The controller here only observes, and leaves all decisions to the
+//! controller that it wraps.
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};

@@ -24,8 +24,8 @@ const PRIORITY_SMALL: i32 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     small: Option<StreamId>,
-    /// First byte of the stream `small`, which states its kind, until it is written: bulk may have
-    /// filled the window when the stream is opened.
+    /// The first byte of the stream `small`, which states its kind; empty once it is written. It
+    /// has to wait if bulk frames have filled the window.
     kind: Bytes,
     /// Unwritten rest of the current chunk.
     chunk: Bytes,

@@ -25,8 +25,8 @@ use quinn_proto::ConnectionHandle;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Beats for which a dial by the lower node makes it refuse a connection from the other node.
-/// Longer than a handshake.
+/// Time, in periods of the heartbeat, for which a dial by the lower node makes it refuse a
+/// connection from the higher node: longer than a handshake.
 const COLLISION_BEATS: u32 = 5;
 /// First pause before a broken connection is dialled again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -36,11 +36,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Additional time that the higher node waits: about one handshake within a continent.
 const HIGHER_WAITS: Duration = Duration::from_millis(100);
 /// Beats, by default 1.2 s, after which a dial is replaced by another. A lost first packet is sent
-/// again after 0.3 s and 0.9 s. A fresh dial does not double its pauses further, so it succeeds
-/// soon after a network recovers.
+/// again after 0.3 s and 0.9 s. QUIC doubles this pause after each attempt, and a new dial begins
+/// with the short one again, so it succeeds soon after a network recovers.
 const DIAL_BEATS: u32 = 6;
-/// If a node was never reached, each of this number of dials doubles the time for the next:
-/// otherwise dials would take from a busy node the time that it needs for a handshake.
+/// Number of times that failed dials double the time for the next dial, as long as the node was
+/// never reached. With short dials only, a busy node might complete no handshake.
 const DIAL_DOUBLINGS_MAX: u32 = 2;
 
 /// State of the connection with the other node.

@@ -41,8 +41,8 @@ struct Check {
 
 impl PortChecks {
     /// Starts a check of the port of `node`, from the interface with the address `from`. Does
-    /// nothing if too many are under way or the system allows none: the silence of the node decides
-    /// then.
+    /// nothing if too many are under way or the system allows none: then only the silence of the
+    /// node can show that it is lost.
     pub(super) fn start(&mut self, now: Instant, node: NodeId, port: SocketAddr, from: IpAddr) {
         if self.checks.len() >= CHECKS_MAX {
             return;

@@ -3,12 +3,12 @@
 //!
 //! # Steady state
 //!
-//! One order is processed at a time. For round trips, each target receives pings in rounds, until
-//! [`PINGS`] rounds have not improved any round trip, or for [`PINGS_MAX`] rounds. The shortest
-//! round trip counts, so that one quiet moment is enough. A target that is [`PINGS`] answers behind
-//! is skipped: otherwise many nodes could flood a slow one with pings. For trains, each target
-//! receives a train of packets, one target after the other, and reports the time between the
-//! arrivals of the first and the last packet.
+//! One order is processed at a time. For round trips, each target receives pings in rounds. They
+//! end when [`PINGS`] consecutive rounds have improved no round trip, or after [`PINGS_MAX`]
+//! rounds. The shortest round trip counts, so that one quiet moment is enough. A target that is
+//! [`PINGS`] answers behind is skipped: otherwise many nodes could flood a slow one with pings. For
+//! trains, each target receives a train of packets, one target after the other, and reports the
+//! time between the arrivals of the first and the last packet.
 //!
 //! # Failure
 //!
@@ -24,7 +24,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// Least number of pings to each target, and number of consecutive rounds without a better round
-/// trip after which probing ends: where nodes share cores, a quiet moment on both sides is rare.
+/// trip after which probing ends. It is this large because quiet moments on both sides are rare
+/// where nodes share cores.
 const PINGS: u32 = 8;
 /// Largest number of pings to each target.
 const PINGS_MAX: u32 = 64;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Period of the samples.
 const EVERY: Duration = Duration::from_millis(500);
-/// Span of a sample from which on this node, and not the network, may have limited the rate: it did
-/// not run for a part of that time.
+/// Least span of a sample that shows that this node did not run for a part of that time. Then the
+/// node, and not the network, may have limited the rate.
 const LATE: Duration = Duration::from_secs(1);
 /// Bytes per period below which a connection is quiet: heartbeats and acknowledgements alone are
 /// less.
@@ -50,7 +50,7 @@ impl Sampler {
                 self.last.remove(&node);
                 continue;
             }
-            // A new connection is sampled from its second call on.
+            // The first call that finds a new connection only records its statistics.
             let last = self.last.insert(node, stats);
             let Some(last) = last.filter(|last| last.connections == stats.connections) else {
                 continue;

@@ -217,9 +217,10 @@ impl UdpPort {
         if sources[1].revents().contains(PollFlags::IN) {
             let mut bytes = [0; 16];
             while matches!((&self.woken).read(&mut bytes), Ok(read) if read == bytes.len()) {}
-            // After draining: a wake in between finds the mark set and writes nothing, but this
-            // wait ends anyway. In the opposite order, this could drain the byte of such a wake and
-            // leave the mark set.
+            // The mark is cleared after the channel is drained. A wake in between finds the mark
+            // set and writes nothing, but this wait ends anyway. In the opposite order, this loop
+            // could drain the byte of such a wake and leave the mark set, so that later wakes
+            // would write nothing.
             self.waker.shared.is_woken.store(false, Ordering::SeqCst);
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! The transport in virtual time, for a simulator: [`Time`] for instants, nodes for addresses.
+//! The transport in virtual time, for a simulator. It takes [`Time`] in place of instants, and
+//! numbers of nodes in place of addresses.
 //!
 //! quinn uses instants and socket addresses. An instant is a base, the same for all nodes of a job,
 //! plus the virtual time; the base is never compared with a clock. The address of a node is its
@@ -82,8 +83,9 @@ impl VirtualJob {
         Ok(Self { authority, layout, seed, ..self.clone() })
     }
 
-    /// Whether `node` of this run receives a frame from node `from` of the run `other`. `from`
-    /// dials it with the keys of `other`, as node `to` of that run. Neither has other connections.
+    /// Whether `node` of this run receives a frame from node `from` of the run `other`. `from` has
+    /// the keys of `other`, and dials `node` as if it were node `to` of that run. Neither has other
+    /// connections.
     ///
     /// # Errors
     ///

@@ -27,8 +27,8 @@ const DATAGRAM_BEAT: u8 = 1;
 const LEB128_BYTES_MAX: usize = 10;
 /// Length in bytes of the longest frame header: two numbers.
 pub(super) const HEADER_BYTES_MAX: usize = 2 * LEB128_BYTES_MAX;
-/// Maximum number of ranges in a datagram. It far exceeds the number of frames in transit at once.
-/// At up to 12 bytes each, the ranges fit into a packet of 1,200 bytes, which every path carries.
+/// Maximum number of ranges in a datagram; later heartbeats acknowledge the others. At up to 12
+/// bytes each, the ranges fit into a packet of 1,200 bytes, which every path carries.
 const RANGES_MAX: usize = 64;
 
 /// The other side sent bytes that a correct node does not send: the connection must be closed.

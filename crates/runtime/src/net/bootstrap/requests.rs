@@ -9,8 +9,9 @@ use std::sync::mpsc::{Receiver, channel};
 /// The line that makes a guest leave, and ends a founder that has stopped.
 pub const LEAVE: &str = "leave\n";
 
-/// The byte that cancels itself and all bytes before it in the line, because a launcher that was
-/// killed may have left the beginning of a line. No line of a launcher contains this byte.
+/// The byte that cancels itself and all bytes before it in the line. A launcher that takes over a
+/// node sends it first, since an earlier launcher that was killed may have left the beginning of a
+/// line. No line of a launcher contains this byte.
 pub const CANCEL: u8 = 0x18;
 
 /// The line that makes a node stop, report which parts of checkpoints it has, and wait for another
@@ -29,11 +30,11 @@ pub enum LauncherRequest {
     Recover,
     /// Stop the job after a checkpoint.
     Pause(PauseOrder),
-    /// Find out what the job waits for, under this number.
+    /// Find out what the job waits for. The number identifies the request.
     Diagnose(u64),
     /// Send the launcher the latest sample of the job's counters.
     Sample(SampleOrder),
-    /// Pass on standard input, as the text of this line says.
+    /// Pass on standard input: the text of a line that begins with [`INPUT`].
     Input(String),
     /// Another node is lost.
     Lost(LossNotice),
@@ -51,7 +52,7 @@ pub enum LauncherRequest {
 pub struct PauseOrder {
     /// Number of the order, by which the launcher recognises the answer.
     pub number: u64,
-    /// The nodes of the present run whose parts are copied to others, because they will leave.
+    /// The nodes of the present run that will leave; their parts are copied to other nodes.
     pub leaving: Vec<NodeId>,
     /// Whether the job ends after the checkpoint.
     pub is_end: bool,
@@ -202,9 +203,9 @@ pub fn watch_launcher(
             }
             let request = match &mut line {
                 line if *line == LEAVE.as_bytes() => Some(LauncherRequest::Leave),
-                // Checked before `RECOVER`: the text is not the launcher's, and may end with that
-                // word. Nodes with such input end with their launcher, so that no other launcher
-                // follows.
+                // Checked before `RECOVER`, because the user's text may end with that word. A node
+                // that gets such lines ends with its launcher, so no later launcher can append
+                // `RECOVER` to an unfinished one.
                 line if line.starts_with(INPUT.as_bytes()) => {
                     input_text(line).map(LauncherRequest::Input)
                 }

@@ -41,7 +41,7 @@ impl Transport {
     }
 
     /// Ends the oldest handshake from an address that is not a node's, to make room for another.
-    /// Handshakes of nodes stay: in a job with more nodes than places they would end each other.
+    /// Handshakes of nodes stay: in a job with more nodes than places they would evict each other.
     /// Returns whether there is room now.
     fn evict_handshake(&mut self) -> bool {
         let known = &self.nodes_by_address;
@@ -142,9 +142,9 @@ impl Transport {
         }
     }
 
-    /// Loses the earlier incarnation of a node that has restarted, and forgets its session. A dial
-    /// may have reached the new incarnation, which is not lost: the link of this hello stays, and
-    /// another dial ends as one that is replaced.
+    /// Declares the earlier incarnation of a restarted node lost, and forgets its session. If this
+    /// node dialled the link of the hello, that link has reached the new incarnation and stays. Any
+    /// other dial to the node ends as replaced.
     fn forget_earlier(&mut self, handle: ConnectionHandle, hello: &Hello) {
         let (node, incarnation) = (hello.node, hello.incarnation);
         if self.peers[node].incarnation.is_none_or(|known| known >= incarnation) {
@@ -180,8 +180,8 @@ impl Transport {
         }
     }
 
-    /// Opens a link that the other side dialled, in place of another one to it, or ends it if the
-    /// other one stays.
+    /// Opens a link that the other side dialled, and ends another link to the same node. If the
+    /// rules of `peer.rs` keep the other link, ends the new one instead.
     fn open_accepted(&mut self, handle: ConnectionHandle, hello: &Hello) {
         let node = hello.node;
         let (me, now, beat) = (self.node(), self.time(), self.config.detector.beat);
@@ -195,7 +195,7 @@ impl Transport {
             self.abandon(other);
             self.replace(other);
         }
-        // A hello may state any number.
+        // A hello may state any number, so the sum must not overflow.
         let connections = self.peers[node].connections.max(hello.connections).saturating_add(1);
         self.peers[node].incarnation = Some(hello.incarnation);
         self.peers[node].connections = connections;

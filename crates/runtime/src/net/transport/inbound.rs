@@ -77,7 +77,7 @@ impl Transport {
     }
 
     /// Lets the links that wait for room in the budget read again, if some room was released.
-    /// Otherwise they would wait again at once, forever.
+    /// Without this condition, they would try again without end.
     pub(super) fn retry_starved(&mut self) {
         if !self.assembly.take_released() || !std::mem::take(&mut self.is_starved) {
             return;

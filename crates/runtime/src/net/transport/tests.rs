@@ -6,7 +6,7 @@ use super::*;
 use crate::session::DetectorSettings;
 use gridspan_topology::SiteId;
 
-/// The transport of node 0 of two founders, its layout, and the first guest.
+/// The transport of node 0 in a job of two founders, and the number of the first guest.
 fn transport() -> (Transport, NodeId) {
     let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
     let guest = layout.guest(SiteId(0), 0).unwrap();

@@ -5,11 +5,11 @@ use super::super::link::Link;
 use super::*;
 use quinn_proto::TransportErrorCode;
 
-/// Number of beats within which nodes that fall silent together were last heard: one for the phase
-/// of their beats, one for the delay of each, one for packets that were under way.
+/// If nodes fall silent together, this node heard the last of each within this number of beats: one
+/// for the phase of their beats, one for the delay of each, one for packets that were under way.
 const TOGETHER_BEATS: u32 = 3;
 /// Number of beats of silence after which the port of a guest is checked, and a closed port means
-/// that the guest is lost: as early as possible, but not while packets arrive from the guest.
+/// that the guest is lost. Shorter gaps occur while the guest still sends packets.
 const CHECK_BEATS: u32 = 3;
 /// Time between two checks of a port.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -276,7 +276,8 @@ impl Transport {
         }
     }
 
-    /// Handles a broken connection to a node; another is established soon.
+    /// Handles a broken connection to a node: keeps its congestion window if that suits the path,
+    /// and schedules the next dial.
     pub(super) fn link_down(&mut self, node: NodeId) {
         if let Some(handle) = self.peers[node].open_link() {
             self.abandon(handle);

@@ -147,16 +147,16 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Announces that one of the phase's producers has produced its items. Each producer does this
-    /// once, since calls are only counted: a second call would stand in for another producer.
+    /// once: the runtime counts only the calls, so a second one would count for another producer.
     pub fn producer_done(&mut self, phase: Phase) {
         let counts = PhaseCounts { done: 1, ..PhaseCounts::default() };
         self.core.count_in_phase(self.slot, phase, counts);
     }
 
     /// Sends a message to all members of a section. The message crosses each link between sites,
-    /// and each link to a node, once; for a section [across](SectionRef::across) several
-    /// collections, once for each of them. It keeps its order with other messages of its priority
-    /// from this actor to the same members.
+    /// and each link to a node, once. If the section is [across](SectionRef::across) several
+    /// collections, it crosses each link once per collection. It keeps its order with other
+    /// messages of its priority from this actor to the same members.
     pub fn multicast<B: Actor>(&mut self, section: &SectionRef<B>, message: B::Message) {
         self.multicast_with(SendOptions::default(), section, message);
     }
@@ -176,8 +176,8 @@ impl<A: Actor> Context<'_, A> {
     /// Sends a message to all members of a collection. All members handle the broadcasts of a
     /// collection in the same order. A broadcast also keeps its order with other messages of its
     /// priority from this actor to the same member. An inserted member does not receive broadcasts
-    /// older than itself. A message that was sent to it before such a broadcast has no order with
-    /// the broadcasts that it does receive.
+    /// older than itself. A message that an actor sent to this member before such an older
+    /// broadcast has no order with the broadcasts that the member does receive.
     pub fn broadcast<B: Actor>(&mut self, collection: &CollectionRef<B>, message: B::Message) {
         self.broadcast_with(BroadcastOptions::default(), collection, message);
     }
@@ -218,8 +218,8 @@ impl<A: Actor> Context<'_, A> {
     /// Asks an actor a question, as [`ask`](Self::ask) does. [`Actor::answered`] turns the answer,
     /// or an error such as a time-out, into a message to this actor. It gets `tag`, to tell
     /// questions apart; keep other data for the answer in the state of the actor. A checkpoint
-    /// contains the question: if the job continues from the checkpoint, the answer arrives once, on
-    /// any number of PEs, and the part of `timeout` that was left begins again.
+    /// contains the question. If the job continues from the checkpoint, on any number of PEs, the
+    /// answer arrives once, within the part of `timeout` that was left at the checkpoint.
     ///
     /// See [`TaggedAnswer`](crate::TaggedAnswer) for an example.
     pub fn ask_tagged<B: Actor, T: DeserializeOwned + Send + 'static>(

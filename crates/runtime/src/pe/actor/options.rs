@@ -48,11 +48,11 @@ pub struct Priority(pub i32);
 
 /// The step of the job to which a message belongs.
 ///
-/// Messages of older steps are handled first, whatever their order of arrival. Messages of one step
-/// are ordered by the receiver's distance to another site, once a rebalance has measured it. So a
-/// job can work on the data that it has while messages cross wide-area links. Messages with a
-/// [`Priority`], even the lowest, come before the messages of all steps. Messages from one actor to
-/// another keep their order within one step.
+/// Messages of older steps are handled first, whatever their order of arrival. Of the messages of
+/// one step, those to receivers nearer to another site are handled first, once a rebalance has
+/// measured the distance. So a job can work on the data that it has while messages cross wide-area
+/// links. Messages with a [`Priority`], even the lowest, come before the messages of all steps.
+/// Messages from one actor to another keep their order within one step.
 ///
 /// ```
 /// use gridspan::InStep;
@@ -86,7 +86,8 @@ pub struct Priority(pub i32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InStep(pub u64);
 
-/// A broadcast in no order with other broadcasts or messages. Each member handles it once.
+/// Marks a broadcast that keeps no order with other broadcasts or messages. Each member handles it
+/// once.
 ///
 /// It goes straight to all nodes without waiting for another node to number it, so the sender's
 /// distance from the coordinator does not matter. A member that is being inserted at the same time

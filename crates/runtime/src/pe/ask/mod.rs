@@ -212,7 +212,7 @@ impl Core {
     }
 
     /// Calls `awake` after a delay for which main sleeps. `awake` returns whether main still
-    /// sleeps. If main has given up, the end of the sleep has no effect.
+    /// sleeps. If main no longer waits for it, the end of the sleep has no effect.
     pub(crate) fn sleep(&mut self, delay: Duration, awake: impl FnOnce() -> bool + Send + 'static) {
         let number = self.looks.begin_sleep(self.now + delay);
         let asked_ns = self.main_asks();

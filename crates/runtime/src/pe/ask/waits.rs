@@ -103,8 +103,8 @@ impl<C> Waits<C> {
         self.pending.values()
     }
 
-    /// The questions of actors and of main, the oldest first: those to actors, and those whether
-    /// the job is quiescent.
+    /// The questions of actors and of main, the oldest first: those to actors, and those that ask
+    /// the coordinator whether the job is quiescent.
     pub(crate) fn questions(&self) -> impl Iterator<Item = Question> {
         self.all().filter_map(|unanswered| unanswered.question)
     }

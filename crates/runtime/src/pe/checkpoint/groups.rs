@@ -1,14 +1,14 @@
-//! Members of groups whose size has changed since the checkpoint.
+//! Members of resized groups: groups whose size has changed since the checkpoint.
 //!
-//! **Start.** Before a PE reads anything, it registers the members that such groups get here,
-//! without their actors. Their mailboxes keep messages for them.
+//! **Start.** Before a PE reads any part, it registers the members that resized groups get on this
+//! PE, without their actors. Their mailboxes keep messages for them.
 //!
-//! **Steady state.** When former members arrive that belong to one of these, the PE keeps them. It
-//! merges them later in a fixed order, so the result does not depend on the order of arrival.
+//! **Steady state.** When a former member arrives, the PE keeps it for its successor. It merges
+//! former members later in a fixed order, so the result does not depend on the order of arrival.
 //!
-//! **End.** When all PEs continue, each PE builds the actors: from the first former member, which
-//! takes in the others, or from the job's initial value if there is none. The messages of former
-//! members come before those that have arrived since.
+//! **End.** When all PEs continue, each PE builds the actors: from the first former member, into
+//! which it merges the others, or from the job's initial value if there is none. The messages of
+//! former members come before those that have arrived since.
 
 use super::resizing::Resizing;
 use super::restoration::ResizedGroup;
@@ -26,7 +26,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 
 impl Core {
-    /// Registers the members that groups of another size have here.
+    /// Registers the members that resized groups get on this PE.
     pub(super) fn enter_forming(&mut self) {
         let Some(restoration) = self.checkpointing.restoration.clone() else { return };
         for (&collection, group) in &restoration.groups {
@@ -43,7 +43,7 @@ impl Core {
         }
     }
 
-    /// The member that a group of another size has here.
+    /// The member that a resized group gets on this PE.
     fn group_member(&self, collection: CollectionId, group: &ResizedGroup) -> Option<ActorId> {
         let layout = &self.common.layout;
         let number = match self.collections.get(collection)?.info.map {
@@ -54,8 +54,8 @@ impl Core {
         (number < group.members && self.home(id) == Some(self.me)).then_some(id)
     }
 
-    /// Keeps a former member of a group of another size until its successor is built. Returns any
-    /// other member.
+    /// Keeps a former member of a resized group until its successor is built. Returns any other
+    /// member.
     pub(super) fn keep_former(&mut self, member: MemberImage) -> Option<MemberImage> {
         let restoration = self.checkpointing.restoration.clone();
         let Some(group) = restoration.as_ref().and_then(|it| it.groups.get(&member.id.collection))
@@ -82,7 +82,7 @@ impl Core {
 }
 
 impl Pe {
-    /// Builds the actors of groups of another size.
+    /// Builds the actors of resized groups.
     pub(super) fn form_groups(&mut self) {
         for (id, forming) in std::mem::take(&mut self.core.checkpointing.forming) {
             self.core.running = Some(forming.slot.kind);
@@ -126,8 +126,8 @@ impl Pe {
     }
 }
 
-/// Takes over a former member's numbers of section reductions and, if it is the first one, its sync
-/// point.
+/// Copies the numbers of the next section reductions from a former member and, if it is the first
+/// one, its sync point.
 fn take_over(member: &mut Member, former: &MemberImage, is_first: bool) {
     if is_first {
         (member.syncs, member.synced) = (former.syncs, former.synced);

@@ -79,8 +79,9 @@ impl Pe {
     }
 
     /// Stops handling messages for a checkpoint, once no actor here has a replica. Replicas can end
-    /// while other PEs stand still: all messages that replicas have to handle are in flight. If the
-    /// checkpoint was given up, other PEs may have begun replicas here again, which do not end.
+    /// although other PEs have stopped, because all messages that they have to handle are already
+    /// in flight. If the checkpoint was given up, other PEs may have begun new replicas here. These
+    /// do not end, so this PE does not wait for them.
     pub(super) fn stop_without_replicas(&mut self) {
         let has_replicas = match self.core.checkpointing.is_given_up {
             true => self.core.has_ending_replicas(),
@@ -104,8 +105,8 @@ impl Pe {
     }
 
     /// Handles messages again, if this PE has stopped for that checkpoint. If it still waits for
-    /// the end of replicas, it continues once it has stopped: only then can they begin again.
-    /// Restored members learn that they have arrived.
+    /// replicas to end, it first stops and then continues, because it can begin the replicas again
+    /// only after they have ended. Restored members learn that they have arrived.
     fn resume_handling(&mut self, checkpoint: u64) {
         let core = &mut self.core;
         if core.checkpointing.stop == checkpoint && core.checkpointing.first_round.is_some() {
@@ -126,7 +127,8 @@ impl Pe {
         for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
             let waits = core.member(kind, slot).is_some_and(|member| member.synced);
             stores[kind.index()].arrived(core, slot);
-            // The job may have had a strategy, and have none now: then no sync point is settled.
+            // If the job had a strategy at the checkpoint and has none now, no sync point will be
+            // settled, so no member may wait for one.
             if waits && core.leave_sync(kind, slot) {
                 stores[kind.index()].resume(core, slot);
             }
@@ -264,7 +266,7 @@ impl Core {
     /// Gives the segments of this PE's part to the driver. Copies of them will go to `partner`.
     fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>, partner: Option<NodeId>) {
         let (part, count) = (self.me, segments.len() as u32);
-        // Those of a checkpoint that was given up are of no use.
+        // Copies that are left belong to a checkpoint that was given up.
         self.checkpointing.copies.clear();
         self.checkpointing.crowded_since = None;
         for (position, bytes) in (0..).zip(segments) {

@@ -5,12 +5,13 @@ use gridspan_topology::{Layout, NodeId};
 use std::time::Duration;
 
 impl Checkpoints {
-    /// Returns the node that gets copies of the parts of node `here` in a checkpoint, before nodes
-    /// `leaving` leave: one on the next host of its site, or the next node if its site has one host
-    /// only, or one of another site if its site has no other node. With protection of sites, it is
-    /// a node of another site, if there is one, and on another host if that site has one. Parts of
-    /// nodes that leave are copied even if one copy is enough otherwise. `None`: the parts are not
-    /// copied.
+    /// Returns the node that gets copies of the parts of node `here` in a checkpoint, or `None` if
+    /// the parts are not copied. It is not one of the nodes `leaving`, which will leave. The parts
+    /// of these are copied even if the job otherwise keeps one copy only.
+    ///
+    /// The copies go to the first of these that exists: a node on the next host of the same site,
+    /// the next node of the site, a node of another site. With protection of sites, they go to a
+    /// node of another site, if there is one, and on another host, if that site has one.
     ///
     /// `hosts`: for each node, the first one on the same host; empty if each has its own.
     pub(crate) fn partner(

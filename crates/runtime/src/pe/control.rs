@@ -252,8 +252,9 @@ impl Pe {
     }
 
     /// Resumes the members that may leave their sync points, now that the coordinator has settled
-    /// `syncs` sync points. Restored members learn first that they have arrived: over relays, this
-    /// order may overtake the one to continue after a restoration.
+    /// `syncs` sync points. During a restoration, this only notes the number, since restored
+    /// members must first learn that they have arrived: over relays, [`Control::SettleSyncs`] may
+    /// overtake the control to continue after the restoration.
     fn settle_syncs(&mut self, collection: CollectionId, syncs: u64) {
         if self.core.checkpointing.restoration.is_some() {
             return self.core.checkpointing.settled.push((collection, syncs));
@@ -355,8 +356,8 @@ mod tests {
 
     #[test]
     fn a_plan_does_not_move_an_actor_that_waits_for_its_end_to_move_elsewhere() {
-        // By the PE to which the actor wants to move: the PEs to which it is offered by the plan,
-        // and after it.
+        // The PE to which the actor wants to move, the PEs to which it is offered during the plan,
+        // and those to which it is offered after the plan.
         for (wished, [by_plan, after]) in
             [(PeId(2), [vec![], vec![PeId(2)]]), (PeId(0), [vec![PeId(0)], vec![]])]
         {

@@ -161,9 +161,9 @@ pub(crate) trait Store: Send {
     fn is_movable(&self, slot: u32) -> bool;
     /// Number of members that are not movable.
     fn unmovable(&self) -> u64;
-    /// Puts a decoded state into an empty slot.
+    /// Puts a decoded state into an empty slot, and calls the actor's `arrived`.
     fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>);
-    /// Puts a decoded state of a replica into an empty slot, without calling the actor.
+    /// Puts a decoded state into an empty slot, without calling the actor.
     fn put_aside(&mut self, slot: u32, state: Box<dyn Any + Send>);
     /// Decodes a state without installing it.
     fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError>;
@@ -319,7 +319,7 @@ pub struct Core {
     /// Collections whose members have not all arrived.
     pub(super) parts: BTreeMap<CollectionId, Incomplete>,
     pub(crate) membership: Membership<Self>,
-    /// The measured hierarchy of places, on the first PEs of nodes, once tasks are shared.
+    /// The measured hierarchy of places. Only the first PE of a node gets it.
     pub(crate) hierarchy: Option<Arc<Hierarchy>>,
     pub(super) replicas: Replicas,
     pub(super) departing: BTreeMap<ActorId, Departing>,

@@ -40,7 +40,8 @@ pub enum PlantedFault {
     TimersLeftOut,
     /// Checkpoints do not contain unanswered questions.
     QuestionsLeftOut,
-    /// An actor moves, or is encoded, before it has sent what its former second replica has sent.
+    /// An actor moves, or is encoded, before it has sent all messages that its former second
+    /// replica has sent.
     TrailingIgnored,
     /// Both copies of a part of a checkpoint are on the same node.
     CopyOnSameNode,

@@ -209,8 +209,8 @@ impl Pe {
     }
 
     /// Handles up to `budget` ready messages. Returns their number, which is zero once a handler
-    /// has ended the turn, the outbox is full, or this PE has failed and waits for the end of the
-    /// job.
+    /// has ended the turn, the outbox is full, this PE has stopped for a checkpoint, or this PE has
+    /// failed and waits for the end of the job.
     pub fn run(&mut self, budget: u32) -> u32 {
         let mut handled = 0;
         // Only main's PE keeps the job's own time, if actors are balanced.
@@ -342,7 +342,7 @@ impl Pe {
         self.core.post(COORDINATOR, Control::Greet { definition });
     }
 
-    /// Returns a view for other threads of the handler that this PE is running.
+    /// Returns a view through which other threads see the handler that this PE is running.
     pub(crate) fn current_handler(&self) -> HandlerView {
         let looks = &self.core.looks;
         HandlerView {
@@ -366,7 +366,8 @@ impl Pe {
     /// Whether the driver may deliver further messages. Above a limit of bytes, messages wait until
     /// handlers have consumed others. A failed PE takes messages and drops them. A PE that has
     /// stopped for a checkpoint takes them although its handlers consume nothing, since it is
-    /// drained only when no message to it is under way. No others follow, since all PEs stop.
+    /// drained only when no message to it is under way. No further messages follow, since all PEs
+    /// stop.
     pub fn takes_messages(&self) -> bool {
         self.has_failed()
             || self.core.checkpointing.is_stopped

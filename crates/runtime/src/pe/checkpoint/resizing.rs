@@ -12,15 +12,16 @@ pub(crate) type Merge<C> =
 
 /// How the members of groups of a type continue from a checkpoint.
 pub(crate) enum Resizing<C> {
-    /// Members continue. Several that come to one place are merged there. A place to which none
-    /// comes gets a new member.
+    /// Members continue. Former members that get the same new index are merged. An index that no
+    /// former member gets has a new member.
     Merge {
         /// Makes the initial value of a member from its index, as a `Vec<(Key, Init)>` with one
         /// element.
         init: Arc<dyn Fn(Key) -> Payload + Send + Sync>,
         merge: Merge<C>,
     },
-    /// Members keep their indices, whatever the number of PEs or nodes, and each goes with its PE.
+    /// Members keep their indices, whatever the number of PEs or nodes. Each continues where the
+    /// restoration moves the part of its former PE.
     Keep,
     /// Checkpoints leave out all members of the type, in groups and in other collections.
     End,

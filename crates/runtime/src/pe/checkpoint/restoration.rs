@@ -20,7 +20,8 @@ pub(crate) struct Restoration {
 }
 
 impl Restoration {
-    /// The present type of a message in the checkpoint.
+    /// The present number of the actor type that had the number `then` in the checkpoint, if the
+    /// job still has the type.
     pub(crate) fn kind(&self, then: KindId) -> Option<KindId> {
         self.kinds.get(then.index()).copied().flatten()
     }
@@ -35,8 +36,8 @@ impl Restoration {
     }
 }
 
-/// Order of the former members of a group that continue as one member. The others are merged into
-/// the first one.
+/// Order of the former members of a group that continue as one member. The later ones are merged
+/// into the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FormerOrder {
     /// Whether the PE of the member is lost, so that the members of that PE are spread over others.
@@ -44,7 +45,7 @@ pub(crate) struct FormerOrder {
     number: u32,
 }
 
-/// The numbers of complete operations over a group.
+/// The numbers of completed operations over a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupCounts {
     pub(crate) reductions: u64,
@@ -58,8 +59,8 @@ pub(crate) struct ResizedGroup {
     pub(crate) kind: KindId,
     /// Number of members that the group gets; 0 if it has ended.
     pub(crate) members: u32,
-    /// By number of each former member: its order among those that are merged, and the member into
-    /// which it goes.
+    /// For each former member, by number: its order among the members that are merged with it, and
+    /// the number of the member as which they continue.
     successors: Vec<(FormerOrder, u32)>,
     pub(crate) counts: GroupCounts,
 }
@@ -69,8 +70,8 @@ impl ResizedGroup {
         Self { kind, members: 0, successors: Vec::new(), counts: GroupCounts::default() }
     }
 
-    /// A group with one member for each PE or node of `layout`. Its former members go with the PEs
-    /// on which they were.
+    /// A group with one member for each PE or node of `layout`. Each former member is merged into
+    /// the member of the PE or node that takes over its former PE.
     pub(crate) fn new(
         (kind, map): (KindId, Map),
         (before, layout): (&Layout, &Layout),
@@ -98,7 +99,8 @@ impl ResizedGroup {
         Self { kind, members, successors: (0..).zip(&former).map(successor).collect(), counts }
     }
 
-    /// The order of a former member among those that are merged, and the member into which it goes.
+    /// The order of a former member among those that are merged with it, and the key of the member
+    /// as which they continue.
     pub(crate) fn successor(&self, former: Key) -> Option<(FormerOrder, Key)> {
         let number = u32::try_from(Ix1::from_key(former).0).unwrap_or_default();
         let known = self.successors.len().max(1);

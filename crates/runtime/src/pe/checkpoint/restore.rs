@@ -1,7 +1,7 @@
 //! The restoration of an image on this PE.
 //!
-//! One PE reads each part of the image, keeps the members that continue on it, and sends the others
-//! on. A member's home learns its place before any PE handles messages.
+//! For each part of the image, one PE reads the part, keeps the members that continue on it, and
+//! sends the others to their PEs. A member's home learns its place before any PE handles messages.
 
 use super::restoration::Restoration;
 use crate::address::id::{ActorId, COORDINATOR};

@@ -1,17 +1,18 @@
 //! Sends the large messages of checkpoints: copies of segments, and the members and published
 //! values of an image to the PEs where they continue.
 //!
-//! Together they may have more bytes than the memory budget of a PE allows to wait, and PEs are
-//! held back while many bytes of their node wait for the network. So a PE sends them only while
-//! few bytes wait, and looks again after [`CROWDED_PAUSE`], even while it is stopped. If other
-//! messages fill the network all the time, it still sends one each [`CROWDED_MAX`].
+//! Together they may exceed the memory budget of a PE. Also, a node holds its PEs back while many
+//! of its bytes wait for the network. So a PE sends large messages only while few bytes wait. If it
+//! has to wait, it looks again after [`CROWDED_PAUSE`], even while it is stopped. If other messages
+//! fill the network all the time, it still sends one large message per [`CROWDED_MAX`].
 
 use crate::message::{CheckpointMessage, Control};
 use crate::pe::core::Core;
 use gridspan_topology::PeId;
 use std::time::Duration;
 
-/// Part of the soft limit, at which PEs are held back, that may wait for the network meanwhile.
+/// A PE sends large messages while less than one part in `ROOM_SHARE` of the soft limit waits for
+/// the network. At the soft limit, PEs are held back.
 const ROOM_SHARE: usize = 2;
 /// Time after which a PE looks again whether there is room.
 const CROWDED_PAUSE: Duration = Duration::from_millis(5);
@@ -45,8 +46,9 @@ impl Core {
         self.send_copies();
     }
 
-    /// Sends the waiting copies, no faster than the job allows, and while there is room. If the job
-    /// stays stopped, timers wait, and the bandwidth for copies is not limited.
+    /// Sends the waiting copies while there is room, and no faster than the job's settings allow.
+    /// If the job stays stopped after the checkpoint, the settings do not limit the bandwidth,
+    /// since a stopped PE fires no timers.
     pub(super) fn send_copies(&mut self) {
         let is_limited = !self.checkpointing.is_pause;
         if is_limited && self.checkpointing.is_copying {
@@ -85,8 +87,8 @@ impl Core {
         self.checkpointing.room_at = Some(self.now + CROWDED_PAUSE);
     }
 
-    /// Whether another large message may be sent now. The other PEs of the node are assumed to send
-    /// as much in this turn.
+    /// Whether another large message may be sent now. This assumes that each other PE of the node
+    /// sends as much in this turn as this one.
     fn has_room_to_send(&mut self) -> bool {
         let soft = self.common.limits.soft_bytes;
         let sent = self.outbox.bytes().saturating_mul(self.pes_here().len());

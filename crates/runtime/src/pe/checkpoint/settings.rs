@@ -34,7 +34,7 @@ pub enum CheckpointEvery {
     /// dumps", 2006, equation 37). Of the two progress points around that time, the job takes the
     /// one that loses less. The first checkpoint is made at the first progress point.
     Auto,
-    /// After this time, the first at the first progress point.
+    /// After this time. The first checkpoint is made at the first progress point.
     Time(Duration),
     /// At every n-th progress point.
     Points(u64),
@@ -71,7 +71,7 @@ pub struct Checkpoints {
     pub protects_site: bool,
     /// Mean time between failures of one node. Default 30 days.
     pub node_mtbf: Duration,
-    /// Bandwidth that the copies from one site to others take together, as a mean. Default
+    /// Mean bandwidth that all copies from one site to other sites may take together. Default
     /// unlimited.
     #[serde(default)]
     pub copy_rate: Option<Bandwidth>,
@@ -118,7 +118,7 @@ impl Checkpoints {
         self
     }
 
-    /// Sets the bandwidth that the copies from one site to others take together.
+    /// Sets the mean bandwidth that all copies from one site to other sites may take together.
     #[must_use]
     pub fn with_copy_rate(mut self, rate: Bandwidth) -> Self {
         self.copy_rate = Some(rate);
@@ -172,7 +172,8 @@ impl Checkpoints {
         self.node_mtbf / nodes.max(1)
     }
 
-    /// Time from a checkpoint of this cost to the next one, if it is computed.
+    /// Time from a checkpoint of this cost to the next one, or `None` if the interval is not
+    /// [`CheckpointEvery::Auto`].
     pub(crate) fn auto_interval(&self, cost: Duration, nodes: u32) -> Option<Duration> {
         (self.every == Some(CheckpointEvery::Auto)).then(|| self.interval(cost, nodes))
     }

@@ -27,15 +27,17 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) ended_replicas: Vec<ReplicaOrder>,
     /// The checkpoint from which the job continues, until this PE handles messages.
     pub(crate) restoration: Option<Arc<Restoration>>,
-    /// Members of groups of another size whose actors are not built yet.
+    /// Members of groups whose size has changed, before their actors are built.
     pub(crate) forming: BTreeMap<ActorId, Forming>,
     /// Restored members whose `arrived` has not been called yet.
     pub(crate) restored: Vec<(KindId, u32)>,
-    /// Collections whose sync points were settled meanwhile, with the number of these points.
+    /// Collections whose sync points the coordinator settled before this PE continued after the
+    /// restoration, with the number of settled points.
     pub(crate) settled: Vec<(CollectionId, u64)>,
-    /// Slots of the questions about quiescence that were restored and not asked again yet.
+    /// Slots of the restored questions about quiescence that have not been asked again yet.
     pub(crate) quiescence: Vec<u64>,
-    /// PEs on which members of lost PEs continue, so that partners stay together.
+    /// By base member: the PE on which it and the members bound to it continue, if several PEs take
+    /// over a part.
     pub(crate) targets: BTreeMap<ActorId, PeId>,
     /// For each part: number of its members that this PE has assigned to each PE.
     pub(crate) dealt: BTreeMap<PeId, BTreeMap<PeId, u64>>,
@@ -49,7 +51,7 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_unprotected: bool,
     /// Time of the last checkpoint.
     pub(crate) last: Option<Time>,
-    /// Number of main's progress points since then, or since this run began.
+    /// Number of main's progress points since the last checkpoint, or since this run began.
     pub(crate) points: u64,
     /// Time of main's last progress point.
     pub(crate) last_point: Time,
@@ -59,10 +61,11 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) postponed_since: Option<Time>,
     /// Whether a warning has said that checkpoints are postponed.
     pub(crate) is_postponed_told: bool,
-    /// Number of tasks from outside their pools that are under way here.
+    /// Number of tasks that main or actors have handed in to pools here and that are not done,
+    /// except repeatable ones. No checkpoint is made meanwhile.
     pub(crate) tasks: u64,
-    /// Number of further such tasks, which main hands in again if it begins again. Like messages in
-    /// mailboxes, they are not in flight.
+    /// Number of such tasks that are repeatable: if the job continues from a checkpoint, main hands
+    /// them in again. So they do not delay a checkpoint.
     pub(crate) repeatable_tasks: u64,
     /// Whether main has requested a checkpoint and has no answer yet.
     pub(crate) is_requested: bool,
@@ -73,19 +76,19 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) cost: Duration,
     /// The nodes that will leave, if the job is to stop after a checkpoint.
     pub(crate) pause: Option<Vec<NodeId>>,
-    /// Whether a warning has said that such a checkpoint was postponed.
+    /// Whether a warning has said that the checkpoint for `pause` was postponed.
     pub(crate) is_late_told: bool,
     /// Copies of segments of this PE's part that are not sent yet, and the nodes that get them.
     pub(crate) copies: VecDeque<(NodeId, Segment, Bytes)>,
-    /// Whether a timer will send them.
+    /// Whether a timer will send the next of these copies.
     pub(crate) is_copying: bool,
     /// Whether the job stays stopped after the checkpoint for which copies are sent.
     pub(crate) is_pause: bool,
     /// Large messages of a restoration that wait for room in the network, and their receivers.
     pub(crate) large: VecDeque<(PeId, CheckpointMessage)>,
-    /// When to look whether there is room for them, and for copies.
+    /// When to look again whether the network has room for these messages and for copies.
     pub(crate) room_at: Option<Time>,
-    /// Since when there has been no room.
+    /// Since when the network has had no room.
     pub(crate) crowded_since: Option<Time>,
     /// Number of bytes of this node that wait for the network.
     pub(crate) network_bytes: usize,
@@ -142,7 +145,7 @@ impl<C> Default for Checkpointing<C> {
 }
 
 impl<C> Checkpointing<C> {
-    /// The number of tasks of this kind that are under way.
+    /// The counter of open tasks that are repeatable, or of those that are not.
     pub(crate) fn open_tasks(&mut self, is_repeatable: bool) -> &mut u64 {
         if is_repeatable { &mut self.repeatable_tasks } else { &mut self.tasks }
     }

@@ -73,7 +73,7 @@ fn numbers<'a>(
     }
     while left > 0 && !shares.is_empty() {
         let had = |(pe, share): (PeId, u64)| {
-            // Compared as fractions.
+            // The members per unit of share, scaled by the sum of the shares to compare integers.
             let next = u128::from(dealt.get(&pe).copied().unwrap_or_default()) + 1;
             next * sum / u128::from(share.max(1))
         };

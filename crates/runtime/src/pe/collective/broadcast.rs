@@ -11,7 +11,8 @@
 //! **Migration.** A member may leave a PE before a broadcast arrives there, and reach another PE
 //! after the broadcast has passed there. So the old PE owes the member the broadcasts below the
 //! number that the new PE had reached when it accepted the member, and forwards them. The new PE
-//! gives the member the later ones. A broadcast that arrives twice is dropped by its number.
+//! gives the member the later ones. A member knows by the number whether it has taken a broadcast
+//! already, and drops the second copy.
 //!
 //! `pe/delivery/order.rs` explains the order between broadcasts and messages to single members,
 //! `unordered` the broadcasts without the total order.
@@ -36,8 +37,8 @@ const SEEN_BYTES: usize = 2 * size_of::<(ActorId, Seen)>();
 
 impl Core {
     /// Starts a broadcast. This PE numbers it if it has the right to. Otherwise the coordinator
-    /// does, and gets the message or, if the message goes to all PEs directly, only the request for
-    /// a number.
+    /// numbers it. The coordinator gets the message, or only a request for a number if this PE
+    /// sends the message to all PEs directly.
     pub(crate) fn broadcast<A: Actor>(
         &mut self,
         sender: Sender,

@@ -1,12 +1,12 @@
 //! Broadcasts whose message goes from the sender to all PEs while the coordinator numbers them.
 //!
-//! **Start.** A sender on a node other than the coordinator's hands a message of at least
-//! `DIRECT_BYTES_MIN` to the relay of its node, with a plan that starts at that node, and requests
-//! a number from the coordinator. So the message takes no detour through the coordinator, and
-//! travels while its number is fetched.
+//! **Start.** If a message has at least `DIRECT_BYTES_MIN` and its sender is not on the
+//! coordinator's node, the sender's PE hands it to the relay of its node, with a plan that starts
+//! at that node, and requests a number from the coordinator. So the message takes no detour through
+//! the coordinator, and travels while its number is fetched.
 //!
 //! **Steady state.** The coordinator orders these requests together with those that carry a
-//! message, and sends the number to all PEs. A PE joins message and number by the sender and the
+//! message, and sends the number to all PEs. A PE matches message and number by the sender and the
 //! sender's count, in whichever order they arrive, and takes the broadcast in its turn.
 //!
 //! **Failure.** Message and number are both counted, so that the job is not quiescent while one is

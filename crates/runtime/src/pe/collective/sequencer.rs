@@ -44,8 +44,8 @@ impl Core {
         self.return_right(collection, returned);
     }
 
-    /// Gives up the right before an insertion is requested, since the coordinator orders insertions
-    /// with broadcasts: no broadcast that is sent later from this node may get a number before the
+    /// Gives up the right before this PE requests an insertion. The coordinator puts insertions and
+    /// broadcasts into one order, and a broadcast that this node sends later must come after the
     /// insertion. The other PEs of the node may learn of the insertion before the coordinator's
     /// recall arrives, so they give up the right too. Main may notify a member on any node, so
     /// main's PE makes all PEs give it up.

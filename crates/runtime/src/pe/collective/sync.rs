@@ -1,5 +1,6 @@
 //! A PE's part in a rebalance: it reports its measurements and learns the plan. The coordinator
-//! decides when to rebalance, and which actors move (`coordinator/balance`).
+//! decides when to rebalance (`coordinator/balance`). Which actors move is planned there or by the
+//! leaders of the sites (`lead`).
 
 use crate::address::collection::PlanEntry;
 use crate::address::id::{COORDINATOR, RebalanceId};

@@ -12,9 +12,10 @@
 //! or its place is known. It asks at the end of the turn, because the first members of a collection
 //! may send each other messages before all of them are created.
 //!
-//! **Conflicts.** `collective/create` refuses other insertions of such members and requests those
-//! in demand, so the home alone decides. Groups have all their members from the start, and a
-//! broadcast concerns members that exist; neither creates any.
+//! **Conflicts.** `collective/create` refuses insertions that the application requests for such a
+//! type, and itself requests only the members in demand. So the home alone decides. Members of
+//! groups are not created on demand, since groups have all their members from the start. A
+//! broadcast creates no members, since it is only for members that exist.
 
 use super::on_demand::OnDemand;
 use crate::address::collection::CreateAt;

@@ -61,9 +61,10 @@ impl Core {
         }
     }
 
-    /// Puts messages that have arrived into a mailbox, in order. They are in memory already, so the
-    /// check of the budget at the end of the turn is enough; for single messages and those with a
-    /// priority, it is made at once. Not for recorded jobs, whose messages each have a cause.
+    /// Puts messages that have arrived into a mailbox, in order. Single messages and messages with
+    /// a priority are checked against the budget at once. The others are in memory already, so the
+    /// check at the end of the turn is enough. Recorded jobs do not call this, since each of their
+    /// messages has a cause.
     pub(super) fn push_all_ready<A: Actor>(
         &mut self,
         kind: KindId,

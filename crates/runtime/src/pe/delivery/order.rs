@@ -27,7 +27,7 @@
 //! PE waits for the PE. Held messages move with the member.
 //!
 //! An inserted member takes no broadcast that is older than itself. Messages that were sent to it
-//! before such a broadcast are in no order with later ones.
+//! before such a broadcast have no order relative to later broadcasts.
 
 use super::channels::{Channels, broadcasts_of, channel};
 use super::verdict::{Receiver, Until, Verdict, verdict};
@@ -143,7 +143,7 @@ impl Core {
         let held = &mut member.channels.get_or_insert_default().held;
         let is_repeated = held.insert(Channels::held_key(&header), envelope).is_some();
         if !is_repeated && until == Until::OtherKind {
-            // The messages that it lets pass have other causes.
+            // The messages that `kept_blocked` lets pass have other causes.
             self.end_passing(&header);
             self.kept_blocked(kind, slot, &header);
         }

@@ -16,8 +16,8 @@ use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 /// Bytes of memory for a tombstone of a member that never existed, in a tree that is at least half
-/// full. The
-/// budget counts it until the job ends, since messages for the member may always arrive.
+/// full. The budget counts them until the job ends, since messages for the member may always
+/// arrive.
 const TOMBSTONE_BYTES: usize = size_of::<Channels>() + 2 * size_of::<(ActorId, Box<Channels>)>();
 
 /// The tombstones of members whose home this PE is.

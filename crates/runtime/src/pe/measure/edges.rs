@@ -2,8 +2,8 @@
 //!
 //! An actor of an iterative job sends to the same actors in the same order, again and again. So the
 //! pairs of a sender form a ring in the order of their first messages. Most messages are for the
-//! next pair in the ring, and need no hash. The rings of all senders lie in one list, which an
-//! iterative job reads from the beginning to the end, which suits caches.
+//! next pair in the ring, and need no hash. One list holds the rings of all senders. An iterative
+//! job reads it from the beginning to the end, which suits caches.
 //!
 //! **Bounds.** At most [`PAIRS_MAX`] pairs are kept. When there are more, the pairs with the fewest
 //! messages are forgotten, as in lossy counting (G. S. Manku, R. Motwani, 2002): the pairs that

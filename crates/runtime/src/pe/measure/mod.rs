@@ -190,8 +190,9 @@ impl Core {
 }
 
 impl Pe {
-    /// Reports the use of time since the last report, if loads are measured. A PE that shares a
-    /// processor with other programs needs a report at least twice a second.
+    /// Takes the driver's report of the use of time since the last report, if loads are measured.
+    /// The driver has to report at least twice a second if the PE shares a processor with other
+    /// programs.
     pub fn note_time(&mut self, spent: Spent) {
         let Core { measures, now, .. } = &mut self.core;
         let Some(measures) = measures else { return };
@@ -203,7 +204,7 @@ impl Pe {
         }
     }
 
-    /// Reports the processor time of a trial that has just ended.
+    /// Takes the driver's report of the processor time of a trial that has just ended.
     pub fn note_trial(&mut self, now: Time, spent: Spent) {
         let now = self.core.checkpointing.job_time(now);
         let measures = self.core.measures.as_mut();
@@ -212,9 +213,9 @@ impl Pe {
         }
     }
 
-    /// Reports a changed share to the coordinator, if no actor lives here or one of them can move
-    /// now. If none can, a rebalance would only end the window that the next rebalance needs, so
-    /// the PE tries again later.
+    /// Reports a changed share to the coordinator, if no actor lives here or an actor here can move
+    /// now. If actors live here and none can move, a rebalance would move none of them and end the
+    /// window of measurements that the next rebalance needs. So the PE tries again later.
     fn report_share(&mut self, is_late: bool) {
         let slots = self.core.members.iter().zip(&self.stores).flat_map(|(members, store)| {
             let slots = members.iter().enumerate().filter(|(_, member)| member.is_some());

@@ -1,8 +1,8 @@
 //! The use of a PE's time, for balancing.
 //!
 //! A PE without work uses no processor. So if other programs slow a PE and all actors leave it, the
-//! PE would seem slow forever. It therefore makes a trial now and then: it computes for a moment
-//! without a purpose.
+//! PE would seem slow forever. It therefore makes a trial now and then: it computes for a moment,
+//! only to measure its share of a processor.
 
 use gridspan_balance::PeLoad;
 use gridspan_topology::Time;
@@ -20,8 +20,8 @@ pub struct Spent {
     pub communication: Option<Duration>,
 }
 
-/// Minimum wanted time (`ran` and `waited`) after which a share is compared with the reported one.
-/// The share of less time is noise.
+/// Minimum wanted time (`ran` plus `waited`) after which a share is compared with the reported one.
+/// A share that is measured over less time is noise.
 pub(super) const WANTED_MIN: Duration = Duration::from_millis(300);
 /// Change of the share that is reported if it is seen twice in a row, or in a trial.
 const CHANGE: f64 = 0.2;

@@ -8,8 +8,9 @@ use gridspan_topology::NodeId;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// Time after which a PE answers whether the job needs a founder: by then the agents of its node
-/// drop what that founder sends, since the PE informs them at the end of the turn before.
+/// Delay of a PE's answer whether the job needs a founder. It moves the answer into the next turn:
+/// the PE informs the agents of its node at the end of the present turn, so that they drop what the
+/// founder sends before the PE answers.
 const NEXT_TURN: Duration = Duration::from_nanos(1);
 
 impl Core {

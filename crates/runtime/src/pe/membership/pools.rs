@@ -39,8 +39,8 @@ impl Core {
         }
     }
 
-    /// Counts a task from outside its pool: until it is done, the job is not quiescent, and no
-    /// checkpoint is made unless the task is repeatable.
+    /// Counts a task that was handed in from outside its pool. Until the task is done, the job is
+    /// not quiescent, and no checkpoint is made unless the task is repeatable.
     pub(crate) fn task_begins(&mut self, is_repeatable: bool) {
         self.created += 1;
         *self.checkpointing.open_tasks(is_repeatable) += 1;

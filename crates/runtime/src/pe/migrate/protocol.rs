@@ -59,7 +59,8 @@ pub(crate) fn depart(
     if !is_movable && plan.is_none() {
         return;
     }
-    // A planned move would leave behind the request of an actor that waits for the plan's end.
+    // An actor may have requested a move that waits for the end of the plan. That request stays on
+    // this PE, so it would be lost if the plan moved the actor.
     let has_wish = plan.is_some() && partners.iter().any(|&id| core.wishes_elsewhere(id, to));
     let leaves = is_movable && !has_wish;
     let leaving = |id| leave(core, stores, id, to, (plan, leaves));
@@ -242,7 +243,7 @@ pub(crate) fn handle_refuse(
         let Departing { kind, slot, to, mut member, mailbox, arrivals, plan } = departing;
         let (collection, index) = (id.collection.0, id.key);
         tracing::warn!(collection, ?index, %to, reason, "migration refused");
-        // The next epoch is that of the offer, for a place that the actor did not take.
+        // Skips the next epoch: the offer used it, for a place that the actor did not take.
         member.epoch = member.epoch.saturating_add(2);
         let epoch = member.epoch;
         core.members[kind.index()][slot as usize] = Some(member);

@@ -2,8 +2,9 @@
 //! main waits for nothing from the job and main's PE is idle.
 //!
 //! Main's PE, [`MAIN_PE`], keeps it if the job is balanced. That PE does not see whether other PEs
-//! work. If actors live on it, it assumes that the job waits for main even while the job continues
-//! on other PEs only, without main.
+//! work. If actors live on it, the time pauses whenever that PE is idle and main waits for nothing,
+//! even if other PEs work. If collections exist and none of their members lives on it, the time
+//! never pauses.
 
 pub(in crate::pe) mod state;
 

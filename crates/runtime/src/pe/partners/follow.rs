@@ -65,8 +65,8 @@ pub(crate) fn insert(
     insertion.at = core.me;
     let base = core.base_of(insertion.id);
     let is_here = core.resident(base).is_some();
-    // Preparation takes the tombstone, so the insertion waits until it is clear where the channels
-    // of the tombstone go.
+    // `prepare_insertion` removes the tombstone, and its channels move with the new member. So the
+    // insertion waits until the PE of the partner is known.
     if !is_here && !matches!(core.way_to(base, 0), Verdict::Forward { to, .. } if to != core.me) {
         return core.await_base(base, Control::Insert(insertion));
     }

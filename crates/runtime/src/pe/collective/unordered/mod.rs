@@ -43,7 +43,8 @@ impl Core {
     ) {
         let layout = &self.common.layout;
         if layout.is_guest(layout.node_of(self.me)) {
-            // A guest is in no tree. Founders drop its ordered broadcasts.
+            // A guest is in no tree, so it has no plan to all nodes. This requests a number from
+            // the coordinator, which drops the request of a guest.
             return self.broadcast::<A>(sender, collection, priority, message);
         }
         let Some(kind) = self.kind_in::<A>(collection) else { return };

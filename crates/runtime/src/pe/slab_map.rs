@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 ///
 /// The compiler translates a `BTreeMap` again for each type of value: about 10,000 lines of LLVM's
 /// intermediate code. The runtime has maps for each type of actor or task, and here these share one
-/// tree for each type of key. The room for values stays as large as it was at most.
+/// tree for each type of key. The memory for values grows, but never shrinks.
 pub(crate) struct SlabMap<K, V> {
     places: BTreeMap<K, usize>,
     values: Slab<V>,
@@ -85,7 +85,7 @@ mod tests {
         map.insert(3, 'c');
         assert_eq!(map.remove(1), Some('a'));
         assert_eq!(map.remove(1), None);
-        // In the place of the removed one.
+        // This value takes the place of the removed one.
         map.insert(9, 'i');
 
         assert_eq!(map.keys().collect::<Vec<_>>(), [3, 5, 9]);

@@ -11,7 +11,8 @@ use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId};
 use std::sync::Arc;
 
 impl Core {
-    /// Stores the measured hierarchy, and ignores one that does not consist of the founders.
+    /// Stores the measured hierarchy, if this is the first PE of its node. Ignores a hierarchy that
+    /// does not consist of the founders.
     pub(super) fn handle_hierarchy(&mut self, from: PeId, hierarchy: Hierarchy) {
         let layout = &self.common.layout;
         let is_whole = hierarchy.nodes().eq(layout.nodes());

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// A node that was lost while the job has nothing but pools of tasks: the job goes on without it,
+/// A node that was lost while the job had nothing but pools of tasks. The job goes on without it,
 /// and the other nodes run its tasks again.
 ///
 /// ```

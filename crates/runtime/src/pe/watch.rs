@@ -43,8 +43,9 @@ pub struct CheckpointReport {
     pub number: u64,
     /// Bytes of the parts of all PEs, without copies.
     pub bytes: u64,
-    /// Time for which PEs handled no messages, until no message was in flight and all parts were
-    /// encoded. The mean time for which PEs still ran handlers is subtracted.
+    /// Time for which PEs handled no messages: from the order to stop until no message was in
+    /// flight and all parts were encoded, less the mean time for which PEs still ran the handlers
+    /// that were under way.
     pub stopped: Duration,
     /// Time from then until all parts, and their copies, were stored.
     pub stored: Duration,
@@ -125,7 +126,7 @@ pub(crate) struct Watch {
     /// Whether a job that can make no progress fails.
     pub(crate) fails: bool,
     pub(crate) time_limit: Option<Duration>,
-    /// The part of it that earlier runs of the job in this process have used.
+    /// The part of `time_limit` that earlier runs of the job in this process have used.
     pub(crate) time_used: Duration,
     /// Silence after which a node is lost, if a network connects it with this one.
     pub(crate) lost_after: Option<Duration>,

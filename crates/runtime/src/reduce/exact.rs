@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "Parts")]
 pub struct ExactSum {
     parts: Vec<f64>,
-    /// The plain sum of terms that are infinite or NaN. If there were none, the multiple of 2^1024
-    /// that belongs to the sum of finite terms besides the parts.
+    /// The plain sum of the terms that are infinite or NaN. Without such terms: how many times
+    /// 2^1024 must be added to the parts, since sums of finite terms have overflowed.
     special: f64,
 }
 
@@ -65,8 +65,8 @@ impl ExactSum {
         }
     }
 
-    /// Gives the parts as many bits as they can have, so that there are few: adds them again, by
-    /// decreasing magnitude.
+    /// Reduces the number of parts: adds them again, by decreasing magnitude, so that each part
+    /// gets as many bits as it can have.
     #[cold]
     fn pack(&mut self) {
         let parts = std::mem::take(&mut self.parts);
@@ -95,8 +95,8 @@ impl ExactSum {
         }
     }
 
-    /// Adds two finite numbers whose sum overflows: counts 2^1024, with the sign of the sum, and
-    /// returns what is left, as `two_sum` does. The larger number is at least 2^1023, so that all
+    /// Adds two finite numbers whose sum overflows: counts one 2^1024, with the sign of the sum,
+    /// and returns the rest, as `two_sum` does. The larger number is at least 2^1023, so that all
     /// differences are exact.
     #[cold]
     fn overflow(&mut self, a: f64, b: f64) -> (f64, f64) {
@@ -117,7 +117,7 @@ impl ExactSum {
 
     /// Returns the sum multiplied by a number.
     pub(super) fn times(&self, factor: f64) -> Self {
-        // One to which a multiple of 2^1024 belongs besides the parts becomes infinite.
+        // If sums have overflowed, so that 2^1024 was counted, the product becomes infinite.
         let special = if self.special == 0.0 { self.special } else { self.special * f64::INFINITY };
         let mut product = Self { parts: Vec::new(), special: special * factor };
         self.parts.iter().for_each(|&part| product.add_product(part, factor));
@@ -150,8 +150,9 @@ impl ExactSum {
         rounded(last, rest.iter().rev().copied())
     }
 
-    /// The total if a multiple of 2^1024 belongs to it. It is within the range only if that is one
-    /// times 2^1024 and the parts have the other sign; then it is computed at half its size.
+    /// The total of the parts and a multiple of 2^1024. It is within the range of `f64` only if the
+    /// multiple is a single one and the parts have the other sign. Then half of the total is
+    /// computed first.
     #[cold]
     fn total_beyond(&self) -> f64 {
         let sign = 1.0_f64.copysign(self.special);
@@ -159,7 +160,8 @@ impl ExactSum {
         if self.special.abs() > 1.0 || last * sign >= 0.0 {
             return f64::INFINITY * sign;
         }
-        // Parts below one are too small to be more than the sign of a rest.
+        // Only the signs of parts below one affect the result. They are not halved, since the
+        // smallest would become zero.
         let halved = |&part: &f64| if part.abs() < 1.0 { part } else { part / 2.0 };
         rounded(HALF_RANGE.copysign(sign), self.parts.iter().rev().map(halved)) * 2.0
     }

@@ -58,7 +58,7 @@ impl StealAgents {
         }
     }
 
-    /// Handles a new stage of a guest, or of a founder that is lost.
+    /// Handles a new stage of a guest, or the suspension or loss of a founder.
     pub(super) fn handle_membership(&mut self, event: MembershipEvent, post: &mut Post<'_>) {
         if event.stage.is_gone() || event.stage == Stage::Suspended {
             self.lines.forget(event.node);

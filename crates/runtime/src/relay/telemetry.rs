@@ -39,7 +39,7 @@ pub(super) struct Telemetry {
     readings: Option<Arc<dyn NodeReadings>>,
     /// Names of the actor types, by number.
     type_names: Vec<&'static str>,
-    /// The lost founders, without which the job goes on, or may do so.
+    /// The founders that are lost or suspended. The tree leaves them out.
     lost: BTreeSet<NodeId>,
     /// `None` if there is no lease.
     watched: Option<Watched>,
@@ -102,7 +102,7 @@ impl Telemetry {
         latest
     }
 
-    /// Handles the loss of a founder: others take its place in the tree.
+    /// Handles the loss or suspension of a founder: others take its place in the tree.
     pub(super) fn lose(&mut self, node: NodeId, post: &Post<'_>) {
         if post.layout.is_guest(node) || !self.lost.insert(node) {
             return;
@@ -325,8 +325,8 @@ impl Watched {
         sample
     }
 
-    /// The time that telemetry has taken here since the last sample, with that of the PEs, which
-    /// have spent `by_pes` so far, perhaps in earlier leases.
+    /// The time that telemetry has taken on this node since the last sample, including the PEs.
+    /// `by_pes`: the time that the PEs have spent on telemetry so far, perhaps in earlier leases.
     fn take_spent(&mut self, by_pes: TelemetryTime) -> TelemetryTime {
         let mut spent = self.spent;
         spent += by_pes;

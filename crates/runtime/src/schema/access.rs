@@ -80,8 +80,8 @@ impl Making<'_> {
         self.end(made)
     }
 
-    /// Offers a handle and, once in each pass, the value that it refers to. That value may contain
-    /// the handle again, and is not needed.
+    /// Offers a handle and, once in each pass, the value that it refers to. More would not end if
+    /// that value contains the handle again, and a handle does not need the value.
     pub(super) fn handle<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Halt> {
         let pass = self.trace.pass;
         let value = &mut self.trace.node(self.id).slots[1];

@@ -6,8 +6,8 @@ use super::shape::{Scalar, Shape, ShapeId};
 pub(super) const NODES_MAX: usize = 4096;
 /// Number of times that a type is offered another value after it has refused one.
 pub(super) const REFUSALS_MAX: u8 = 4;
-/// Number of passes that fail to make a part before it is left out: a variant may have to wait for
-/// others that it needs.
+/// Number of passes that fail to make a part before it is left out. One failure does not suffice: a
+/// variant may need other variants to be made first.
 pub(super) const FAILURES_MAX: u8 = 8;
 
 /// The kind of value that a type requests from its deserializer.
@@ -69,9 +69,9 @@ pub(super) struct Node {
     pub(super) is_refused: bool,
     /// Number of values of the type that are being made, each as a part of the one before.
     pub(super) open: u32,
-    /// Whether this pass should visit an unknown part below the type.
+    /// Whether this pass should visit this type, because a part at or below it is unvisited.
     pub(super) wants: bool,
-    /// The first variant of which a value was made: it does not need any of the others.
+    /// The first variant of which a value was made. Such a value needs no other value of the enum.
     first_made: Option<usize>,
 }
 

@@ -1,15 +1,17 @@
 //! Search for the structure of a type, by deserialising it from made-up values.
 //!
 //! `Deserialize` requests the values it needs from its deserializer, and so reveals the parts of
-//! the type. One *pass* makes one value and records all requests. The next pass visits the parts
-//! that a pass leaves out (the content of a recursive option, the other variants of an enum), until
-//! no pass finds anything new: each node of the list of shapes knows which of its parts are
-//! unvisited. The crate `serde-reflection` does the same, but identifies types by serde's names, so
-//! it distinguishes neither the instances of a generic type nor types of equal name in different
+//! the type. One *pass* makes one value and records all requests. It leaves parts out: the content
+//! of a recursive option, the other variants of an enum. Each node of the list of shapes knows
+//! which of its parts are unvisited, and later passes visit these, until no pass finds anything
+//! new. The crate `serde-reflection` does the same, but identifies types by serde's names, so it
+//! distinguishes neither the instances of a generic type nor types of equal name in different
 //! modules.
 //!
 //! Types that validate their content may refuse a value. Then the next pass offers another one. If
-//! all were refused, the parts after such a part are visited in another order, or stay unknown.
+//! a type refuses all offers, the value around it cannot be made, and the parts after it are not
+//! requested. In a struct, later passes offer these parts first, by name. In a tuple they stay
+//! unknown.
 
 use super::node::{FAILURES_MAX, Key, Kind, NODES_MAX, Node, REFUSALS_MAX};
 use super::shape::{Scalar, Shape, ShapeId};

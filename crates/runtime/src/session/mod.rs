@@ -1,7 +1,7 @@
 //! Exactly-once frames between two nodes over a connection that may break and be re-established.
 //!
-//! A session outlives its connections. It is pure: it numbers, keeps, releases and sorts frames,
-//! while the owner of the connection moves the bytes.
+//! A session outlives its connections. It is pure: it numbers frames, keeps them until they are
+//! acknowledged and drops duplicates, while the owner of the connection moves the bytes.
 //!
 //! # Start
 //!

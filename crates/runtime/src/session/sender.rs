@@ -70,8 +70,9 @@ impl Sender {
         Ok(())
     }
 
-    /// Returns the next frame of `class` to write to the connection, with its number. Also returns
-    /// `None` while the receiver would refuse another bulk frame, because too many are under way.
+    /// Returns the next frame of `class` to write to the connection, with its number. Returns
+    /// `None` if there is none, or while too many bulk frames are under way, so that the receiver
+    /// would refuse another one.
     pub fn next(&mut self, class: Class) -> Option<(u64, Frame)> {
         if self.has_next(class) { self.lane(class).next() } else { None }
     }
@@ -111,8 +112,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Starts a new connection to a node that has `received`: releases these frames, and will write
-    /// all others again from the first missing one on.
+    /// Starts a new connection to a node that has `received`: releases these frames. After that,
+    /// [`next`](Self::next) returns all others again, from the first missing one on.
     ///
     /// # Errors
     ///

@@ -2,9 +2,9 @@
 //!
 //! The agent runs in the node's relay and takes the tasks that the node's PEs offer, so other nodes
 //! get an answer before a PE finishes the task that it runs. Tasks from other nodes are queued
-//! beside the offered ones. PEs themselves act in two cases only: to give tasks that they keep,
-//! when nothing is offered because tasks are short, and to lend to guests, since loans to guests
-//! are in a PE's [`Ledger`](super::ledger::Ledger).
+//! beside the offered ones. A PE itself answers a request in two cases only. If no PE offers a task
+//! at the moment, as may happen with short tasks, the PE that keeps the most tasks gives some. And
+//! loans to guests come from a PE, since they are in its [`Ledger`](super::ledger::Ledger).
 
 use super::bound_spread::BoundSpread;
 use super::deques::{Arrival, Deques};
@@ -46,7 +46,7 @@ pub(super) struct PoolAgent<W: Work> {
     budget: Budget,
     /// Maximum bytes of one guest's loans that no PE has taken yet.
     guest_bytes_max: usize,
-    /// Whether the agent may ask for tasks: all nodes know this node, which is not leaving.
+    /// Whether the agent may ask for tasks: all nodes know this node, and it is not leaving.
     may_ask: bool,
     /// Whether the agent no longer carries out the policy or begins backups, because it is on a
     /// guest that leaves or a task has panicked.
@@ -56,7 +56,7 @@ pub(super) struct PoolAgent<W: Work> {
     recalls: bool,
     /// The founders that are suspended or lost.
     lost: BTreeSet<NodeId>,
-    /// Those whose loans were recalled.
+    /// The lost founders from which this node has recalled its loans.
     recalled: BTreeSet<NodeId>,
     due: Option<Time>,
     /// Time at which backups begin, unless the node has work by then.
@@ -275,8 +275,9 @@ impl<W: Work> PoolAgent<W> {
                 }
             }
             node.drop_gone(&mut loans);
-            // A guest owes its loans itself, so it does not pass them on; nor does a founder whose
-            // loss leads to a recall, since the lender must know where its loans are.
+            // A guest does not pass loans on, since it must itself return their outputs. Founders
+            // do not either if loans are recalled after a loss, since the lender must know which
+            // node has its loan.
             if loans.is_empty() && is_founder(self.me) && !self.recalls {
                 loans = pass_on::<W>(limit, node, is_founder, until.is_some(), &self.budget);
                 if until.is_some() {

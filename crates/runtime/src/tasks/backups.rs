@@ -39,8 +39,8 @@ struct Known {
     loans: u64,
     /// The loans without an output yet.
     lent: BTreeMap<u64, Lent>,
-    /// Unmarked copies of the loans of which no output can be back yet, by the time at which one
-    /// could be back.
+    /// Copies of the loans of which no output can be back yet, by the time at which one could be
+    /// back. The copies are not [marked](Loan::mark).
     young: BTreeMap<(Time, u64), Loan>,
     /// For each guest or copy, the loans without an output that have come through it.
     through: BTreeMap<Via, BTreeSet<u64>>,
@@ -54,7 +54,7 @@ struct Lent {
     /// Whether this node works on a copy.
     is_doubled: bool,
     lineage: Vec<Via>,
-    /// The unmarked loan, if it can be recalled.
+    /// A copy of the loan that is not marked, if the loan can be recalled.
     recallable: Option<Loan>,
 }
 
@@ -161,7 +161,7 @@ impl Backups {
         self.known().young.last_key_value().is_some_and(|(&(until, _), _)| until > now)
     }
 
-    /// Begins backups of all loans of which no output can be back yet.
+    /// Returns backups of all loans of which no output can be back yet, for the node to run.
     pub(super) fn begin(&self, me: NodeId, now: Time) -> Vec<Loan> {
         let mut known = self.known();
         known.expire(now);

@@ -16,19 +16,19 @@
 //! 2. Backups, and the tasks that they spawn or call, record no values: the output of the other
 //!    copy may count, and that copy sees the exact bound.
 //!
-//! So the outputs that count have a value as good as any recorded one. Suppose that a task records
-//! the best value, and its output does not count. On the path from the root to that task, outputs
-//! count down to a task that ran twice, and whose other run counts. By the second rule, the run on
-//! the path is no backup. So the run that counts is a backup, or it began when the output of the
-//! run on the path could no longer count (`ledger`, and recalls in `backups`). Either way it is a
-//! repetition, and by the first rule it prunes nothing on its way to the value. This holds if the
-//! output of a task has the values that the task has found, and if a task prunes only what is not
-//! better than the bound that it sees. It does not matter whether, or when, tasks for which no
-//! frame waits record values.
+//! So the outputs that count contain a value as good as any recorded one. Suppose that a task
+//! records the best value, and its output does not count. Follow the path from the root to that
+//! task, up to the first task whose output does not count. This first task ran twice, and its other
+//! run counts. By the second rule, the run on the path is no backup. So the run that counts is a
+//! backup, or it began when the output of the run on the path could no longer count (`ledger`, and
+//! recalls in `backups`). Either way it is a repetition, and by the first rule it prunes nothing on
+//! its way to the value. This holds if the output of a task contains the values that the task has
+//! found, and if a task prunes only what is not better than the bound that it sees. It does not
+//! matter whether, or when, tasks for which no frame waits record values.
 //!
-//! In virtual time a task ends as soon as it has begun. A value that it finds after a charge
-//! becomes known to the other PEs when the charged time has passed; the task itself does not notice
-//! values that other tasks find meanwhile.
+//! In virtual time the code of a task runs at one instant, whatever time it charges. A value that
+//! it finds after a charge becomes known to the other PEs when the charged time has passed. The
+//! task itself does not notice values that other tasks find within its charged time.
 
 use super::lineage::LineageId;
 use crate::message::steal_agent::Nudge;

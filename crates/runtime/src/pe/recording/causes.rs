@@ -1,12 +1,13 @@
-//! The causes of the ready messages of a PE, in a queue beside each queue of messages. So messages
-//! themselves take no more memory, and a job that is not recorded has no queues of causes.
+//! The *causes* of the ready messages of a PE: which span sent each message, and when. Each queue
+//! of messages has a separate queue of causes. So messages themselves take no more memory, and a
+//! job that is not recorded has no queues of causes.
 
 use crate::address::id::KindId;
 use crate::pe::rank::Rank;
 use gridspan_record::SpanCause;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of a cause, in a queue that is at least half full.
+/// Maximum bytes that a cause takes in a queue that is at least half full.
 const CAUSE_BYTES: usize = 2 * size_of::<(u64, SpanCause)>();
 /// Largest capacity that an empty queue keeps, in causes: enough for mailboxes that empty and fill
 /// again with each message, and little memory for each actor type.
@@ -48,7 +49,7 @@ impl Causes {
         Self { queues: CauseQueues::default(), kept: 0, kept_max, waiting: 0 }
     }
 
-    /// Records messages that have become ready, without causes.
+    /// Counts messages that have become ready. They have no causes yet.
     pub(crate) fn push(&mut self, kind: KindId, rank: Rank, messages: u64) {
         self.queues.get_or_add(kind, rank).next += messages;
         self.waiting += messages;
@@ -65,7 +66,7 @@ impl Causes {
         }
     }
 
-    /// Records that the first message was taken, and returns its cause.
+    /// Records that the first message of a queue was taken, and returns its cause.
     pub(crate) fn pop(&mut self, kind: KindId, rank: Rank) -> Option<SpanCause> {
         let queue = self.queues.get(kind, rank)?;
         let number = queue.taken;

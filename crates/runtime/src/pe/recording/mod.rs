@@ -1,21 +1,23 @@
 //! Recording of what a PE does, for reports after the job. Nothing is recorded unless the job asks
 //! for it; then the PE has a [`Recording`].
 //!
-//! **Spans.** Each run of a handler is a span. The driver's clock gives its times or, in virtual
-//! time, the time of the turn plus the time that handlers have charged. In a worker's handler each
-//! task is a span; the handler's own span ends where the first task begins.
+//! **Spans.** Each run of a handler is a span. Its times come from the driver's clock. In virtual
+//! time, they are the time of the turn plus the time that handlers have charged. In a worker's
+//! handler each task is a span; the handler's own span ends where the first task begins.
 //!
-//! **Clock reads.** They take a large part of the time of recording a short handler. So there is
-//! one at the end of each handler and one for each message that is sent: a handler begins when the
-//! one before it in the batch ends, and a message that has arrived has the time of its packet.
+//! **Clock reads.** For a short handler, reading the clock is a large part of the cost of
+//! recording. So the PE reads it only at the end of each handler and for each message that it
+//! sends: a handler begins when the one before it in the batch ends, and a message that has arrived
+//! has the time of its packet.
 //!
 //! **Causes.** A message that leaves its PE carries a [trace](crate::message::trace): the sending
-//! PE, its span, and the time. On the way through a PE the trace is beside the message, never in
-//! it: `passing` while the message is delivered, `held` while it waits for its turn, and in
-//! `causes` while it is ready. Messages of a mailbox that moves with its actor lose their traces.
+//! PE, its span, and the time. Inside a PE, the recording keeps this cause beside the message: in
+//! `passing` while the message is delivered, in `held` while it waits for earlier messages or for
+//! its receiver, and in `causes` while it is ready. Messages of a mailbox that moves with its actor
+//! lose their traces.
 //!
-//! **Main** is no actor, so it has no spans. The recording of main's PE has the answers for which
-//! main waits, with the times of main's requests.
+//! **Main** is no actor, so it has no spans. The recording of main's PE lists the answers for which
+//! main has waited, with the times of main's requests.
 
 pub(in crate::pe) mod causes;
 pub(in crate::pe) mod records;
@@ -76,7 +78,7 @@ impl Core {
     }
 
     /// Notes the cause of the message that has become ready last. `header`: the header of the
-    /// message, or `None` if it is sent or has arrived just now.
+    /// message, or `None` for one that is being sent or has just arrived.
     #[cold]
     pub(in crate::pe) fn note_ready(&mut self, kind: KindId, rank: Rank, header: Option<&Header>) {
         let Some(mut recording) = self.recording.take() else { return };
@@ -88,9 +90,9 @@ impl Core {
         }
     }
 
-    /// Returns the cause of a message that is now delivered here or leaves for another PE: the
-    /// known one if it has arrived or was held; otherwise, if it `is_new`, the running span.
-    /// Messages of timers have none.
+    /// Returns the cause of a message that is now delivered here or leaves for another PE. If the
+    /// message has arrived or was held, its cause is known. Otherwise the cause names this PE and,
+    /// if the message `is_new`, the running span. Messages of timers have no cause.
     fn cause_of(
         &self,
         recording: &mut Recording,
@@ -105,8 +107,8 @@ impl Core {
         Some(recording.sent_now(span, self.recorded_ns(recording)))
     }
 
-    /// Adds the trace of a message in the outbox for another PE, and counts it. `is_new`: whether
-    /// it is sent now, not passed on.
+    /// Adds a trace to the message that was put into the outbox last, and counts the message.
+    /// `is_new`: whether this PE sends the message, rather than passing it on.
     #[cold]
     pub(in crate::pe) fn note_put_out(
         &mut self,
@@ -135,8 +137,9 @@ impl Core {
         }
     }
 
-    /// Bytes of a message for many members: those on the wire if it is `encoded` in any case, or an
-    /// estimate, since a message that stays in its process may have a type that cannot be encoded.
+    /// Returns the bytes of a message for many members. If the caller encodes the message anyway
+    /// (`encoded`), these are the bytes on the wire. Otherwise they are an estimate, since a
+    /// message that stays in its process may have a type that cannot be encoded.
     pub(in crate::pe) fn cast_bytes(
         &self,
         kind: KindId,
@@ -157,8 +160,8 @@ impl Core {
         }
     }
 
-    /// Takes the trace off a payload that has arrived. Until [`end_origin`](Self::end_origin) it is
-    /// the cause of the messages that are delivered and sent.
+    /// Takes the trace off a payload that has arrived. Until [`end_origin`](Self::end_origin), all
+    /// messages that are delivered or sent have this trace as their cause.
     pub(in crate::pe) fn begin_origin(&mut self, payload: Payload) -> Payload {
         // Another PE may record although this one does not.
         let (payload, trace) = payload.take_trace();
@@ -350,8 +353,8 @@ impl Core {
         self.clock.is_some().then_some(ended_ns)
     }
 
-    /// `is_message`: whether a message was handled, which takes time in any case. Returns when the
-    /// span ended.
+    /// Ends the running span, and returns when it ended. `is_message`: whether the span handled a
+    /// message. In virtual time, such a span takes `message_cost` if the handler charged nothing.
     #[cold]
     fn close_span(&mut self, kind: KindId, is_message: bool) -> Option<u64> {
         let mut recording = self.recording.take()?;
@@ -360,7 +363,7 @@ impl Core {
             at_ns = at_ns.saturating_add(nanos(recording.message_cost));
         }
         recording.recorder.end_span(at_ns);
-        // The part of a worker's handler after its last task.
+        // If the handler ran tasks, the last one has ended the span. Count the rest of the handler.
         recording.recorder.note_busy(at_ns, kind.0);
         recording.current = None;
         self.recording = Some(recording);
@@ -433,7 +436,7 @@ impl Pe {
         self.record_use(now + lead, TimeUse::Network);
     }
 
-    /// Records the use of time by this PE from the end of the recording up to a time of the driver.
+    /// Records what this PE did from the last recorded time up to `until`, a time of the driver.
     pub fn record_use(&mut self, until: Time, what: TimeUse) {
         if let Some(recording) = &mut self.core.recording {
             let until_ns = until.0.saturating_add(recording.offset_ns);
@@ -441,8 +444,8 @@ impl Pe {
         }
     }
 
-    /// Records that other programs had the processor for a part of the time since `from`, all of
-    /// which counted as busy before.
+    /// Records that other programs had the processor for a part of the time since `from`. Until
+    /// now, the recording has counted this part as busy.
     pub fn record_waited(&mut self, from: Time, waited: Duration) {
         if let Some(recording) = &mut self.core.recording {
             let from_ns = from.0.saturating_add(recording.offset_ns);

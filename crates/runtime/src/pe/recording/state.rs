@@ -9,8 +9,9 @@ use gridspan_record::{MainWait, Recorder, RecorderConfig, SpanCause, TimeUse};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// The inverse of the fraction of a PE's budget for the causes of messages that wait for their turn
-/// or their receiver. Causes of ready messages get as much, and the recorder gets the rest.
+/// Divisor of a PE's budget that gives the part for the causes of held messages, which wait for
+/// earlier messages or their receiver. Causes of ready messages get as much, and the recorder gets
+/// the rest.
 const CAUSES_PART: usize = 8;
 
 /// Identifies a message that waits, by receiver, sender, priority, number, and whether it is a
@@ -42,8 +43,8 @@ pub(crate) struct Recording {
     pub(super) arrived_ns: Option<u64>,
     /// The cause of the message that is being delivered.
     pub(super) passing: Option<SpanCause>,
-    /// The cause of all messages that are being delivered or sent: a multicast, a broadcast or an
-    /// answer.
+    /// The cause of all messages that are delivered or sent while the PE handles a multicast, a
+    /// broadcast or an answer that has arrived.
     pub(super) origin: Option<SpanCause>,
     /// The unanswered requests of main: by the slot of the answer, the time of the request and what
     /// main waits for.

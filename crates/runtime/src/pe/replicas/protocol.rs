@@ -2,32 +2,32 @@
 //! communicate with it wait for one crossing instead of two.
 //!
 //! A deterministic actor is a determinate node in the sense of G. Kahn, "The semantics of a simple
-//! language for parallel programming" (1974): its messages to a receiver are a growing function of
-//! its messages from each sender, however the messages of different senders interleave. So two
-//! replicas that get the same messages send the same ones, with the same numbers, and the receiver
-//! drops repeated numbers. Neither order nor exactly-once delivery depends on which nodes know of
-//! the replica. The rest of the protocol only ensures that both replicas get all messages and that
-//! one of them sends.
+//! language for parallel programming" (1974): its messages to each receiver are a monotonic
+//! function of the messages that it gets from each sender, however the messages of different
+//! senders interleave. So two replicas that get the same messages send the same ones, with the same
+//! numbers, and the receiver drops repeated numbers. Neither order nor exactly-once delivery
+//! depends on which nodes know of the replica. The rest of the protocol only ensures that both
+//! replicas get all messages and that one of them sends.
 //!
-//! **Start.** The primary sends a copy of the actor to the PE of the second replica: state, mailbox
-//! and counters, as for a migration. The primary continues meanwhile, and passes on the messages
-//! that arrive for it. When the second is installed, the epoch rises, and from then on each replica
-//! sends to its part of the receivers. These parts were fixed with the offer and do not change: a
-//! receiver that moves to another site is still served by the same replica.
+//! **Start.** The original (the *primary*) sends a copy of the actor to the PE of the second
+//! replica: state, mailbox and counters, as for a migration. The primary continues meanwhile, and
+//! passes on the messages that arrive for it. When the second is installed, the epoch rises, and
+//! from then on each replica sends to its part of the receivers. The offer fixes these parts, and
+//! they do not change: if a receiver moves to another site, the same replica still sends to it.
 //!
 //! **Steady state.** A sender that knows of both replicas sends to both, with the actor's epoch. A
 //! replica that gets a message with another epoch passes it on to the other replica, and reports
 //! both places to the sender. Contributions, broadcasts and answers leave from the primary, because
 //! no receiver could detect repeated ones by numbers.
 //!
-//! **End.** Before the actor moves, before a checkpoint, or when a plan requires it, the primary
-//! sends to all receivers again. It sends the second replica the numbers that it has reached with
-//! the receivers of the second. The second continues until it has reached these numbers, and is
-//! then removed. For that it needs the messages that the primary has handled, which are on their
-//! way to it. The primary has all later messages, or they are forwarded to it. If the second was
-//! ahead of the primary, the primary repeats some messages with the same numbers. Only after those
-//! can the actor move, or be encoded for a checkpoint, which has no numbers. After a checkpoint its
-//! replica begins again.
+//! **End.** A replica ends before the actor moves, before a checkpoint, or when a plan requires it.
+//! From then on the primary sends to all receivers. It reports its progress to the second replica:
+//! the numbers of its own next messages to the receivers of the second. The second continues until
+//! it has reached these numbers, and is then removed. All messages that it needs for this are on
+//! their way to it, since the primary has handled them. Later messages reach the primary, or are
+//! forwarded to it. If the second was ahead of the primary, the primary sends some messages again,
+//! with the same numbers. Only after those can the actor move, or be encoded for a checkpoint,
+//! which contains no message numbers. After a checkpoint the replica begins again.
 //!
 //! **Failure.** A PE that cannot take the replica refuses it. The actor stays on one PE, with a
 //! higher epoch.
@@ -359,8 +359,8 @@ impl Core {
         going_on
     }
 
-    /// Compares a replica here with the frontier of the other one. `waiting`: a cache of the
-    /// numbers of messages that wait for members of a type, filled on demand.
+    /// Compares a replica here with the frontier of the other one. `waiting`: a cache of how many
+    /// messages wait for each member, by actor type; filled on demand.
     fn compare(
         &self,
         (kind, slot): (KindId, u32),

@@ -13,11 +13,11 @@ use std::sync::Arc;
 pub(crate) struct Looks {
     /// The handler that the PE is running.
     pub(crate) current: Arc<CurrentHandler>,
-    /// The coordinator's last round, until this PE is idle and passes it to the driver, which knows
-    /// whether packets are in flight.
+    /// The round of the coordinator's last question, which this PE has not answered yet. Once idle,
+    /// the PE passes the round to the driver, which knows whether packets are in flight.
     pub(crate) asked: Option<u64>,
-    /// On main's PE: the coordinator's last round of a diagnosis, and what it asks about, until the
-    /// driver adds the status of main.
+    /// On main's PE: the coordinator's last round of a diagnosis, and the reductions and sync
+    /// points that it asks about, until the driver adds the status of main.
     pub(crate) diagnosed: Option<(u64, Vec<(ReductionGroup, u64)>)>,
     /// Receivers that did not exist when a message came for them, at most [`NAMED_MAX`].
     pub(crate) absent_members: BTreeSet<ActorId>,

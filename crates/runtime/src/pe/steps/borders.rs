@@ -1,5 +1,6 @@
-//! Hops from the actors of a PE to another site, for the order in which messages of steps are
-//! handled.
+//! The order in which a PE handles the messages of one step: by the *hops* of their receivers. An
+//! actor has 0 hops if it communicates with another site, 1 if it communicates with such an actor,
+//! and so on.
 //!
 //! **Start.** A PE that gets its first message of a step reports that to the coordinator, so that
 //! jobs without steps pay for none of this. Until the first rebalance the communication between
@@ -8,7 +9,7 @@
 //! **Steady state.** With every plan, the coordinator computes the hops of each actor to another
 //! site as of the end of the plan, and sends each PE the hops of its members; if leaders plan, each
 //! leader does so for its site. An actor that arrives later with the plan gets the hops that were
-//! sent in advance; one that arrives at its own request counts as far.
+//! sent in advance; one that arrives at its own request gets the hops [`FAR`].
 //!
 //! **Order.** When the hops of a receiver change, its waiting messages are ranked again. So
 //! messages of one pair and one step never have two ranks, and are handled in the order in which

@@ -3,8 +3,9 @@
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// Idle time after which a job counts as stalled. An actor may wait for the outcome of upkeep,
-/// which never pauses for that long unless a packet of it is on its way, such as in an outage.
+/// Idle time after which a job counts as stalled. An actor may wait for the outcome of the
+/// runtime's periodic work. That work never pauses for so long, unless one of its packets is on its
+/// way, for example in an outage.
 const QUIET: Duration = Duration::from_secs(4);
 /// Time between two checks of the job's activity.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -39,8 +40,8 @@ impl Idleness {
         if now >= self.next {
             let sample = sample();
             let last = std::mem::replace(&mut self.last, sample);
-            // If the check is late, no event came since it was due, so all events of the queue are
-            // older.
+            // The caller calls this before each event. So if this check is a whole interval late,
+            // no event came in that interval, and every queued event was queued before it.
             let is_late = now >= self.next + CHECK_EVERY;
             let is_delayed =
                 sample.oldest.is_some_and(|oldest| is_late || oldest < last.next_event);

@@ -13,12 +13,12 @@ use std::time::Duration;
 const OWN_WAKES_MAX: u32 = 10_000;
 
 /// Largest number of times in a row that main asks for something, and has the answer, at one
-/// virtual time. Main takes no time, so a main that asks for the time until it is late would never
-/// end.
+/// virtual time. Main takes no virtual time, so a main that waits for a later time by asking for
+/// the time in a loop would never end.
 const ANSWERS_MAX: u64 = 100_000;
 
-/// Number of references to main's waker beside those that will wake it: two of a [`MainTask`], and
-/// one of the promises for which main waits.
+/// Number of references to main's [`Flag`] that exist even if nothing will wake main: two in
+/// [`MainTask`] and one in [`Awaited`].
 const OWN_HOLDERS: usize = 3;
 
 /// Set when main should be polled.
@@ -82,7 +82,7 @@ impl MainTask {
         self.future.is_none()
     }
 
-    /// Whether main waits for promises of Gridspan alone, or has returned.
+    /// Whether main waits only for promises of Gridspan, or has returned.
     pub(crate) fn waits_inside(&self) -> bool {
         self.is_done() || self.awaited.is_all(Arc::strong_count(&self.flag) - OWN_HOLDERS)
     }

@@ -3,9 +3,9 @@
 //! The node on which a task has found an improvement sends it to the nodes of its site and to the
 //! first founder of each other site, which sends it to the nodes of that site. So an improvement
 //! crosses to each other site once. A guest knows founders only, and sends to the first one of its
-//! site, which passes the value on as if it had found it. The next founder of a site replaces a
-//! first one that is lost. A node passes on only values that are better than all that it has sent
-//! or received, so the spread of each improvement ends.
+//! site, which passes the value on as if it had found it. If the first founder of a site is lost,
+//! the next one takes its part. A node passes on only values that are better than all that it has
+//! sent or received, so the spread of each improvement ends.
 
 use super::bound::{Bound, NONE};
 use gridspan_topology::{Layout, NodeId, SiteId, Time};

@@ -41,8 +41,8 @@ pub(super) struct Deques<I> {
     pub(super) bound: Arc<Bound>,
     /// Counts of messages that the agent has sent.
     statistics: Mutex<StealStatistics>,
-    /// Bytes of the tasks that this node, a guest, has given away to leave and whose outputs have
-    /// not come.
+    /// On a guest that leaves: bytes of the tasks that it has given away and whose outputs have not
+    /// come.
     given_away: AtomicUsize,
 }
 
@@ -204,8 +204,8 @@ impl<I> Deques<I> {
         (0..self.slots.len()).rev().max_by_key(|&slot| kept(slot)).filter(|&slot| kept(slot) > 0)
     }
 
-    /// Number of tasks that could be taken away from this node. Each sleeping PE will take one of
-    /// those that have arrived.
+    /// Number of tasks that could be taken away from this node. One arrived task for each sleeping
+    /// PE does not count, because that PE will take it.
     pub(super) fn stock(&self) -> u64 {
         let of = |slot: usize| self.offered(slot) + self.slots[slot].kept.load(Ordering::Relaxed);
         let arrived = self.arrived.load(Ordering::SeqCst).saturating_sub(self.sleepers());
@@ -291,7 +291,7 @@ impl<I> Deques<I> {
         self.given_away.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok()
     }
 
-    /// Notes that the output has come of a task that was given away.
+    /// Notes that the output of a task that was given away has come.
     pub(super) fn note_output_of_given(&self, bytes: usize) {
         self.given_away.fetch_sub(bytes, Ordering::SeqCst);
     }
@@ -308,9 +308,9 @@ impl<I> Deques<I> {
         self.lineages.note_gone(via).then(|| self.backups.forget(via))
     }
 
-    /// Removes those loans that are about to leave and for which no frame waits any more, after
-    /// their copies were entered. A guest, a copy or a lender may have gone while they were packed,
-    /// so that the news did not find their copies.
+    /// Removes loans for which no frame waits any more from those that are about to leave, and
+    /// removes their copies. The caller has entered the copies before: if a guest, a copy or a
+    /// lender went while the loans were packed, the news did not find these copies.
     pub(super) fn drop_gone(&self, loans: &mut Vec<Loan>) {
         loans.retain(|loan| {
             let is_gone = self.lineages.is_any_gone(&loan.lineage);
@@ -374,7 +374,7 @@ impl<I> Deques<I> {
 
     /// Wakes a sleeping PE other than the one in this slot, and returns its slot.
     pub(super) fn wake_other(&self, than: usize) -> Option<usize> {
-        // A PE that is not yet seen asleep here must see the tasks offered before.
+        // If another PE does not look asleep here yet, it must see the tasks offered before.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) == 0 {
             return None;

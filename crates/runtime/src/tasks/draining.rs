@@ -40,8 +40,8 @@ pub(super) fn notify<A: WorkerActor>(core: &mut Core, collection: CollectionId, 
     core.send::<A>(Sender::Pe, id, 0, WorkerMessage::PoolEvent(event));
 }
 
-/// Whether node `from` may send this worker message: results of its PEs, tasks of its loans and, if
-/// it is a founder, the close of the pool.
+/// Whether node `from` may send this worker message. It may send results of its PEs and tasks that
+/// they hand back; a founder may also close the pool.
 pub(super) fn is_allowed(layout: &Layout, from: NodeId, envelope: &dyn AnyEnvelope) -> bool {
     let Some(envelope) = envelope.as_any().downcast_ref::<Envelope<WorkerMessage>>() else {
         return false;

@@ -210,8 +210,9 @@ impl<W: Work> Engine<W> {
         true
     }
 
-    /// Runs the newest offered task. Kept out of line so that a kept task is moved only once: its
-    /// parts have just been stored, and loading them with another width stalls the processor.
+    /// Runs the newest offered task. Not inlined, so that `step` moves a kept task only once: a
+    /// second move would load fields that were just stored, with another width, and stall the
+    /// processor.
     #[inline(never)]
     fn step_offered(&mut self) -> bool {
         let Some(QueuedTask { item, frame, child, lineage }) = self.offered.pop() else {
@@ -222,8 +223,9 @@ impl<W: Work> Engine<W> {
         true
     }
 
-    /// Offers the older half of the tasks if other PEs could take them and find none; all but one
-    /// if tasks are long. The PEs in `wakes` should be notified before a task is run.
+    /// If other PEs could take tasks: offers all kept tasks but one if tasks are long, and
+    /// otherwise the older half of them, once no offered task is left. The caller should notify the
+    /// PEs in `wakes` before it runs a task.
     #[inline]
     pub(super) fn share(&mut self) {
         if !self.alone && self.kept.len() > 1 && (self.are_long || self.offered.is_empty()) {
@@ -250,8 +252,8 @@ impl<W: Work> Engine<W> {
         self.node.note_done(self.slot, tasks);
     }
 
-    /// Whether to notify the agent of the number of tasks done, from which it estimates the time of
-    /// a task: each time that the number passes a power of two.
+    /// Returns whether to notify the agent of the number of tasks done: each time that it passes a
+    /// power of two. From this number, the agent estimates how long a task takes.
     pub(super) fn tell_done(&mut self) -> bool {
         let size = self.done.checked_ilog2().map_or(0, |log| log + 1);
         std::mem::replace(&mut self.told_done, size) != size && self.node.has_agent()
@@ -347,8 +349,9 @@ impl<W: Work> Engine<W> {
         self.kept = all;
     }
 
-    /// Takes the oldest task that this node offers or, if there is none, the oldest one kept here,
-    /// unless only one is kept. Returns it with the slot of the PE whose frame it works for.
+    /// Takes the oldest task of the first PE of this node that offers any. If no PE does, takes the
+    /// oldest task kept here, unless only one is kept. Returns the task with the slot of the PE
+    /// whose frame it works for.
     pub(super) fn take_oldest(&mut self) -> Option<(usize, QueuedTask<W::Item>)> {
         if let Some(open) = self.node.steal_any() {
             return Some(open);

@@ -166,8 +166,8 @@ impl<T: Task> TaskContext<'_, T> {
     /// children. The PE goes on meanwhile with the tasks of both pools. `output` converts the
     /// child's output to the type that [`Task::collect`] takes.
     ///
-    /// The child begins on this PE. The job ends with an error if the pool is closed before the
-    /// child is done and main waits for this task.
+    /// The child begins on this PE. If the pool is closed before the child is done, and main waits
+    /// for this task, the job ends with an error.
     #[expect(clippy::needless_pass_by_value, reason = "a task is given away, as in `spawn`")]
     pub fn spawn_in<U: Task>(
         &mut self,
@@ -203,9 +203,9 @@ impl<T: Task> TaskContext<'_, T> {
 
     /// Improves the bound of this pool if `value` is better by [`Task::GOAL`] than the value known
     /// here. Returns whether it is. All tasks of the pool share the bound, whichever root they work
-    /// for. Tasks on this node see the value at once, tasks on other nodes when a message has
-    /// brought it, also while they run. In virtual time, a running task does not see values that
-    /// other tasks find meanwhile.
+    /// for. Tasks see the value even while they run: tasks on this node at once, tasks on other
+    /// nodes when a message has brought it. In virtual time, a running task does not see values
+    /// that other tasks find meanwhile.
     ///
     /// The worst value cannot be recorded, since it means that there is none: `i64::MIN` where
     /// larger values are better, `i64::MAX` where smaller ones are. For that value the result is
@@ -238,10 +238,11 @@ impl<T: Task> TaskContext<'_, T> {
     }
 }
 
-/// Fork-join tasks of one type as work.
+/// Implements [`Work`] for fork-join tasks of one type.
 pub(crate) struct Joining<T>(PhantomData<fn() -> T>);
 
-/// The state of a frame of fork-join tasks: the parent's, or none if it is a loan.
+/// The state of a frame of fork-join tasks: that of the parent task, or `None` if the frame belongs
+/// to a loan or a root.
 pub(crate) struct Waiting<T: Task>(Option<T::Join>);
 
 impl<T: Task> Work for Joining<T> {

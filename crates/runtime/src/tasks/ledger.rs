@@ -65,8 +65,8 @@ impl Ledger {
         self.0.retain(|&frame, _| engine.frames.get(frame).is_some());
     }
 
-    /// Queues again the tasks that a guest owes, as repetitions, before all others, since they were
-    /// the oldest when lent.
+    /// Queues once more the tasks that a guest owes, marked as repetitions. They go before all
+    /// others, since they were the oldest when this node lent them.
     pub(super) fn recall<W: Work>(
         &mut self,
         guest: NodeId,

@@ -22,9 +22,9 @@ const FAR_LOANS: u64 = 64;
 /// Maximum number of tasks that may not leave and are set aside, to reach the tasks behind them.
 const SET_ASIDE_MAX: usize = 1 << 10;
 
-/// Maximum bytes of the name of a task's frame and of its marks, which are sent beside the task.
+/// Maximum bytes of the [`Lender`] and of the marks for repetitions, which are sent beside a task.
 const FRAME_BYTES: usize = 50;
-/// Maximum bytes of the frame's name and the lineage: a copy in the lineage takes 17 bytes.
+/// The same with the lineage, in which a copy takes 17 bytes.
 pub(super) const LENDER_BYTES: usize = FRAME_BYTES + 17 * LINEAGE_MAX;
 
 /// A task with the slot of the PE whose frame it works for.

@@ -8,11 +8,12 @@
 //! of guests and copies on its way, and the news that one of them is gone suffices to find its
 //! orphans: no node has to ask which nodes borrowed from it, however often loans were passed on.
 //!
-//! In a job that goes on without lost founders, every founder marks all of its loans to founders.
-//! So the mark of a lost founder finds the tasks that it has lent, and no other record is needed.
+//! If a job can go on after the loss of a founder, every founder adds a copy to the lineage of each
+//! loan that it makes to a founder. So lineages show which tasks a lost founder has lent, and no
+//! other record is needed.
 //!
-//! A lineage saves work but decides no result: an orphan that is not recognised finds no frame in
-//! the end. So lineages may be cut short where they would take too much memory. Whether tasks
+//! A lineage saves work but decides no result: the output of an orphan that is not recognised finds
+//! no frame. So lineages may be cut short where they would take too much memory. Whether tasks
 //! repeat the work of others is noted beside the lineage and is never lost, since results depend on
 //! it: such tasks prune by a worse bound (`bound`).
 
@@ -60,7 +61,7 @@ pub(crate) struct LineageId(u32);
 impl LineageId {
     /// The lineage of tasks that have come through no guest or copy, and repeat no others.
     pub(super) const FOUNDERS: Self = Self(0);
-    /// The bit of backups. Every queued task has a lineage, so it has only 32 bits.
+    /// The bit of backups. Every queued task stores a lineage ID, so the ID has only 32 bits.
     const BACKUP: u32 = 1 << 31;
     /// The bit of tasks that run again.
     const RERUN: u32 = 1 << 30;
@@ -105,7 +106,8 @@ impl LineageId {
     }
 }
 
-/// The lineages of the tasks of a pool on one node. Its PEs and its agent share them; so do clones.
+/// The lineages of the tasks of a pool on one node. The PEs and the agent of the node share them; a
+/// clone refers to the same lineages.
 #[derive(Clone, Default)]
 pub(super) struct Lineages(Arc<Mutex<Known>>);
 
@@ -214,8 +216,8 @@ impl Lineages {
         lock(&self.0).note_gone(via)
     }
 
-    /// Notes that no frame waits for tasks that this founder has lent, because it is lost. In a job
-    /// that goes on without it, every founder marks its loans.
+    /// Notes that no frame waits for tasks that this founder has lent, because it is lost. If the
+    /// job goes on, the lineages of these tasks contain copies of its loans.
     pub(super) fn note_lost(&self, founder: NodeId) {
         lock(&self.0).lost.insert(founder);
     }
@@ -365,7 +367,8 @@ mod tests {
     fn a_lineage_is_forgotten_with_its_last_loan() {
         let lineages = Lineages::default();
         let copy = |loan| Via::Copy(NodeId(1), CopyId { loan, is_backup: false });
-        // The sum of their lengths exceeds the limit for one time.
+        // The sum of all their lengths exceeds the limit for lineages that are held at the same
+        // time.
         for first in 0..(3 * VIAS_MAX / LINEAGE_MAX) as u64 {
             let set: Vec<Via> = (0..LINEAGE_MAX as u64).map(|next| copy(first + next)).collect();
             let held = lineages.enter(set.clone(), NONE).unwrap();

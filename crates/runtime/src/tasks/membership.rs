@@ -29,8 +29,9 @@ use gridspan_topology::PeId;
 /// child number.
 type ByFrame<I> = SlabMap<(FrameId, LineageId), Vec<(u32, I)>>;
 
-/// Divisor of a founder's limit for loans of a guest that gives the maximum bytes of the tasks that
-/// a guest gives away to leave. The rest is for loans that the founder has asked for.
+/// The tasks that a leaving guest gives away have at most as many bytes as a founder's limit for
+/// loans of a guest, divided by this number. The rest of the limit is for loans that the founder
+/// has asked for.
 const GIVEN_AWAY_SHARE: usize = 2;
 
 impl<W: Work> Worker<W> {
@@ -51,7 +52,7 @@ impl<W: Work> Worker<W> {
                 notify_agent(StealEvent::OwnStage(stage), cx);
                 pes.for_each(|pe| send_to_worker(pe, WorkerMessage::Drain, cx));
             }
-            // The agents alone act on it.
+            // Only agents act on it.
             Stage::Suspended => {}
             Stage::Left | Stage::Lost => {
                 match cx.layout().is_guest(node) {
@@ -171,8 +172,8 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Reports once no frame waits for results of this PE: to the first PE of this node, which
-    /// reports for the whole node to its core.
+    /// Once no frame waits for results of this PE, reports this to the first PE of the node. When
+    /// all PEs have reported, the first one notifies its core.
     fn note_done(&mut self, cx: &mut Context<'_, Self>) {
         let Some(draining) = &mut self.draining else { return };
         let is_empty = self.engine.frames.len() == 0 && !self.engine.has_tasks();

@@ -41,8 +41,8 @@ pub(crate) enum WorkerMessage {
     Wake,
     /// A PE has finished lent work.
     Done { lender: Lender, output: Bytes, by: PeId },
-    /// Give up to `limit` tasks to another node through the agent. For a node of another site,
-    /// copies are kept until the given time.
+    /// Give at most `limit` tasks to another node through the agent. For a node of another site,
+    /// `until` is the time at which an output could be back.
     Give { to: NodeId, limit: u64, grant: Grant, until: Option<Time> },
     /// Membership has changed, or places were measured.
     PoolEvent(PoolEvent),

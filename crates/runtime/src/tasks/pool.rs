@@ -87,8 +87,8 @@ pub struct TaskPool<T: Task>(Pool<Joining<T>>);
 /// ```
 pub struct SearchPool<S: Search>(Pool<Searching<S>>);
 
-/// A pool for one root, closed with the end of the call that has opened it, also if main drops that
-/// call.
+/// A pool for one root. It closes when the call that opened it ends or main drops the future of
+/// that call.
 struct ClosedAtEnd<W: Work>(Pool<W>);
 
 impl<W: Work> Drop for ClosedAtEnd<W> {
@@ -183,10 +183,9 @@ impl<T: Task> TaskPool<T> {
     }
 
     /// Returns the best value of the pool's bound that the first node knows, if there is any. Tasks
-    /// set it with [`TaskContext::improve`](crate::TaskContext::improve); values arrive at once
-    /// from tasks on that node, and a message later from tasks on other nodes. The call works while
-    /// tasks run, and waits only for the task that the first PE is running. Fails if the pool is
-    /// closed.
+    /// set it with [`TaskContext::improve`](crate::TaskContext::improve). Values from tasks on that
+    /// node arrive at once, values from other nodes with a message. The call works while tasks run,
+    /// and waits only for the task that the first PE is running. Fails if the pool is closed.
     pub async fn bound(&self) -> Result<Option<i64>, GridError> {
         self.0.bound().await
     }
@@ -227,10 +226,10 @@ impl<S: Search> SearchPool<S> {
     }
 
     /// Returns the best value of the pool's bound that the first node knows, if there is any.
-    /// Visits set it with [`SearchContext::improve`](crate::SearchContext::improve); values arrive
-    /// at once from visits on that node, and a message later from visits on other nodes. The call
-    /// works while tasks run, and waits only for the task that the first PE is running. Fails if
-    /// the pool is closed.
+    /// Visits set it with [`SearchContext::improve`](crate::SearchContext::improve). Values from
+    /// visits on that node arrive at once, values from other nodes with a message. The call works
+    /// while tasks run, and waits only for the task that the first PE is running. Fails if the pool
+    /// is closed.
     pub async fn bound(&self) -> Result<Option<i64>, GridError> {
         self.0.bound().await
     }

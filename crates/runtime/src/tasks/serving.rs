@@ -70,8 +70,8 @@ impl<W: Work> Worker<W> {
         self.answer_streams(cx);
     }
 
-    /// Forgets a stream that main has dropped; outputs still to come are dropped too. Answers a
-    /// request of main that was dropped with it, so that nothing waits for the answer.
+    /// Forgets a stream that main has dropped; outputs still to come are dropped too. If main had
+    /// asked for outputs of the stream, answers `None`, so that nothing waits for the answer.
     pub(super) fn end_stream(&mut self, stream: u64, cx: &mut Context<'_, Self>) {
         let ended = self.roots.streams.remove(&stream);
         if let Some(reply) = ended.and_then(|stream| stream.waiting) {
@@ -160,17 +160,18 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Returns the lineage of a frame whose output is awaited. Main does not wait for tasks that
-    /// are repeated elsewhere, and may close the pool that they call.
+    /// Returns the lineage of a frame; `None` if the frame is closed or its tasks are orphans. Main
+    /// does not wait for orphans, because other nodes repeat their work, and may close the pool
+    /// that they call.
     fn awaited(&mut self, frame: FrameId) -> Option<LineageId> {
         let lineage = self.engine.frames.get(frame)?.lineage;
         (!self.engine.node.lineages.is_orphaned(lineage)).then_some(lineage)
     }
 
     /// Closes a frame that waits for a closed pool, and all frames that wait for its output. If
-    /// main waits for the output, this ends the job. A task of another pool may be one that main
-    /// does not wait for, so the worker of that pool decides, and so does the lender of a loan,
-    /// which may have the output of another copy.
+    /// main waits for the output, this ends the job. If a task of another pool or a lender waits
+    /// for it, this notifies their worker, which decides: main may not wait for that task, and the
+    /// lender may have the output of another copy.
     pub(super) fn give_up(&mut self, frame: FrameId, cx: &mut Context<'_, Self>) {
         let mut next = Some(frame);
         while let Some(Frame { up, .. }) = next.and_then(|id| self.engine.frames.release(id)) {

@@ -22,8 +22,8 @@ const WINDOW_PER_PE: u64 = 256;
 const WINDOW_MIN: u64 = 1 << 10;
 /// Maximum window of all PEs together, in tasks: its frames and queue entries take about 100 MB.
 const WINDOW_MAX: u64 = 1 << 20;
-/// Default number of bytes of tasks in the window at which a stream hands in no more: the default
-/// of a PE's soft limit for messages, because all tasks begin on the first PE.
+/// Default for the bytes of tasks in the window at which a stream hands in no more. It is the
+/// default of a PE's soft limit for messages, because all tasks begin on the first PE.
 const WINDOW_BYTES: usize = 256 << 20;
 /// Size, in bytes, below which a task's bytes are not counted: the window bounds the memory of such
 /// tasks well enough.
@@ -317,7 +317,8 @@ impl<W: Work> Stream<W> {
         self
     }
 
-    /// Counts tasks whose outputs main has to take before a checkpoint, or that it has taken.
+    /// Counts outputs that main has to take before a checkpoint: adds `tasks` if `are_begun`, and
+    /// otherwise subtracts it. Outputs of a repeatable stream do not count.
     fn count_untaken(&self, tasks: u64, are_begun: bool) {
         if self.is_repeatable {
             return;
@@ -447,7 +448,8 @@ impl<W: Work> Stream<W> {
             none => {
                 self.pool.check_open()?;
                 let (worker, stream) = (self.pool.workers.member(at(PeId(0))), self.id);
-                // A call that main has dropped must not postpone checkpoints, either.
+                // In a repeatable stream, this request must not postpone checkpoints, even if main
+                // has dropped the call that made it.
                 let is_repeatable = self.is_repeatable;
                 none.insert(Box::pin(async move {
                     let ask = move |reply| WorkerMessage::Collect { stream, reply };

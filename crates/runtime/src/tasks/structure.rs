@@ -1,5 +1,5 @@
-//! The structure of a pool's types that nodes compare: its workers exchange tasks and outputs as
-//! bytes, so no message type shows their structure.
+//! Lets nodes compare the structure of a pool's task and output types. Workers exchange tasks and
+//! outputs as bytes, so no message type shows it.
 
 use super::Worker;
 use super::engine::Work;
@@ -13,7 +13,8 @@ impl<W: Work> Serialize for Worker<W> {
     }
 }
 
-/// The structure of the state is the structure of the tasks and outputs that workers exchange.
+/// Nodes take the structure of a type from its decoding, so this decodes the types that workers
+/// exchange.
 impl<'de, W: Work> Deserialize<'de> for Worker<W> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Traded::<W::Item, W::Output>::deserialize(deserializer)?;

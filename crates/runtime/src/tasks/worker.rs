@@ -246,8 +246,8 @@ impl<W: Work> Worker<W> {
         }
         let begin = cx.core.clock_ns();
         let (mut chunk, mut done) = (CHUNK, 0);
-        // With short tasks, this notifies the agent when a slice begins, because a busy PE's slices
-        // end only when their time is over.
+        // With short tasks, this publishes the stock when a slice begins. At its end only a slice
+        // that has time left publishes, and a busy PE's slices end when their time is over.
         let is_begun = !self.engine.are_long && self.engine.publish();
         let mut is_news = false;
         'slice: loop {

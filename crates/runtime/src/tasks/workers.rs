@@ -46,7 +46,7 @@ struct Reports {
 /// A report under way.
 struct Report<'a> {
     reports: &'a Reports,
-    /// Number of results that have not come, with that of this report.
+    /// Number of results that have not come, including the result of this report.
     awaited: u32,
 }
 
@@ -134,7 +134,7 @@ impl<W: Work> Pool<W> {
     }
 
     /// The counts of all nodes but the lost ones. Asks the nodes one by one, since broadcasts and
-    /// reductions need all nodes, and the result of a reduction is for one call.
+    /// reductions need all nodes, and only one call at a time can await a reduction.
     async fn statistics_without(
         &self,
         lost: &BTreeSet<NodeId>,

@@ -6,7 +6,7 @@ use gridspan_runtime::{Actor, Collection, Context, Grid, Ix1, JobError, PeId, Ph
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
 
-/// At the begin of a phase, each producer produces fewer items than this.
+/// At the beginning of a phase, each producer produces fewer items than this.
 const ITEMS_MAX: u64 = 5;
 /// Fewer carriers than this pass on an item.
 const HOPS_MAX: u32 = 3;

@@ -50,7 +50,7 @@ impl Interleaving {
 
     /// Checks a message that `to` handles: `to` must not have handled the next broadcast that the
     /// sender sent after the message. A receiver that was created too late for that broadcast may
-    /// get the message later.
+    /// handle the message even after later broadcasts.
     pub(super) fn message_handled(&mut self, to: ActorId, number: u64) -> Result<(), String> {
         let Some(&(from, place)) = self.messages.get(&number) else { return Ok(()) };
         let last = self.handled.entry((from, to)).or_default();

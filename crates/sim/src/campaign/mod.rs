@@ -10,8 +10,8 @@
 //!   with the messages from the same sender to the member; unordered ones once, in any order;
 //! - reductions give the sum, the statistics, the set and the list of the contributions, and arrive
 //!   after the last contribution;
-//! - no member leaves the first sync point before all have reached it, or gets more than three sync
-//!   points ahead of others;
+//! - in a balanced job, no member leaves the first sync point before all have reached it, or gets
+//!   more than three sync points ahead of others;
 //! - a member is never in two places and never lost;
 //! - a member on demand is created once, and only by a message to it;
 //! - every message of a deterministic actor is received once and in order, wherever the actor and

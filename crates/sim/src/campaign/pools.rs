@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Maximum number of teeth: the largest tree has two to this power nodes.
+/// Maximum number of teeth. The largest tree has `2^TEETH_MAX` nodes.
 const TEETH_MAX: u64 = 9;
 /// Virtual time that each node of a tree takes.
 const COST: Duration = Duration::from_micros(200);

@@ -150,7 +150,7 @@ fn a_pe_that_is_woken_while_it_falls_asleep_is_counted_once() {
         });
         while !sleeper.is_finished() {
             node.wake(1);
-            // For a moment a PE can count twice, but never be left out.
+            // For a moment a PE can count twice, but the count never falls below zero and wraps.
             assert!(node.sleepers() <= 2);
         }
     });

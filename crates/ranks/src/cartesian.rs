@@ -104,7 +104,7 @@ impl Cartesian {
             let reason = format!("there is no axis {axis} among {}", self.dims.len());
             return Err(RankError::Invalid { at: self.comm.at("shift"), reason });
         }
-        // Around a periodic axis, so that no coordinate overflows.
+        // Taken modulo the extent of a periodic axis, so that no coordinate overflows.
         let distance = match self.is_periodic[axis] {
             true => distance % i64::from(self.dims[axis]),
             false => distance,
@@ -129,8 +129,8 @@ impl Cartesian {
         (0..self.dims.len()).flat_map(both).collect()
     }
 
-    /// Divides the grid into grids along the axes that are kept, one for each place along the
-    /// others. A collective operation.
+    /// Divides the grid into smaller grids, which have only the axes for which `is_kept` is true:
+    /// one grid for each combination of coordinates along the other axes. A collective operation.
     ///
     /// # Errors
     ///
@@ -234,9 +234,9 @@ fn divisors(number: u32) -> Vec<u32> {
     divisors
 }
 
-/// The first of the lists of `count` factors of a number, each in descending order, whose factors
-/// are at most `most`; `None` if there is no such list. `divisors` has those of the number, in
-/// ascending order, and may have others.
+/// Finds `count` factors, each at most `most`, whose product is `number`. Returns them in
+/// descending order, with the largest factor as small as possible, and so on; `None` if there are
+/// none. `divisors` has all divisors of `number` in ascending order, and may have other numbers.
 fn factors_up_to(number: u32, (most, count): (u32, usize), divisors: &[u32]) -> Option<Vec<u32>> {
     if number == 1 {
         return Some(vec![1; count]);

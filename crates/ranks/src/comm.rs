@@ -43,7 +43,7 @@ pub struct Comm {
     operations: Arc<AtomicU32>,
 }
 
-/// A delay for which a task waits, until this is dropped.
+/// The wait of a task for the end of a delay. Dropping it forgets the delay.
 struct BegunSleep<'a> {
     local: &'a Local,
     number: Option<u64>,
@@ -133,7 +133,8 @@ impl Comm {
         go_on(&self.local).await;
     }
 
-    /// Waits, in the time of the driver; the PE runs other ranks meanwhile.
+    /// Waits for this time: real time, or virtual time in a simulation. The PE runs other ranks
+    /// meanwhile.
     ///
     /// ```
     /// use gridspan::ranks;
@@ -172,7 +173,7 @@ impl Comm {
         self.scope.in_job(rank).ok_or(RankError::NoSuchRank { at, rank, size })
     }
 
-    /// The rank of the job to which a message goes; `None` for no rank.
+    /// The rank of the job to which a message goes; `None` for the null destination.
     pub(crate) fn destination(
         &self,
         to: Destination,
@@ -184,7 +185,8 @@ impl Comm {
         }
     }
 
-    /// The messages that a receive accepts, and the ranks that can send them; `None` for no rank.
+    /// The messages that a receive accepts, and the ranks that can send them; `None` for the null
+    /// source.
     pub(crate) fn pattern(
         &self,
         source: SourceSelector,

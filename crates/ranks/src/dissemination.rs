@@ -86,9 +86,9 @@ pub(crate) fn fastest(
     bytes: impl Fn(usize) -> f64,
 ) -> Option<(f64, &Dissemination)> {
     let mut best: Option<(f64, &Dissemination)> = None;
-    // Exchanges with many rounds come first: in a large group, those with few rounds have many
-    // messages. Adding up their times takes long, and their number alone mostly excludes the
-    // exchange.
+    // Exchanges with many rounds come first. In a large group, exchanges with few rounds have many
+    // messages, and adding up the times of these takes long. The lower bound mostly excludes such
+    // exchanges without that.
     for exchange in exchanges.iter().rev() {
         if best.is_some_and(|(time, _)| exchange.seconds_at_least(link) > time) {
             continue;
@@ -124,7 +124,7 @@ fn round(arc: usize, longer: usize, radix: usize) -> Vec<Transfer> {
     let overlap = radix * arc - longer;
     let (mut end, mut transfers) = (arc, Vec::new());
     for number in 1..radix {
-        // The last messages begin one place before the end of the data known so far.
+        // The senders of the last messages are one place before the end of the data known so far.
         let leaves_out_own = number + overlap >= radix;
         let left_out = usize::from(leaves_out_own);
         let members = arc - left_out;

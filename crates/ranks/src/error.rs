@@ -195,7 +195,7 @@ pub enum RankError {
         /// The extents; those that were given as 0 were free.
         dims: Vec<u32>,
     },
-    /// The arguments make no sense.
+    /// The arguments are invalid, or the name server has refused the request.
     #[error("{at}: {reason}")]
     Invalid {
         /// The operation.

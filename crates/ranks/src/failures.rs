@@ -62,12 +62,12 @@ struct Agreed {
 /// What a rank had sent before it failed can still be received. Each rank gets the notice of the
 /// failure after these messages. From then on, operations with the failed rank fail:
 ///
-/// - sends, synchronous and long ones that wait, too; receives and probes that find no message;
-///   accesses to its windows. Its locks go to others;
-/// - receives and probes from any source, once for all failures until the rank
-///   [acknowledges](Self::acknowledge_failed) them;
+/// - sends, also synchronous and long ones that wait already; receives and probes that find no
+///   message; accesses to its windows. Its locks go to other ranks;
+/// - receives and probes from any source that find no message, until the rank
+///   [acknowledges](Self::acknowledge_failed) the failure;
 /// - collective operations of a communicator to which the failed rank belongs, at each rank that
-///   has to wait in one. A rank that need not wait may complete the operation. So ranks
+///   has to wait in one. A rank that need not wait may complete the operation. So let the ranks
 ///   [agree](Self::agree) on whether all of them have completed it.
 ///
 /// [`agree`](Self::agree) and [`shrink`](Self::shrink) also work with failed ranks, and on revoked
@@ -178,7 +178,7 @@ impl Comm {
     }
 
     /// Makes a communicator of the living ranks of this one, in their order. All of them get the
-    /// same one. A rank that fails later belongs to it.
+    /// same one. A rank that fails after they have agreed on it still belongs to it.
     ///
     /// # Errors
     ///

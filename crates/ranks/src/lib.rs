@@ -31,7 +31,7 @@
 //! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
 //!   exchanges of all ranks. [`ops`]: operators of reductions.
 //! - [`ErrorsReturn`]: ranks that fail alone. [`RankError`], [`CallSite`]: what went wrong, and
-//!   where. [`is_rank_type`]: a name in recordings.
+//!   where. [`is_rank_type`]: whether an actor type that a recording names runs ranks.
 //! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors whose work is one async
 //!   method, which awaits messages.
 //!
@@ -45,22 +45,24 @@
 //!
 //! The futures of a rank are woken by messages to it. So a rank may combine them, also with `join`
 //! and `select` of other crates. It must not await anything else, such as a timer or a socket of
-//! another runtime. A loop that tests or probes lets its PE go on at each turn.
+//! another runtime. Each unsuccessful test of a request or probe for a message lets the PE handle
+//! other messages, so a loop of them makes progress.
 //!
 //! A PE runs one rank at a time, and another only when that one awaits. While a rank computes, its
 //! PE handles no messages: each rendezvous and each immediate collective operation there advances
 //! only when that rank awaits.
 //!
 //! A message that no receive has matched stays in the memory of its receiver if it is at most
-//! [`EagerLimit`] long. A longer message stays with its sender, which sends only an offer; to other
-//! PEs of its process, up to 4 MiB of the longer messages of a rank leave at once. Messages of
-//! collective operations are always sent whole. The budgets of a PE's mailboxes do not count
-//! waiting messages, so a rank that sends much faster than another receives should wait for it now
-//! and then, for example with [`Comm::ssend`].
+//! [`EagerLimit`] long. A longer message stays with its sender, which sends only an offer. There is
+//! one exception: to other PEs of its process a rank sends up to 4 MiB of longer messages at once.
+//! Messages of collective operations are always sent whole. The budgets of a PE's mailboxes do not
+//! count waiting messages, so a rank that sends much faster than another receives should wait for
+//! it now and then, for example with [`Comm::ssend`].
 //!
-//! If ranks of a job of ranks wait for each other and no message is on its way to them, the job
-//! ends, usually within five seconds, with an error that names the operation for which each of them
-//! waits. While others run, this may take half a minute.
+//! In a job that has only ranks, if ranks wait for each other and no message is on its way to them,
+//! the job ends with an error that names the operation for which each of them waits. This usually
+//! takes less than five seconds. While other ranks run, it may take half a minute, and a job of
+//! more than 10,000 ranks does not notice it.
 //!
 //! # Migration
 //!

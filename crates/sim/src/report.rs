@@ -22,7 +22,8 @@ pub enum SimError {
     /// No certificates could be created for nodes that communicate over QUIC.
     #[error("cannot give the nodes certificates: {0}")]
     Certificates(String),
-    /// Nodes of the layout are to be lost while nodes communicate over QUIC. Only guests can.
+    /// The options lose nodes of the layout, but nodes communicate over QUIC, where only guests can
+    /// be lost.
     #[error("over QUIC, only guests can be lost: leave out `lost_nodes` or the faults of QUIC")]
     LostNodesOverQuic,
     /// A node that is to be lost is not in the layout; nodes are numbered from 0.

@@ -3,7 +3,7 @@
 //!
 //! **Time.** A free PE accepts the packets that have arrived and handles one message. It is busy
 //! for as long as the handler charged, or for the default cost. Its packets leave when the handler
-//! ends, one after the other. Idle PEs take no time.
+//! ends, one after the other. A turn in which a PE finds nothing to do takes no time.
 //!
 //! **Processors.** Where a node has fewer processors than PEs, or other users' processes compute on
 //! it, a PE is busy until its share of a processor has done the work. Its packets leave then. The
@@ -13,8 +13,8 @@
 //! Packets to another node are encoded, pass the link, and are decoded on arrival, so that the
 //! bytes on the network are the same as in production; see `frames`.
 //!
-//! **Main** is polled at the start, and after each turn of PE 0 if it was woken. Its actions reach
-//! PE 0 at once.
+//! **Main** is polled at the start, and after each turn of PE 0 if main was woken. Its actions
+//! reach PE 0 without a delay, unless main acts very often at one virtual time.
 
 mod checkpoints;
 mod coordination;
@@ -58,7 +58,8 @@ use std::time::Duration;
 enum Event {
     /// A PE may have its next turn.
     Turn(PeId),
-    /// A PE may be done on the processors of a node, or the shares of its PEs change.
+    /// A PE may have finished its turn on the shared processors of a node, or the shares of the
+    /// node's PEs change.
     Processors(NodeId),
     /// The relay of a node may have work.
     Relay(NodeId),
@@ -70,7 +71,7 @@ enum Event {
     Leave(Vec<Outgoing>),
     /// A frame arrives from another node.
     Frame(Arrival),
-    /// A lost node of the run before sends a frame again.
+    /// A lost node of the former run sends a frame again.
     Late(LateFrame),
     /// A measurement packet of a node makes its next step.
     Probe(Step),
@@ -153,13 +154,14 @@ pub struct Simulation {
     kept: Vec<CheckpointStore>,
     /// Time at which the simulation stops the run.
     halts_at: Option<Time>,
-    /// Time from which the job stops after a checkpoint, and the nodes that leave then.
+    /// Time at which the simulation orders the job to stop after a checkpoint, and the nodes that
+    /// leave then.
     pauses_at: Option<(Time, Vec<NodeId>)>,
     /// Whether the job has stopped after that checkpoint.
     is_paused: bool,
     /// The last frames of a run that is to be stopped.
     sent: SentFrames,
-    /// The run before, if lost nodes of it come back.
+    /// The former run, if its lost nodes come back.
     former: Option<FormerRun>,
 }
 
@@ -271,11 +273,11 @@ impl Simulation {
         self.run_to_end().0
     }
 
-    /// Runs the job to its end, or until it is to be stopped. A stopped run also returns what it
-    /// leaves.
+    /// Runs the job to its end, or until it is to be stopped. A stopped run also returns the state
+    /// with which the job can continue.
     fn run_to_end(mut self) -> (SimReport, Option<Stopped>) {
         self.poll_main();
-        // At the end of the range time stands still, and an endless job would never end.
+        // Virtual time cannot pass `Time::MAX`, so an endless job would never exceed that limit.
         let last = Time(Time::MAX.as_nanos() - 1);
         let limit = (Time::ZERO + self.options.time_limit).min(last);
         loop {
@@ -385,8 +387,8 @@ impl Simulation {
         self.schedule_turn(pe);
     }
 
-    /// Sends the packets of a handler that ends at `ends`, one after the other. Returns when the
-    /// last has left.
+    /// Sends the packets of a handler that ends at `ends`, one after the other. Returns the time at
+    /// which the last one leaves.
     fn send(&mut self, pe: PeId, ends: Time, packets: Vec<(PeId, Packet)>) -> Time {
         let (node, speed) = (self.layout.node_of(pe), self.stations[pe].speed);
         let mut leaves = ends;

@@ -57,7 +57,7 @@ pub(crate) struct Turn {
 }
 
 impl Station {
-    /// A PE on processors of this speed, which it learns exactly.
+    /// A PE on processors of this speed. The PE knows the speed exactly.
     pub(crate) fn new(mut machine: Pe, speed: Speed) -> Self {
         machine.set_pace(speed);
         machine.set_speed(speed.factor());

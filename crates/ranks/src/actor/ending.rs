@@ -12,8 +12,8 @@ impl<P: RankProgram> RankActor<P> {
     pub(super) fn end(&mut self, end: End<P>, body: Body<P>, cx: &mut Context<'_, Self>) {
         let rank = self.local.rank;
         let pending = self.local.pending();
-        // What an operator owns, such as a request, may use the state of the rank when it is
-        // dropped.
+        // The windows are dropped outside the lock: their operators may own values, such as
+        // requests, whose drop locks the state of the rank.
         drop(self.local.with(|state| std::mem::take(&mut state.windows)));
         let end = match end {
             Ok(_) if !pending.is_empty() => Err(RankError::PendingOperations { rank, pending }),
@@ -21,7 +21,7 @@ impl<P: RankProgram> RankActor<P> {
         };
         match end {
             Err(error) if self.fails_alone => {
-                // The futures give back what they hold of others, such as locks.
+                // Dropping the futures gives back what they hold of other ranks, such as locks.
                 drop(body);
                 drop(self.local.pending());
                 self.flush(None, cx);

@@ -72,7 +72,8 @@ impl<P: RankProgram> RankActor<P> {
         arrive(false, cx);
     }
 
-    /// Whether a failed rank drops a message: no receive asks for it, and the rank has no windows.
+    /// Whether this rank has failed and therefore drops a message: it has no receives and no
+    /// windows any more.
     pub(super) fn drops(&self, message: &RankMessage) -> bool {
         matches!(self.life, Life::Failed(_))
             && matches!(message, RankMessage::Message(..) | RankMessage::Access { .. })

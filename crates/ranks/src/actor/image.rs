@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cell::Cell;
 
-/// The form of a rank, with its stage or a reference to it.
+/// The encoded form of a rank. `L` is its `Life`, or a reference to it.
 #[derive(Serialize, Deserialize)]
 #[serde(bound(deserialize = "L: DeserializeOwned"))]
 struct Image<L> {

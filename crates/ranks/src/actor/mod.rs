@@ -5,11 +5,11 @@
 //! while one waits.
 //!
 //! Futures cannot be encoded. So an actor of a job on several nodes is not movable during a run:
-//! otherwise a strategy would plan useless moves, and take the small reference to the futures for
-//! the size of the rank. In a job on one node a balancer may move it at any time. Then it leaves
-//! its futures in the [`Parking`] of the node, carries their number, and takes them up again on the
-//! other PE. If the actor moves to a node that has joined the job since, it holds its messages and
-//! asks to go back.
+//! otherwise a load balancing strategy would plan useless moves, and would count only the small
+//! reference to the futures as the size of the rank. In a job on one node a balancer may move the
+//! actor at any time. Then it leaves its futures in the [`Parking`] of the node, carries their
+//! number, and takes them up again on the other PE. If the actor moves to a node that has joined
+//! the job since, it holds its messages and asks to go back.
 
 mod body;
 mod ending;
@@ -46,7 +46,7 @@ use std::time::Duration;
 /// Time after which a rank that was moved away from its futures asks again to go back.
 const RETURN_AFTER: Duration = Duration::from_millis(50);
 
-/// Whether an actor type of this name, as recordings of jobs have them, runs ranks.
+/// Whether the actor type of this name runs ranks. Recordings of jobs contain such names.
 ///
 /// ```
 /// assert!(!gridspan::ranks::is_rank_type("stencil::Block"));
@@ -241,9 +241,9 @@ impl<P: RankProgram> RankActor<P> {
         self.local.with(|state| state.begin_turn(cx.now()));
     }
 
-    /// Takes a message. Returns whether it has begun the turn of the rank's state: a message of
-    /// another rank begins the turn and is delivered under one lock, and a request begins it before
-    /// the rank answers.
+    /// Handles a message. Returns whether this has already begun the turn of the rank's state. For
+    /// a message of another rank, one lock covers the begin of the turn and the delivery. For a
+    /// request, the turn begins before the rank answers.
     fn take_whole(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) -> bool {
         if self.drops(&message) {
             return false;

@@ -7,9 +7,11 @@ use crate::program::RankProgram;
 use gridspan_runtime::{ActorRef, Context, PeId};
 
 impl<P: RankProgram> RankActor<P> {
-    /// Sends a message to another rank: in pieces, if it is long and goes to another node. Up to a
-    /// bound, offers to other PEs of this node leave with their data, which are not copied, so that
-    /// receives need not wait until this PE sends them. The ranks of this PE wait for it anyway.
+    /// Sends a message to another rank: in pieces, if it is long and goes to another node.
+    ///
+    /// An offer to a rank on another PE of this node is sent with its data, up to a bound and
+    /// without a copy. The receiver then need not wait until this PE handles its request for the
+    /// data. For a receiver on this PE that gains nothing: it runs only when this rank awaits.
     pub(super) fn send(
         &self,
         rank: &ActorRef<Self>,

@@ -1,5 +1,5 @@
-//! What an actor does for other ranks: the actor of rank 0 serves the names of the run and spawns
-//! ranks, and each actor reports its end.
+//! What an actor does for other ranks: the actor of rank 0 is the name server and spawns ranks, and
+//! each actor reports the end of its rank.
 
 use super::{Life, RankActor};
 use crate::error::CallSite;

@@ -1,10 +1,10 @@
 //! Exchanges in which each rank has a block for each other.
 //!
 //! **The order of receivers.** Blocks for other sites come first, since the wide area takes
-//! longest. If the links into a site are slower than its ranks receive, all ranks send to its ranks
-//! in the same order: the first ones have all their blocks, and go on, while the links carry those
-//! of the others. Otherwise ranks begin with different receivers, so that none has to receive from
-//! all at a time.
+//! longest. If the links into a site are slower than its ranks receive, all ranks send to the ranks
+//! of that site in the same order. Then the first receivers have all their blocks, and go on, while
+//! the links carry the blocks of the other receivers. Otherwise ranks begin with different
+//! receivers, so that none has to receive from all at a time.
 //!
 //! **Several exchanges in a row.** A rank begins the next exchange when it has the blocks of all
 //! others. If all ranks sent everything at once, the blocks of the last one that begins would wait
@@ -29,11 +29,11 @@ use crate::scope::Scope;
 use crate::typed_block::TypedBlock;
 use std::collections::BTreeMap;
 
-/// The part of the ranks of another site that get their blocks at once, as a fraction. With a half
-/// the links would be idle before the last ranks begin, and with all of them after that.
+/// The part of the ranks of another site that get their blocks at once, as a fraction. With 1/2 the
+/// links would be idle before the last ranks begin; with 1 they would be idle between exchanges.
 const AT_ONCE: (usize, usize) = (5, 8);
-/// Number of latencies inside a site. Blocks that keep a link busy for longer are held back: the
-/// ranks of the site hear from each other within a few latencies.
+/// A rank holds blocks back if they keep a link busy for longer than this number of latencies
+/// inside the rank's site: ranks of a site hear from each other within a few latencies.
 const HELD_LATENCIES: f64 = 10.0;
 
 /// The order in which a rank sends blocks to all others.
@@ -41,8 +41,8 @@ const HELD_LATENCIES: f64 = 10.0;
 struct SendOrder {
     /// Those to which it sends at once.
     at_once: Vec<u32>,
-    /// Those to which it sends when all ranks of its site have begun: some of each site, one after
-    /// the other.
+    /// Those to which it sends when all ranks of its site have begun, in groups: each group has at
+    /// most one rank of each other site.
     held: Vec<Vec<u32>>,
     /// The other ranks of its site.
     near: Vec<u32>,
@@ -163,7 +163,8 @@ impl Operation {
                 // to the same receivers in turn.
                 go_on(&self.comm.local).await;
             }
-            // A block that this rank cannot read is no reason for others to wait for ever.
+            // Opened only after all blocks are sent: if this rank cannot read a block and fails,
+            // the others still get theirs.
             for (from, parts) in found {
                 opened[from as usize] = Some(open(from, self.only(parts?)?)?);
             }

@@ -18,16 +18,17 @@ use serde::de::DeserializeOwned;
 /// others have given something else, and with [`RankError::NoSuchRank`] for a root that does not
 /// exist.
 ///
-/// Only one rank of each site, its leader, communicates with other sites. An operation whose result
-/// all ranks get takes one crossing of the wide area, and so does
-/// [`reduce_scatter`](Self::reduce_scatter), in which ranks of all PEs communicate with other sites
-/// so that each block crosses once. Long [`allreduce`](Self::allreduce)s work in the same way where
-/// the latencies and bandwidths of the links make this faster. If all ranks are at one site, there
-/// is no leader: one rank of each PE exchanges data with those of the others, in the number of
-/// rounds that is fastest. In [`alltoall`](Self::alltoall), [`scan`](Self::scan) and
-/// [`exscan`](Self::exscan), ranks send to each other directly. The order in which values are
-/// combined depends only on the number of ranks: sums have the same bits wherever the ranks live,
-/// and whichever way the values take.
+/// In most operations only one rank of each site, its leader, communicates with other sites. An
+/// operation whose result all ranks get takes one crossing of the wide area. So does
+/// [`reduce_scatter`](Self::reduce_scatter), in which one rank of each PE communicates with other
+/// sites, so that each block crosses once from each site. A long [`allreduce`](Self::allreduce)
+/// works in the same way where the latencies and bandwidths of the links make this faster. If all
+/// ranks are at one site, [`allreduce`](Self::allreduce), [`allgather`](Self::allgather) and
+/// [`barrier`](Self::barrier) have no leader: one rank of each PE exchanges data with those of the
+/// other PEs, in the number of rounds that is fastest. In [`alltoall`](Self::alltoall),
+/// [`scan`](Self::scan) and [`exscan`](Self::exscan), ranks send to each other directly. The order
+/// in which values are combined depends only on the number of ranks: sums have the same bits
+/// wherever the ranks live, and whichever algorithm an operation uses.
 impl Comm {
     /// Waits until all ranks have come here.
     ///
@@ -125,8 +126,9 @@ impl Comm {
     /// numbers: this sum is rounded, even if [`ExactSum`](gridspan_runtime::ExactSum) has computed
     /// it.
     ///
-    /// A sum takes nine bytes in a message, and eight more for each 53 bits that its terms span,
-    /// rarely more than three times. Adding two sums takes six additions for each pair of parts.
+    /// In a message a sum takes nine bytes, and eight more for each of its parts. A part holds 53
+    /// of the bits that the terms span, and a sum rarely has more than three parts. Adding two sums
+    /// takes six additions for each pair of parts.
     ///
     /// ```
     /// use gridspan::ranks;
@@ -149,8 +151,8 @@ impl Comm {
 
     /// Combines the numbers of all ranks, and gives the first `counts[0]` elements of the result to
     /// rank 0, the next `counts[1]` to rank 1, and so on. The operator must combine element by
-    /// element, since blocks are combined separately. A rank sends about as many elements as it
-    /// gives, divided over all others.
+    /// element, since blocks are combined separately. A PE sends other PEs at most about twice as
+    /// many elements as one rank gives.
     ///
     /// # Errors
     ///
@@ -306,8 +308,9 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// Those [of collective operations](Self#collective-operations), except for types: the blocks
-    /// give [`RankError::TypeMismatch`] where the receiver names another type.
+    /// Those [of collective operations](Self#collective-operations), except
+    /// [`RankError::TypeMismatch`]: a received block gives it when the receiver reads the block as
+    /// another type.
     pub async fn alltoallw(&self, blocks: Vec<TypedBlock>) -> Result<Vec<TypedBlock>, RankError> {
         let operation = Operation::new(self, "alltoallw");
         operation.complete(|| operation.alltoallw(blocks, true)).await

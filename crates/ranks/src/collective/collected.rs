@@ -177,7 +177,7 @@ impl<T: Element, O: Operator<T>> Collected for WholeVectors<'_, T, O> {
     }
 }
 
-/// Sums of numbers that have not been rounded.
+/// Unrounded sums of numbers.
 pub(super) struct ExactSums {
     sums: Vec<ExactSum>,
     at: CallSite,

@@ -49,15 +49,16 @@ impl Operation {
     /// their order, and how many each has given.
     ///
     /// The leader of each site joins the contents into two parts, the lengths and the numbers, and
-    /// passes these down. At one site, each head receives each content once and joins them itself.
-    /// The ranks of a process share the joined parts.
+    /// passes these down. If all ranks are at one site, the head of each PE receives each content
+    /// once, and joins them itself. The ranks of a process share the joined parts.
     pub(super) async fn allgather<T: Element>(
         &self,
         values: Vec<T>,
     ) -> Result<(Vec<T>, Vec<u64>), RankError> {
         let mut parts = self.mine(values);
         let sharing = self.comm.scope.sharing();
-        // A head sends the same bytes in every exchange, so they do not affect the choice.
+        // A head sends the same number of bytes in any number of rounds, so bytes do not affect the
+        // choice.
         let in_rounds =
             sharing.as_ref().and_then(|all| Some((all.heads(), all.exchange(|_| 0.0)?)));
         let parts = if let Some((heads, exchange)) = in_rounds {

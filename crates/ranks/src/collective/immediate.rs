@@ -41,7 +41,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`]; the request gives the others.
+    /// [`RankError::NoSuchRank`]; the request gives the other errors.
     pub fn ibcast<T: Element>(
         &self,
         numbers: Vec<T>,
@@ -60,7 +60,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`]; the request gives the others.
+    /// [`RankError::NoSuchRank`]; the request gives the other errors.
     pub fn ireduce<T: Element>(
         &self,
         numbers: Vec<T>,
@@ -122,7 +122,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`]; the request gives the others.
+    /// [`RankError::NoSuchRank`]; the request gives the other errors.
     pub fn igather<T: Element>(
         &self,
         numbers: Vec<T>,
@@ -140,7 +140,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`]; the request gives the others.
+    /// [`RankError::NoSuchRank`]; the request gives the other errors.
     pub fn igatherv<T: Element>(
         &self,
         numbers: Vec<T>,
@@ -171,7 +171,7 @@ impl Comm {
     /// # Errors
     ///
     /// [`RankError::NoSuchRank`], and [`RankError::Invalid`] at a root whose numbers do not divide
-    /// among the ranks; the request gives the others.
+    /// among the ranks; the request gives the other errors.
     pub fn iscatter<T: Element>(
         &self,
         numbers: &[T],
@@ -191,7 +191,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`]; the request gives the others.
+    /// [`RankError::NoSuchRank`]; the request gives the other errors.
     pub fn iscatterv<T: Element>(
         &self,
         blocks: Vec<Vec<T>>,
@@ -208,7 +208,7 @@ impl Comm {
     /// # Errors
     ///
     /// [`RankError::Invalid`] if the numbers do not divide among the ranks; the request gives the
-    /// others.
+    /// other errors.
     pub fn ialltoall<T: Element>(
         &self,
         numbers: &[T],

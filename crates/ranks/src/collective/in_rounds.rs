@@ -8,10 +8,11 @@
 //! Heads combine parts by the numbers of the ranks ([`crate::segments`]), so the result has the
 //! same bits as over a tree, whatever the rounds are.
 //!
-//! **Failure.** If the vectors of heads differ in length, some may take other rounds, or divide the
-//! vector into shares ([`super::in_shares`]). One of them fails, so that the job does not wait for
-//! ever. In both ways a head first sends a part to the head before it, and then waits for a part of
-//! the head after it. If two neighbours differ, the key or the length of that part shows it.
+//! **Failure.** If the vectors of heads differ in length, some heads may use other rounds, or
+//! divide the vector into shares ([`super::in_shares`]). At least one head fails, so that the job
+//! does not wait for ever. In rounds and in shares, a head first sends a part to the head before
+//! it, and then waits for a part of the head after it. If two neighbours differ, the key or the
+//! length of that part shows it.
 
 use super::collected::{Collected, ExactSums, WholeVectors};
 use super::keys;
@@ -47,7 +48,8 @@ impl Operation {
         Ok(true)
     }
 
-    /// Exchanges the parts of the heads. `others` gets those that this head sends without its own.
+    /// Exchanges the parts of the heads. `others` gets parts of other heads only: this head sends
+    /// them where a transfer leaves out its own part.
     async fn exchange_in_rounds<C: Collected>(
         &self,
         heads: &Heads,

@@ -2,20 +2,20 @@
 //!
 //! 1. The head of each PE collects the numbers of its ranks, which costs no packet, and sends each
 //!    other head of its site the shares that the other head combines.
-//! 2. A head that has a share of its whole site sends it to the heads that combine the same share
-//!    at the other sites.
-//! 3. A head that has a share of all sites gives it to the other heads of its site.
+//! 2. Once a head has combined a share for its whole site, it sends the share to the heads that
+//!    combine the same share at the other sites.
+//! 3. Once it has combined the share for all sites, it gives it to the other heads of its site.
 //! 4. Once a head has all shares, it gives the result to the ranks of its PE.
 //!
 //! Heads go through the shares in ascending order in each step, and through the steps one after the
 //! other. So two messages of one head to another are taken in the order in which they were sent.
 //!
 //! **Failure.** If the vectors of ranks differ in length, some ranks may choose the algorithm over
-//! a tree, or in rounds, instead of this one. One of the ranks fails, so that the job does not wait
-//! for ever: in all algorithms the head of each PE gets the vectors of its ranks; in this one each
-//! head sends parts to all others of its site at once, and the first heads of two sites get parts
-//! from each other. The keys of these parts contain the length of the whole vector; see
-//! [`super::keys`].
+//! a tree, or in rounds, instead of this one. At least one rank fails, so that the job does not
+//! wait for ever. In all algorithms the head of each PE gets the vectors of its ranks, and the
+//! first heads of two sites get parts from each other. In this one each head also sends parts to
+//! all other heads of its site at once. The keys of these parts contain the length of the whole
+//! vector; see [`super::keys`].
 
 use super::collected::{Collected, Partial};
 use super::keys;
@@ -71,8 +71,9 @@ impl Shares<'_> {
         (self.heads.place(self.me)..self.count).step_by(heads)
     }
 
-    /// The shares of the other heads of the site: the first ones of all heads come before the
-    /// second ones, and those of the next head first, so that heads begin with different receivers.
+    /// The shares of the other heads of the site. The first shares of all heads come before their
+    /// second shares, and so on. Each time the next head comes first, so that heads begin with
+    /// different receivers.
     fn others(&self) -> impl Iterator<Item = usize> + use<> {
         let heads = self.heads.at_site(self.site).len().max(1);
         let (place, count) = (self.heads.place(self.me), self.count);

@@ -1,9 +1,9 @@
 //! The keys of the parts of reductions: the segment whose value a part has and, for a share of the
 //! vectors, the length of a whole vector.
 //!
-//! Ranks whose vectors differ in length may take different ways, or divide the vectors into
-//! different numbers of shares, so that a share may have the length that the receiver expects of
-//! something else. The key shows the difference, and the receiver fails.
+//! Ranks whose vectors differ in length may use different algorithms, or divide the vectors into
+//! different numbers of shares. Then a share may by chance have the length that the receiver
+//! expects of another part. The key shows the difference, and the receiver fails.
 
 use crate::segments::SegmentKey;
 
@@ -11,7 +11,7 @@ use crate::segments::SegmentKey;
 const NUMBER_BITS: u32 = 32;
 /// Number of bits of the level of a segment.
 const LEVEL_BITS: u32 = 6;
-/// The key holds the length modulo this: 26 bits are left, and 0 means that the part is no share.
+/// The key holds the length modulo this: 26 bits are left, and 0 means that the key has no length.
 const LENGTHS: u64 = (1 << (u64::BITS - NUMBER_BITS - LEVEL_BITS)) - 1;
 
 /// The key of the value of a segment.
@@ -31,7 +31,7 @@ pub(super) fn of_share(key: u64, length: usize) -> u64 {
 }
 
 /// The length, modulo [`LENGTHS`], of the vector of which a part of this key has a share; `None`
-/// for a whole vector.
+/// if the key has no length.
 pub(super) fn length_of_whole(key: u64) -> Option<usize> {
     let bits = key >> (NUMBER_BITS + LEVEL_BITS);
     Some(bits.checked_sub(1)? as usize)

@@ -46,8 +46,8 @@ impl Operation {
     /// Completes an operation that the rank waits for. Lets the PE send the rank's messages before
     /// the rank computes, since the ranks below it in the tree wait for them.
     ///
-    /// `run` returns the future, and is not the future itself: an async function would hold a
-    /// future that is its argument twice, as argument and while awaited, for each waiting rank.
+    /// `run` returns the future instead of being the future: an async function holds a future that
+    /// is its argument twice, as the argument and as the awaited future, in each waiting rank.
     pub(crate) async fn complete<T, U>(&self, run: impl FnOnce() -> U) -> Result<T, RankError>
     where
         U: Future<Output = Result<T, RankError>>,
@@ -74,7 +74,7 @@ impl Operation {
         }
     }
 
-    /// Sends parts to each of some ranks.
+    /// Sends the same parts to each of these ranks.
     fn post_to_all(&self, ranks: &[u32], parts: &[Part]) {
         let (comm, label) = (&self.comm, self.comm.collective_label(self.number));
         let pe_of = |rank| comm.scope.place(rank).1;

@@ -148,8 +148,8 @@ impl Operation {
         self.descend(&tree, totals).await
     }
 
-    /// Waits for all ranks: reduces nothing or, without a network between the ranks, sends messages
-    /// without parts up and down the tree.
+    /// Waits for all ranks: reduces an empty vector or, if no network lies between the ranks, sends
+    /// messages without parts up and down the tree.
     pub(super) async fn barrier(&self) -> Result<(), RankError> {
         if self.comm.scope.sharing().is_some() {
             return Box::pin(self.allreduce(Vec::<u8>::new(), ops::bit_or)).await.map(drop);

@@ -21,7 +21,7 @@ use crate::packet::Part;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The places of the blocks of some ranks in a vector of these blocks alone.
+/// Where the block of each rank lies in a vector that has the blocks of some ranks only.
 struct Blocks {
     ranges: BTreeMap<u32, Range<usize>>,
     length: usize,
@@ -79,8 +79,8 @@ impl Operation {
         }
     }
 
-    /// Reduces for the ranks of this PE, and sends each other rank its block. Returns that of this
-    /// rank.
+    /// Reduces the blocks of the ranks of this PE, and sends each other rank of the PE its block.
+    /// Returns the block of this rank.
     async fn reduce_at_head<T: Element>(
         &self,
         values: Vec<T>,

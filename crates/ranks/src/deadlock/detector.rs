@@ -24,7 +24,8 @@ pub(crate) struct Flush {
     pub(crate) epoch: Option<u64>,
     /// The ranks with which it exchanges markers.
     pub(crate) peers: Vec<u32>,
-    /// Whether the rank is only the target of locks for which others wait: it need not wait.
+    /// Whether the rank takes part only as the target of locks for which others wait. It need not
+    /// wait itself.
     pub(crate) is_relay: bool,
 }
 
@@ -93,8 +94,8 @@ pub(crate) enum Verdict {
 }
 
 impl Detector {
-    /// A detector for the next run. It continues the numbers of the rounds, so that it takes no
-    /// late marker of this run for one of its rounds.
+    /// A detector for the next run. It continues the numbers of the rounds, so that no late marker
+    /// of this run counts in a round of the next one.
     pub(crate) fn of_next_run(&self) -> Self {
         Self { last_round: self.last_round, failed: self.failed.clone(), ..Self::default() }
     }
@@ -136,9 +137,9 @@ impl Detector {
         }
     }
 
-    /// The channels to flush: between each of the ranks and those for which it waits or that have
-    /// failed, and between all of these and the targets of the locks for which it waits, both ways.
-    /// `None` if there are too many.
+    /// The channels to flush, both ways; `None` if there are too many. Each stuck rank has channels
+    /// to the ranks for which it waits and to the failed ranks. The targets of the locks for which
+    /// it waits have channels to it and to all of these.
     fn flushes(&self, stuck: &BTreeSet<u32>) -> Option<BTreeMap<u32, Flush>> {
         let mut channels = Channels::default();
         let mut all_targets: BTreeSet<u32> = BTreeSet::new();

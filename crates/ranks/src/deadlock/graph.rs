@@ -17,8 +17,9 @@ pub(crate) enum WaitState {
     /// It runs, or waits for something that other ranks do not decide.
     #[default]
     Runs,
-    /// It waits, since its change of this number, until one of these ranks acts. The ranks of
-    /// `targets` have the windows for whose locks it waits, and pass on what the others do.
+    /// It has waited, since its change number `epoch`, until one of the ranks in `until` acts. The
+    /// ranks in `targets` have the windows for whose locks it waits: when another rank releases
+    /// such a lock, the target sends the grant.
     Waits { epoch: u64, until: Vec<Run>, targets: Vec<u32> },
     /// It sends no more: it has ended, or waits at a migration point for all others.
     Ended,

@@ -18,11 +18,11 @@
 //!
 //! **Locks.** A rank that waits for a lock waits for those that hold it or have asked for it
 //! earlier. The target, which is the rank that has the window, knows them; a rank that waits for
-//! long asks it. Later requests never get the lock before, so these ranks only become fewer, and an
-//! old answer has all that matter. They act by messages to the target, whose actor then sends the
-//! grant. So the target exchanges markers with them and with the rank that waits, also if it runs:
-//! after the first round it has all that they had sent, and the grant comes before the marker of
-//! the second.
+//! long asks it. A later request never gets the lock before an earlier one. So these ranks only
+//! become fewer, and an old answer still names all that matter. They act by messages to the target,
+//! whose actor then sends the grant. So the target exchanges markers with them and with the rank
+//! that waits, also if the target runs. After the first round the target has all messages that they
+//! had sent, and its grant comes before its marker of the second round.
 //!
 //! **Failures.** The notice of a failed rank may end any wait, so the ranks also exchange markers
 //! with all that have failed. In a job with `ErrorsReturn` a rank also waits for all others of its

@@ -47,7 +47,7 @@ impl WaitWatch {
         (std::mem::replace(&mut self.reported, now.clone()) != now).then_some(now)
     }
 
-    /// Whether the rank had not changed at the last look since the one before.
+    /// Whether nothing changed between the last two looks.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.unchanged > 0
     }

@@ -105,7 +105,7 @@ impl NeighbourGraph {
     ///
     /// # Errors
     ///
-    /// [`RankError::WrongLength`]; the request gives the others.
+    /// [`RankError::WrongLength`]; the request gives the other errors.
     pub fn ineighbour_alltoallv<T: Element>(
         &self,
         blocks: Vec<Vec<T>>,

@@ -53,8 +53,8 @@ pub(crate) async fn ask(
     granted(answer(local, request, at).await, at)
 }
 
-/// Lets the root of an operation ask for another group. All ranks of the operation get the number
-/// of the communicators with that group and the ranks of the group, or the root's error.
+/// Lets the root of an operation ask for another group. All ranks of the operation get that group
+/// and the number of the communicator for messages to it, or the root's error.
 pub(super) async fn ask_for_group(
     operation: &Operation,
     local: &Arc<Local>,
@@ -62,7 +62,8 @@ pub(super) async fn ask_for_group(
     request: Option<Result<ServerRequest, String>>,
 ) -> Result<(u32, PlacedRanks), RankError> {
     let at = operation.at;
-    // Otherwise the other group would have a group that does not know of it.
+    // Checked before the request: after it, the other group would be connected to ranks that never
+    // learn of the connection.
     if let Some(error) = local.with(|state| operation.revocation(state)) {
         return Err(error);
     }

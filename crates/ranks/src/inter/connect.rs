@@ -9,7 +9,7 @@ use crate::name_server::{RankPort, ServerReply, ServerRequest};
 
 /// # Connecting
 ///
-/// Two groups of ranks of one run without a common rank connect through a [`RankPort`], which one
+/// Two groups of ranks of one job without a common rank connect through a [`RankPort`], which one
 /// of them opens and the other gets to know, for example as a service.
 ///
 /// ```

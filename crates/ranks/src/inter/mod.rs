@@ -166,7 +166,7 @@ impl InterComm {
         &self.remote
     }
 
-    /// The first rank of the own group among both.
+    /// The number of ranks of `both` before those of the own group.
     fn offset(&self) -> u32 {
         if self.is_first { 0 } else { self.remote_size() }
     }

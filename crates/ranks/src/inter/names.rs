@@ -1,4 +1,4 @@
-//! Services, and groups that gather, which ranks find by name.
+//! Names, by which ranks find services and gather in groups.
 
 use super::asking::ask;
 use crate::comm::Comm;
@@ -20,7 +20,8 @@ fn checked(name: &str, at: CallSite) -> Result<String, RankError> {
 
 /// # Names
 ///
-/// All ranks of a run share their services and groups, which outlast migration points.
+/// All ranks of a job share its services and the groups that gather, which outlast migration
+/// points.
 impl Comm {
     /// Publishes a port as a service.
     ///
@@ -79,7 +80,7 @@ impl Comm {
         }
     }
 
-    /// Waits until `ranks` ranks of the run have called this with the same name, and returns a
+    /// Waits until `ranks` ranks of the job have called this with the same name, and returns a
     /// communicator of these ranks, in the order of their [numbers](Self::world_rank). A rank may
     /// call this on any communicator. Afterwards the name is free for another group.
     ///

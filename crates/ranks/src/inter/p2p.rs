@@ -161,21 +161,21 @@ impl InterComm {
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`]; the request gives the others.
+        /// [`RankError::NoSuchRank`]; the request gives the other errors.
         begin receive irecv[T: Element]() -> CommRequest<'static, (Vec<T>, Status)>;
 
         /// Begins a [`recv_into`](Self::recv_into).
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`]; the request gives the others.
+        /// [`RankError::NoSuchRank`]; the request gives the other errors.
         begin receive irecv_into['a, T: Element](buffer: &'a mut [T]) -> CommRequest<'a, Status>;
 
         /// Begins a [`recv_value`](Self::recv_value).
         ///
         /// # Errors
         ///
-        /// [`RankError::NoSuchRank`]; the request gives the others.
+        /// [`RankError::NoSuchRank`]; the request gives the other errors.
         begin receive irecv_value[V: DeserializeOwned + 'static]()
             -> CommRequest<'static, (V, Status)>;
 

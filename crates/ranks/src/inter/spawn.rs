@@ -20,8 +20,8 @@ const SPAWNED_MAX: usize = 1 << 24;
 /// come to migration points with all other ranks of the job, and the job ends only when they have
 /// ended too. Their results are dropped.
 ///
-/// Rank 0 of the job serves the requests of this section and the next two, but only while no rank
-/// of its PE computes.
+/// Rank 0 of the job serves the requests to spawn, to connect, and about names, but only while no
+/// rank of its PE computes.
 impl Comm {
     /// Starts `ranks` more ranks, and waits until they have begun. A collective operation, in which
     /// only the arguments of rank 0 count.

@@ -8,8 +8,8 @@ use crate::scope::Scope;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Largest number of runs of ranks that a rank lists as those it waits for. A rank seldom waits for
-/// more, and long lists cost memory at the rank that looks for deadlocks.
+/// Largest number of runs of consecutive ranks in the list of ranks for which a rank waits. A rank
+/// seldom waits for more, and long lists cost memory at the rank that looks for deadlocks.
 const RUNS_MAX: usize = 64;
 
 impl LocalState {
@@ -71,7 +71,7 @@ impl LocalState {
         self.slots.awaited().filter_map(|(_, wait)| target(wait)).collect()
     }
 
-    /// Asks these ranks which ranks are before this one.
+    /// Asks the targets of the locks for which this rank waits which ranks are before it.
     pub(crate) fn ask_for_locks(&mut self) {
         let Self { rank, accesses, slots, .. } = self;
         let mut questions = Vec::new();

@@ -8,15 +8,16 @@ use crate::ticket::Ticket;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-/// Largest number of bytes of long messages of a rank that leave with their data before receives
-/// have matched them. A PE that computes takes no messages, and those that wait for it count in its
-/// memory budget: above 256 MiB its node reads no more from the network, and above 2 GiB the job
-/// ends. A message of this length may also follow a rank that has moved to another node.
+/// Largest number of bytes of a rank's long messages that leave with their data before receives
+/// have matched them. While a PE computes, it takes no messages, and those that wait for it count
+/// in its memory budget: above 256 MiB its node reads no more from the network, and above 2 GiB the
+/// job ends. If the receiver has moved to another node, such a message follows it there whole, so
+/// the number must also be a possible length of a message between nodes.
 pub(super) const INCLUDED_BYTES_MAX: usize = 4 << 20;
 
 impl Local {
-    /// Carries out an access of a rank of the job that runs the operator of a window. The state is
-    /// not locked meanwhile, because the operator may use a communicator of this rank.
+    /// Carries out an access, by a rank of the job, that runs the operator of a window. The state
+    /// is not locked meanwhile, because the operator may use a communicator of this rank.
     ///
     /// If the operator panics in a job with `ErrorsReturn`, the window is lost, and the actor finds
     /// the panic in the state.
@@ -44,7 +45,7 @@ impl Local {
 impl LocalState {
     /// Takes a message from another rank, other than an access that runs an operator.
     pub(crate) fn deliver(&mut self, message: RankMessage) {
-        // A message that changes what the rank waits for counts where that shows.
+        // These four count as a change only where they do change what the rank waits for.
         let is_change = !matches!(
             message,
             RankMessage::Message(..)

@@ -96,9 +96,9 @@ impl Failures {
         self.of_rank(rank, at)
     }
 
-    /// The error of a collective operation that waits for a message: it fails at each rank that
-    /// waits once any rank of the communicator has failed, since that rank may be missing anywhere
-    /// in the tree.
+    /// The error of a collective operation that waits for a message. Once any rank of the
+    /// communicator has failed, the operation fails at each rank that waits: the failed rank may be
+    /// missing anywhere in the tree.
     pub(crate) fn of_collective(
         &self,
         communicator: u32,

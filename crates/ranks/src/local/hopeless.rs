@@ -37,7 +37,7 @@ impl LocalState {
                 Wait::Receive(pattern, peers) if pattern.context.is_multiple_of(2) => {
                     failures.of_receive(pattern, peers, at)?
                 }
-                // The sender of a revoked message no longer has its data. A failed sender still
+                // On a revoked communicator the sender has dropped the data. A failed sender still
                 // sends them.
                 Wait::Data(arrived) => failures.revocation(arrived.label.context / 2, at)?,
                 _ => return None,

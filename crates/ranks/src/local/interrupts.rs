@@ -25,7 +25,8 @@ struct Revocable {
 }
 
 impl Interrupts {
-    /// For a rank whose failure ends only itself, if `fails_alone`, or else the job.
+    /// For a rank that fails alone if `fails_alone`. If not, its failure ends the job, and no rank
+    /// may revoke a communicator.
     pub(crate) fn new(fails_alone: bool) -> Self {
         let revocable =
             || Box::new(Revocable { communicators: BTreeMap::new(), look_at: FORGOTTEN_FROM });

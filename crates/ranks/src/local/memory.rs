@@ -12,8 +12,8 @@ use std::collections::{BTreeSet, VecDeque};
 const AT: CallSite =
     CallSite { call: "access to a window", peer: None, tag: None, communicator: 0 };
 
-/// Largest number of ranks that a rank which waits for a lock has before it, if they are looked
-/// for. More are seldom in a deadlock, and the search takes time.
+/// Largest number of ranks before a request for a lock that are looked up for the search for
+/// deadlocks. Longer queues are seldom in a deadlock, and the lookup takes time.
 const BEFORE_MAX: usize = 1000;
 
 /// Combines elements of a window with others.

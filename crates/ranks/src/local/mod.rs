@@ -143,7 +143,7 @@ pub(crate) struct LocalState {
     last_watcher: u64,
     /// Tasks to poll once the PE has handled other messages.
     resumed: Vec<Waker>,
-    /// Sends that end at that time, too, when their data has left.
+    /// Sends that end once the PE has handled other messages: their data has left by then.
     leaving: Vec<Ticket>,
     /// Delays to begin, with their numbers.
     pub(crate) delays: Vec<(Duration, u64)>,
@@ -170,7 +170,8 @@ pub(crate) struct LocalState {
     /// The receives that get the data of messages whose first receives were dropped, by the
     /// generations of the first receives.
     redirected: BTreeMap<u64, Ticket>,
-    /// Such messages whose data came while the program held them as matched messages.
+    /// Messages whose first receives were dropped, and whose data came while the program held them
+    /// as matched messages, by the generations of the first receives.
     matched_with_data: BTreeMap<u64, Arrived<Payload>>,
     /// The windows of this rank, by number.
     pub(crate) windows: BTreeMap<u32, Window>,
@@ -270,7 +271,7 @@ impl LocalState {
         (ticket, token)
     }
 
-    /// Sends an access to a window that has no answer.
+    /// Sends an access to a window. The access gets no answer.
     pub(crate) fn tell(&mut self, to: u32, window: u32, access: Access) {
         let message = RankMessage::Access { from: self.rank, window, token: NO_TOKEN, access };
         self.put(to, message);

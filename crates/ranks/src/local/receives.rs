@@ -1,9 +1,9 @@
 //! The receives of a rank: messages that they get, give back, and leave to others.
 //!
 //! The sender offers a long message, and its data come once a receive has accepted it; between two
-//! PEs of a node they come with the message. If the receive that has accepted an offer is dropped
-//! meanwhile, the message goes back to its place in the order without its data, so that no later
-//! message overtakes it. The next receive that gets it waits for the same data.
+//! PEs of a node they may come with the message. If the receive that has accepted an offer is
+//! dropped meanwhile, the message goes back to its place in the order without its data, so that no
+//! later message overtakes it. The next receive that gets it waits for the same data.
 
 use super::slots::{Outcome, Wait};
 use super::{Begun, LocalState};

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// Messages that wait for a receive, messages that wait for their receivers, and counters.
+/// Messages that have come and wait for a receive, sent messages that wait for their receivers, and
+/// counters.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SavedState {
     rank: u32,

@@ -1,7 +1,8 @@
 //! The delays for which the tasks of a rank wait.
 //!
-//! A job is not quiescent while a timer is set, so a timer ends with the wait for it: main would
-//! otherwise wait for the timer at the end of a run, and a deadlock would not be noticed before.
+//! A job is not quiescent while a timer is set. So when a task stops waiting for a delay, the actor
+//! cancels its timer. Otherwise main would wait for the timer at the end of a run, and would notice
+//! no deadlock before the timer fires.
 
 use super::LocalState;
 use gridspan_runtime::Timer;

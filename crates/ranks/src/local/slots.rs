@@ -185,7 +185,7 @@ impl Slots {
         self.poll_left(ticket, cx).map(|()| Outcome::Cancelled)
     }
 
-    /// Whether an operation has ended, whose outcome stays; otherwise keeps the waker.
+    /// Ready if an operation has ended: its outcome stays in its place. Otherwise keeps the waker.
     fn poll_left(&mut self, ticket: Ticket, cx: &mut Context<'_>) -> Poll<()> {
         match self.find(ticket) {
             Some(Slot { state: State::Waiting { waker, .. }, .. }) => {

@@ -123,7 +123,7 @@ impl Simulation {
 
     /// Lets nodes that were lost when the run `before` was stopped come back after a short random
     /// time. They still belong to that run, and send again the frames that other nodes had not
-    /// confirmed. The nodes of this run refuse them
+    /// confirmed. The nodes of this run refuse these frames
     /// ([`FaultCounts::refused`](crate::FaultCounts::refused)). For each node of the run `before`,
     /// `successors` has the node of this run that is the same process, if there is one.
     ///

@@ -1,5 +1,5 @@
-//! The coordinator in virtual time. It does not block PEs, and runs while all PEs of its node are
-//! inside handlers. It accepts and sends packets at the same cost as a PE.
+//! The coordinator in virtual time. It does not block PEs, and can run while all PEs of its node
+//! are inside handlers. It accepts and sends packets at the same cost as a PE.
 
 use super::{Detected, Event, OnDetection, Outgoing, Simulation};
 use gridspan_runtime::coordinator::{Coordinator, CoordinatorCommand, CoordinatorEvent};

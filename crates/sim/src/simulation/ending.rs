@@ -62,7 +62,7 @@ impl Simulation {
                 continue;
             }
             // Only founders count for quiescence: messages that guests have handled may be lost
-            // with them, and the end of a pool may reach a guest before its description.
+            // with them, and the end of a pool may reach a guest before the pool's description.
             if self.layout.is_guest(self.layout.node_of(pe)) {
                 sum += PendingWork { created: 0, processed: 0, members: 0, early: 0, ..pending };
             } else {

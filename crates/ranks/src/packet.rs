@@ -167,8 +167,8 @@ pub(crate) enum RankMessage {
     Flush(Flush),
     /// From rank `from`: all messages that it sent before this marker have come.
     Marker { round: u64, from: u32 },
-    /// To rank 0: a rank has received all its markers. `waits` says what it waits for; `None` if
-    /// its wait has changed since rank 0 asked for the flush.
+    /// To rank 0: a rank has received all its markers, and `waits` says what it waits for. `None`
+    /// if the rank has changed since it reported its wait; then it may lack markers.
     Flushed { round: u64, rank: u32, waits: Option<String> },
     /// To rank 0: the program of a rank has failed. The rank knows of `known` ranks, and has used
     /// no communicator number from `next_communicator` on.

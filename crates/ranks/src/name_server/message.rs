@@ -127,7 +127,7 @@ pub(crate) enum ServerReply {
     /// Nothing was done, for this reason.
     Refused(String),
     /// What the living ranks have agreed on: the flags that all of them have set, a communicator
-    /// number that no rank has used, and the list of the living ranks.
+    /// number that no rank of the communicator has used, and the list of the living ranks.
     Agreed {
         flags: u64,
         number: u32,

@@ -1,4 +1,5 @@
-//! Main's watch over the ranks: whether all wait, and when each looks at what it waits for.
+//! How main detects deadlocks: it notices when all ranks wait, and decides when the ranks check
+//! their own waits.
 
 use gridspan_runtime::{Grid, GridError};
 use std::cell::Cell;
@@ -7,21 +8,21 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Time after which main asks whether ranks wait for each other: longer than a step of most
-/// programs, and short for a person.
+/// Time after which main asks for quiescence: longer than a step of most programs, and short for a
+/// person who waits for the report of a deadlock.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
 /// Time between two looks of the ranks at what they wait for. A deadlock of some ranks is reported
 /// after at most five of these and a few crossings of the wide area, unless a longer pause comes
 /// between.
 const LOOK_EVERY: Duration = Duration::from_millis(800);
-/// One in this number of pauses is longer, and each of these is twice as long as the one before it.
+/// Each pause whose number is a multiple of this is longer: twice as long as the last such pause.
 /// Looks are messages, and over slow links a job that sends them all the time never becomes
 /// quiescent.
 const LONGER_EVERY: u32 = 8;
 /// Longest pause. Quiescence takes a few crossings of the link with the largest latency, each of at
 /// most a few seconds.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Largest number of ranks that look at their waits: rank 0 keeps a record of each that waits.
+/// Largest number of ranks that check their waits: rank 0 keeps a record of each that waits.
 const LOOKING_RANKS_MAX: usize = 10_000;
 
 type Wait = Pin<Box<dyn Future<Output = Result<(), GridError>>>>;
@@ -29,7 +30,7 @@ type Wait = Pin<Box<dyn Future<Output = Result<(), GridError>>>>;
 /// Watches ranks that are alone in their job.
 pub(crate) struct MainWatch {
     grid: Grid,
-    /// Ends if no message is on its way for some time.
+    /// Ends once [`QUIET_AFTER`] has passed and no message is on its way.
     quiet: Wait,
     /// Whether the wait for quiescence has begun.
     is_asking: Rc<Cell<bool>>,
@@ -81,7 +82,7 @@ impl MainWatch {
         (self.looks, self.pauses) = (ranks <= LOOKING_RANKS_MAX, 1);
     }
 
-    /// Whether the ranks are to look at their waits now.
+    /// Whether the ranks should check their waits now.
     pub(crate) fn is_time_to_look(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.looks {
             return false;
@@ -103,7 +104,7 @@ impl MainWatch {
         }
     }
 
-    /// Waits until no message is on its way. The wait does not end while ranks run.
+    /// Polls the wait until no message is on its way. It does not end while ranks run.
     pub(crate) fn is_quiet(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.quiet.as_mut().poll(cx);
         self.is_quiet |= polled.is_ready();

@@ -1,9 +1,9 @@
 //! Operators of reductions.
 //!
-//! An operator is any function that puts the combination of two slices of equal length into the
-//! first: `left = left ∘ right`, element by element, since parts of long vectors are combined
-//! separately. It must be associative; it need not be commutative, since reductions combine ranks
-//! in their order. Numbers that belong together, such as those of a matrix, are one element.
+//! An operator is any function that combines two slices of equal length into the first, element by
+//! element: `left = left ∘ right`. A reduction may combine parts of a long vector separately. The
+//! operator must be associative; it need not be commutative, since reductions combine ranks in
+//! their order. Numbers that belong together, such as those of a matrix, are one element.
 //!
 //! ```
 //! use gridspan::ranks::{self, ops};
@@ -82,7 +82,8 @@ pub fn min<T: Copy + PartialOrd>(left: &mut [T], right: &[T]) {
     });
 }
 
-/// Takes the larger value of pairs of a value and a place, and of equal ones the smaller place.
+/// Each element is a pair of a value and a place. Takes the pair with the larger value or, if the
+/// values are equal, the one with the smaller place.
 pub fn max_loc<T: Copy + PartialOrd>(left: &mut [[T; 2]], right: &[[T; 2]]) {
     each(left, right, |left, right| {
         if right[0] > left[0] || (right[0] == left[0] && right[1] < left[1]) {
@@ -91,7 +92,8 @@ pub fn max_loc<T: Copy + PartialOrd>(left: &mut [[T; 2]], right: &[[T; 2]]) {
     });
 }
 
-/// Takes the smaller value of pairs of a value and a place, and of equal ones the smaller place.
+/// Each element is a pair of a value and a place. Takes the pair with the smaller value or, if the
+/// values are equal, the one with the smaller place.
 pub fn min_loc<T: Copy + PartialOrd>(left: &mut [[T; 2]], right: &[[T; 2]]) {
     each(left, right, |left, right| {
         if right[0] < left[0] || (right[0] == left[0] && right[1] < left[1]) {

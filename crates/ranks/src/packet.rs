@@ -23,7 +23,8 @@ pub(crate) struct Part {
 /// The data of a message between ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Load {
-    /// All data. A send that waits for its receiver asks for an acknowledgement, under this number.
+    /// All data. A send that waits until a receive matches it asks for an acknowledgement with this
+    /// number.
     Whole { content: Content, acknowledge: Option<u32> },
     /// An offer of a long message, which the sender keeps until the receiver accepts it.
     Offer { token: u32, kind: u64, bytes: u64 },
@@ -130,7 +131,7 @@ pub(crate) enum RankMessage {
     Accept { token: u32, receive: Ticket, at: Arrival },
     /// The data of an accepted offer.
     Data(Ticket, Arrived<Payload>),
-    /// To the sender of a message with its data that asks for it: the message was matched.
+    /// To the sender of a message that asks for an acknowledgement: a receive has matched it.
     Matched { token: u32 },
     /// An access of this rank of the job to the window of this number.
     Access { from: u32, window: u32, token: u32, access: Access },
@@ -142,9 +143,9 @@ pub(crate) enum RankMessage {
     BeforeLock { lock: u32, before: Option<Vec<Run>> },
     /// A part of a long message of this rank of the job, encoded.
     Piece { from: u32, is_last: bool, bytes: Bytes },
-    /// From the rank to itself: go back to where its futures are.
+    /// From the rank to itself: try again to migrate back to the PE that has its futures.
     Return,
-    /// From the rank to itself: go on.
+    /// From the rank to itself: wake the tasks that yielded to the PE.
     GoOn,
     /// From the rank to itself: the delay of this number is over.
     Elapsed(u64),
@@ -164,14 +165,15 @@ pub(crate) enum RankMessage {
     Waits { rank: u32, state: WaitState },
     /// From rank 0: exchange markers with others.
     Flush(Flush),
-    /// All messages of this rank before a flush have come.
+    /// From rank `from`: all messages that it sent before this marker have come.
     Marker { round: u64, from: u32 },
-    /// To rank 0: a rank has its markers. The text says what it waits for, if it waits as before.
+    /// To rank 0: a rank has received all its markers, and `waits` says what it waits for. `None`
+    /// if the rank has changed since it reported its wait; then it may lack markers.
     Flushed { round: u64, rank: u32, waits: Option<String> },
-    /// To rank 0: the program of a rank has failed. The rank knows of this number of ranks, and has
-    /// used no communicator number from `next_communicator` on.
+    /// To rank 0: the program of a rank has failed. The rank knows of `known` ranks, and has used
+    /// no communicator number from `next_communicator` on.
     HasFailed { rank: u32, known: u32, next_communicator: u32, reason: String },
-    /// From rank 0 to a failed rank: tell the `ranks` ranks of the job.
+    /// From rank 0 to a failed rank: report the failure to the `ranks` ranks of the job.
     TellFailure { ranks: u32 },
     /// A rank has failed. All its messages have come before.
     Failed { rank: u32, reason: String },

@@ -42,7 +42,7 @@ impl Places {
         self.pes.len() as u32
     }
 
-    /// The site and the PE of a rank of a communicator; zeros if they are not known.
+    /// The site and the PE of a rank of the job; zeros if they are not known.
     pub(crate) fn of(&self, rank: u32) -> (u32, u32) {
         self.find(rank).unwrap_or_default()
     }
@@ -134,8 +134,8 @@ impl SharedMembers {
     }
 }
 
-/// The trees of one communicator, by root, and its ways to reduce to all ranks. They are kept,
-/// because making one takes time in proportion to the number of ranks.
+/// The trees of one communicator, by root, and the choice among its allreduce algorithms. They are
+/// kept, because making one takes time in proportion to the number of ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     by_root: Mutex<BTreeMap<u32, Arc<CommTree>>>,
@@ -158,7 +158,7 @@ impl Trees {
         tree
     }
 
-    /// Returns the ways to reduce to all of the ranks at these places.
+    /// Returns the choice among allreduce algorithms for ranks at these places.
     pub(crate) fn sharing(
         &self,
         places: impl FnOnce() -> Vec<(u32, u32)>,

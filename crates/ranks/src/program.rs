@@ -121,7 +121,7 @@ pub(crate) trait RankProgram: Sized + Send + Sync + 'static {
 
     fn create(init: Self::Init, world: &Comm) -> Self::State;
 
-    /// Begins a run. The program is the job's resource of this type.
+    /// Begins a run. `self` is a resource of the job.
     fn begin(&self, state: Self::State, world: Comm) -> Run<Self>;
 }
 

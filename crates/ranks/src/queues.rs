@@ -1,14 +1,14 @@
 //! Queues by key, for a rank that has few of them most of the time.
 //!
-//! A node of a map and a queue allocate room for several entries, but most ranks wait for one
-//! receive. So the first queues are in a list, with room for one entry each. Further queues are in
-//! a map, which has no empty queue.
+//! A `BTreeMap` node and a `VecDeque` usually allocate room for several entries, but most ranks
+//! wait for one receive. So the first queues are in a list, with room for one entry each. Further
+//! queues are in a map, which has no empty queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
-/// Number of queues in the list. Up to about this length, a search of the list is faster than one
-/// of a map, and a rank with few partners uses its queues again.
+/// Largest number of queues in the list. Up to about this length, a search of the list is faster
+/// than one of a map. A rank with few partners needs no more, and reuses the empty ones.
 const LISTED_MAX: usize = 8;
 
 /// Queues by key.
@@ -38,7 +38,7 @@ impl<K: Copy + Ord, T> Queues<K, T> {
         }
     }
 
-    /// The queue of a key, to change its entries; see also [`remove`](Self::remove).
+    /// The queue of a key, to change its entries. To remove one, call [`remove`](Self::remove).
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut VecDeque<T>> {
         match self.position(key) {
             Some(at) => Some(&mut self.listed[at].1),

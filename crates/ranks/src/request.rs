@@ -202,8 +202,8 @@ pub(crate) async fn go_on(local: &Arc<Local>) {
     .await;
 }
 
-/// Waits for all requests, and returns their results in order. There are none of requests whose
-/// results [`test`](CommRequest::test) has returned.
+/// Waits for all requests, and returns their results in order, without those that
+/// [`test`](CommRequest::test) has already returned.
 ///
 /// # Errors
 ///
@@ -252,7 +252,7 @@ pub async fn wait_any<T>(
         let Some(open) = requests.iter().find(|request| !request.is_taken()) else {
             return Poll::Ready(None);
         };
-        // Once for all requests of this call: a later wait may have other messages to let leave.
+        // Yields at most once in this call: a later call may yield for messages sent in between.
         let may_take = requests.iter().any(CommRequest::has_result);
         if may_take && open.local.with(|state| way.gives(state, cx.waker())) {
             return Poll::Pending;
@@ -344,8 +344,8 @@ pub async fn test_all<T>(requests: &mut [CommRequest<'_, T>]) -> bool {
     requests.iter().all(CommRequest::is_complete)
 }
 
-/// Lets the PE of these requests handle other messages once, unless they have ended and all that
-/// the rank has sent has left.
+/// Lets the PE of these requests handle other messages once, unless `has_ended` is true and the
+/// rank has no unsent messages.
 async fn look_after_others<T>(requests: &mut [CommRequest<'_, T>], has_ended: bool) {
     let local = requests.first().map(|request| request.local.clone());
     if let Some(local) = local

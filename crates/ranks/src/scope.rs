@@ -140,7 +140,7 @@ impl Scope {
         }
     }
 
-    /// The ways to reduce to all ranks; `None` if there is no network between the ranks.
+    /// The choice among allreduce algorithms; `None` if the job has only one node.
     pub(crate) fn sharing(&self) -> Option<Arc<Sharing>> {
         let links = self.places.links();
         if !links.has_network() {

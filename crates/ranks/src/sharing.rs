@@ -1,4 +1,4 @@
-//! The choice, by predicted time, among the ways of a reduction whose result all ranks get.
+//! Chooses the algorithm of an allreduce by its predicted time. There are three:
 //!
 //! **Over the tree**, if the ranks are at several sites: partial results go up a binomial tree to
 //! the leader of each site, the leaders exchange them, and the result goes down again. This takes
@@ -9,8 +9,8 @@
 //! each has all of them ([`crate::dissemination`]). The number of rounds is chosen, too: with fewer
 //! of them, heads send more messages. Nothing has to go down again: even the most rounds for `n`
 //! heads, `⌈log₂ n⌉`, take no more latencies than the `2 ⌊log₂ n⌋` of the tree. So the tree is no
-//! candidate here, and all candidates begin with a message from each head to the one before it, by
-//! which the heads notice vectors of different lengths.
+//! candidate here. All candidates begin with a message from each head to the one before it, and
+//! the heads notice by these messages if ranks give vectors of different lengths.
 //!
 //! **In shares**: the heads of a site divide the vector. Each combines some shares for its site,
 //! exchanges them with the heads that have the same shares at the other sites, and gives the result
@@ -76,7 +76,7 @@ impl Crossing {
     }
 }
 
-/// A way to reduce a vector so that all ranks get the result.
+/// An algorithm to reduce a vector so that all ranks get the result.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Way<'a> {
     /// Whole, over the tree from rank 0.
@@ -87,7 +87,7 @@ pub(crate) enum Way<'a> {
     Shares(usize),
 }
 
-/// The ways to reduce over the ranks of a communicator.
+/// What the choice of an allreduce algorithm over the ranks of a communicator needs.
 #[derive(Debug)]
 pub(crate) struct Sharing {
     heads: Heads,
@@ -99,7 +99,7 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// The ways over ranks at these sites and PEs.
+    /// The choice for ranks at these sites and PEs.
     pub(crate) fn new(places: &[(u32, u32)], links: &SiteLinks) -> Self {
         let heads = Heads::new(places.iter().copied());
         let ranks = places.len() as u32;
@@ -135,7 +135,7 @@ impl Sharing {
         &self.heads
     }
 
-    /// The way to reduce a vector of `length` elements of `element_bytes` each.
+    /// The fastest algorithm for a vector of `length` elements of `element_bytes` each.
     pub(crate) fn way(&self, length: usize, element_bytes: usize) -> Way<'_> {
         let bytes = length as f64 * element_bytes as f64;
         let (time, whole) = match self.fastest_exchange(|heads| bytes * self.values(heads)) {
@@ -148,8 +148,8 @@ impl Sharing {
         }
     }
 
-    /// The exchange in rounds by which all heads get what each has, if all are at one site. `bytes`
-    /// returns the size of what this number of heads have together.
+    /// The fastest exchange in rounds after which each head has the data of all heads; `None` if
+    /// there is no such exchange. `bytes(n)` is the size of the data of `n` heads together.
     pub(crate) fn exchange(&self, bytes: impl Fn(usize) -> f64) -> Option<&Dissemination> {
         Some(self.fastest_exchange(bytes)?.1)
     }
@@ -160,7 +160,8 @@ impl Sharing {
     }
 
     /// Number of values into which the values of `heads` consecutive heads of the only site
-    /// combine. An aligned part of a binary tree is one value, and the heads begin anywhere.
+    /// combine. Only an aligned part of a binary tree combines into one value, and the first of
+    /// these heads may be any head.
     fn values(&self, heads: usize) -> f64 {
         let parts = heads.min(levels(heads) as usize + 1);
         parts as f64 * largest(self.work.iter().map(|work| work.of_head))
@@ -186,7 +187,8 @@ impl Sharing {
         let up = self.work.iter().map(|work| {
             let link = work.inside;
             let levels = f64::from(levels(work.heads));
-            // A head at the bottom sends what its PE has, and the leader gets the last parts.
+            // Each level but the last carries the values of one PE. At the last, the leader gets
+            // all values of the site.
             let values = match work.heads {
                 1 => 0.0,
                 _ => (levels - 1.0) * work.of_head + work.of_site,
@@ -225,8 +227,8 @@ impl Sharing {
         let inside = inside.map(|work| 2.0 * work.inside.latency_s());
         let (up, down) = (largest(up), largest(down));
         let across = self.across_s(bytes, largest(self.work.iter().map(part)));
-        // The shares of a head follow each other through these three steps, the first and the last
-        // of which use the same links.
+        // The shares of a head pass through a pipeline of three steps: up, across and down. Up and
+        // down use the same links.
         let stages = self.work.iter().map(each).min().unwrap_or(1).max(1) as f64;
         let first = (up + across + down) / stages;
         let rest = (up + down).max(across) * (stages - 1.0) / stages;
@@ -256,7 +258,8 @@ fn largest(times: impl Iterator<Item = f64>) -> f64 {
     times.fold(0.0, f64::max)
 }
 
-/// Time in seconds from the bottom of the binomial tree over the heads of a site to its top.
+/// Sum of the latencies, in seconds, from the bottom of the binomial tree over the heads of a site
+/// to its top.
 fn latencies_s(work: &SiteWork) -> f64 {
     f64::from(work.heads.max(1).ilog2()) * work.inside.latency_s()
 }

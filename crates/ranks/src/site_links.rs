@@ -118,8 +118,8 @@ impl SiteLinks {
         known.unwrap_or_else(|| usual(from == to))
     }
 
-    /// Whether the links into a site from these others are together slower than one node there can
-    /// receive.
+    /// Whether the links into a site from these others together carry at most as much as one node
+    /// there can receive.
     pub(crate) fn is_narrow(&self, to: u32, from: impl Iterator<Item = u32>) -> bool {
         let rates = from.map(|site| self.between(site, to).bits_per_s);
         rates.fold(0, u64::saturating_add) <= self.between(to, to).bits_per_s

@@ -17,7 +17,8 @@ const OWN: CallSite = CallSite { call: "TypedBlock", peer: None, tag: None, comm
 /// use gridspan::ranks::{self, RankError, TypedBlock};
 ///
 /// let job = ranks::run(2, async |world| {
-///     // Rank 0 gives floats to itself and a text to rank 1, which gives integers and nothing.
+///     // Rank 0 gives floats to itself and a text to rank 1. Rank 1 gives integers to rank 0 and
+///     // nothing to itself.
 ///     let blocks = match world.rank() {
 ///         0 => vec![TypedBlock::from(vec![0.5, 1.5]), TypedBlock::value(&"text".to_owned())?],
 ///         _ => vec![TypedBlock::from(vec![3_u8]), TypedBlock::empty()],

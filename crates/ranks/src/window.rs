@@ -75,7 +75,8 @@ impl Drop for AskedLock<'_> {
     }
 }
 
-/// A change for whose answer a task waits. If the task stops waiting, the change stays open.
+/// An access that changes elements, and whose answer a task waits for. If the task stops waiting,
+/// the access stays open.
 struct AskedChange<'a> {
     open: &'a Mutex<Vec<(u32, Ticket)>>,
     rank: u32,
@@ -93,9 +94,9 @@ impl Drop for AskedChange<'_> {
 }
 
 impl Comm {
-    /// Exposes elements to all ranks of this communicator. Each rank may expose another number of
-    /// them. A collective operation. `op` combines [accumulated](RankWindow::accumulate) elements
-    /// with the present ones.
+    /// Exposes elements to all ranks of this communicator; each rank may expose a different number.
+    /// A collective operation. `op` combines [accumulated](RankWindow::accumulate) elements with
+    /// the present ones.
     ///
     /// # Errors
     ///
@@ -328,7 +329,7 @@ impl<T: Element> RankWindow<T> {
         }
     }
 
-    /// Waits for the answer to a change.
+    /// Waits for the answer to an access that changes elements.
     async fn answer_to_change(&self, rank: u32, ticket: Ticket) -> Outcome {
         let local = &self.comm.local;
         let mut asked = AskedChange { open: &self.open, rank, ticket, is_answered: false };

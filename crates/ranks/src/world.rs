@@ -1,4 +1,5 @@
-//! The job of ranks, and its main: begins runs, and balances the ranks at their migration points.
+//! Jobs of ranks, and their main, which begins the runs of the ranks and balances the ranks at
+//! their migration points.
 
 use crate::actor::{Parking, RankActor};
 use crate::comm::Comm;
@@ -297,7 +298,7 @@ async fn create<P: RankProgram>(
 }
 
 /// Runs ranks to their ends, and returns their results. Checkpoints contain the options. If
-/// `is_alone`, the job has no other actors, so that a deadlock shows when nothing happens.
+/// `is_alone`, the job has no other actors, so main looks for deadlocks of the ranks.
 async fn run_all<P: RankProgram>(
     grid: &Grid,
     ranks: &Collection<RankActor<P>>,

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 impl Balancer {
     /// Returns the moves to make after a measured window. A plan that is not empty must be carried
-    /// out. Call it only if the leaders do not plan: a plan of theirs that waits to be undone stays
-    /// as it is.
+    /// out. Call it only if the leaders do not plan: it drops an undo that waits for the leaders,
+    /// so their last plan stays as it is.
     pub fn decide(&mut self, window: &Window<'_>) -> Plan {
         self.stop_if_disturbed(window.snapshot);
         if self.passed.is_some() {

@@ -63,8 +63,8 @@ impl Balancer {
         }
     }
 
-    /// Stops judging the present plan if other programs slow PEs, unless that has ended the
-    /// judgement of too many plans in a row.
+    /// Stops judging the present plan if other programs slow PEs, for at most [`DISTURBED_MAX`]
+    /// plans in a row.
     pub(super) fn stop_if_disturbed(&mut self, snapshot: &Snapshot) {
         let is_disturbed = self.passed.as_ref().is_some_and(|passed| {
             passed.is_carried_out && is_disturbed(&passed.available, snapshot)

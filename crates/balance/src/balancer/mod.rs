@@ -147,8 +147,8 @@ impl Balancer {
         self.speeds.apply(&mut snapshot.pes);
     }
 
-    /// Returns the speed estimate and leaves an empty one. A leader that learns instead returns the
-    /// estimate with [`Balancer::keep_speeds`].
+    /// Returns the speed estimate and leaves an empty one. A leader that learns speeds in place of
+    /// this balancer gives the estimate back with [`Balancer::keep_speeds`].
     pub fn take_speeds(&mut self) -> SpeedEstimate {
         std::mem::take(&mut self.speeds)
     }

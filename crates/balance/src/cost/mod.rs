@@ -28,9 +28,9 @@ use waits::Waits;
 pub struct CostModel {
     /// CPU time that a message to another PE costs at each end. 2 µs by default.
     pub message_overhead: Duration,
-    /// Part of the work of a PE's border actors for which a wide-area cycle waits, `0.0..=1.0`,
-    /// where messages are handled in order of arrival. 0.5 by default, which fits a simulation of
-    /// FIFO queues.
+    /// Part of the work of a PE's border actors, those that exchange messages with other sites, for
+    /// which a wide-area cycle waits, `0.0..=1.0`. Used where messages are handled in order of
+    /// arrival. 0.5 by default, which fits a simulation of FIFO queues.
     pub border_wait: f64,
 }
 

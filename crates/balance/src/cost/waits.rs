@@ -1,4 +1,6 @@
-//! Waiting times at a PE of messages from another site.
+//! How long messages from another site wait at a PE.
+//!
+//! Border actors are those that exchange messages with other sites.
 //!
 //! **In order of arrival.** A message waits for a part of the work of all border actors of the PE,
 //! since these wait for each other.

@@ -136,8 +136,8 @@ impl<'a> Cutter<'a> {
         self
     }
 
-    /// Sets the number of V-cycles, which improve the result over other coarse graphs. Each takes
-    /// about half of the time of the first cut.
+    /// Sets the number of V-cycles. Each coarsens the graph anew and refines the result, in about
+    /// half of the time of the first cut.
     #[must_use]
     pub fn v_cycles(mut self, v_cycles: u32) -> Self {
         self.v_cycles = v_cycles;

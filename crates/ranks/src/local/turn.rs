@@ -1,23 +1,23 @@
 //! The messages that a rank has sent in a turn of its PE, and their departure before it computes.
 //!
-//! Messages of a rank leave when the rank waits. A rank whose wait is complete at once would
-//! compute first, and the receivers would wait for that computation. So a complete wait lets the PE
-//! go on, once, if messages have not left yet.
+//! Messages of a rank leave when the rank suspends. If a wait is already complete, the rank would
+//! not suspend: it would compute first, and the receivers would wait for that computation. So a
+//! wait that is already complete yields to the PE once, if the rank has unsent messages.
 
 use super::{LocalState, Turn};
 use crate::packet::RankMessage;
 use gridspan_runtime::Time;
 use std::task::Waker;
 
-/// Whether a wait has let the PE go on.
+/// Whether a wait has already yielded to the PE.
 #[derive(Debug, Default)]
 pub(crate) struct GivenWay {
     is_given: bool,
 }
 
 impl GivenWay {
-    /// Lets the PE go on, once in a wait, if the rank has sent something in this turn, and wakes
-    /// the task afterwards. Returns whether it does. Call it when the wait is over.
+    /// Yields to the PE, at most once in a wait, if the rank has unsent messages, and wakes the
+    /// task afterwards. Returns whether it yields. Call it when the wait is over.
     pub(crate) fn gives(&mut self, state: &mut LocalState, waker: &Waker) -> bool {
         if self.is_given || !state.has_unsent() {
             return false;
@@ -69,16 +69,18 @@ impl LocalState {
         near > 0 || far > 0 || other > 0
     }
 
-    /// Whether the rank lets the PE go on after a send that is complete. After a send to another PE
-    /// it does, so that the message leaves. After one to the same PE the receiver would run before
-    /// the sender, which often waits next anyway, so the rank does so only from the second one on.
+    /// Whether the rank yields to the PE after a send that is already complete. After a send to
+    /// another PE it yields, so that the message leaves. After a send to the same PE it would yield
+    /// to the receiver, although the sender often waits next anyway. So it yields only from the
+    /// second such send on.
     pub(crate) fn gives_way_after_send(&self) -> bool {
         let Turn { near, far, other } = self.turn;
         near > 1 || far > 0 || other > 0
     }
 
-    /// Whether the rank lets the PE go on after a collective operation that is complete: messages
-    /// of the operation to other PEs would otherwise leave only after the rank's next computation.
+    /// Whether the rank yields to the PE after a collective operation that is already complete:
+    /// otherwise messages of the operation to other PEs would leave only after the rank's next
+    /// computation.
     pub(crate) fn gives_way_after_collective(&self) -> bool {
         self.has_messages_that_leave()
     }
@@ -88,13 +90,13 @@ impl LocalState {
         self.turn.far > 0 || self.turn.other > 0
     }
 
-    /// Wakes a task once the PE has handled the messages that wait for it now.
+    /// Wakes a task once the PE has handled the messages that are in its queue now.
     pub(crate) fn go_on(&mut self, waker: &Waker) {
         self.post_go_on();
         self.resumed.push(waker.clone());
     }
 
-    /// Sends this rank a message that it gets once the PE has handled those that wait now.
+    /// Sends this rank a message that arrives once the PE has handled those in its queue now.
     pub(super) fn post_go_on(&mut self) {
         if self.resumed.is_empty() && self.leaving.is_empty() {
             self.put_out(self.rank, RankMessage::GoOn);

@@ -5,9 +5,9 @@
 //! after the program of rank 0 has failed, and the loss of its node takes the whole job back to a
 //! checkpoint.
 //!
-//! A communicator that an agreement makes has a number that no rank has used, failed ones included:
-//! a rank may have completed a `dup` that failed at others, and have sent messages on the new
-//! communicator before it failed itself. No other communicator may receive these messages.
+//! A communicator that an agreement makes has a number that none of the asking or failed ranks has
+//! used: a failed rank may have completed a `dup` that failed at others, and have sent messages on
+//! the new communicator. No other communicator may receive these messages.
 
 use super::message::{AgreementKey, AgreementRequest, ServerReply};
 use crate::runs::{self, Run};

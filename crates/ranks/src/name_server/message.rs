@@ -65,14 +65,14 @@ pub(crate) enum ServerRequest {
     Unpublish {
         service: String,
     },
-    /// Asks for the port of a service: at once, or once there is one.
+    /// Asks for the port of a service. If `waits`, the answer comes once the service is published.
     Lookup {
         service: String,
         waits: bool,
     },
-    /// Asks for a group that connects to a port.
+    /// Asks for a group that connects to a port. The ranks are the asker's group.
     Accept(RankPort, PlacedRanks),
-    /// Asks for a group that accepts at a port.
+    /// Asks for a group that accepts at a port. The ranks are the asker's group.
     Connect(RankPort, PlacedRanks),
     /// Asks for the group of this name, once it has this number of ranks. The asker lives at this
     /// site and PE.
@@ -113,8 +113,8 @@ pub(crate) enum ServerReply {
     Done,
     /// The port that was opened or looked up, if there is one.
     Port(Option<RankPort>),
-    /// The remote group, and the number of the communicator with it. The next number is that of
-    /// both groups together.
+    /// The remote group, and the number of the communicator with it. The number after that belongs
+    /// to an internal communicator of both groups together.
     Linked {
         number: u32,
         remote: PlacedRanks,
@@ -126,8 +126,8 @@ pub(crate) enum ServerReply {
     },
     /// Nothing was done, for this reason.
     Refused(String),
-    /// What the living ranks have agreed on: the flags that all of them have set, a number that
-    /// none has used for a communicator, and the list of the living ranks.
+    /// What the living ranks have agreed on: the flags that all of them have set, a communicator
+    /// number that no rank of the communicator has used, and the list of the living ranks.
     Agreed {
         flags: u64,
         number: u32,

@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// context has 32 bits.
 const SERVED_TO: u32 = (1 << 31) - 2;
 
-/// Answers, and the operations that get them.
+/// Answers, each with the operation that gets it.
 pub(crate) type Answers = Vec<(Asker, ServerReply)>;
 
 /// A group that accepts or connects.
@@ -230,8 +230,8 @@ impl NameServer {
         });
     }
 
-    /// Numbers ranks that are spawned, from `first` on, and places them. Returns them, and the
-    /// number of their communicators with their parents.
+    /// Numbers `ranks` new ranks, from `first` on, and chooses their PEs. Returns the first number
+    /// of the communicators with their parents, and the new ranks.
     pub(crate) fn spawn(
         &mut self,
         asker: Asker,
@@ -267,8 +267,8 @@ impl NameServer {
         found.into_iter().map(reply).collect()
     }
 
-    /// Notes that a rank has failed, which has used no communicator number from
-    /// `next_communicator` on. Returns the answers of the agreements that this ends.
+    /// Notes that a rank has failed. The rank has used no communicator number from
+    /// `next_communicator` on. Returns the answers of the agreements that the failure completes.
     pub(crate) fn note_failed(
         &mut self,
         rank: u32,
@@ -283,7 +283,7 @@ impl NameServer {
         self.agreements.failed()
     }
 
-    /// Takes the number of a communicator, and the next one.
+    /// Reserves two communicator numbers, and returns the first.
     fn number(&mut self) -> Result<u32, String> {
         let number = self.numbered.checked_mul(2).and_then(|count| count.checked_add(SERVED_FROM));
         match number.filter(|number| *number < SERVED_TO) {

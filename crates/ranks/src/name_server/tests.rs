@@ -135,7 +135,7 @@ fn a_group_has_its_ranks_in_their_order_once_all_have_joined() {
     let answers = server.handle(asker(1), join(3, 1));
     let found = ServerReply::Gathered { number: SERVED_FROM, group: group(&[1, 2, 7]) };
     assert_eq!(answers, [1, 2, 7].map(|rank| (asker(rank), found.clone())));
-    // The next group of this name is another.
+    // A later request with this name begins a new group.
     assert!(server.handle(asker(1), join(2, 1)).is_empty());
     assert_eq!(reasons(server.handle(asker(1), join(0, 1))).len(), 1);
 }

@@ -91,8 +91,8 @@ impl PersistentRecv {
 
 /// # Persistent requests
 impl Comm {
-    /// Prepares a [`send`](Self::send). In MPI this fixes the buffer, too; here each start gives
-    /// it, so that the program may use it in between.
+    /// Prepares a [`send`](Self::send). In MPI this call also fixes the buffer. Here each start
+    /// takes a buffer, so the program may use it between two starts.
     ///
     /// # Errors
     ///

@@ -19,9 +19,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A message that a probe has taken out of the order of messages, for one receive.
+/// A message that a probe has matched: only this handle can receive it.
 ///
-/// If the handle is dropped, the message returns to its place.
+/// If the handle is dropped, the message returns to its place in the order of arrival.
 ///
 /// ```
 /// use gridspan::ranks::{self, ANY_SOURCE, ANY_TAG, MatchedMessage};
@@ -110,7 +110,8 @@ impl Drop for MatchedMessage {
     }
 }
 
-/// A probe that looks at each message, until this is dropped.
+/// The registration of a probe that searches again after each unmatched message. Dropping it
+/// removes the registration.
 struct Watching<'a> {
     local: &'a Local,
     number: Option<u64>,
@@ -147,8 +148,8 @@ impl Comm {
         })
     }
 
-    /// Returns the status of a message, if one has arrived. If none has, or if messages of the rank
-    /// have not left, first lets the PE send these and handle other messages once.
+    /// Returns the status of a message, if one has arrived. If none has, or if the rank has unsent
+    /// messages, first yields to the PE once, which sends them and handles other messages.
     ///
     /// # Errors
     ///
@@ -190,8 +191,9 @@ impl Comm {
         })
     }
 
-    /// Takes a message for a separate receive, if one has arrived. If none has, or if messages of
-    /// the rank have not left, first lets the PE send these and handle other messages once.
+    /// Takes a message, if one has arrived, so that only the returned handle can receive it. If
+    /// none has, or if the rank has unsent messages, first yields to the PE once, which sends them
+    /// and handles other messages.
     ///
     /// # Errors
     ///

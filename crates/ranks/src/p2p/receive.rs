@@ -13,7 +13,7 @@ use crate::scope::Peers;
 use crate::selector::{Destination, SourceSelector, Status, TagSelector};
 use serde::de::DeserializeOwned;
 
-/// A receive that has begun; `None` if it is from no rank.
+/// A receive that has begun; `None` if its source is `PROC_NULL`.
 type BegunReceive = Option<Begun<Arrived<Payload>>>;
 
 /// # Receiving
@@ -164,7 +164,7 @@ impl Comm {
         let (call, to) = ("sendrecv", to.into());
         self.destination(to, self.at(call).with(None, Some(send_tag)))?;
         let (receiving, at) = self.begin_recv(source.into(), recv_tag.into(), call)?;
-        // It keeps a message that arrives before the send has ended.
+        // `Receiving` keeps a message that arrives before the send has ended.
         let receiving = receiving.map(|begun| Receiving::new(&self.local, begun, at));
         let sending =
             self.begin(SendMode::Standard, Content::copied(numbers), to, send_tag, call)?;
@@ -211,7 +211,7 @@ impl Comm {
     }
 
     /// The messages that a receive or a probe accepts, and the ranks that can send them; `None` if
-    /// it is from no rank.
+    /// the source is `PROC_NULL`.
     pub(super) fn wanted(
         &self,
         source: SourceSelector,

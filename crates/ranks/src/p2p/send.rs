@@ -20,8 +20,9 @@ use serde::Serialize;
 ///
 /// Each of these functions fails with [`RankError::NoSuchRank`] for a rank that does not exist,
 /// with [`RankError::Revoked`] on a revoked communicator, and with [`RankError::PeerFailed`] if the
-/// receiver has failed. Those that begin a send give a request, which fails with the last two if
-/// their reason arises later. Each does nothing for [`PROC_NULL`](crate::PROC_NULL).
+/// receiver has failed. A function that only begins a send returns a request. The request fails
+/// with one of the last two errors if the communicator is revoked or the receiver fails later. Each
+/// function does nothing for [`PROC_NULL`](crate::PROC_NULL).
 impl Comm {
     /// Sends numbers.
     ///
@@ -192,7 +193,7 @@ impl Comm {
         self.immediate(SendMode::Standard, Content::copied(numbers), to.into(), tag, "irsend")
     }
 
-    /// Begins a send. Also returns whether the rank lets the PE go on even if the send is complete.
+    /// Begins a send. Also returns whether the rank yields to the PE even if the send is complete.
     pub(super) fn begin(
         &self,
         mode: SendMode,
@@ -216,8 +217,8 @@ impl Comm {
         })
     }
 
-    /// Waits for the end of a send. If the send is complete already, lets the PE go on: otherwise
-    /// the messages of a rank that only computes and sends would not leave.
+    /// Waits for the end of a send. If the send is already complete and `gives_way` is true, yields
+    /// to the PE: otherwise the messages of a rank that only computes and sends would not leave.
     pub(super) async fn complete(
         &self,
         (begun, gives_way): (Begun<()>, bool),

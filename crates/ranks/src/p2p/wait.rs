@@ -1,4 +1,4 @@
-//! Waiting for a receive that the program cannot see as a request.
+//! Waits for operations that the program does not see as requests.
 
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
@@ -30,7 +30,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Waiting<'_> {
-    /// The outcome, once the messages that the rank has sent before have left.
+    /// Waits for the outcome, and until the messages that the rank sent before have left.
     async fn outcome(&mut self) -> Outcome {
         let Self { local, ticket } = self;
         let mut way = GivenWay::default();
@@ -52,7 +52,8 @@ fn poll_outcome(
     polled
 }
 
-/// Like [`poll_outcome`]; once there is an outcome, lets the PE go on first.
+/// Like [`poll_outcome`], but before it takes the outcome it yields to the PE once if the rank has
+/// unsent messages.
 fn poll_giving_way(
     state: &mut LocalState,
     ticket: &mut Option<Ticket>,
@@ -92,11 +93,12 @@ pub(crate) async fn until_ended(local: &Arc<Local>, ticket: Ticket) {
     .await;
 }
 
-/// A wait for an operation that goes on without it. If it is dropped, no task waits here any more.
+/// A wait for an operation that continues without it. Dropping it removes its waker from the
+/// operation.
 struct SharedWait<'a> {
     local: &'a Arc<Local>,
     ticket: Ticket,
-    /// The waker that the place of the operation has.
+    /// The waker that the slot of the operation keeps.
     waker: Option<Waker>,
 }
 
@@ -109,7 +111,7 @@ impl Drop for SharedWait<'_> {
 }
 
 /// Receives a message of one of `peers`, and waits for it. If the message is there, and the rank
-/// has sent others, lets the PE go on first.
+/// has unsent messages, yields to the PE first.
 pub(super) async fn receive(
     local: &Arc<Local>,
     pattern: Pattern,
@@ -195,7 +197,8 @@ impl<'a> CollectiveReceive<'a> {
         Self { waiting: Waiting { local, ticket: None }, has_begun: false }
     }
 
-    /// The outcome, or what `fails` returns before there is one. `begin` begins the receive.
+    /// Polls the outcome. While there is none, returns the error that `fails` finds, if any. The
+    /// first poll calls `begin`, which begins the receive.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -226,7 +229,8 @@ fn received(arrived: Arrived<Payload>) -> (Content, Status) {
     let status = status(&arrived);
     match arrived.message.load {
         Load::Whole { content, .. } => (content, status),
-        // Offers come with their data, and parts are of other contexts.
+        // A receive of an offer ends only with its data, and parts belong to the contexts of
+        // collective operations.
         _ => (Content::empty(), status),
     }
 }

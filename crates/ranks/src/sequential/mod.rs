@@ -237,8 +237,8 @@ impl<A: SequentialActor> Sequential<A> {
         }
     }
 
-    /// Carries out the actions of the method. The inbox is not locked meanwhile, since an action
-    /// may use it, if the method shares it.
+    /// Carries out the actions of the method. The inbox is not locked meanwhile, since the method
+    /// may share it with an action that uses it.
     fn carry_out_actions(&self, cx: &mut Context<'_, Self>) {
         loop {
             let actions = std::mem::take(&mut self.shared().actions);
@@ -305,8 +305,8 @@ struct Shared<A: SequentialActor> {
     now: Time,
 }
 
-/// The messages of a [`SequentialActor`], and its means to act. A dropped future of the inbox takes
-/// no message.
+/// Gives a [`SequentialActor`] its messages, and lets it send messages and carry out other actions.
+/// A future of the inbox that is dropped takes no message.
 ///
 /// ```
 /// use gridspan::prelude::*;
@@ -435,8 +435,8 @@ impl<A: SequentialActor> Inbox<A> {
         self.act(move |cx| cx.charge(time));
     }
 
-    /// Lets the actor do what only a handler can, when the method next awaits a message that is not
-    /// there, or ends. Actions are carried out in their order.
+    /// Carries out an action with the context of a handler, once the method next awaits a message
+    /// that is not there, or ends. Actions are carried out in their order.
     pub fn act(&self, action: impl FnOnce(&mut Context<'_, Sequential<A>>) + Send + 'static) {
         self.with(|shared| shared.actions.push(Box::new(action)));
     }

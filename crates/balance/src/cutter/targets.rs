@@ -17,7 +17,7 @@ pub(super) struct Bounds {
 /// Why some part must exceed the tolerance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The load of one vertex exceeds the limit of every part that has no fixed vertex and no
+    /// The load of one vertex exceeds the limit of every part that has neither a fixed vertex nor a
     /// heavier one.
     HeavyVertex {
         /// The heaviest such vertex.
@@ -158,7 +158,8 @@ fn reachable(
     raised
 }
 
-/// Unit of shares, which add up to one: the product of a share and a load has less than 128 bits.
+/// Number of units in a share of 1. Shares add up to 1, so that the product of a load and a share
+/// in these units has less than 128 bits.
 const SHARE_UNIT: f64 = (1_u64 << 60) as f64;
 
 struct Filled<'a> {
@@ -174,7 +175,7 @@ impl Filled<'_> {
     fn bounds(&self, total: i64) -> (Vec<i64>, Vec<i64>) {
         let closed: i64 = self.closed.iter().flatten().sum();
         let left = (total - closed).max(0);
-        // In whole numbers, so that equal shares of sums beyond 2^53 are equal to the last unit.
+        // Whole numbers keep equal shares equal to the last unit, even for sums beyond 2^53.
         let whole = |share: f64| (share * SHARE_UNIT) as u128;
         let parts = self.shares.iter().zip(&self.closed);
         let open: u128 =
@@ -221,7 +222,7 @@ mod tests {
 
         assert_eq!(limits(&problem(&[1000; 9], vec![])), [3000; 4]);
         assert_eq!(limits(&problem(&[1000; 8], vec![])), [2060; 4]);
-        // 7 and 4, 6 and 5, 6 and 5, and 5 and 5: 43 in total, and 10.75 each.
+        // The parts get 7 and 4, 6 and 5, 6 and 5, and 5 and 5: 43 in total, 10.75 on average.
         assert_eq!(limits(&problem(&[7, 6, 6, 5, 5, 5, 5, 4], vec![])), [11; 4]);
     }
 

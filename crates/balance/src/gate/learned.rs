@@ -25,7 +25,8 @@ pub(super) struct Learned {
 
 /// Weight of the newest value in each running average.
 const NEWS: f64 = 0.4;
-/// Assumed value of `attained` before the first plan: no placement avoids all work for messages.
+/// Assumed value of `attained` before the first plan. Plans reach only a part of the greatest
+/// possible gain, which does not count the work for messages.
 const ATTAINED_FIRST: f64 = 0.5;
 /// Minimum value of `trust` and `attained`.
 const TRUST_MIN: f64 = 0.1;

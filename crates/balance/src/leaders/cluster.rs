@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 /// Maximum factor by which the band about the cut shrinks from round to round.
 const SHRINK: usize = 8;
-/// Maximum number of edges inside its site, and of edges to other sites, that a leader reports, per
-/// vertex that it may have. It reports the heaviest edges.
+/// Maximum number of edges that a leader reports for each vertex that it may have. Edges inside its
+/// site and edges to other sites are limited separately; the leader reports the heaviest.
 const EDGES_PER_VERTEX: usize = 32;
 
 /// Input of the clustering of a leader.
@@ -47,8 +47,8 @@ pub(super) struct Numbering {
 const NONE: u32 = u32::MAX;
 
 impl Clustering<'_> {
-    /// Returns the vertices of a round: the first if `before` is `None`, otherwise the one after
-    /// it.
+    /// Returns the vertices of the first round if `before` is `None`, otherwise those of the round
+    /// after `before`.
     pub(super) fn run(&self, before: Option<&Numbering>) -> Numbering {
         let members = self.site.members.len();
         let turns = before.map_or(0, |before| before.turns);
@@ -109,8 +109,8 @@ impl Clustering<'_> {
         self.squeeze(band, number, count);
     }
 
-    /// If there are still too many clusters, as in graphs without edges, merges clusters of one
-    /// kind that have close numbers.
+    /// If there are still too many clusters, as in graphs without edges, merges clusters that have
+    /// close numbers and are of one kind: the same target, and both or neither migratable.
     fn squeeze(&self, band: &[u32], number: &mut [u32], count: &mut u32) {
         let mut surplus = (*count as usize).saturating_sub(self.most);
         if surplus == 0 {
@@ -160,8 +160,9 @@ impl Clustering<'_> {
         vertices
     }
 
-    /// Returns at most `most` members nearest to the cut, by number, and the number of members with
-    /// edges that are cut. Each turn begins with other members among those that are equally near.
+    /// Returns the members that are nearest to the cut, at most `most`, in ascending order, and the
+    /// number of members with cut edges. Each turn begins with other members among those that are
+    /// equally near.
     fn band(&self, most: usize, turns: usize) -> (Vec<u32>, usize) {
         let members = self.site.members.len();
         let is_cut = |vertex: u32| {

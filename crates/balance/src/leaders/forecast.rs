@@ -1,6 +1,6 @@
-//! Predicts the time of a step from the sums of all sites, by the cost model of
-//! [`predict`](crate::predict), in which all terms are sums over PEs and maxima over pairs of
-//! sites.
+//! Predicts the time of a step from sums that each site reports. The cost model is that of
+//! [`predict`](crate::predict), whose terms are sums over the actors of a PE or of all PEs, and
+//! maxima over PEs and pairs of sites.
 //!
 //! It differs from `predict` in two points. For a cycle between two sites, it takes at each end the
 //! work of the busiest actor that exchanges messages with the other site, even if these two actors

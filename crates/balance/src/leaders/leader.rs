@@ -41,7 +41,7 @@ pub struct Leader {
     heard: BTreeMap<u32, Border>,
     terms: Option<Box<Terms>>,
     known: Option<Knowledge>,
-    /// Numbers received for the present round and the next, by round and site.
+    /// Cluster numbers received for the present round and the next, by round and site.
     numbers: BTreeMap<(u32, u32), Vec<u32>>,
     round: u32,
     numbering: Numbering,
@@ -417,7 +417,7 @@ impl Borders {
         };
         let edges: Vec<Edge> = self.inner.iter().map(edge).collect();
         if edges.is_empty() {
-            // The messages in the other direction are not known yet: each edge stands alone.
+            // The messages in the other direction are not known yet, so each edge counts as a pair.
             let talks = self.outgoing.values().flat_map(|border| &border.talks);
             let alone = |(at, talk): (u32, &(u32, u32, u64, u64))| {
                 edge(&(2 * at, 2 * at + 1, talk.2, talk.3))

@@ -5,18 +5,20 @@
 //! and return messages ([`Note`]). [`LeaderCut`] runs all of them on one node, from a snapshot.
 //!
 //! **Start.** A leader receives the measurements of the PEs of its site ([`SiteView`]). It reports
-//! the speeds and loads of its PEs to the top, and sends to each other leader the messages between
-//! its actors and theirs. So only the two leaders concerned know both actors of an edge between two
-//! sites. The top answers with terms: the part of all work that each PE should do.
+//! the speeds and loads of its PEs to the top. To each other leader it sends the numbers and bytes
+//! of the messages from its actors to that leader's. So only the two leaders concerned know both
+//! actors of an edge between two sites. The top answers with terms: the part of all work that each
+//! PE should do.
 //!
-//! **Undo.** The top may want the last plan undone. A leader then takes back the moves to its site
-//! and inside it. If one of their actors cannot move now, for example a rank between its migration
-//! points, its leader says so in its report, the leaders plan as usual, and the undo waits.
+//! **Undo.** The top may want the last plan undone. Each leader then takes back the moves to its
+//! site and inside it. If one of the moved actors cannot move now, for example a rank between its
+//! migration points, its leader says so in its report. Then the leaders plan as usual, and the undo
+//! waits.
 //!
 //! **Cutting over sites.** This proceeds in rounds. A leader gathers its actors into a bounded
-//! number of clusters. It sends the numbers of these clusters to the leaders with which it shares
-//! edges, for the actors at those edges. It sends to the top its clusters, the edges among them,
-//! and the edges to clusters of other leaders. The top cuts this coarse graph over the sites, as
+//! number of clusters. To each leader with which it shares edges, it sends the cluster number of
+//! each of its actors at those edges. It sends to the top its clusters, the edges among them, and
+//! the edges to clusters of other leaders. The top cuts this coarse graph over the sites, as
 //! `grid-cut` does in its first phase, and sends the target of each cluster. In the next round, all
 //! actors of a site that are far from the cut form one fixed vertex per target site. This leaves
 //! more vertices for the actors near the cut, the *band* (C. Chevalier, F. Pellegrini, PT-Scotch,

@@ -48,7 +48,7 @@ pub struct SiteTalk {
 /// A message of a leader or of the top.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Note {
-    /// From each leader to each other: messages from its actors to the receiver's.
+    /// From each leader to each other: the numbers of messages from its actors to the receiver's.
     Border(Border),
     /// From a leader to the top: the state of its PEs.
     Census(SiteReport),
@@ -64,8 +64,8 @@ pub enum Note {
     Newcomers(Vec<Newcomer>),
     /// From a leader to the top: the work and traffic of its site.
     Outlook(Box<Outlook>),
-    /// Instead of a census, if an actor that the last plan moved to the site or inside it cannot
-    /// move now. So the last plan cannot be undone as a whole.
+    /// From a leader to the top, in place of a census: an actor that the last plan moved to the
+    /// site or inside it cannot move now. So the last plan cannot be undone as a whole.
     HeldUp(SiteReport),
 }
 
@@ -81,7 +81,8 @@ impl Note {
     }
 }
 
-/// Messages from one site to another. Entries name actors by their positions in the two lists.
+/// Totals of the messages from one site to another, for each pair of actors. They name actors by
+/// positions in the two lists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Border {
     /// Actors of the sending site.
@@ -114,7 +115,8 @@ pub struct Terms {
     pub(crate) pes: Vec<PeLoad>,
     /// Each PE's part of all work.
     pub(crate) shares: Vec<f64>,
-    /// Factor by which each PE should have done more work than it did.
+    /// For each PE, the work that it should have done in the window, divided by the work that it
+    /// did.
     pub(crate) pe_lag: Vec<f64>,
     /// All work, in nanoseconds on a PE of speed 1.
     pub(crate) total: f64,
@@ -137,9 +139,10 @@ impl Terms {
     }
 }
 
-/// Cluster numbers of the sender's actors that the receiver knows by name: first those in the
+/// Cluster numbers of the sender's actors that the receiver knows by key: first those in the
 /// [`Border`] from the site with the lower number, then those in the [`Border`] from the other
-/// site. Each is the number plus one, or 0 for an unknown actor.
+/// site. Each entry is a cluster number plus one, or 0 if the actor does not live at the sender's
+/// site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterNumbers {
     pub(crate) round: u32,
@@ -153,8 +156,8 @@ pub struct Part {
     pub(crate) vertices: Vec<CoarseVertex>,
     /// Edges between vertices of this site: both ends and the weight.
     pub(crate) edges: Vec<(u32, u32, u64)>,
-    /// Edges to vertices of other sites, by senders here: own vertex, other site, its vertex,
-    /// weight.
+    /// Edges for the messages that actors of this site send to other sites: vertex of this site,
+    /// other site, vertex there, weight.
     pub(crate) crossing: Vec<(u32, u32, u32, u64)>,
     /// Whether each actor near the cut has been a separate vertex.
     pub(crate) is_finest: bool,
@@ -250,8 +253,8 @@ pub(crate) struct Toward {
     pub(crate) sends: bool,
     /// Whether an actor receives from that site in at least every other step.
     pub(crate) receives: bool,
-    /// Maximum work per step of the border actors of a PE that exchanges messages with that site,
-    /// in seconds on that PE.
+    /// The work per step of all border actors of a PE, in seconds on that PE: the maximum over the
+    /// PEs that exchange messages with that site.
     pub(crate) waiting: f64,
     /// Maximum work per step of an actor that exchanges messages with that site, in seconds on its
     /// PE.

@@ -252,7 +252,7 @@ impl Top {
             traffic_before: now.wide_area,
             traffic_after: then.wide_area,
             bytes_inside: sum(|outlook| outlook.bytes_inside),
-            // The top does not know the bytes of nodes.
+            // The top does not know the bytes of each node. Those of the whole site bound them.
             bytes_busiest: self
                 .outlooks
                 .iter()

@@ -57,8 +57,8 @@ pub struct Snapshot {
     /// Actors that may have a replica, as positions in [`Snapshot::actors`], ascending.
     #[serde(default, alias = "pure")]
     pub deterministic: Vec<u32>,
-    /// The replicas, ascending by actor. Loads are those of primaries; edges from an actor are the
-    /// messages of both of its replicas.
+    /// The replicas, ascending by actor. Loads are those of primaries; edges from an actor count
+    /// the messages of its primary and of its replica.
     #[serde(default, alias = "twins")]
     pub replicas: Vec<Replica>,
 }

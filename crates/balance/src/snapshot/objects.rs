@@ -20,7 +20,8 @@ pub(crate) fn weight(messages: u64, bytes: u64) -> u128 {
     u128::from(messages) * u128::from(MESSAGE_WEIGHT) + u128::from(bytes / BYTES_PER_WEIGHT)
 }
 
-/// Returns the greatest weight that each of `edges` edges may have, so that they can be added.
+/// Returns the greatest weight that each of `edges` edges may have without a sum beyond
+/// [`EDGES_MAX`].
 pub(crate) fn weight_max(edges: usize) -> u64 {
     (EDGES_MAX / edges.max(1) as u128) as u64
 }
@@ -48,7 +49,7 @@ pub(crate) fn pulls<'a>(actors: impl Iterator<Item = &'a ActorLoad>, graph: &Gra
         (average * STAY).ceil() as u64 + state.min(1 << 40)
     };
     let mut pulls: Vec<u64> = actors.enumerate().map(pull).collect();
-    // Edges are at most 2^60 in total; the pulls may take as much again.
+    // Edges weigh at most 2^60 in total, so pulls may take half of the cutter's maximum, 2^61.
     let sum: u128 = pulls.iter().map(|&pull| u128::from(pull)).sum();
     let divisor = sum.div_ceil(u128::from(MAX_WEIGHT_SUM / 2)).max(1);
     if divisor > 1 {

@@ -2,8 +2,9 @@
 //!
 //! Start: each PE has measured itself with a short kernel, which says little about memory-bound
 //! work. Steady state: an actor that has moved has a time per message on both PEs, and so compares
-//! the two ([`Evidence`]). The actors that stayed on the old PE show the drift, which has other
-//! causes than the move. The scatter of their changes limits how much a comparison counts.
+//! the two ([`Evidence`]). The actors that stayed on the old PE show the drift: a change of the
+//! time per message that the move did not cause. The scatter of their changes limits how much a
+//! comparison counts.
 //! [`SpeedEstimate`] joins the comparisons of all windows by weighted least squares over the graph
 //! of compared PEs. The kernel is a prior with heavy tails (Student's t; Lange, Little and Taylor,
 //! "Robust statistical modeling using the t distribution", 1989, section 2): small deviations from

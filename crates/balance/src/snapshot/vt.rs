@@ -6,7 +6,8 @@
 //! here. Data for which vt has no field is in `attributes` and `user_defined`: sites and nodes,
 //! speeds, backgrounds, bytes of state. Files without these, such as vt's, are read as PEs of speed
 //! 1 in one site. vt stores times and bytes of messages as floating-point numbers, so that
-//! nanoseconds and bytes beyond 2^53 are rounded. A hierarchy and links are not exported.
+//! nanoseconds and bytes beyond 2^53 are rounded. All other parts of a snapshot, such as the
+//! hierarchy, links and replicas, are not exported.
 
 use crate::snapshot::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
 use gridspan_topology::{Layout, PeId};
@@ -21,7 +22,7 @@ const KIND: &str = "LBDatafile";
 /// The file of one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VtFile {
-    /// Always `LBDatafile`. Present versions of vt write it in the metadata only.
+    /// `LBDatafile`, or empty: present versions of vt write the type in the metadata only.
     #[serde(rename = "type", default)]
     kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,8 +162,8 @@ pub enum VtError {
 }
 
 impl Task {
-    /// Whether vt has added it to the first phase of a rank: a task of the entity without number,
-    /// which takes no time and is in the files of all ranks.
+    /// Returns whether vt itself has added this task to the first phase of a rank. Such a task
+    /// belongs to entity 0, takes no time, and is in the files of all ranks.
     fn is_initial(&self) -> bool {
         let Entity { migratable, collection_id, .. } = &self.entity;
         let is_zero = self.entity.number() == Some(0) && self.time == 0.0;
@@ -241,8 +242,8 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
     files
 }
 
-/// Reads one phase of the files of all ranks, in order, as a snapshot. Messages from or to nodes,
-/// or entities that are in no file, are left out.
+/// Reads one phase of the files of all ranks, in order, as a snapshot. Leaves out messages that a
+/// node sends or receives, or an entity that is in no file.
 ///
 /// # Errors
 ///

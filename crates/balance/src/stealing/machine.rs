@@ -70,8 +70,8 @@ impl Stealing {
         self.done = tasks;
     }
 
-    /// Reports that the node has no tasks to run or to take. Call it once, until the node is busy
-    /// again.
+    /// Reports that the node has no tasks to run or to take. Call it once each time that the node
+    /// becomes idle.
     pub fn handle_idle(&mut self, now: Time) {
         if !self.is_idle {
             (self.is_idle, self.stock) = (true, 0);

@@ -5,8 +5,9 @@ use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Maximum number of elements of a list in a message; further ones are ignored. A holder serves
-/// them in the time of about as many handlers, which is less than a wide-area latency.
+/// Maximum number of elements of a list in a message; further ones are ignored. Serving all of them
+/// takes a holder about as long as handling this number of messages, which is less than a wide-area
+/// latency.
 pub const MAX_LISTED: usize = 64;
 
 /// Maximum number of tasks on one node. As with the next two limits, larger numbers from the
@@ -28,7 +29,7 @@ pub enum StealMessage {
         /// A node that may have tasks.
         hint: Option<NodeId>,
     },
-    /// An idle node asks for tasks as soon as there are any. The only answer is a grant.
+    /// An idle node asks to get tasks as soon as the receiver has any. The only answer is a grant.
     Lifeline,
     /// An idle node asks its directory, and sleeps until a grant arrives.
     DirectoryRequest {
@@ -52,8 +53,8 @@ pub enum StealMessage {
         /// The receivers and their numbers of tasks.
         shares: Vec<Share>,
     },
-    /// A holder gave far fewer tasks than its directory assumes, because more did not fit into one
-    /// packet.
+    /// A holder gave far fewer tasks than its directory assumes, because it had no more or because
+    /// more did not fit into one packet.
     Granted {
         /// The receiver.
         to: NodeId,

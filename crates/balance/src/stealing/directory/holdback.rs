@@ -1,4 +1,4 @@
-//! How long a node offers none of its tasks where stealing costs more than it saves.
+//! Decides for how long a node keeps all its tasks, where stealing costs more than it saves.
 //!
 //! A tree of tasks may consist of a long trunk with few branches. A thief that takes the oldest
 //! task takes the trunk, and the holder has nothing left. Then nodes have work for less time than a

@@ -1,9 +1,9 @@
 //! Latencies to other sites: from the hierarchy, or as measured by this head if the hierarchy has
 //! none.
 //!
-//! A job may run tasks before its hierarchy is measured. A head that holds tasks then asks each
-//! other head for an echo, once, and knows the latency after a round trip. Work stays in the site
-//! until then.
+//! A job may run tasks before its hierarchy is measured. Once a part of its site has reported, a
+//! head then asks each other head for an echo, once, and knows the latency after a round trip. Work
+//! stays in the site until then.
 
 use super::super::message::StealMessage;
 use super::outgoing::Outgoing;

@@ -1,5 +1,5 @@
-//! `directory`: idle nodes sleep at the directory of their part of the site, which knows the nodes
-//! that have tasks.
+//! `directory`: an idle node asks the directory of its part of the site, which knows the nodes that
+//! have tasks, and sleeps until tasks arrive.
 //!
 //! This policy was designed for Gridspan: no node polls, and nearly every request is answered with
 //! tasks.

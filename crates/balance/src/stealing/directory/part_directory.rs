@@ -10,7 +10,7 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A gathering ends after this multiple of its quiet time, even if more adverts arrive.
+/// A gathering ends after this multiple of the [`quiet`] time, even if more adverts arrive.
 const GATHER_AT_MOST: u32 = 10;
 
 /// Maximum number of idle nodes that receive tasks for a whole part and then serve the others.
@@ -42,7 +42,8 @@ struct Gathering {
     stage: Stage,
 }
 
-/// Stage of a gathering. Tasks that leave the part go first, while few nodes hold much.
+/// Stage of a gathering. The part ships the tasks that leave it first, while few nodes hold many
+/// tasks; then it serves its own nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     /// Collects adverts.
@@ -251,7 +252,8 @@ impl PartDirectory {
         (0..post.places.site_count()).filter(|&site| site != own).any(is_worth)
     }
 
-    /// Serves waiting nodes from holders, so that all have the same number of tasks per worker.
+    /// Ends the present stage of a gathering, if it is due. After the last stage, serves waiting
+    /// nodes from holders, so that all have the same number of tasks per worker.
     pub(super) fn woken(&mut self, post: &mut Outgoing<'_>) {
         let quiet = self.quiet(post);
         let may_leave = self.may_leave(post);
@@ -281,7 +283,8 @@ impl PartDirectory {
             let held = holder.tasks(post.now, self.task_ns);
             let keeps = for_each.max(1.0) * f64::from(holder.workers) - f64::from(holder.workers);
             let mut spare = held.saturating_sub(keeps.round() as u64);
-            // One message cannot name enough nodes for this many tasks: its receivers pass them on.
+            // A message names at most `MAX_LISTED` nodes. If even shares for these would leave
+            // tasks over, each node gets more than its share and passes the surplus on.
             let is_replenished = holder.is_replenished(post.now, self.task_ns);
             let least = if is_replenished { 0 } else { spare.div_ceil(MAX_LISTED as u64) };
             let mut shares = Vec::new();

@@ -1,12 +1,13 @@
 //! The head of a site: levels work between the parts of the site, and between the site and others.
 //!
 //! A site that will run dry soon parks a *standing request* at every other one. A head with much
-//! work answers all standing requests at once and early: it computes when all work would be done if
-//! each site got as much as it can do by then (`shares.rs`), with latencies discounted from shares.
-//! It tells each of these sites about the others, so that they do not send tasks to each other. A
-//! site withdraws its other requests when one of them is answered. Where tasks spawn others, the
-//! time at which they will be done is unknown (`backlog.rs`): a site then asks while its tasks have
-//! lasted for less than a round trip, and gets one of the oldest tasks for each of its nodes.
+//! work answers all standing requests at once and early: it computes the shares with which all
+//! sites finish at the same time (`shares.rs`); the greater the latency to a site, the smaller its
+//! share. It tells each of these sites about the others, so that they do not send tasks to each
+//! other. A site withdraws its other requests when one of them is answered. Where tasks spawn
+//! others, the time at which they will be done is unknown (`backlog.rs`): a site then asks while
+//! its tasks have lasted for less than a round trip. It gets one of the oldest tasks for each of
+//! its nodes, and more while it soon asks again (`grant_size.rs`).
 
 use super::super::message::{Demand, StandingRequest, StealMessage};
 use super::grant_size::GrantSize;
@@ -36,7 +37,8 @@ pub(super) struct SiteDirectory {
     supplied_until: Time,
     /// Time until which parts may have more to report.
     hearing: Option<Time>,
-    /// The estimated work of the site, if time alone has not changed it, and since when.
+    /// The last estimate of the work of the site, and the time since which neither a report nor the
+    /// passing of time has changed it.
     unchanged: Option<(f64, Time)>,
     due: Option<Time>,
 }
@@ -131,7 +133,7 @@ impl SiteDirectory {
         self.settle(post);
     }
 
-    /// Announces tasks to the keepers of parts that have nodes among the receivers.
+    /// Announces tasks to the keepers of the parts that have idle nodes, in equal shares.
     fn announce(&self, tasks: u64, post: &mut Outgoing<'_>) {
         let (own, _) = post.own();
         let lacking =
@@ -361,9 +363,9 @@ impl SiteDirectory {
             _ => post.now,
         };
         self.unchanged = Some((work, since));
-        // Where one task is left at most, the estimate is the same until the next report. It may
-        // exceed a round trip by a few nanoseconds, too short an interval to wake at again and
-        // again.
+        // While at most one task is left, the estimate stays the same until the next report. If it
+        // exceeds a round trip by a few nanoseconds, the head would wake after each such interval.
+        // So intervals grow with the age of the estimate.
         let least = post.now.since(since) / SAME_ESTIMATES;
         let is_starving = self.outlook.parts.values().all(|part| part.demand.queued == 0)
             && self.outlook.parts.values().any(|part| part.demand.idle > 0);
@@ -426,8 +428,8 @@ fn few(nodes: &[NodeId], post: &Outgoing<'_>) -> Vec<NodeId> {
 }
 
 /// Returns the time for which tasks that spawn others must have lasted before some go to a site
-/// with this latency. They are expected to last as long again: the way there and back, and half of
-/// that for the site to be of use.
+/// with this latency. They are expected to last as long again. That must cover the way there and
+/// back, and half as much time again in which the site runs them.
 fn enough(way: Duration) -> Duration {
     way * 3
 }

@@ -83,12 +83,14 @@ impl Dice {
         low + (high - low) * self.unit()
     }
 
-    /// Returns a number in `low..high`, both positive, whose logarithm is uniform.
+    /// Returns a number in `low..high`, both positive, whose logarithm is uniform. Its last bits
+    /// may differ between machines.
     pub fn logarithmic(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
 
-    /// Returns a number from an exponential distribution.
+    /// Returns a number from an exponential distribution. Its last bits may differ between
+    /// machines.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }

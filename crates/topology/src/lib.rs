@@ -5,7 +5,7 @@
 //!   [`Probability`] and [`parse_duration`] read and write quantities in human notation.
 //! - [`Layout`]: the sites, nodes and PEs of one job.
 //! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet; [`NodeLinks`]:
-//!   all links of a grid, as a reliable transport over them appears to its users.
+//!   all links of a grid, as the users of a reliable transport see them.
 //! - [`FairShares`]: max-min fair shares of capacities for flows over them.
 //! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: estimates of links while a job runs.
 //! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a [grid

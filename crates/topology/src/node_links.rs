@@ -1,4 +1,4 @@
-//! The links between nodes, as a reliable transport over them appears to its users.
+//! The links between nodes, as the users of a reliable transport see them.
 //!
 //! A frame passes the [`Shaper`] of its link. In each direction, a pair of nodes at one site has a
 //! separate shaper, and all pairs between two sites share one, because that link is scarce.

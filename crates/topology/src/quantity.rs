@@ -237,8 +237,8 @@ fn parse_probability(text: &str) -> Option<f64> {
     if !number.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    // The exponent divides without the rounding error of a division; a number has only one
-    // exponent.
+    // The exponent divides by 100 without the rounding error of a division. So a percentage that
+    // already has an exponent is rejected.
     let value: f64 = format!("{number}{exponent}").parse().ok()?;
     (0.0..=1.0).contains(&value).then_some(value)
 }

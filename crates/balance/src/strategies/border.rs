@@ -24,7 +24,8 @@ pub struct Border;
 
 /// Maximum ratio of a PE's wide-area messages, or of its load, to its share.
 const SLACK: f64 = 1.03;
-/// Weight of a wide-area message: great enough that shares of few messages are whole numbers.
+/// Weight of a wide-area message. The room of a PE is rounded down to a whole weight, which loses
+/// less than a thousandth of a message.
 const PARTS: u64 = 1000;
 
 impl Strategy for Border {

@@ -5,7 +5,8 @@ use crate::snapshot::{PeLoad, Snapshot};
 /// Maximum sum of all works, so that the cutter can add to it without overflow.
 const WORK_SUM_MAX: f64 = (1_u64 << 61) as f64;
 
-/// Works in nanoseconds on a PE of speed 1, and the part of the work that each PE should get.
+/// The work of each actor, in nanoseconds on a PE of speed 1, and the part of all work that each PE
+/// should get.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Capacity {
     /// Work of each actor: its load times the speed of the PE on which it was measured, and times

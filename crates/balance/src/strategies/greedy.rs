@@ -42,7 +42,7 @@ impl Strategy for Greedy {
         // PEs of the same speed are ordered by their end; only the first of each speed can be best.
         let mut queues: BTreeMap<u64, BTreeSet<(u64, u32)>> = BTreeMap::new();
         for (pe, load) in snapshot.pes.iter().enumerate() {
-            // Positive numbers have the order of their bits.
+            // Positive floating-point numbers sort like their bit patterns.
             let speed = load.effective_speed().to_bits();
             queues.entry(speed).or_default().insert((ends[pe].to_bits(), pe as u32));
         }

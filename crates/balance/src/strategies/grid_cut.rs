@@ -6,8 +6,8 @@
 //! hierarchy is a phase, and there are five differences, which measurements show to matter. Each
 //! phase also balances load, with the capacity of each group as a real number. Groups keep their
 //! actors where a move saves too little. Actors that cannot move hold the actors that talk to them.
-//! The strategy compares a cut from scratch with an improvement of the present placement. It evens
-//! out the imbalance that a cut leaves without saving messages.
+//! The strategy compares a cut from scratch with an improvement of the present placement. Finally
+//! it evens out imbalance that saves no messages.
 
 use crate::cost::{CostModel, predict};
 use crate::cutter::{Cut, CutError, Cutter, Graph, Tie};
@@ -45,8 +45,8 @@ const UPPER_PART: f64 = 0.5;
 const UPPER_PULL: u64 = 16;
 /// Minimum tolerance of a phase, even where the phases above have used all of it.
 const TOLERANCE_MIN: f64 = 0.002;
-/// A cut from scratch must cost less than this part of an improvement, since a smaller difference
-/// may be chance.
+/// A cut from scratch must cost less than this fraction of the cost of an improved present
+/// placement, since a smaller difference may be chance.
 const SCRATCH_WORTH: f64 = 0.98;
 /// A cycle between sites that takes at least this part of a step may, with its waits, take as long
 /// as the step.
@@ -58,8 +58,9 @@ const SMALL: usize = 20_000;
 const FEW_PARTS: usize = 8;
 /// Maximum number of cuts from scratch of a small graph.
 const ATTEMPTS: u64 = 4;
-/// Number of V-cycles for graphs of up to a number of actors. V-cycles improve small graphs; large
-/// ones are good enough without them, and a V-cycle takes long there.
+/// Maximum number of actors of a graph, and its number of V-cycles; larger graphs have none.
+/// V-cycles improve the cuts of small graphs. Cuts of large graphs are good enough without them,
+/// and a V-cycle takes long there.
 const V_CYCLES: [(usize, u32); 2] = [(SMALL, 2), (200_000, 1)];
 
 impl GridCut {

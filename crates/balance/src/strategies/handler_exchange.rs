@@ -1,14 +1,17 @@
 //! Exchanges actors so that those that talk across sites share a PE with short handlers.
 //!
-//! A PE does not interrupt a handler: a message that arrives meanwhile waits for the rest of it, on
-//! average the sum of `h²/2T` over the handlers of a PE, which take `h` each in a step of length
-//! `T` (the mean residual life of renewal theory). Where latency is just hidden, PEs are never
-//! idle, and the longest cycle between sites waits at both of its ends; there it also waits for the
-//! other receivers of the same message on that PE. So the ends of the longest cycles, or the long
-//! handlers beside them, are exchanged for actors of the same load on PEs of the same site. The
-//! number of messages between sites stays the same, and no PE gets noticeably fuller than the
-//! fullest. The work of an actor in a step counts as one handler, which is exact for actors that
-//! wait for all their messages before they compute.
+//! A PE does not interrupt a handler, so a message that arrives meanwhile waits until the handler
+//! ends. The mean wait is the sum of `h²/2T` over the PE's handlers, where `h` is the time of a
+//! handler and `T` that of a step (the mean residual life of renewal theory). Where latency is only
+//! just hidden, PEs are never idle, and the messages of the longest cycle between sites wait at
+//! both ends of the cycle. There they also wait for the other receivers of the same message on that
+//! PE.
+//!
+//! So this search exchanges the ends of the longest cycles, or the long handlers beside them, for
+//! actors of the same load on PEs of the same site. The number of messages between sites stays the
+//! same, and no PE gets noticeably fuller than the fullest one was. The work of an actor in a step
+//! counts as one handler, which is exact for actors that wait for all their messages before they
+//! compute.
 
 use crate::strategies::local_search::{LocalSearch, Search, Trail, nearest};
 
@@ -25,7 +28,7 @@ const TAKES: usize = 3;
 const SLACK: f64 = 1e-3;
 /// Minimum fraction by which an exchange must shorten the longest cycle.
 const LEAST: f64 = 1e-4;
-/// The search ends when it is worse than its best state by this part of a step.
+/// The search ends when the present state is worse than the best one by this part of a step.
 const PATIENCE: f64 = 0.01;
 /// Maximum number of exchanges, as a multiple of the number of PEs.
 const EXCHANGES: usize = 8;
@@ -264,8 +267,8 @@ mod tests {
         pe_of
     }
 
-    /// Actor 0 talks to actor 6 in the other site and shares a PE with one of 90 ms; actor 2 does
-    /// not.
+    /// Actor 0 talks to actor 6 in the other site, and shares a PE with an actor of 90 ms. Actor 2
+    /// has the same load as actor 0, talks to no actor and shares a PE with shorter ones.
     const LOADS: [u64; 11] = [10, 90, 10, 30, 30, 30, 20, 20, 20, 40, 100];
     const PLACE: [u32; 11] = [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3];
 

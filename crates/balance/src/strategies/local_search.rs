@@ -185,7 +185,8 @@ impl<'a, 'b> Search<'a, 'b> {
         i64::from(to as u32 != home) - i64::from(self.local.pe_of[vertex as usize] != home)
     }
 
-    /// Returns the weights of the edges of `vertex`: of all, to `a` and to `b`.
+    /// Returns the total weight of all edges of `vertex`, of its edges to PE `a` and of those to
+    /// PE `b`.
     fn edges(&self, vertex: u32, a: usize, b: usize) -> (f64, f64, f64) {
         let mut sums = (0, 0, 0);
         for (end, weight) in self.local.graph.neighbours(vertex) {

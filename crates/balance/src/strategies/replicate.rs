@@ -1,12 +1,11 @@
 //! `replicate`: `grid-cut`, and replicas for the deterministic actors between the sites.
 //!
 //! A deterministic actor that talks with two sites is computed at both, wherever it lives. So for
-//! the cut over sites, the work of a deterministic actor is divided among the actors with which it
-//! talks: all of it belongs to a site if these are at that site, and half of it to each of two
-//! sites if they are at two. A second cut, with this work at its sites and without that of actors
-//! between sites, places actors inside their sites. Then each site places the replicas on its PEs,
-//! the heaviest first: on the PE that already has the actor if it has room, otherwise on the PE
-//! with most room.
+//! the cut over sites, the strategy divides the work of a deterministic actor equally among the
+//! actors with which it talks, and the work counts at their sites. A second cut starts from these
+//! sites, ignores the work of actors between sites, and places all other actors inside their sites.
+//! Then each site places the replicas on its PEs, the heaviest first: on the PE that already has
+//! the actor if that PE has room, otherwise on the PE with most room.
 
 use crate::plan::Plan;
 use crate::snapshot::{ActorKey, Edge, Replica, Snapshot};
@@ -247,8 +246,8 @@ fn present_replica(snapshot: &Snapshot, at: u32, site: SiteId) -> Option<PeId> {
 fn replicas(snapshot: &Snapshot, mapping: &[PeId], seconds: &BTreeMap<u32, PeId>) -> Vec<Replica> {
     let site = |pe: PeId| snapshot.layout.site_of(pe);
     let mut served: BTreeMap<u32, BTreeSet<ActorKey>> = BTreeMap::new();
-    // Actors to which it seldom sends are served by the primary, so that a rare message does not
-    // end a replica.
+    // The primary serves the actors to which a replica seldom sends, so that a rare message does
+    // not end the replica.
     let often = |edge: &&Edge| edge.messages.saturating_mul(2) >= snapshot.step_count();
     for edge in snapshot.edges.iter().filter(often) {
         if let Some(&at) = seconds.get(&edge.from)

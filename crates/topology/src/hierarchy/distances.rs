@@ -75,8 +75,8 @@ impl Distances {
         self.medians.iter().map(|(&pair, &rtt)| (pair, rtt))
     }
 
-    /// Whether all pairs of groups are even ([`are_even`](Self::are_even)), so that the hierarchy
-    /// gives all distances.
+    /// Whether the distances between any two [ends](Hierarchy::ends) are equal, as in
+    /// [`are_even`](Self::are_even), so that the hierarchy alone gives all distances.
     pub fn is_even(&self) -> bool {
         self.uneven.is_empty()
     }

@@ -166,14 +166,15 @@ impl Group {
         self.rtt
     }
 
-    /// Returns the bandwidth between such members, if it is known.
+    /// Returns the bandwidth between members that share no smaller group, if it is known.
     pub fn bandwidth(&self) -> Option<BandwidthRange> {
         self.bandwidth
     }
 
-    /// Returns the fraction of the measurements with at least one end in the group that agree with
-    /// its boundary, by Laplace's rule, in `0.0..=1.0`; one half without measurements, 1 if the
-    /// user described it.
+    /// Returns how well the measurements support the group, in `0.0..=1.0`; 1 if the user described
+    /// it. This is the fraction of the measurements inside the group that are short enough, and of
+    /// those between it and other groups of its parent that are long enough, by Laplace's rule,
+    /// which gives one half without measurements.
     pub fn confidence(&self) -> f64 {
         self.confidence
     }

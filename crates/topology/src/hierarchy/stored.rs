@@ -20,7 +20,8 @@ pub enum HierarchyError {
         /// Number of levels.
         levels: usize,
     },
-    /// A group is not part of a group one level above that precedes it.
+    /// A group other than the first has no parent, is listed before its parent or after a group of
+    /// a deeper level, or is deeper than the last level.
     #[error("group {group} is not part of a group of the level above; list parents first")]
     Parent {
         /// The number of the group.

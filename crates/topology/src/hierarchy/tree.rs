@@ -124,8 +124,8 @@ impl Hierarchy {
     }
 
     /// Returns the ends of two nodes: the largest groups that contain one of them and not the
-    /// other, or twice their common group if it is of the last level. `None` if there is no such
-    /// node.
+    /// other. If both nodes are in the same group of the last level, both ends are that group.
+    /// `None` if there is no such node.
     pub fn ends(&self, a: NodeId, b: NodeId) -> Option<(GroupId, GroupId)> {
         let (common, sides) = self.meet(self.leaf_of(a)?, self.leaf_of(b)?);
         Some(sides.unwrap_or((common, common)))

@@ -2,11 +2,12 @@
 //!
 //! A busy host adds `h` to all of its round trips (the "height" of Vivaldi's coordinates, Dabek et
 //! al., SIGCOMM 2004), so from any third node `k`, a busy host `i` is `h(i)` further away than a
-//! quiet neighbour `j`: `d(i,k) - d(j,k) = h(i) - h(j)`. The estimate is the median over many `k`,
-//! each weighted by its precision, which is inversely proportional to the distance of `k`; the
-//! quietest neighbours have no height. A node in a separate cluster looks like a busy host to its
-//! nearest neighbours, but not to nodes further away. So a height counts only if subtracting it
-//! makes the round trips of the node more like those of its neighbours.
+//! quiet neighbour `j`: `d(i,k) - d(j,k) = h(i) - h(j)`. The estimate is the median of these
+//! differences over many `k`, with weights inversely proportional to the distance of `k`, since
+//! long round trips vary more. It assumes that the quietest neighbours have no height. A node in a
+//! separate cluster looks like a busy host to its nearest neighbours, but not to nodes further
+//! away. So a height counts only if subtracting it makes the round trips of the node more like
+//! those of its neighbours.
 
 use super::pairs::{LEAST_MS, Pairs, median, quantile};
 
@@ -17,7 +18,7 @@ pub(in crate::infer) const MOST_MS: f32 = 0.5;
 const NEIGHBOURS: usize = 6;
 /// Number of nearest third nodes in the comparison.
 const THIRDS: usize = 48;
-/// Ratio of two round trips that exceeds jitter.
+/// Ratio of two round trips that jitter alone does not explain.
 const CLEAR: f32 = 1.6;
 /// Minimum height as a fraction of the nearest round trip.
 const LEAST_PART: f32 = 0.2;
@@ -102,8 +103,8 @@ fn nearest(pairs: &Pairs, item: usize) -> Vec<usize> {
     known
 }
 
-/// Whether subtracting the height makes the item's round trips beyond its neighbours more like
-/// theirs.
+/// Whether subtracting the height makes the item's round trips to nodes beyond its neighbours more
+/// like those of its neighbours.
 fn explains(pairs: &Pairs, item: usize, near: &[usize], height: f32) -> bool {
     let closest = &near[..near.len().min(3)];
     let within = closest

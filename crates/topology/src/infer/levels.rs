@@ -27,8 +27,9 @@ const STEP: f32 = 0.03;
 const SHALLOW: f32 = 0.55;
 /// Minimum weight of a peak, as a fraction of all weight.
 const LEAST_PART: f32 = 0.05;
-/// Minimum distance to the next peak (a factor of five) at which the weight of a peak only has to
-/// reach [`LEAST_REMOTE_PART`]: a remote node is a level, unless there are thousands of nodes.
+/// Minimum distance of a remote peak from the nearest other peak, as a natural logarithm: a factor
+/// of five. Its weight only has to reach [`LEAST_REMOTE_PART`], so that even a single remote node
+/// makes a level, unless there are thousands of nodes.
 const REMOTE: f32 = 1.6;
 /// Minimum weight of a remote peak, as a fraction of all weight.
 const LEAST_REMOTE_PART: f32 = 0.005;

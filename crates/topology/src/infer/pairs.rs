@@ -59,8 +59,8 @@ impl Pairs {
     }
 }
 
-/// Returns the median of the values, the lower of two, or `None` if there are none. Reorders
-/// `values`.
+/// Returns the median of the values, or `None` if there are none; of an even number of values, the
+/// lower of the two in the middle. Reorders `values`.
 pub(in crate::infer) fn median(values: &mut [f32]) -> Option<f32> {
     quantile(values, 0.5)
 }

@@ -98,13 +98,15 @@ const MISSING: [&str; 3] = ["na", "*", "-"];
 type Field<'a> = (usize, &'a str);
 
 impl RttMatrix {
-    /// Reads comma-separated values, one row per line. If the first field of the first line is
-    /// empty or not a round trip, that line contains column names, and each row starts with a name;
-    /// names are skipped. A first field is no corner of names, but an entry, if all entries of the
-    /// diagonal are empty and no name is a text; several whole numbers, the same for columns and
-    /// rows, are names. Empty fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing entries,
-    /// and so is the diagonal, whatever its values. Empty lines and lines that start with `#` are
-    /// skipped.
+    /// Reads comma-separated values, one row per line. Empty fields, `-1`, `0`, `NaN`, `NA`, `*`
+    /// and `-` are missing entries, and so is the diagonal, whatever its values. Empty lines and
+    /// lines that start with `#` are skipped.
+    ///
+    /// The first line may contain the names of the columns, and then each row starts with a name;
+    /// names are skipped. A text in the first field means that there are names. An empty first
+    /// field is the corner of the names if any other entry of the diagonal is not empty, if the
+    /// first line or the first column contains a text, or if both contain the same whole numbers,
+    /// at least two. Otherwise it is an entry of the diagonal, and there are no names.
     ///
     /// # Errors
     ///
@@ -137,7 +139,8 @@ impl RttMatrix {
         read(rows, unit)
     }
 
-    /// Returns the names of the nodes, in order, if rows separated by blanks contain them.
+    /// Returns the names of the nodes, in order, if the text of [`RttMatrix::from_rows`] contains
+    /// them.
     pub fn names_of_rows(text: &str) -> Option<Vec<String>> {
         let (has_header, has_row_names) = plain_names(text);
         let mut lines = numbered(text).map(|(_, line)| plain_fields(line));

@@ -2,7 +2,8 @@
 //!
 //! Each node sends to a different group, if there are enough: first alone, and then all together,
 //! with the same packets at the same pace. Separate pipes carry all packets; a shared one does not.
-//! Any other disturbance reduces the result, so of several tries the one with most arrivals counts.
+//! Other traffic only reduces the number of packets that arrive, so of several tries the one with
+//! most arrivals counts.
 
 use crate::units::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};

@@ -94,7 +94,8 @@ impl GridSpec {
     /// # Errors
     ///
     /// [`EmulateError`] if the text is no such shape or too long, an option is unknown, repeated or
-    /// has no valid value, or the grid has too many sites, hosts or PEs.
+    /// has no valid value, the options together describe no valid link, a change is invalid, or the
+    /// grid has too many sites, hosts or PEs.
     pub fn from_emulate(text: &str) -> Result<Self, EmulateError> {
         if text.len() > MAX_TEXT_BYTES {
             return Err(EmulateError::TooLong);

@@ -1,7 +1,8 @@
 //! Assembles the leaves of all regions into one hierarchy.
 //!
-//! A region has only the distances within it, so the levels are determined again over all leaves:
-//! the distance of two leaves is that of the sibling regions that separate them.
+//! A region has only the distances within it, so this step determines the levels again over all
+//! leaves. The distance between two leaves is that between the two sibling regions that contain
+//! them.
 
 use super::log::Log;
 use crate::hierarchy::{Draft, Partition};
@@ -26,8 +27,8 @@ pub(super) struct Leaf {
     pub(super) members: Vec<u32>,
 }
 
-/// Weight of each member of a leaf after the first, for the merges within the leaf. It is about
-/// that in a dendrogram of the leaf.
+/// Weight of the distance within a leaf, for each member after the first. The merges in a
+/// dendrogram of the leaf would together have about the same weight.
 const WEIGHT_OF_MEMBER: f32 = 1.5;
 /// Ratio of the distances within a leaf to a cut beyond which the leaf is not a group at that cut.
 const SPREAD: f32 = 1.3;

@@ -188,8 +188,8 @@ impl Inference {
         }
     }
 
-    /// Adds a region. The regions of stray nodes become siblings of the regions from which the
-    /// nodes strayed, because each has a different distance to those.
+    /// Adds a region. The parts of a region of stray nodes become siblings of the regions that the
+    /// nodes did not fit, because each part has a different distance to those regions.
     fn add(&mut self, parent: usize, region: Region) {
         let stray = self.regions[parent].is_stray();
         let parent = if stray { self.places[parent].parent } else { Some(parent) };

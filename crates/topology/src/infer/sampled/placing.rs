@@ -12,8 +12,9 @@ use crate::infer::pairs::median;
 
 /// Maximum number of groups that are probed at once.
 const AT_ONCE: usize = 8;
-/// In doubt, the number of nearest groups to probe and the number of answers from each: first the
-/// groups that a single slow or lost pair may hide, then a few to be certain.
+/// What a node in doubt probes, first and then again: the number of nearest groups, and the number
+/// of members of each that it has then probed. First these are the groups that a single slow or
+/// lost pair may hide, then a few for certainty.
 const DOUBTS: [(usize, usize); 2] = [(16, 2), (4, 8)];
 /// Maximum factor by which a slow pair is slower than others.
 const SLOWEST: f32 = 10.0;

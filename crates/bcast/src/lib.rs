@@ -2,8 +2,8 @@
 //!
 //! **For a broadcast now**
 //! - [`Tree`]: a broadcast tree over nodes.
-//! - [`Mode`]: the trees that follow from the layout, the choice of one for a job, and whether the
-//!   job plans.
+//! - [`Mode`]: how a job broadcasts: over plans, or over one of the trees that follow from the
+//!   layout.
 //! - [`BroadcastPlan`]: one or more trees, their parts of a message and its segments, under a
 //!   [`PlanId`] that a broadcast carries in their place. [`SubPlan`]: the part of a plan that leads
 //!   to the nodes of a multicast.
@@ -19,7 +19,8 @@
 //!
 //! **To compare**
 //! - [`gupta_vadhiyar`]: the system of Gupta and Vadhiyar (2006), as described in the paper.
-//! - [`bound_s`], [`exact_optimum_s`]: times that no broadcast, and no tree, can beat.
+//! - [`bound_s`]: a time that no broadcast can beat. [`exact_optimum_s`]: the time of the best
+//!   tree.
 //!
 //! Everything here is a pure function of its arguments: every node computes the same, and time,
 //! dice and measurements come from the caller.

@@ -5,8 +5,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The limit and the use of a search. It counts in evaluations of a tree, which makes a run
-/// repeatable, or in seconds of the caller's clock.
+/// The limit of a search, and how much of it is spent. It counts in evaluations of a tree, which
+/// makes a run repeatable, or in seconds of the caller's clock.
 #[derive(Clone)]
 pub struct SearchBudget<'a> {
     evaluations: Rc<Cell<u64>>,

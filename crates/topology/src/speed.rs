@@ -6,8 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The speed of an otherwise idle processor: 1 is an ordinary one, and 0.5 takes twice as long.
-/// From 0.01 to 100, in millionths.
+/// The speed of a processor without other load, relative to an ordinary one: work takes twice as
+/// long at 0.5 as at 1. A speed is from 0.01 to 100 and is stored in millionths.
 ///
 /// ```
 /// use gridspan_topology::Speed;
@@ -45,7 +45,7 @@ impl Speed {
         f64::from(self.0) / f64::from(UNIT)
     }
 
-    /// Returns the time at this speed of work that takes `time` on an ordinary processor.
+    /// Returns how long work takes at this speed if it takes `time` on an ordinary processor.
     pub fn takes(self, time: Duration) -> Duration {
         if self == Self::ORDINARY {
             return time;

@@ -158,7 +158,7 @@ impl Bandwidth {
     }
 }
 
-/// Keeps the guarantee of [`Bandwidth`] for values from outside.
+/// Reads a stored bandwidth, and raises zero to one bit per second.
 fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(u64::deserialize(deserializer)?.max(1))
 }

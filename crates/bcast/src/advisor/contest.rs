@@ -20,7 +20,7 @@ use gridspan_topology::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Number of broadcasts that decide about a plan: the first may meet new connections.
+/// A plan counts as tried after this number of broadcasts: the first may have to open connections.
 const TRIAL: usize = 2;
 /// Number of broadcasts of a plan that are remembered. With more, a link that became slow is
 /// noticed late.
@@ -29,8 +29,8 @@ const SEEN_MAX: usize = 3;
 const WAYS_MAX: usize = 5;
 /// Share by which a tried plan has to be better than the taken one, so that they do not alternate.
 const BETTER: f64 = 0.01;
-/// Maximum age of times that were measured before links changed: other load may have slowed the
-/// trial of a plan.
+/// Age at which times from before the last change of links are forgotten, so that the plan may be
+/// tried again: other load may have slowed its trial.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A plan and its results.
@@ -46,7 +46,7 @@ pub(super) struct Way {
     /// those before the change.
     seen: VecDeque<Seen>,
     last: Time,
-    /// The last change of links before these broadcasts.
+    /// The number of the last change of links before these broadcasts.
     links: u64,
 }
 
@@ -92,9 +92,9 @@ pub(super) struct Contest {
     /// At least one; the first needs no search and is never dropped.
     ways: Vec<Way>,
     taken: usize,
-    /// The estimate under which plans were last searched.
+    /// The number of changes of the estimate when plans were last searched.
     pub(super) searched: Option<u64>,
-    /// The last change of links that this contest knows.
+    /// The number of the last change of links that this contest knows.
     links: u64,
     /// Time at which a message of this size was last sent.
     pub(super) used: Time,
@@ -172,8 +172,8 @@ impl Contest {
         dropped.is_published.then(|| dropped.plan.id())
     }
 
-    /// Notes that a broadcast of `bytes` by this plan took `took_s` seconds. A time of zero is no
-    /// measurement: the estimate of latencies is too high.
+    /// Notes that a broadcast of `bytes` by this plan took `took_s` seconds. Ignores a time of
+    /// zero, which only shows that the latency subtracted from a node's report was too high.
     pub(super) fn note(
         &mut self,
         (now, links): (Time, u64),
@@ -206,8 +206,9 @@ impl Contest {
         seen.is_some_and(|seen| (1.0 / tolerance..=tolerance).contains(&(ratio / seen.ratio)))
     }
 
-    /// Predicts again under a changed estimate. Broadcasts since the last change of links are
-    /// compared with the new prediction, for example if only the assumed sharing has changed.
+    /// Predicts again under a changed estimate. Computes the ratios of broadcasts since the last
+    /// change of links again, for example if only the assumed sharing has changed, and forgets
+    /// older broadcasts after [`AGE_MAX`].
     pub(super) fn predict(&mut self, (now, links): (Time, u64), network: &Network) {
         self.links = links;
         for way in &mut self.ways {

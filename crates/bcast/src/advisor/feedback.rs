@@ -1,4 +1,5 @@
-//! Corrects the estimate by the edges of broadcasts, and chooses the pairs and clusters to probe.
+//! Corrects the estimate by the timings of the edges of broadcasts, and chooses the clusters and
+//! the pairs of clusters to probe.
 
 use crate::model::{EdgeTiming, NetworkEstimate};
 use gridspan_topology::Time;
@@ -16,8 +17,7 @@ const BAD_AGE: Duration = Duration::from_secs(3);
 /// Maximum number of such pairs that are probed at once: those with the oldest measurements. If
 /// these have changed, their neighbours follow.
 const BAD_PROBES: usize = 3;
-/// Bound on the factor by which transfers of a pair count as usually faster or slower than
-/// expected.
+/// Bound on [`Feedback::usual`], which is at most this and at least its inverse.
 const USUAL_MAX: f64 = 3.0;
 /// A pair is bad below this part of its best known bandwidth.
 const BAD: f64 = 0.8;
@@ -56,8 +56,8 @@ pub(super) struct Feedback {
     /// The estimated bandwidth before an unexpected transfer, and the ratio of expected to measured
     /// time.
     doubted: BTreeMap<(usize, usize), (f64, f64)>,
-    /// Clusters with outgoing, and clusters with incoming, transfers that may differ from the
-    /// estimate.
+    /// Clusters whose outgoing transfers may differ from the estimate, and clusters whose incoming
+    /// transfers may.
     suspects: (BTreeSet<usize>, BTreeSet<usize>),
 }
 
@@ -95,7 +95,8 @@ impl Feedback {
             if (1.0 - DEVIATION..=1.0 / (1.0 - DEVIATION)).contains(&ratio) {
                 continue;
             }
-            // The transfers had at most the bandwidth of the pair, and shared it as expected.
+            // The pair has at least the measured rate. The transfers are assumed to have shared
+            // its bandwidth as expected.
             let believed = estimate.bandwidth(from, to);
             let rate = (believed * ratio).max(bytes / seen_s);
             self.doubted.entry((from, to)).or_insert((believed, ratio * usual));
@@ -183,8 +184,9 @@ impl Feedback {
     }
 }
 
-/// Bytes and seconds between each pair of different clusters, summed over all edges: by arrivals
-/// behind the first segment, or by flowing times.
+/// Bytes and seconds between each pair of different clusters, summed over all edges. With
+/// `is_arrivals`, they count from the arrival of the first segment; otherwise, all bytes and the
+/// times in which they flowed count.
 fn by_pair(
     estimate: &NetworkEstimate,
     edges: &[EdgeTiming],

@@ -49,8 +49,8 @@ impl Root {
     }
 
     /// Returns a size for which no plans were made under the present estimate: the predicted size,
-    /// its neighbours, then the sizes used before. If at most `sizes_max` sizes are kept, no more
-    /// are predicted: each further one would replace one that was just planned for, without end.
+    /// its neighbours, then the sizes used before. At most `sizes_max` predicted sizes count, since
+    /// no more are kept: each further one would replace one that was just planned for, without end.
     pub(super) fn urgent(&self, estimate: u64, sizes_max: usize) -> Option<u32> {
         let is_due = |bucket: &u32| {
             let contest = self.contests.get(bucket);

@@ -7,7 +7,8 @@ use crate::model::TreeCostModel;
 use crate::search_budget::SearchBudget;
 use gridspan_topology::dice::Dice;
 
-/// Number of classes that reach a receiver at the least cost; its sender is drawn from them.
+/// The sender for a receiver is drawn from this number of classes (groups of nodes with equal
+/// links): those that reach it at the least cost.
 const CANDIDATES: usize = 16;
 /// The first temperature, as a share of the cost, is the smaller of this and `HEAT` divided by the
 /// number of nodes.
@@ -259,8 +260,8 @@ const REPLACED_CHILDREN_MAX: usize = 12;
 /// The cheapest senders for each node.
 struct Senders<'a> {
     model: &'a TreeCostModel,
-    /// For each class that has had receivers, the classes that reach it at the least cost. Where
-    /// every node is a class, computing all of them would take longer than a short search.
+    /// For each class, the classes that reach it at the least cost; computed at its first receiver.
+    /// Where every node is a class, computing all of them would take longer than a short search.
     nearest: Vec<Option<Vec<u32>>>,
     members: Vec<Vec<u32>>,
 }

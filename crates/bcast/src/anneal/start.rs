@@ -12,8 +12,8 @@ use std::collections::BinaryHeap;
 /// While more receivers than this wait, one sender is compared with a sample of the receivers;
 /// after that, the senders of up to this number of clusters are compared with all receivers.
 const SAMPLE: usize = 64;
-/// Size of a sample: its best is among the best 2 % of all. Where every node is a class, most of
-/// the time goes into fetching the compared costs.
+/// Size of a sample: on average, its best is among the best 2 % of all. A larger sample would take
+/// longer: where every node is a class, most of the time goes into fetching the compared costs.
 const LOOKS: usize = 48;
 
 /// Whether [`start_tree`] compares samples, so that another seed may lead to a better tree.
@@ -132,8 +132,8 @@ impl Senders {
     }
 }
 
-/// Builds the tree over the entries of clusters. A cluster counts as reached when all its nodes
-/// are, so that large clusters are not served last.
+/// Builds the tree over the entries of clusters. Of two clusters, it prefers the one that takes
+/// longer inside, so that large clusters are not served last.
 fn join(
     model: &TreeCostModel,
     root: u32,

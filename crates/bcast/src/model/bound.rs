@@ -1,7 +1,7 @@
-//! Lower bounds on the time of a broadcast: a node receives no sooner than over the shortest way,
-//! relays included, and no faster than the greatest flow to it.
+//! Lower bounds on the time of a broadcast: a node receives no sooner than over the shortest path,
+//! relays included, and no faster than the maximum flow to it.
 //!
-//! The rate of any set of trees is at most the greatest flow from the root to the worst node (J.
+//! The rate of any set of trees is at most the maximum flow from the root to the worst node (J.
 //! Edmonds, 1973). In the flow graph each capacity is a pair of vertices joined by an edge, and the
 //! routes are edges between the pairs.
 
@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 
 /// Returns a lower bound in seconds on the time of any broadcast of `bytes` from `root`.
 ///
-/// Each node has two bounds: the shortest way from the root; and the time of the message at the
-/// greatest flow to the node, plus the shortest way to the node from the nodes on the root's side
-/// of the narrowest cut. The result is the maximum of both over all nodes. Ways count their
-/// latencies only: the time to begin a message is an assumption, so it is left out.
+/// Each node has two bounds: the shortest path from the root; and the time of the message at the
+/// maximum flow to the node, plus the shortest path to the node from the nodes on the root's side
+/// of the minimum cut. The result is the maximum of both over all nodes. The length of a path is
+/// the sum of its latencies: the time to begin a message is an assumption, so it is left out.
 pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
     let mut bound_s = 0.0_f64;
     let from_root_s = shortest_ways(network, &[root]);
@@ -31,7 +31,7 @@ pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
     bound_s
 }
 
-/// Returns the time of the shortest way, in seconds, from any of these nodes to another node of
+/// Returns the time of the shortest path, in seconds, from any of these nodes to another node of
 /// each cluster, over any relays (E. W. Dijkstra, "A note on two problems in connexion with
 /// graphs", 1959). `from` has at least one node.
 fn shortest_ways(network: &Network, from: &[u32]) -> Vec<f64> {
@@ -58,8 +58,8 @@ fn shortest_ways(network: &Network, from: &[u32]) -> Vec<f64> {
     ways_s
 }
 
-/// Returns the greatest flow between two nodes over all ways, including through other nodes, in
-/// bytes per second, and the nodes on the root's side of the narrowest cut. Uses shortest
+/// Returns the maximum flow between two nodes over all paths, including through other nodes, in
+/// bytes per second, and the nodes on the root's side of the minimum cut. Uses shortest
 /// augmenting paths (J. Edmonds, R. Karp, 1972).
 fn greatest_flow(network: &Network, from: u32, to: u32) -> (f64, Vec<u32>) {
     let mut graph = Graph::new(network);
@@ -129,7 +129,7 @@ impl Graph {
         }
         links.sort_unstable();
         links.dedup();
-        // A link carries no more than the capacities that it joins, of which a node is none. Its
+        // A link gets the smaller of the capacities that it joins; a node is not a capacity. So its
         // rounding errors are in proportion to that, not to the fastest capacity of the network.
         let at = |vertex: usize| capacities.get(vertex / 2).copied().unwrap_or(f64::INFINITY);
         for (from, to) in links {

@@ -10,9 +10,9 @@
 //! - [`Serialisation::Initiation`]: a sender is busy only while it begins messages, and all
 //!   transfers go on at once at full speed.
 //!
-//! The paper does not state the order in which children are served either. Mateescu labels nodes so
-//! that the child with most work below it goes first, which is optimal (Jackson's rule for one
-//! machine with tails), so that the order follows from the tree.
+//! The paper does not state the order in which children are served either. Here, as in Mateescu's
+//! labelling, the child with most work below it goes first. This is optimal (Jackson's rule for one
+//! machine with tails). So the order follows from the tree.
 
 use super::links::LinkMatrix;
 
@@ -32,9 +32,9 @@ pub struct TreeCostModel {
     class_of: Vec<u32>,
     classes: usize,
     initiation_s: Vec<f64>,
-    /// For each pair of classes, row by row: the time a send adds to the sender's busy time, and
-    /// the time that follows it. They are stored side by side, since reading them takes most of the
-    /// time of a search in which no two nodes have equal links.
+    /// For each pair of classes, row by row: the time for which a send keeps the sender busy after
+    /// initiation, and the time from then until arrival. They are stored side by side, since
+    /// reading them takes most of the time of a search in which no two nodes have equal links.
     sends_s: Vec<(f64, f64)>,
 }
 

@@ -7,7 +7,8 @@
 //!   nodes.
 //! - [`simulate`]: the time of a draft where transfers share capacities. [`TreeCostModel`]: the
 //!   time of a tree where they do not.
-//! - [`bound_s`], [`exact_optimum_s`]: times that no broadcast, and no tree, can beat.
+//! - [`bound_s`]: a time that no broadcast can beat. [`exact_optimum_s`]: the time of the best
+//!   tree.
 
 mod bound;
 mod cost;

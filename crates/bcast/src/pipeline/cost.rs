@@ -1,4 +1,5 @@
-//! Computes the time of a pipelined broadcast over a tree of clusters, in about a microsecond.
+//! Estimates the time of a pipelined broadcast over a tree of clusters. An estimate takes about a
+//! microsecond to compute.
 //!
 //! Capacities are divided evenly between the edges that cross them. The first segment reaches a
 //! cluster after all hops before it; from then on a segment arrives in each period of the slowest

@@ -3,7 +3,7 @@
 //! A broadcast reaches its greatest rate with a packing of trees (J. Edmonds, 1973): each tree
 //! carries a part of the message, and together they respect every capacity. Capacities have prices
 //! that grow with their use, and the search takes the cheapest tree again and again (N. Garg, J.
-//! Könemann, 1998). It then weights a few of these trees again in the same way.
+//! Könemann, 1998). [`Packing::restricted`] weights a few of these trees again in the same way.
 
 use super::arborescence::cheapest;
 use super::search::ClusterTree;

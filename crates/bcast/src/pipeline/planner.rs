@@ -105,9 +105,9 @@ pub fn plan_static(network: &Network, root: u32, bytes: u64) -> Draft {
     if is_small { draft } else { draft.segmented(segment_guess(network, root, bytes)) }
 }
 
-/// Guesses the best segment size. A pipeline of `h` hops takes `(h + m/s) (o + s/r)` for segments
-/// of size `s`, which is least for `s = sqrt(m o r / h)`. The root begins every segment, so that
-/// its costs count.
+/// Guesses the best segment size. With initiation time `o` and rate `r`, a message of `m` bytes in
+/// segments of `s` bytes takes `(h + m/s) (o + s/r)` over `h` hops, which is least for
+/// `s = sqrt(m o r / h)`. The root begins every segment, so `o` is the root's.
 fn segment_guess(network: &Network, root: u32, bytes: u64) -> u64 {
     let clusters = (0..network.clusters()).filter(|&one| !network.members(one).is_empty());
     let clusters: Vec<usize> = clusters.collect();

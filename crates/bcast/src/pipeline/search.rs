@@ -56,8 +56,8 @@ fn star(network: &Network, root: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Parents in a tree in which each cluster receives from the cluster with the most bandwidth to it,
-/// at about equal bandwidth from the nearest; grown like the trees of R. Prim (1957).
+/// Parents in a tree in which each cluster receives from the cluster with the most bandwidth to it.
+/// Among clusters of about equal bandwidth, the nearest sends. The tree grows as in R. Prim (1957).
 fn nearest(network: &Network, root: u32) -> Vec<u32> {
     let clusters = network.clusters();
     let mut parents = star(network, root);

@@ -163,8 +163,8 @@ impl Tree {
         order.into_iter().flat_map(edges)
     }
 
-    /// The part of the tree that leads to these nodes: the root, the nodes in the tree, and those
-    /// between.
+    /// The part of the tree that leads to these nodes: the root, the targets that are in the tree,
+    /// and the nodes between.
     pub fn pruned(&self, targets: &BTreeSet<NodeId>) -> Self {
         let mut needed = BTreeSet::from([self.root]);
         for &target in targets {

@@ -30,7 +30,7 @@ struct OngoingWaits {
 }
 
 impl<C: Catalogue> Open<C> {
-    /// `first_attempt` is the number before the first attempt of an order, which grows with each
+    /// `first_attempt` is the number before that of an order's first attempt. It grows with each
     /// restoration of the services.
     fn new(owner: u32, session_manager: Member<SessionManager<C>>, first_attempt: u32) -> Self {
         // A client that goes on after a restoration uses none of its numbers again.

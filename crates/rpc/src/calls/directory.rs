@@ -150,7 +150,7 @@ impl ServerDirectory {
         self.servers.values().map(|listed| listed.card.clone()).collect()
     }
 
-    /// The servers that offer a function, or just the `only` one that may execute it. The server
+    /// The servers that offer a function; with `only`, no other server may execute it. The server
     /// with the earliest predicted end of the call comes first, and servers that are late with a
     /// call come last. `bytes` is the size of the arguments. `work_s` is the work of the call on a
     /// server of speed 1; if `None`, it is predicted from history.

@@ -21,7 +21,7 @@ pub enum RpcError {
     /// The configuration is invalid, or its file cannot be read.
     #[error("the configuration is wrong: {reason}")]
     ConfigFileError {
-        /// The invalid setting.
+        /// What is invalid, or why the file cannot be read.
         reason: String,
     },
     /// There is no server of this name.

@@ -7,7 +7,7 @@ use crate::spec::site::{SiteError, shorten};
 use crate::spec::timeline::TimelineError;
 use thiserror::Error;
 
-/// Error of a grid file, which is rejected as a whole; correct the place it names.
+/// Error of a grid file. The whole file is rejected; correct the text at `line` and `column`.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("line {line}, column {column}: {problem}")]
 #[non_exhaustive]

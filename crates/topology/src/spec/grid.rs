@@ -197,9 +197,10 @@ impl GridSpec {
         self
     }
 
-    /// Adds a change while a job runs: `at 60s link a-b rate=10mbit`, where `a>b` is one direction
-    /// and `a-a` is the inside of a site. Settings are `latency`, `rate`, `jitter`, `loss`, `queue`
-    /// and `reorder`; other parameters do not change. Clusters keep their links.
+    /// Adds a change that takes effect while a job runs: `at 60s link a-b rate=10mbit`, where `a>b`
+    /// is one direction and `a-a` is the inside of a site. Settings are `latency`, `rate`,
+    /// `jitter`, `loss`, `queue` and `reorder`; other parameters do not change. A change inside a
+    /// site does not apply to links inside its clusters.
     ///
     /// The text `at 60s node d01 load=1` adds a foreign load: from then on, one process of other
     /// users computes on each node of that host. Only the simulator creates such load; on a real
@@ -289,8 +290,8 @@ impl GridSpec {
         self.hosts.iter().enumerate().map(|(n, host)| (NodeId::from(n), host.as_str()))
     }
 
-    /// Returns the speed of the processors of `node` in simulations and where the grid is emulated;
-    /// guests have the ordinary speed.
+    /// Returns the speed of the processors of `node` in simulations and where the grid is emulated.
+    /// Guests (nodes that join a running job) have the ordinary speed.
     pub fn speed(&self, node: NodeId) -> Speed {
         self.speeds.get(node.index()).copied().unwrap_or_default()
     }
@@ -391,15 +392,15 @@ impl GridSpec {
             .collect()
     }
 
-    /// Returns the foreign load of a node over time: times, and the number of processes of other
-    /// users that compute on the node from then on. The load before the first time is 0.
+    /// Returns the foreign load of a node over time: pairs of a time and the number of processes of
+    /// other users that compute on the node from then on. The load before the first time is 0.
     pub fn foreign_loads(&self, node: NodeId) -> impl Iterator<Item = (Time, u32)> {
         let loads = self.foreign_loads.iter().filter(move |load| load.node == node);
         loads.map(|load| (load.at, load.processes))
     }
 
-    /// Whether packets between the two nodes are emulated when several nodes run on one machine,
-    /// because the nodes are in different sites or clusters. Panics if the grid has no such node.
+    /// Whether the link between the two nodes is emulated when several nodes run on one machine. It
+    /// is if the nodes are in different sites or clusters. Panics if the grid has no such node.
     pub fn is_emulated(&self, from: NodeId, to: NodeId) -> bool {
         self.is_wide_area(from, to) || self.cluster_of(from) != self.cluster_of(to)
     }

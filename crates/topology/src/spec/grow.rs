@@ -65,15 +65,16 @@ impl GridSpec {
         Ok((Self::try_from(parts)?, numbers))
     }
 
-    /// Returns the grid with a copy of a site, which becomes the last one: with its hosts, whose
-    /// names get `suffix` at their end, its clusters, and its links to all other sites, with their
-    /// changes. The links between the two are `between`. The copy has no foreign load. Panics if
-    /// the grid has no such site.
+    /// Returns the grid with a copy of a site, which becomes the last site. The copy has the hosts
+    /// of the site (with `suffix` added to their names), its clusters, its links to all other
+    /// sites, and the changes of these links, but no foreign load. `between` is the link between
+    /// the site and its copy. Panics if the grid has no such site.
     ///
     /// # Errors
     ///
-    /// [`GridSpecError`] if the name of the copy or of one of its hosts is invalid, or there are
-    /// too many sites, hosts, PEs or changes.
+    /// [`GridSpecError`] if the name of the copy is invalid or in use, if the name of one of its
+    /// hosts is invalid, if `suffix` is empty but the site sets ports, or if there are too many
+    /// sites, hosts, PEs or changes.
     ///
     /// ```
     /// use gridspan_topology::{GridSpec, Link, NodeId, SiteId};

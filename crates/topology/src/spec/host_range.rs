@@ -8,7 +8,7 @@ const MAX_DIGITS: usize = 10;
 /// Maximum length of a pattern, which bounds the length of the names.
 const MAX_PATTERN_BYTES: usize = 1024;
 
-/// Error of a host pattern. Nothing was added; the message says what to write.
+/// Error of a host pattern, which yields no hosts at all. The message says what to write.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum HostRangeError {

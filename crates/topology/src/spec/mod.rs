@@ -7,7 +7,7 @@
 //!   errors are in `file_error.rs`.
 //! - [`GridSpec::with_nodes`] adds nodes to a grid, and [`GridSpec::with_copy`] a copy of a site
 //!   (`grow.rs`).
-//! - [`GridSpec::with_change`] reads changes while a job runs (`timeline.rs`).
+//! - [`GridSpec::with_change`] adds a change that takes effect while a job runs (`timeline.rs`).
 //! - [`GridSpec::from_emulate`] reads the shorthand `2x4,wan=32ms` (`emulate.rs`).
 //!
 //! Text may come from any source: no input panics, and none creates a description larger than the

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
-/// Maximum number of sites: links are looked up by pairs of sites.
+/// Maximum number of sites. A grid may have a link for each pair of sites.
 pub const MAX_SITES: usize = 4096;
 /// Maximum number of hosts, far beyond the size of any job so far.
 pub const MAX_HOSTS: usize = 65_536;
@@ -196,7 +196,7 @@ pub enum SiteError {
         /// Number of clusters of the site.
         clusters: usize,
     },
-    /// There are too few ports from the port of the site on for the nodes of a host.
+    /// A host has more nodes than there are port numbers from the site's port up to 65535.
     #[error(
         "host `{host}` has more nodes than there are ports from {port} on; write a lower `port`"
     )]
@@ -234,7 +234,7 @@ pub enum SiteError {
 pub(super) struct Sites {
     accepted: Vec<SiteSpec>,
     names: BTreeSet<String>,
-    /// The ports of nodes that the sites set, with the names of their hosts.
+    /// The host and port of each node whose site sets ports.
     ports: BTreeSet<(String, u16)>,
     hosts: usize,
     pes: u64,

@@ -17,7 +17,7 @@ pub enum GridSpecError {
     /// A site is invalid.
     #[error(transparent)]
     Site(#[from] SiteError),
-    /// A link or a change leads to a site that does not exist, or a link to the same site.
+    /// A link or a change names a site that does not exist, or a link joins a site with itself.
     #[error(
         "a link leads from site {from} to site {to}; write two different numbers below {sites}"
     )]

@@ -1,5 +1,5 @@
-//! Changes while a job runs: of links, such as `at 60s link a-b rate=10mbit`, and of the foreign
-//! load of nodes, such as `at 60s node a1 load=1`.
+//! Changes that take effect while a job runs: of links, such as `at 60s link a-b rate=10mbit`, and
+//! of the foreign load of nodes, such as `at 60s node a1 load=1`.
 
 use crate::id::{NodeId, SiteId};
 use crate::link::{Link, LinkError};

@@ -5,8 +5,9 @@ use super::fabric::NodeLink;
 use gridspan_topology::{GridSpec, Link, NodeId};
 use std::collections::BTreeMap;
 
-/// Bytes per second of a link described as unlimited: a terabit per second, which affects no
-/// message. Sums over thousands of such links stay exact beside slow ones.
+/// Bytes per second of a link described as unlimited: a terabit per second, which slows no message.
+/// It is not larger, so that rounding errors of sums over thousands of such links stay far below
+/// the bandwidths of slow links.
 const UNLIMITED: f64 = 125e9;
 
 impl NetworkEstimate {
@@ -15,10 +16,10 @@ impl NetworkEstimate {
     /// cluster.
     ///
     /// A node sends and receives at the bandwidth inside its cluster. If a site has several
-    /// clusters, each is connected by an access with the bandwidth of the site's LAN; the only
-    /// cluster of a site has no such limit. `sharing` sets how transfers share the links between
-    /// sites, which a grid file does not describe. Latency includes mean jitter. Losses, future
-    /// changes, and hosts that run several nodes are left out.
+    /// clusters, each has an access link with the bandwidth of the site's LAN; the only cluster of
+    /// a site has no such limit. `sharing` sets how transfers share the links between sites, which
+    /// a grid file does not describe. Latency includes mean jitter. The estimate ignores losses,
+    /// future changes, and that several nodes may share one host.
     pub fn from_grid(grid: &GridSpec, initiation_s: f64, sharing: Sharing) -> Self {
         let layout = grid.layout();
         let mut numbers = BTreeMap::new();
@@ -70,8 +71,8 @@ mod tests {
 
     const MBIT: f64 = 125_000.0;
 
-    /// The second site of Gupta and Vadhiyar (2006): clusters of 100 Mbit/s behind accesses of 60,
-    /// and pipes of 30 to another site.
+    /// The second site of Gupta and Vadhiyar (2006): clusters of 100 Mbit/s behind access links of
+    /// 60, and pipes of 30 to another site.
     const GRID: &str = "wan = { latency = \"33ms\", bandwidth = \"30mbit\" }\n\
         [site.anl]\nlan = { latency = \"50us\", bandwidth = \"60mbit\" }\n\
         [site.anl.cluster.one]\nhosts = [\"a[1-2]\"]\n\
@@ -115,7 +116,7 @@ mod tests {
         };
 
         // Both transfers go into one cluster. They share the pipe between the sites, or only the
-        // access of that cluster, which has two nodes.
+        // access link of that cluster, which has two nodes.
         assert_eq!(shared(Sharing::SitePairs, (0, 2), (1, 2)), 30.0);
         assert_eq!(shared(Sharing::ClusterPairs, (0, 2), (1, 2)), 2000.0);
         assert_eq!(shared(Sharing::SitePairs, (0, 2), (0, 1)), 60.0);

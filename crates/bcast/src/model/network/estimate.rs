@@ -1,11 +1,11 @@
 //! The estimate of a network: end-to-end measurements between clusters, and the shared capacities
 //! that follow from them.
 //!
-//! A transfer between clusters is limited by the access of either cluster, by the capacity between
-//! the sites, or by a limit of this pair alone. Each capacity is estimated to be as fast as the
-//! fastest transfer measured through it: a limit on all transfers is shared, a limit on one pair
-//! belongs to that pair. Single transfers do not show how sites share the capacity between them; a
-//! joint probe does ([`Uplink`](gridspan_topology::Uplink)), and [`Sharing`] states the result.
+//! A transfer between clusters is limited by the access link of either cluster, by the capacity
+//! between the sites, or by a limit of this pair alone. Each shared capacity is estimated to be as
+//! fast as the fastest transfer measured through it; a pair that is slower gets a separate limit.
+//! Single transfers do not show how sites share the capacity between them; a joint probe does
+//! ([`Uplink`](gridspan_topology::Uplink)), and [`Sharing`] states the result.
 
 use super::fabric::{Network, NodeLink};
 use gridspan_topology::{Bandwidth, Hierarchy, Link, NodeId, Time};
@@ -82,9 +82,10 @@ impl NetworkEstimate {
     /// Clusters are the hierarchy's groups of the last level, sites those of level 1. Where the
     /// hierarchy has no bandwidth or no round-trip time, the bandwidth or the latency of
     /// [`Link::lan`] or [`Link::wan`] counts. Nodes outside the hierarchy form one cluster. The
-    /// access of a cluster is the link to another cluster of its site, as in
-    /// [`NetworkEstimate::from_grid`], or the sum over its nodes if the site has no other; tighter
-    /// limits show in use. `initiation_s` gives the seconds that a node needs to begin a message.
+    /// access link of a cluster has the bandwidth to another cluster of its site, as in
+    /// [`NetworkEstimate::from_grid`], or the sum over its nodes if the site has no other; only
+    /// measurements show a tighter limit. `initiation_s` gives the seconds that a node needs to
+    /// begin a message.
     pub fn from_hierarchy(
         hierarchy: &Hierarchy,
         members: &[NodeId],
@@ -281,8 +282,8 @@ impl NetworkEstimate {
     }
 }
 
-/// A capacity from one site to another, or between one and all others: the site that sends, and the
-/// one that receives, where there is only one.
+/// A capacity between sites: the site that sends, and the site that receives; `None` stands for all
+/// other sites.
 type SiteLink = (Option<u32>, Option<u32>);
 
 /// Returns the capacities between sites that a transfer from a site to a site crosses, in order.
@@ -301,7 +302,7 @@ mod tests {
     use super::*;
     use gridspan_topology::GridSpec;
 
-    /// Sites {0, 1}, {2} and {3} of one node each.
+    /// Three sites with the clusters {0, 1}, {2} and {3}, of one node each.
     fn estimate(sharing: Sharing, bandwidth: impl Fn(usize, usize) -> f64) -> NetworkEstimate {
         let places: Vec<Place> = [0, 0, 1, 2]
             .into_iter()
@@ -343,8 +344,8 @@ mod tests {
             (meet((0, 2), (1, 2)), meet((0, 2), (1, 3)))
         };
 
-        // Transfers into the same cluster share its access; to different sites, they share only a
-        // common uplink.
+        // Transfers into the same cluster share its access link; transfers to different sites share
+        // only a common uplink.
         assert_eq!(shared(Sharing::SitePairs), (true, false));
         assert_eq!(shared(Sharing::SiteUplinks), (true, true));
     }
@@ -392,7 +393,7 @@ mod tests {
         let network = estimate.network();
         assert_eq!(network.latency_s(0, 5), 0.032);
         assert!(network.latency_s(0, 1) < 0.001);
-        // The access of a cluster does not limit two transfers to different sites until it is
+        // The access link of a cluster does not limit two transfers to different sites until it is
         // measured.
         let grid = GridSpec::from_emulate("3x2,wan=10ms").unwrap();
         let nodes: Vec<NodeId> = (0..6).map(NodeId).collect();

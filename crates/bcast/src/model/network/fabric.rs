@@ -130,8 +130,8 @@ impl Network {
     ///
     /// # Panics
     ///
-    /// If there is no cluster `from`. A `to` beyond the last cluster may panic, or stand for
-    /// another one.
+    /// If there is no cluster `from`. With a `to` beyond the last cluster, this panics or returns
+    /// the value of another pair.
     pub fn route(&self, from: usize, to: usize) -> &[u32] {
         &self.routes[from * self.clusters + to]
     }
@@ -140,8 +140,8 @@ impl Network {
     ///
     /// # Panics
     ///
-    /// If there is no cluster `from`. A `to` beyond the last cluster may panic, or stand for
-    /// another one.
+    /// If there is no cluster `from`. With a `to` beyond the last cluster, this panics or returns
+    /// the value of another pair.
     pub fn latency_between_s(&self, from: usize, to: usize) -> f64 {
         self.latency_s[from * self.clusters + to]
     }

@@ -8,7 +8,7 @@ use std::task::Waker;
 
 /// Number of restorations that attempt numbers can distinguish. Restorations count modulo this.
 const RESTORATIONS: u32 = 1 << 11;
-/// Number of attempt numbers that an order has between two restorations.
+/// Number of attempt numbers between two restorations. Each window counts its attempts from 1.
 const ATTEMPTS: u32 = 1 << 20;
 
 /// The number before the first attempt of an order after this many restorations. It is below the
@@ -214,7 +214,7 @@ impl Membership {
         self.unfinished.first_key_value().map(|(number, successor)| (*number, *successor))
     }
 
-    /// The server and the successor of an unfinished handover, if the successor's data is lost.
+    /// A server with an unfinished handover to a successor whose data is lost, and that successor.
     fn lost_handover(&self) -> Option<(u32, u32)> {
         let mut unfinished =
             self.unfinished.iter().map(|(&number, &successor)| (number, successor));
@@ -222,9 +222,9 @@ impl Membership {
     }
 
     /// Records that a server has left, with its successor if it has one. A loss is final: if a
-    /// handover ends after the loss of its server, the successor may lack data. The unfinished
-    /// handovers to a lost successor end here too, and their data is lost: it may be stuck, and
-    /// then never reports their end.
+    /// handover ends after the loss of its server, the successor may lack data. Unfinished handovers
+    /// to a lost successor end here too, with the loss of their data: a successor that is stuck
+    /// would never report their end.
     pub(super) fn leave(&mut self, number: u32, successor: Option<u32>) {
         self.unfinished.remove(&number);
         if self.left.get(&number) != Some(&None) {

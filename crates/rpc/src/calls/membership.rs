@@ -222,9 +222,9 @@ impl Membership {
     }
 
     /// Records that a server has left, with its successor if it has one. A loss is final: if a
-    /// handover ends after the loss of its server, the successor may lack data. Unfinished handovers
-    /// to a lost successor end here too, with the loss of their data: a successor that is stuck
-    /// would never report their end.
+    /// handover ends after the loss of its server, the successor may lack data. Unfinished
+    /// handovers to a lost successor end here too, with the loss of their data: a successor that is
+    /// stuck would never report their end.
     pub(super) fn leave(&mut self, number: u32, successor: Option<u32>) {
         self.unfinished.remove(&number);
         if self.left.get(&number) != Some(&None) {

@@ -1,5 +1,5 @@
-//! A check whether all numbers of a value are finite: JSON has no others, and a program that writes
-//! it replaces them silently.
+//! A check whether all numbers of a value are finite: JSON cannot represent infinity or NaN, and
+//! JSON writers silently replace them by `null`.
 
 use serde::ser::{
     SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,

@@ -1,5 +1,5 @@
-//! Calls of functions by name, on behalf of clients outside of the job, whose types it does not
-//! know. Such a call may be given up.
+//! Calls of functions by name, on behalf of clients outside of the job. The code here does not know
+//! the functions' types. The caller may give up such a call.
 
 use super::catalogue::{CallForm, Catalogue};
 use super::client::GridRpc;
@@ -36,7 +36,7 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Calls a function as [`call_text_until`](Self::call_text_until) does, for a client outside of
-    /// the job, whose span has this context.
+    /// the job. `client` is the context of that client's span.
     ///
     /// # Errors
     ///

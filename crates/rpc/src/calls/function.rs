@@ -23,7 +23,7 @@ pub enum CostError {
 
 /// Runs the user's code; returns the reason if it panics.
 pub(super) fn guarded<T>(what: &str, program: impl FnOnce() -> T) -> Result<T, String> {
-    // Unwind safe: the code owns its arguments, so no half-changed state outlives it.
+    // Unwind safe: after a panic, no half-changed value is used.
     let outcome = catch_unwind(AssertUnwindSafe(program));
     outcome.map_err(|panic| format!("{what} panicked: {}", text(&*panic)))
 }

@@ -39,7 +39,8 @@ impl<C: Catalogue> Server<C> {
             GroupMessage::Share(DataPacket { key, routes }, reply) => {
                 let is_there = self.store.has(key);
                 if is_there {
-                    // Several servers may send segments of shared data to the same server.
+                    // Several servers may share this data with the same server. The attempt number
+                    // tells it which of them sent a segment.
                     let attempt = SHARED + cx.index().0.unsigned_abs();
                     pass_on(key, attempt, &self.store.get(key), &routes, cx);
                 }
@@ -127,8 +128,7 @@ impl<C: Catalogue> Server<C> {
 
 /// First attempt number for data that a server shares.
 const SHARED: u32 = 1 << 31;
-/// Shortest reported time of an order, in seconds. Shorter times are those of the server's own
-/// turns.
+/// Shortest reported time of an order, in seconds. A shorter time is only the overhead of a turn.
 const REPORTED_S_MIN: f64 = 1e-4;
 
 fn pass_on<C: Catalogue>(

@@ -18,8 +18,9 @@ use gridspan_runtime::{ActorRef, Context, Ix1, Reply};
 const WINDOW_BYTES: usize = 64 << 20;
 
 impl<C: Catalogue> Server<C> {
-    /// Starts to hand over all orders and data, and to pass on later messages of groups. If the
-    /// server hands over already, because main has waited for that before, answers at its end.
+    /// Starts to hand over all orders and data, and to pass on later messages of groups. If a
+    /// handover is under way already (main asks a second time), only `reply` is added to it. Each
+    /// reply is answered when the successor has all data.
     pub(super) fn hand_over(
         &mut self,
         successor: u32,

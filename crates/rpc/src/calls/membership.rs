@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 
-/// Number of restorations that the numbers of attempts distinguish; they are counted modulo this.
+/// Number of restorations that attempt numbers can distinguish. Restorations count modulo this.
 const RESTORATIONS: u32 = 1 << 11;
-/// Number of attempts of orders between two restorations that their numbers distinguish.
+/// Number of attempt numbers between two restorations. Each window counts its attempts from 1.
 const ATTEMPTS: u32 = 1 << 20;
 
-/// The number before the first attempt of an order after this many restorations. It is below those
-/// of shared data. Servers drop orders from before the last restoration, since no client waits for
-/// their outcome.
+/// The number before the first attempt of an order after this many restorations. It is below the
+/// attempt numbers of shared data. Servers drop orders from before the last restoration, since no
+/// client waits for their outcome.
 pub(super) fn attempts_after(restorations: u32) -> u32 {
     restorations % RESTORATIONS * ATTEMPTS
 }
@@ -59,7 +59,7 @@ pub(super) struct Membership {
     /// Whether this is the record of the present run, and not that of a checkpoint.
     #[serde(skip)]
     is_present: bool,
-    /// Clients and groups from before the restoration with which main has not gone on yet.
+    /// Clients and groups that are from before the restoration and that main has not claimed yet.
     #[serde(skip)]
     unclaimed: [BTreeSet<u32>; 2],
     /// Number of servers that are handing over.
@@ -214,16 +214,17 @@ impl Membership {
         self.unfinished.first_key_value().map(|(number, successor)| (*number, *successor))
     }
 
-    /// An unfinished handover to a server that is lost, or whose last successor is.
+    /// A server with an unfinished handover to a successor whose data is lost, and that successor.
     fn lost_handover(&self) -> Option<(u32, u32)> {
         let mut unfinished =
             self.unfinished.iter().map(|(&number, &successor)| (number, successor));
         unfinished.find(|&(_, successor)| self.standing(successor).is_none())
     }
 
-    /// Records that a server has left, with its successor if it has one. A loss is final: the
-    /// successor of a handover that ends after it may lack data. What a lost successor has not
-    /// received is lost with it: a successor that is stuck would never report the end.
+    /// Records that a server has left, with its successor if it has one. A loss is final: if a
+    /// handover ends after the loss of its server, the successor may lack data. Unfinished
+    /// handovers to a lost successor end here too, with the loss of their data: a successor that is
+    /// stuck would never report their end.
     pub(super) fn leave(&mut self, number: u32, successor: Option<u32>) {
         self.unfinished.remove(&number);
         if self.left.get(&number) != Some(&None) {

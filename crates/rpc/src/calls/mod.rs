@@ -3,7 +3,7 @@
 //! | part | is |
 //! | --- | --- |
 //! | `function`, `catalogue` | typed functions, and the set of them; `finite`: the check of results in JSON |
-//! | `client` | the API for `main`: the verbs of the standard (GFD-R.P.052) as futures; `typed_calls`, `forwarding`, `waiting`: the verbs that call, that call by name, and those of sessions; `handle`: handles and sessions |
+//! | `client` | the API for `main`: the verbs of the standard (GFD-R.P.052) as futures; `typed_calls`: the verbs that call a function; `forwarding`: calls by name; `waiting`: the verbs for sessions; `handle`: handles and sessions |
 //! | `session_manager` | the actor beside `main` that keeps its sessions; `request`: its messages; `replies`: its handling of servers' answers; `sessions`: the states of sessions |
 //! | `registry` | the actor that knows the servers and their functions; `directory`: its data |
 //! | `server` | the actor that executes calls; `group_server`: its work for groups; `handover`: how it leaves |
@@ -16,8 +16,8 @@
 //! per turn, so that it receives cancellations between them. Its answer ends the session.
 //!
 //! **Types.** A typed call states the structure of its arguments and results on the wire, as each
-//! server does for its functions. A server refuses to execute a call of another structure, because
-//! bytes of one type may be readable as another.
+//! server does for its functions. If the structures differ, the call fails without execution,
+//! because bytes of one type may be readable as another.
 //!
 //! **Failure.** If a server refuses a call, has left, or does not answer in time, the session
 //! manager asks the registry again and tries another server, unless the handle is bound. So a
@@ -31,9 +31,9 @@
 //! and the session manager requests the others.
 //!
 //! **Checkpoints.** All of these actors, their questions and the calls in their queues are part of
-//! a checkpoint. Main has no actor, so it remembers references of its services, its clients and its
-//! sessions. If a job continues on another number of PEs, servers keep their numbers and tell the
-//! registry their sites. Clients and groups that main does not remember end.
+//! a checkpoint. Main is not an actor, so it stores references to its services, its clients and its
+//! sessions. If a job continues on another number of PEs, servers keep their numbers and report
+//! their sites to the registry. Clients and groups to which main stored no reference end.
 //!
 //! **End.** A client that is finalised or dropped cancels its calls. A server that leaves returns
 //! the calls in its queue, and hands its data for groups to another server.
@@ -82,9 +82,9 @@ pub use signature::{SIGNATURE_BYTES_MAX, Signature};
 
 use gridspan_runtime::Job;
 
-/// Adds the actor types and the placement map that calls need to a job. They are part of
-/// checkpoints, with the calls that are under way and the data of groups: a main that begins again
-/// goes on with the [`Services`], clients and groups whose references it remembers, and repeats the
+/// Adds the actor types and the placement map that calls need to a job. The actors are part of
+/// checkpoints, with the calls that are under way and the data of groups. A main that begins again
+/// goes on with the [`Services`], clients and groups to which it stored references, and repeats the
 /// calls that it has made since the progress point.
 pub fn with_rpc<C: Catalogue>(job: Job) -> Job {
     let job = job.actor::<Registry>().kept_group::<Server<C>>().actor::<SessionManager<C>>();

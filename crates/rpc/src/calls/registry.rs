@@ -39,7 +39,8 @@ pub struct Registry {
 pub enum RegistryMessage {
     /// A server takes calls from now on.
     Join(ServerCard, Reply<()>),
-    /// Restart: drop all data. These servers may exist, by number with their names.
+    /// Restart: drop all data, and wait until these servers have registered again (number and
+    /// name).
     Restart(BTreeMap<u32, String>, Reply<()>),
     /// The time to register after the restart of this number is over.
     Overdue(u64),

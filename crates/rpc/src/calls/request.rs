@@ -105,8 +105,8 @@ pub enum SessionMessage {
     BeginTraced(TraceContext, CallTarget, Caller),
 }
 
-/// A question of a session manager to a registry or a server. Its tag makes it a part of
-/// checkpoints, so that each answer comes once.
+/// A question of a session manager to a registry or a server. It has a tag, so that a checkpoint
+/// contains the question, and its answer arrives once.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Asked {
     /// The registry, for servers for the call of a session.
@@ -115,7 +115,7 @@ pub(super) enum Asked {
     Results(SessionId, u32),
     /// A server, for a further segment of the results of an attempt.
     Segment(SessionId, u32, u32),
-    /// A server, to no longer hold an attempt at the call of a session.
+    /// A server, to drop an attempt of a session's call.
     Release(SessionId, Offer),
 }
 

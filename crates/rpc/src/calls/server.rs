@@ -242,9 +242,9 @@ impl<C: Catalogue> Actor for Server<C> {
         Some(ServerMessage::HandOn)
     }
 
-    /// Called when the job has gone on from a checkpoint; otherwise, members of groups of actors
-    /// never move. No client waits for the orders of call groups any more; main repeats those that
-    /// it needs.
+    /// The runtime calls this only when the job has gone on from a checkpoint, because members of
+    /// groups of actors never move otherwise. No client waits for the orders of call groups any
+    /// more; main repeats those that it needs.
     fn arrived(&mut self, cx: &mut Context<'_, Self>) {
         self.restorations = self.restorations.wrapping_add(1);
         drop(self.store.take_orders());
@@ -338,7 +338,7 @@ impl<C: Catalogue> Server<C> {
             self.check(&call.function, call.signature.as_ref())?;
             let outcome = self.functions().run(&call.function, call.form, &arguments, &mut work);
             match call.form {
-                // The caller of a single call knows its function; a group has many calls.
+                // The error names the function, because a group calls many.
                 CallForm::Parts(_) => {
                     outcome.map_err(|reason| self.failure(&call.function, &reason))
                 }

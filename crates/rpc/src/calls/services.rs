@@ -472,8 +472,8 @@ impl<C: Catalogue> Services<C> {
         })
     }
 
-    /// A server on a PE that has not been open yet: first the member of the group, then new members
-    /// at indices whose home is that PE as well.
+    /// A server that has not been open yet, on this PE: first the PE's member of the group, then
+    /// new members at indices whose home is this PE as well.
     fn server_on(&self, pe: PeId) -> Member<Server<C>> {
         let (number, is_new) = self.membership().start(pe, self.grid.layout().pe_count());
         let index = Ix1(number as i32);

@@ -26,8 +26,8 @@ pub struct SessionManager<C: Catalogue> {
     pub(super) timeout: Duration,
     attempts: u32,
     sessions: Sessions<EncodedBlock, WaitReply>,
-    /// The waits that returned each of these sessions, except those whose answers the client is
-    /// known to have.
+    /// The numbers of the waits that returned each session, except waits whose answer the client
+    /// has received, as far as the session manager knows.
     returned: BTreeMap<SessionId, Vec<u64>>,
     pub(super) calls: BTreeMap<SessionId, PendingCall>,
     /// Questions without an answer, by number.

@@ -41,8 +41,9 @@ struct Waiter<W> {
     until: Until,
 }
 
-/// Outcome of a wait: the session that has ended; for [`Until::All`], the last in the list, `None`
-/// if the list is empty, or the error of the first in the list that failed.
+/// Outcome of a wait. With [`Until::One`]: the session that has ended. With [`Until::All`]: the
+/// last session in the list (`None` if the list is empty), or the error of the first in the list
+/// that failed.
 pub type Waited = Result<Option<SessionId>, RpcError>;
 
 /// A wait that has ended.

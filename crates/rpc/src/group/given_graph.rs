@@ -1,5 +1,5 @@
-//! Groups that are mapped along a given graph, where calls depend on results: Brady, Dongarra,
-//! Guidolin, Lastovetsky and Seymour (2010), "SmartGridRPC", section 4.
+//! Groups that are mapped along a given graph, because the program decides by results which calls
+//! it makes: Brady, Dongarra, Guidolin, Lastovetsky and Seymour (2010), "SmartGridRPC", section 4.
 //!
 //! A window that ends with each awaited result gives a heuristic little to work with. A user who
 //! knows the algorithm can supply a graph that resembles its executions, with tasks named after
@@ -47,9 +47,9 @@ impl GivenGraph {
         Ok(Self { next, relays: mapping.relays })
     }
 
-    /// The mapping of a window: its calls, and the graph of them. Calls that are not in the given
-    /// graph, or whose server has left or offers another function of this name, go where the
-    /// mapping of `otherwise` puts them.
+    /// Returns the mapping of a window, which consists of calls and of their graph. Calls that are
+    /// not in the given graph, or whose server has left or offers another function of this name, go
+    /// where the mapping of `otherwise` puts them.
     pub(super) fn follow(
         &mut self,
         (calls, window): (&[Gathered], &TaskGraph),

@@ -125,8 +125,8 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         for (server, card) in (0..).map(ServerId).zip(&self.window.cards) {
             let successor = self.services.successor_of(card.number);
             let before = std::mem::replace(&mut self.successors[server.index()], successor);
-            // The successor of a server that had left before has left too: its own departure is
-            // reported instead.
+            // A server that had left before gets a new successor when its old one leaves. The
+            // departure of the old successor is reported instead.
             if before != Some(card.number) || successor == before {
                 continue;
             }

@@ -136,7 +136,7 @@ pub(super) struct Draft {
     pub(super) touched: BTreeSet<u32>,
     /// Small results that the program has fetched.
     pub(super) fetched: BTreeMap<u32, EncodedBlock>,
-    /// Bytes that these take in what main remembers.
+    /// Bytes that `fetched` takes in the reference that main stores.
     fetched_bytes: usize,
     /// The values and calls that the group has made.
     pub(super) sequence: Sequence,
@@ -148,12 +148,13 @@ pub(super) struct Draft {
     pub(super) aside: Vec<Gathered>,
 }
 
-/// Bytes of fetched results that a group remembers: a part of what main may remember.
+/// Maximum bytes of fetched results in the reference to a group that main stores: a part of the
+/// bytes that main may pass to `Grid::progress`.
 const FETCHED_BYTES_MAX: usize = 1 << 20;
-/// Maximum bytes that the number and the lengths of a result take there.
+/// Maximum bytes that a result takes there beside its content: its number and its lengths.
 const FETCHED_HEAD_BYTES: usize = 16;
 
-/// Bytes that a fetched result takes in what main remembers.
+/// Bytes that a fetched result takes in the reference that main stores.
 fn remembered_bytes(block: &EncodedBlock) -> usize {
     block.len() + FETCHED_HEAD_BYTES
 }

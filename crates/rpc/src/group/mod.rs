@@ -3,7 +3,7 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `resumed`, `repeated`, `sequence` | groups that go on after a restoration: the calls executed again, and the check that they are the same |
+//! | `resumed`, `repeated`, `sequence` | groups that go on after a restoration: which calls are executed again, and the check that the program makes the same calls as before |
 //! | `map`, `begin`, `windows` | the API for `main`: [`CallGroup`] gathers calls and executes them as windows |
 //! | `server_pool` | the interface to servers of any kind; `in_job`: those of a job |
 //! | `lazy`, `parts` | results that do not exist yet, and functions of several arguments |
@@ -32,16 +32,16 @@
 //! **Failure.** A function that fails is not tried again: its failure is sent on in place of its
 //! results, so that all dependent calls end with the same reason. A server that leaves hands its
 //! data to another. Data that is lost with a server is made again within its window, if the inputs
-//! still exist; otherwise the window fails. Tasks of servers that turn out to be slow may move to
-//! others, if the mapper [has a policy for it](Mapper::with_straggler_policy).
+//! still exist; otherwise the calls that need it fail. Tasks of servers that turn out to be slow
+//! may move to others, if the mapper [has a policy for it](Mapper::with_straggler_policy).
 //!
 //! **Checkpoints.** A checkpoint contains the data that servers hold in memory. A main that begins
 //! again [goes on](Mapper::resume) with a group: it gathers the calls again, and executes those
-//! whose results are missing. Main asks the questions of a window and repeats them after a
-//! restoration, so a window postpones no checkpoint.
+//! whose results are missing. In a window, main asks servers questions, and asks them again after a
+//! restoration. So a window does not postpone checkpoints.
 //!
 //! **End.** All servers that may hold data or orders of a group are notified when data is freed,
-//! and when the group ends or is dropped. They then refuse late messages of failed attempts.
+//! and when the group ends or is dropped. They then drop late data, and refuse late orders.
 //!
 //! ```
 //! use gridspan_rpc::calls::{Catalogue, Function, Functions, Services, with_rpc};

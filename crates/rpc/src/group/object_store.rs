@@ -169,7 +169,7 @@ impl ObjectStore {
             Some(Kept::Failed(reason)) => Err(reason.clone()),
             Some(Kept::There(bytes)) => {
                 let bytes = self.disk.read(key, 0, *bytes as usize)?;
-                // Of any size, as it would be in memory: the sender checks the size.
+                // No limit on the size here, as for data in memory: the sender has checked it.
                 Ok(Encoded::cut(&bytes).0)
             }
             Some(Kept::Here(block, used)) => {

@@ -91,17 +91,17 @@ impl<C: Catalogue> Mapper<Services<C>> {
     /// Like [`map`](Self::map), but goes on with a group of the checkpoint from which main begins
     /// again, on the [services](Services::restored) of that checkpoint. `body` makes all values and
     /// calls of the group in the same order as before, from the beginning; calls whose results
-    /// exist are not executed again. Waits for servers that execute other calls, until they have
-    /// ended or the servers are [lost](Services::lose). Data that only lost servers had is made
-    /// again.
+    /// exist are not executed again. Waits for servers that execute other calls, until these calls
+    /// have ended or the servers are [lost](Services::lose). Data that only lost servers had is
+    /// made again.
     ///
     /// # Errors
     ///
     /// [`RpcError::Other`] if the group is not of these services, had ended before the checkpoint,
-    /// or was resumed before. Also if `body` calls other functions, or makes other arguments or
-    /// values of other lengths, than before the progress point: then [`run`](CallGroup::run) and
-    /// [`get`](CallGroup::get) fail, too. [`RpcError::Grid`] if the job is ending; otherwise those
-    /// of [`map`](Self::map).
+    /// or was resumed before. Also if `body` differs from before the progress point: it calls other
+    /// functions, passes other arguments, or makes values of other lengths. Then
+    /// [`run`](CallGroup::run) and [`get`](CallGroup::get) fail, too. [`RpcError::Grid`] if the job
+    /// is ending; otherwise those of [`map`](Self::map).
     pub async fn resume<R>(
         &self,
         reference: &GroupRef,

@@ -3,8 +3,8 @@
 //! Data is numbered in this sequence. If a group that goes on after a restoration made other values
 //! or calls, it would mistake data of servers for other results. So main remembers a fingerprint of
 //! the sequence up to the progress point. Once the restored group has made as many values and
-//! calls, it fails if the fingerprints differ. Of a value, only the length counts: a map may be
-//! encoded in another order.
+//! calls, it fails if the fingerprints differ. Of a value, the fingerprint covers only the encoded
+//! length, because a hash map may be encoded in another order.
 
 use crate::calls::RpcError;
 use gridspan_runtime::schema::Fingerprint;

@@ -35,7 +35,8 @@ impl Store {
         self.orders.add(order, place, missing);
     }
 
-    /// Whether data may still be needed. Late data of failed attempts is not.
+    /// Whether data may still be needed: it was not freed, and its group has not ended. Failed
+    /// attempts may send data later than that.
     pub(crate) fn is_wanted(&self, key: DataKey) -> bool {
         let is_free = self.freed.get(&key.group).is_some_and(|freed| freed.contains(key.data));
         !is_free && !self.is_over(key.group)

@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const EVALUATIONS: u64 = 2_000;
 /// Number of plans for one window. Further large data takes the routes without a plan.
 const PLANS_MAX: usize = 64;
-/// Fraction of the time without a plan within which a tree must end.
+/// A tree is used only if it ends within this fraction of the time of the routes without a plan.
 const CLEARLY_EARLIER: f64 = 0.95;
-/// Approximate time that a server needs to start a segment, which is a message of an actor, in
-/// seconds.
+/// Approximate time in seconds that a server needs to start sending a segment, which is a message
+/// to an actor.
 const INITIATION_S: f64 = 5e-5;
 const SEED: u64 = 1;
 
@@ -33,8 +33,8 @@ pub(super) struct Trees {
 
 impl Trees {
     /// Plans the routes of data of `bytes` bytes from its holder to servers. `otherwise` are the
-    /// routes without a plan; all their servers must send data to other servers. Returns `None` if
-    /// the data takes these routes: it is small, goes to one server only, or comes after
+    /// routes without a plan; all their servers must be able to send data to other servers. Returns
+    /// `None` if the data takes these routes: it is small, goes to one server only, or comes after
     /// `PLANS_MAX` plans, or no tree is clearly faster.
     pub(super) fn plan(
         &mut self,

@@ -83,7 +83,8 @@ impl<S: Execute> CallGroup<'_, S> {
             let outputs: Vec<u32> = calls.iter().flat_map(|call| call.outputs.clone()).collect();
             let inputs = calls.iter().flat_map(|call| call.inputs.clone());
             let data: Vec<u32> = inputs.chain(outputs.iter().copied()).collect();
-            // If this future is dropped, the state of the results is unknown.
+            // Record a failure in advance: if this future is dropped, nothing else records which
+            // results exist.
             let reason = "the execution of its call was given up".to_owned();
             let given_up = RpcError::Other { reason };
             self.fail(&outputs, &given_up);
@@ -121,8 +122,8 @@ impl<S: Execute> CallGroup<'_, S> {
         now
     }
 
-    /// Makes servers accept dropped data again: results that are made again, and values of the
-    /// client for these. Asks no servers that were lost.
+    /// Makes servers accept dropped data again: results that calls make again, and values of the
+    /// client that these calls read. Asks no servers that were lost.
     async fn take_back(&self, data: &[u32]) -> Result<(), RpcError> {
         let services = &self.mapper.services;
         let (dropped, servers) = {
@@ -244,8 +245,8 @@ impl<S: Execute> CallGroup<'_, S> {
     /// Makes servers drop data that no handle names.
     fn free_dropped(&self) {
         let mut draft = self.draft.borrow_mut();
-        // Inputs and outputs of the calls of the next window may have no handle, but are needed,
-        // and those of calls that are set aside may be.
+        // The calls of the next window need their inputs and outputs even without a handle, and the
+        // calls that are set aside may need theirs.
         let of_calls = |call: &Gathered| call.inputs.iter().chain(&call.outputs).copied().collect();
         let calls = draft.calls.iter().chain(&draft.aside);
         let needed: BTreeSet<u32> = calls.flat_map::<Vec<u32>, _>(of_calls).collect();

@@ -224,10 +224,10 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Takes the data that servers and the client are to send now, with the receivers. Data that
-    /// cannot be sent is queued for a relay through the client. For data and its receiver, `tried`
-    /// returns the servers that were tried before for the task that reads the data there; `None` if
-    /// no task there waits for the data, or if the server that makes the data already has the order
-    /// to send it.
+    /// cannot be sent is queued for a relay through the client. For data and a receiver, `tried`
+    /// returns the servers on which the receiver's task was tried before. It returns `None` if no
+    /// task of the receiver waits for the data, or if the server that makes the data already has
+    /// the order to send it there.
     pub(super) fn take_sends(
         &mut self,
         tried: impl Fn(DataId, ServerId) -> Option<Vec<ServerId>>,
@@ -239,7 +239,7 @@ impl<'a> DataCopies<'a> {
                 self.due.remove(&(data, to));
                 continue;
             };
-            // A server that was tried before may be slow, and not answer.
+            // A server on which the task was tried before is the last choice: it may not answer.
             match self.source(data, to, |server| tried.contains(&server)) {
                 Some(from) if self.due.remove(&(data, to)) => {
                     sends.entry((data, from)).or_default().push(to);
@@ -356,8 +356,9 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Takes the data that the client is to fetch for servers, with the server to fetch it from.
-    /// `bytes` returns the size of data, `goes` whether data at the client will be released without
-    /// fetching more, and `waits` whether a server still waits for data.
+    /// `bytes` returns the size of data. `goes` returns whether the client will be able to release
+    /// data that it has, even if it fetches nothing more. `waits` returns whether a server still
+    /// waits for data.
     pub(super) fn take_relays(
         &mut self,
         bytes: impl Fn(DataId) -> u64,

@@ -34,7 +34,8 @@ impl InputWaits {
         self.idle_s += idle_s;
     }
 
-    /// Returns the observed ratio of waits to those over idle links, from 1 to [`SHARED_BY`].
+    /// Returns the observed ratio of waits to the transfer times over idle links, from 1 to
+    /// [`SHARED_BY`].
     pub(super) fn congestion(&self) -> f64 {
         match self.idle_s > 0.0 {
             true => (self.waited_s / self.idle_s).clamp(1.0, SHARED_BY),

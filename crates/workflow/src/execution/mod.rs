@@ -118,8 +118,8 @@ pub enum DispatchEvent {
     },
     /// A server is lost; with the reason.
     Lost(ServerId, String),
-    /// A server has left, and another, if it is known to the group, has taken over all its data and
-    /// orders.
+    /// A server has left, and another has taken over all its data and orders. The second value is
+    /// that successor; `None` if it is not a server of the mapping.
     HandedOver(ServerId, Option<ServerId>),
     /// It is time to look for servers that are slow.
     Look,

@@ -107,7 +107,7 @@ pub struct Execution {
     pub makespan_s: f64,
     /// One run for each task, in the order in which they ended.
     pub runs: Vec<TaskRun>,
-    /// Redundant attempts, until they were withdrawn.
+    /// Redundant attempts. The end of each is the time at which it was withdrawn.
     pub wasted: Vec<TaskRun>,
     /// All transfers, in the order in which they ended.
     pub transfers: Vec<Transfer>,

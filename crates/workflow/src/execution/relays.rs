@@ -75,8 +75,8 @@ impl Relays {
     }
 
     /// Takes the data to request now: first the data that tasks wait for and then `others`, if
-    /// `holder` names a server that has it. `bytes` returns the size of data, and `goes` whether
-    /// held data will be released without fetching more.
+    /// `holder` names a server that has it. `bytes` returns the size of data. `goes` returns
+    /// whether the client will be able to release held data even if it fetches nothing more.
     pub(super) fn take(
         &mut self,
         others: impl Iterator<Item = DataId>,
@@ -92,8 +92,8 @@ impl Relays {
                 continue;
             };
             held = held.saturating_add(bytes(data));
-            // A task may need more bytes than the limit, or several tasks may each wait for a part
-            // of their arguments.
+            // Exceed the limit if nothing would progress otherwise: a task may need more bytes than
+            // that, or several tasks may each wait for a part of their arguments.
             let would_stop = || self.asked.is_empty() && !self.here.keys().any(|&data| goes(data));
             // Small data does not overtake large data, because the large data would wait for ever.
             if self.asked.len() >= AT_ONCE || (held > HELD_BYTES_MAX && !would_stop()) {

@@ -225,7 +225,7 @@ impl<'a> ExecutionState<'a> {
         self.attempts.at(attempt).is_open
     }
 
-    /// Notes that the server of an attempt that has begun has its arguments.
+    /// Notes that a server has the arguments of an attempt, because it has begun the attempt.
     fn note_inputs_of(&mut self, attempt: AttemptId) {
         let (task, server) = self.attempt(attempt);
         for &data in &self.graph.task(task).inputs {

@@ -41,10 +41,11 @@
 //! for itself and for its callers. It writes those for callers, with its address, as a *token*: a
 //! file that only its user can read. Anyone with the token may call, and join as a server.
 //!
-//! **Steady state.** Functions and arguments are named in text (JSON), so that a caller needs no
-//! separate program. The daemon sends a call to the server that would end it first, as the registry
-//! of a job does. If that server is lost, refuses or is late, the call goes to the next. Therefore
-//! a function may be executed more than once.
+//! **Steady state.** A call by name gives the function's name and its arguments as text (JSON), so
+//! that the caller needs no program that is compiled with the function. The daemon sends a call to
+//! the server that would end it first, as the registry of a job does. If that server is lost,
+//! refuses or is late, the call goes to the next. Therefore a function may be executed more than
+//! once.
 //!
 //! A client of groups connects to the servers that the registry lists, sends orders to each, and
 //! supplies its own data. Servers fetch other data from each other, or through the client where one
@@ -53,12 +54,13 @@
 //!
 //! **Failure.** The registry removes a server when its connection ends or is silent for two
 //! seconds. Other servers then execute its calls, and make its data of groups again. Servers that
-//! lose their registry look for it at the same address until it is back; the registry keeps its
-//! certificates beside the token if the token's path was set. Groups continue meanwhile, and a
-//! client that waits for a call looks for the registry and sends the call again. Calls to a
-//! registry that is back, and clients of groups that know no server yet, wait for its servers to
-//! come back. If a call is late or its caller is lost, the registry withdraws it from the server,
-//! which completes a function in execution and starts nothing else.
+//! lose their registry look for it at the same address until it is back. If the user has set the
+//! path of the token, the registry keeps its certificates beside it, and the restarted registry
+//! uses them again. Groups continue meanwhile, and a client that waits for a call looks for the
+//! registry and sends the call again. Calls to a registry that is back, and clients of groups that
+//! know no server yet, wait for its servers to come back. If a call is late or its caller is lost,
+//! the registry withdraws it from the server, which completes a function in execution and starts
+//! nothing else.
 //!
 //! **End.** A daemon that is stopped accepts no more calls, answers the open ones, and closes its
 //! connections.

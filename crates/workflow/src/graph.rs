@@ -34,7 +34,7 @@ pub struct TaskSpec {
     pub inputs: Vec<DataId>,
     /// The data that it writes.
     pub outputs: Vec<DataId>,
-    /// The servers that can execute it, in order; `None` if all can.
+    /// The servers that can execute it, sorted by identifier; `None` if all can.
     pub eligible: Option<Vec<ServerId>>,
 }
 
@@ -90,11 +90,11 @@ impl Data {
 
 /// An acyclic graph of tasks and the data between them.
 ///
-/// It can be converted from a directed graph of [`petgraph`] by `try_from`: nodes are tasks,
-/// weighted with the seconds that each computes, and edges are data of one producer and one
-/// consumer, weighted with the bytes. `From` converts it to a directed graph, whose node and edge
-/// weights are the identifiers of tasks and data. Data with several consumers becomes several
-/// edges; data without a producer or without a consumer becomes none.
+/// `TryFrom` converts a directed graph of [`petgraph`]: its nodes are tasks, weighted with the
+/// seconds that each computes. Its edges are data of one producer and one consumer, weighted with
+/// the bytes. `From` converts back to a directed graph, whose node and edge weights are the
+/// identifiers of tasks and data. Data with several consumers becomes several edges; data without a
+/// producer or without a consumer becomes none.
 ///
 /// ```
 /// use gridspan_workflow::{DataId, TaskGraph, TaskId};
@@ -202,7 +202,7 @@ impl TaskGraph {
     }
 
     /// Iterates over the tasks that a task reads from, with the data; a task appears once for each
-    /// version.
+    /// of its outputs that is read.
     pub fn parents(&self, task: TaskId) -> impl Iterator<Item = (TaskId, DataId)> + '_ {
         let inputs = self.task(task).inputs.iter();
         inputs.filter_map(|&data| Some((self.datum(data).producer?, data)))

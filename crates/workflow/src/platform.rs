@@ -132,7 +132,7 @@ pub struct Platform {
     /// Links between two sites with separate limits, by direction, and the positions of their
     /// capacities.
     between: BTreeMap<(usize, usize), (usize, Link)>,
-    /// The pairs of servers of which the second does not reach the first.
+    /// The pairs of servers of which the second cannot receive data directly from the first.
     apart: BTreeSet<(ServerId, ServerId)>,
     capacities: Vec<f64>,
 }
@@ -170,19 +170,20 @@ impl Platform {
         self
     }
 
-    /// Adds pairs of servers of which the second does not reach the first. The client relays data
-    /// in this direction: the partially connected network of plain GridRPC.
+    /// Adds pairs of servers of which the second cannot receive data directly from the first. The
+    /// client relays this data: the partially connected network of plain GridRPC.
     pub fn with_apart(mut self, pairs: impl IntoIterator<Item = (ServerId, ServerId)>) -> Self {
         self.apart.extend(pairs);
         self
     }
 
-    /// Returns the pairs of servers of which the second does not reach the first.
+    /// Returns the pairs of servers of which the second cannot receive data directly from the
+    /// first.
     pub fn apart(&self) -> &BTreeSet<(ServerId, ServerId)> {
         &self.apart
     }
 
-    /// Makes all servers exchange data only with the client: the star of plain GridRPC.
+    /// Makes all servers exchange data only with the client: the star topology of plain GridRPC.
     pub fn star(mut self) -> Self {
         self.servers.iter_mut().for_each(|server| server.is_direct = false);
         self
@@ -272,8 +273,8 @@ impl Platform {
         &self.capacities
     }
 
-    /// Iterates over the capacities on the path from one endpoint to another, each once; none from
-    /// an endpoint to itself.
+    /// Iterates over the positions of the capacities on the path from one endpoint to another, each
+    /// once; none from an endpoint to itself.
     pub fn path(&self, from: Endpoint, to: Endpoint) -> impl Iterator<Item = usize> + use<> {
         let mut path = [None; 5];
         if from != to {

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time after which a server that was not reached is tried again; no request waits for it then.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Time for which the pool remembers a server that is gone and not listed, because windows that
-/// were mapped with it refer to it. Few heuristics take longer.
+/// Time for which the pool remembers a server that is gone and not listed, because call windows
+/// that were mapped with it refer to it. Few heuristics take longer.
 const MEMORY: Duration = Duration::from_secs(600);
 /// Number in the card of a server that the registry does not list at the moment.
 const UNLISTED: u32 = u32::MAX;
@@ -157,7 +157,7 @@ impl ConnectionPool {
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
         let has_contact = self.has_contact();
         let rest = self.members.values().filter_map(|member| match member.reach {
-            // Every attempt reports its outcome in the end.
+            // No server is connected: the wait goes on until an attempt ends, and each does.
             Reach::Connecting(_) | Reach::Reconnecting if !has_contact => Some(PATIENCE),
             Reach::Connecting(since) => {
                 let last = self.last.map_or(since, |last| last.max(since));

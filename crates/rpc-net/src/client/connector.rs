@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Largest number of servers that are connected to at once, so that a server that does not answer
-/// does not delay the others.
+/// Largest number of servers to which a client connects at once: many, so that a server that does
+/// not answer does not delay the others.
 const CONNECTING_AT_ONCE: usize = 64;
 /// Largest number of servers that are measured at once, because measurements share the client's own
 /// link.

@@ -1,4 +1,5 @@
-//! The calls of a window, in the form in which servers of a registry execute them.
+//! The calls of a window, which are calls of a group that are executed together, in the form in
+//! which servers of a registry execute them.
 
 use crate::client::store::ClientStore;
 use crate::execution::events::GroupEvents;

@@ -95,8 +95,8 @@ impl Remote {
     }
 
     /// Uses a heuristic to map the calls that `body` makes, and executes them, as [`Mapper::map`]
-    /// does. Drops the measurements of functions afterwards: programs that map several groups keep
-    /// a [`mapper`](Self::mapper).
+    /// does. Drops the measured times of functions afterwards. A program that maps several groups
+    /// should therefore keep a [`mapper`](Self::mapper).
     ///
     /// # Errors
     ///

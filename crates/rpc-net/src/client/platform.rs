@@ -58,7 +58,7 @@ struct Between {
 }
 
 /// Returns the link between two sites, or inside one: with the median latency of its pairs, and
-/// with the largest bandwidth, because a transfer cannot exceed the bandwidth of the link.
+/// with the largest measured bandwidth, because no measurement exceeds the bandwidth of the link.
 fn link(
     between: &BTreeMap<(usize, usize), Between>,
     (from, to): (usize, usize),

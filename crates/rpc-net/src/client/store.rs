@@ -1,5 +1,5 @@
-//! What a client keeps for its groups: values that servers may fetch, sizes of data, and servers
-//! that do not reach each other.
+//! What a client keeps for its groups: values that servers may fetch, sizes of data, and pairs of
+//! servers of which one does not reach the other.
 
 use crate::client::task_client::Supply;
 use crate::lock::lock;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Time for which servers that did not reach each other do not try again, because each attempt
+/// Time for which a server that did not reach another does not try again, because each attempt
 /// takes some seconds.
 const APART: Duration = Duration::from_secs(300);
 
@@ -117,7 +117,8 @@ impl ClientStore {
         self.state().apart.insert((from, to), Instant::now());
     }
 
-    /// Returns the pairs of servers that are known not to reach each other, by their positions.
+    /// Returns the pairs of servers of which the second is known not to reach the first, by their
+    /// positions.
     pub(crate) fn apart(&self, cards: &[ServerCard]) -> Vec<(ServerId, ServerId)> {
         let mut state = self.state();
         state.apart.retain(|_, since| since.elapsed() < APART);

@@ -28,9 +28,9 @@ static CLIENTS: AtomicU32 = AtomicU32::new(0);
 /// sessions. Requires a tokio runtime. Dropping it cancels running calls. The client keeps the
 /// outcome of a session until the program takes it or drops the client.
 ///
-/// A call goes to the server on which it would end first if all calls were as long and the server
-/// had only the calls of this client, and to the nearest of equal ones. If that server is lost,
-/// refuses or does not answer in time, the call goes to the next.
+/// A call goes to the server on which it would end first if all calls took the same time and
+/// servers had only the calls of this client. Of equal servers, it goes to the nearest. If that
+/// server is lost, refuses or does not answer in time, the call goes to the next.
 pub struct RemoteRpc {
     inner: Arc<Inner>,
 }
@@ -71,8 +71,8 @@ struct Able {
     candidate: Candidate,
 }
 
-/// The time in which a server ends `calls` calls of one second, of which each of its cores executes
-/// one at a time at this speed.
+/// Returns the time in seconds in which a server executes `calls` calls of one second each, if its
+/// cores have this speed and execute one call at a time.
 fn end_s(calls: u32, cores: u32, speed: f64) -> f64 {
     f64::from(calls.div_ceil(cores.max(1))) / speed
 }
@@ -262,8 +262,9 @@ impl Inner {
     }
 
     /// Makes servers execute a call, and returns the tuple of its results. If a server is lost,
-    /// refuses or exceeds the timeout, the call goes to the next, which has the same timeout. At
-    /// most `attempts` servers of the configuration get the call, and no server executes it twice.
+    /// refuses or exceeds the timeout, the call goes to the next, which has the same timeout. The
+    /// setting `attempts` limits the number of servers that get the call, and no server executes it
+    /// twice.
     async fn perform(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<u8>, RpcError> {
         let mut able = self.able(wanted, bound).await?;
         let mut left = self.config.attempts as usize;
@@ -468,7 +469,8 @@ impl RemoteRpc {
         };
         let (inner, bound) = (self.inner.clone(), handle.bound());
         let session = Ending { inner: inner.clone(), id, outcome: None };
-        // A runtime that is shutting down drops the task inside of `spawn`, which locks the state.
+        // The state must not be locked during `spawn`: a runtime that is shutting down drops the
+        // task there, and the drop of `session` locks the state.
         let performed = async move {
             let mut session = session;
             session.outcome = Some(inner.perform(&wanted, bound).await);

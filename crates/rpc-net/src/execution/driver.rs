@@ -104,7 +104,7 @@ impl<E: GroupEvents> Driver<'_, E> {
                     let at_s = at.duration_since(self.begin).as_secs_f64();
                     self.dispatcher.handle(at_s, DispatchEvent::Begun(attempt));
                 }
-                // Even if no order of the server fails, another server may need its data.
+                // A lost server matters even if it has no order: another server may need its data.
                 Some(Ok((server, error))) = closings.join_next(), if !closings.is_empty() => {
                     self.happens(DispatchEvent::Lost(server, error.to_string()));
                 }
@@ -273,7 +273,7 @@ impl<E: GroupEvents> Driver<'_, E> {
             }
             Ok(Err(TaskError::Failed(reason))) => DispatchEvent::Failed(attempt, reason),
             Ok(Err(TaskError::Refused(reason))) => DispatchEvent::Refused(attempt, reason),
-            // Whatever the error: the server is connected, and its data is available.
+            // Whatever the error is, the server is connected, so its data is available.
             Err(error) if self.is_connected(server) => {
                 DispatchEvent::Refused(attempt, error.to_string())
             }

@@ -1,4 +1,4 @@
-//! The client's spans of orders to servers.
+//! The tracing spans of the orders that a client sends to servers.
 
 use crate::wire::messages::{TaskError, Times, Work};
 use crate::wire::token::RemoteError;

@@ -155,7 +155,7 @@ impl<R: Clone> ServerTable<R> {
     }
 }
 
-/// Checks a server's description: it decides where calls go, and terminals show it.
+/// Checks a server's description, because it decides where calls go and terminals show it.
 fn check(card: &ServerCard) -> Result<(), String> {
     let is_name = |name: &str| {
         !name.is_empty() && name.chars().count() <= NAME_MAX && !name.chars().any(char::is_control)
@@ -239,7 +239,7 @@ mod tests {
         }
 
         let next = place(&mut server_table);
-        // Both cores together have speed 1, so that they end one such call in 1.5 seconds.
+        // Both cores together have speed 1: on average, they end one such call every 1.5 seconds.
         assert!((next.offer.time_s - 1.5).abs() < 1e-9, "{}", next.offer.time_s);
         assert!(next.begins_at_once);
     }

@@ -84,8 +84,8 @@ struct Daemon<C: Catalogue> {
 }
 
 impl DaemonOptions {
-    /// Checks that the daemon is to be where the earlier daemon with its token was: servers and
-    /// clients look for it there. `key`: the key of the earlier daemon.
+    /// Checks that the daemon will have the address of the earlier daemon with its token, because
+    /// servers and clients look for it there. `key` is the key of the earlier daemon.
     fn check_place(&self, key: &Key) -> Result<(), RemoteError> {
         let was = key.address();
         let is_same = |listen: SocketAddr| {

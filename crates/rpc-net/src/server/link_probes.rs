@@ -24,8 +24,8 @@ const POUR_BYTES_MAX: u64 = 16 << 20;
 const POUR_GROWTH: u64 = 4;
 /// Time that a transfer must take to show a link's bandwidth.
 const TRANSFER_MIN: Duration = Duration::from_millis(50);
-/// Number of round trips that a transfer must take as well, because a connection needs some of them
-/// to find out how much it may send.
+/// Number of round trips that a transfer must also take, because the congestion control of a
+/// connection needs some of them to find its rate.
 const ROUND_TRIPS_MIN: u32 = 5;
 /// Number of bytes below which a transfer of data is not evaluated.
 const FLOW_BYTES_MIN: u64 = 256 << 10;

@@ -1,5 +1,5 @@
 //! Estimated arrival times of data, for heuristics that ignore contention: each transfer has its
-//! links to itself, and starts at the first place that has the data.
+//! links to itself, and starts at the place that had the data first.
 
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};

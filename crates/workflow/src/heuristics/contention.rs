@@ -1,11 +1,11 @@
 //! HEFT with a model of shared links: `heft-c`.
 //!
 //! It differs from HEFT in four points. A transfer reserves the remaining bandwidth of the links on
-//! its path, so that many transfers over one link are estimated to take as long as they do. Data
-//! that has come to a site is forwarded inside it instead of crossing links again. Transfers of
-//! wanted results to the client are reserved when the results are made. And a small gain does not
-//! move a task far from the tasks with which it shares readers, because its results would have to
-//! come back: see `reader_affinity.rs`.
+//! its path, so that estimates include the delay of many transfers over one link. Data that has
+//! come to a site is forwarded inside it instead of crossing the wide area again. Transfers of
+//! wanted results to the client are reserved when the results are made. And a task moves away from
+//! the tasks with which it shares readers only if it gains more than the transfer of its results
+//! back to them costs: see `reader_affinity.rs`.
 
 use super::Heuristic;
 use super::cores::{Cores, Slot};
@@ -67,7 +67,7 @@ impl Heuristic for HeftC {
 #[derive(Clone, Copy)]
 struct CandidateServer {
     end_s: f64,
-    /// Approximate time at which the task's results have come to where they are read, in seconds.
+    /// Approximate time at which the task's results have reached their readers, in seconds.
     delivered_s: f64,
     server: ServerId,
     slot: Slot,
@@ -138,8 +138,8 @@ impl<'a> Mapper<'a> {
         for server in servers {
             let time_s = self.platform.time_s(called.work_s, server);
             let away_s = away_s[self.platform.server(server).site];
-            // Even if the inputs were on this server as soon as they exist, the task would not end
-            // earlier.
+            // The end of the task if its inputs were on this server as soon as they exist. A server
+            // that cannot beat the best one even then is skipped.
             let least_s = self.cores.earliest(server, exist_s, time_s).start_s + time_s;
             if best.is_some_and(|best| least_s + away_s >= best.delivered_s) {
                 continue;
@@ -211,7 +211,8 @@ impl<'a> Mapper<'a> {
     }
 
     /// Places a task on a server: its inputs have arrived there, and its outputs are made there.
-    /// Returns the time at which the client has the outputs that it wants.
+    /// Returns the time at which the client has the outputs that are sent to it, or the end of the
+    /// task if none are.
     fn place(&mut self, task: TaskId, candidate: CandidateServer, there: &[(DataId, f64)]) -> f64 {
         let at = Endpoint::Server(candidate.server);
         self.reader_affinity.place(task, self.platform.server(candidate.server).site);

@@ -62,8 +62,8 @@ impl Cores {
 
 impl Taken {
     fn take(&mut self, span: Span) {
-        // A task that takes no time may begin with another, and comes before it: searches rely on
-        // the order of the ends.
+        // A task that takes no time is sorted before another one with the same start, because
+        // searches rely on the order of the ends.
         let at = self.spans.partition_point(|other| *other <= span);
         self.spans.insert(at, span);
         let at = self.blocks.partition_point(|other| other.0 <= span.0);

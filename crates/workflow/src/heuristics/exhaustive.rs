@@ -34,7 +34,7 @@ use crate::stragglers::StragglerPolicy;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exhaustive;
 
-/// Maximum number of mappings, which take a few seconds.
+/// Maximum number of mappings. The simulation of that many takes a few seconds.
 const MAPPINGS_MAX: usize = 100_000;
 
 impl Heuristic for Exhaustive {

@@ -3,7 +3,7 @@
 //! | name | mapping | models shared links |
 //! | --- | --- | --- |
 //! | `greedy` | in the order of the calls, each to the server on which it ends first | no |
-//! | `min-min`, `max-min`, `sufferage` | of the tasks that could go next, see [`Rule`] | no |
+//! | `min-min`, `max-min`, `sufferage` | by a [`Rule`] that selects one of the ready tasks | no |
 //! | `heft` | by upward rank, into gaps (Topcuoglu, Hariri and Wu 2002) | no |
 //! | `heft-c` | HEFT with reserved links, and one copy to each site | yes |
 //! | `portfolio` | the best of several mappings in a simulated execution | yes |

@@ -1,6 +1,6 @@
-//! Heuristics that choose among all tasks whose inputs are placed: min-min, max-min and sufferage
-//! (Maheswaran and others, "Dynamic mapping of a class of independent tasks onto heterogeneous
-//! computing systems", 1999).
+//! Heuristics that choose among the ready tasks, which are those whose parents are placed: min-min,
+//! max-min and sufferage (Maheswaran and others, "Dynamic mapping of a class of independent tasks
+//! onto heterogeneous computing systems", 1999).
 
 use super::Heuristic;
 use super::arrivals::Arrivals;
@@ -10,7 +10,7 @@ use crate::id::{ServerId, TaskId};
 use crate::mapping::{MapError, Mapping, check};
 use crate::platform::Platform;
 
-/// The rule that selects one of the tasks that could go next.
+/// The rule that selects one of the ready tasks.
 ///
 /// ```
 /// use gridspan_workflow::heuristics::{Heuristic, ReadyList, Rule};
@@ -29,7 +29,8 @@ pub enum Rule {
     Sufferage,
 }
 
-/// A heuristic with this rule.
+/// Maps the tasks one by one: the task that the rule selects goes to the server on which it ends
+/// first.
 ///
 /// ```
 /// # use gridspan_topology::Link;
@@ -69,7 +70,7 @@ impl Heuristic for ReadyList {
     }
 }
 
-/// A task that could go next, and the time at which it would end on each server.
+/// A ready task, and the time at which it would end on each server.
 struct Candidate {
     task: TaskId,
     inputs_s: Vec<f64>,

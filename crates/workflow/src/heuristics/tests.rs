@@ -98,7 +98,8 @@ fn no_heuristic_beats_exhaustive_search() {
 
     for name in ["greedy", "min-min", "max-min", "sufferage", "heft", "heft-c", "random"] {
         let other = mapped(name, &graph, &platform);
-        // The search does not vary the order of the tasks on a server, which may differ.
+        // The search does not vary the order of the tasks on a server, so the other mapping gets
+        // the same order.
         let other = Mapping { places: best.places.clone(), relays: true, ..other };
         assert!(makespan_s(&graph, &platform, &other) >= best.predicted_s - 1e-9, "{name}");
     }

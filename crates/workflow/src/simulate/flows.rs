@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// One transfer, by its position.
 pub(super) type TransferId = u32;
 
-/// Number of missing bytes at which a transfer counts as complete, because times are rounded.
+/// Maximum number of bytes that a complete transfer may lack, because times are rounded.
 const ROUNDING_BYTES: f64 = 1e-3;
 
 struct Pair {
@@ -90,7 +90,7 @@ impl<'a> Flows<'a> {
         self.advance(number, now_s);
         let pair = &mut self.pairs[number as usize];
         let Reverse((end, transfer)) = pair.ends.pop()?;
-        // On a link without a limit, the rounding of a late time is some bytes.
+        // On a link without a limit, the rounding error of a late time corresponds to some bytes.
         let rounding = ROUNDING_BYTES.max(end.0 * 1e-9).max(pair.rate * now_s * 1e-15);
         debug_assert!(end.0 - pair.got <= rounding, "it has all bytes");
         if pair.ends.is_empty() {

@@ -1,5 +1,5 @@
-//! A mapped group: executes the commands of the client's [`Dispatcher`] on a simulated platform, as
-//! drivers of real servers do.
+//! Executes a mapped group: carries out the commands of the client's [`Dispatcher`] on a simulated
+//! platform, as drivers of real servers do.
 
 use super::Perturbations;
 use super::flows::TransferId;
@@ -135,7 +135,7 @@ impl<'a> MappedRun<'a> {
                     self.answers.push_back(DispatchEvent::Fetched { data, from, is_relay, bytes });
                 }
             }
-            // The simulation knows where data is, and a task that failed has no run.
+            // `held` records where data is, and a failed task leaves no record of a run.
             DispatchCommand::Drop(_)
             | DispatchCommand::Has { .. }
             | DispatchCommand::HasNot(..)

@@ -2,9 +2,9 @@
 //!
 //! - The client's [`Dispatcher`](crate::execution::Dispatcher) decides which server executes which
 //!   task, which endpoint sends which data, and how tasks of slow servers are treated, as it does
-//!   for real servers. Servers send results on, as those of a job do
-//!   ([`Delivery::Sent`](crate::execution::Delivery::Sent)). Servers behind a registry fetch them
-//!   instead, so a mapping for these is evaluated with a delivery that they do not use.
+//!   for real servers. Simulated servers send results to those that need them, as the servers
+//!   inside a job do ([`Delivery::Sent`](crate::execution::Delivery::Sent)). Servers behind a
+//!   registry fetch data instead, but the simulation evaluates mappings for them in the same way.
 //! - A task begins when its inputs are on its server, a core is free, and no task of a lower place
 //!   could begin there.
 //! - A server receives a few transfers at a time, those for tasks of lower places first.

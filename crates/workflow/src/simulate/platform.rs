@@ -30,7 +30,7 @@ pub(super) enum PlatformEvent {
     Begun(AttemptId),
     /// An attempt has ended.
     Ended(AttemptId, TaskRun),
-    /// A running attempt should have ended long ago.
+    /// A running attempt is late, as [`Watch`] defines it.
     Late,
     /// A transfer has ended.
     Arrived(TransferId, Transfer),
@@ -54,7 +54,7 @@ enum Stage {
     Over,
 }
 
-/// An order of a server.
+/// An order to a server.
 struct SimulatedOrder {
     task: TaskId,
     server: ServerId,
@@ -147,7 +147,7 @@ impl<'a> SimulatedPlatform<'a> {
         attempt
     }
 
-    /// Returns the lowest place of a server's orders that lack data.
+    /// Returns the lowest place of a server's orders that lack this data; [`LAST`] if none do.
     pub(super) fn place(&self, data: DataId, server: ServerId) -> u32 {
         self.servers[server.index()].queue.place_for(data).unwrap_or(LAST)
     }

@@ -75,15 +75,15 @@ pub enum AttemptState {
     },
 }
 
-/// Number of looks at real servers in the time of a mean task.
+/// Number of checks for slow servers in the time of a mean task, if the servers are real.
 const POLLS_PER_TASK: f64 = 4.0;
-/// Maximum interval between looks, unless the minimum interval is longer.
+/// Maximum interval between checks, unless the minimum interval is longer.
 const POLLING_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Minimum interval between looks per task of the group. The cost of a look grows with the number
-/// of tasks, so that looks at a large group take only a small part of the client's time.
+/// Minimum interval between checks, per task of the group. The cost of a check grows with the
+/// number of tasks; if the interval grows too, checks take only a small part of the client's time.
 const POLLING_INTERVAL_EACH: Duration = Duration::from_micros(5);
 
-/// Returns the interval between two looks at the servers of a group: `least` if its tasks are few
+/// Returns the interval between checks for slow servers of a group: `least` if its tasks are few
 /// and short.
 pub fn polling_interval(graph: &TaskGraph, least: Duration) -> Duration {
     let tasks = graph.tasks().len().max(1);

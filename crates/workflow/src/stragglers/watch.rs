@@ -6,9 +6,9 @@ use crate::platform::Platform;
 
 /// Multiple of its expected time after which a task is late.
 const LATE: f64 = 1.5;
-/// Interval between looks at a late task, as a part of the time for which it has run.
+/// Interval between checks of a late task, as a fraction of the time for which it has run.
 const AGAIN: f64 = 0.25;
-/// Minimum interval between looks at a late task, in seconds.
+/// Minimum interval between checks of a late task, in seconds.
 const AGAIN_S_MIN: f64 = 1e-3;
 
 /// The observations of the servers.
@@ -46,7 +46,7 @@ impl Watch {
         expected_s * LATE
     }
 
-    /// Returns the time until the next look at a late task that has run for `ran_s`.
+    /// Returns the time until the next check of a late task that has run for `ran_s`.
     pub fn look_again_s(ran_s: f64) -> f64 {
         (ran_s * AGAIN).max(AGAIN_S_MIN)
     }

@@ -1,8 +1,9 @@
 //! Reads workflows in WfFormat, the JSON format of the WfCommons project (schema 1.5 and similar).
 //!
 //! The reader is lenient: unknown fields, odd identifiers, missing times and sizes, and relations
-//! given at one end only are not errors. It fails only if there is nothing to execute or no valid
-//! graph. It reports all assumptions, because they determine how long the execution takes.
+//! given at one end only are not errors. It fails only if the text is not in this format, has no
+//! tasks or two of the same identifier, or describes no valid graph. It reports all assumptions,
+//! because they determine how long the execution takes.
 
 use crate::graph::{GraphBuilder, TaskGraph, TaskGraphError};
 use crate::id::{DataId, Endpoint, TaskId};
@@ -238,7 +239,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds the files, and returns the pairs of tasks connected by a file. If a file has several
-    /// writers, the first counts. A task that also reads its own output only writes it.
+    /// writers, the first counts. A file that a task both reads and writes is not its input.
     fn files(&mut self) -> BTreeSet<(TaskId, TaskId)> {
         let tasks = self.specified.iter().map(|task| (self.ids[task.id.as_str()], task));
         let tasks: Vec<(TaskId, &Specified)> = tasks.collect();

@@ -27,7 +27,7 @@ pub(crate) fn add(args: &AddArgs) -> Result<ExitCode, CliError> {
         true => Request::AddNew(new_nodes(&job, args)?),
         false => Request::Add { nodes: known(&job.whole, &args.nodes)? },
     };
-    // The job may end as soon as the nodes have joined.
+    // This request is sent first, because the job may end as soon as the nodes have joined.
     let end = args.here.then(|| send(&job, &Request::Wait)).transpose();
     let end = end.map_err(|error| CliError::Unreachable { job: job.id.clone(), error })?;
     let added = change(&job, &request)?;

@@ -1,13 +1,13 @@
 //! The messages of main and the runtime, the answers for which main waited, and their order.
 //!
-//! Neither is an actor, so a recording has no handlers of them, but it has the messages that came
-//! from them. Those of one type that came to different actors at about the same time are one event,
-//! such as a broadcast, the result of a reduction, or the end of a sync point. Each answer for
-//! which main waited is an event, too, and the end of the job is the last one. Events become
-//! *barriers*, which are passed in the order of the recording.
+//! Main and the runtime are not actors, so a recording has no handlers of them, but it has the
+//! messages that they sent. Messages that reached different actors of one type at about the same
+//! time are one event, such as a broadcast, the result of a reduction, or the end of a sync point.
+//! Each answer for which main waited is an event, too, and the end of the job is the last one.
+//! Events become *barriers*, which the replay passes in the order of the recording.
 //!
 //! **With answers.** Main is one program: its messages follow from the answers that it has, and
-//! from nothing else. An answer takes
+//! from nothing else. This table says when an answer comes:
 //!
 //! | main waits for | the answer comes |
 //! | --- | --- |
@@ -24,10 +24,10 @@
 //! answer comes. A message of the runtime, such as the result of a reduction to a member, waits for
 //! all handlers whose results the runtime could have had.
 //!
-//! **Without answers**, in recordings of earlier versions, each message of main is assumed to have
-//! waited for all handlers whose results could have reached main by then, over the latency of the
-//! recorded grid. As many round trips to the farthest PE as fit into the time between are assumed
-//! to be requests of main.
+//! **Without answers**, in recordings of earlier versions, this module assumes that each message of
+//! main waited for all handlers whose results could have reached main by then, at the latencies of
+//! the recorded grid. If round trips to the farthest PE fit into the time from the last such result
+//! to the message, it assumes that main made requests, one after the other, for that time.
 //!
 //! The rest of the recorded time is the time of main itself, which is the same on every grid.
 
@@ -43,11 +43,11 @@ const ROUND_TRIPS_MAX: f64 = 16.0;
 /// In real time, shorter round trips cannot be distinguished from the time of main itself or, with
 /// answers, from that of the coordinator.
 const ROUND_TRIP_MIN_NS: f64 = 1_000_000.0;
-/// Rounds of answers of all PEs that quiescence takes once no message is left, if the recorded
-/// round trip is too short to tell their number.
+/// Number of rounds of answers of all PEs from the last handler to quiescence, if the recorded
+/// round trip is too short to derive the number.
 const QUIET_ROUNDS: f64 = 2.0;
-/// Maximum number of these rounds in a recorded time. The round that is under way once no message
-/// is left may count as one of the two or not, and one more may follow it.
+/// Largest number of these rounds that is derived from a recorded time: quiescence takes two, and
+/// the round that is under way when the last handler ends may come on top.
 const QUIET_ROUNDS_MAX: f64 = 3.0;
 
 /// Round trips of a measurement of the links. The time between probes is that of the runtime, and
@@ -94,7 +94,7 @@ pub(crate) struct Done {
     pub(crate) known_ns: u64,
 }
 
-/// All that happened beside handlers.
+/// All that happened outside of handlers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
     /// The messages of main and the runtime.
@@ -231,8 +231,8 @@ impl Times {
             _ if is_wide => self.whole_trips(own),
             _ => 0.0,
         };
-        // A creation does not wait for handlers; the round trips of other waits follow both the
-        // request and the handlers.
+        // The round trip of `EachPe` starts at the request. Those of other waits start once the
+        // request is made and the handlers are done.
         let trips_of_request = if wait == MainWait::EachPe { 1.0 } else { round_trips };
         let ready = known_ns as f64 + round_trips * round_trip;
         let answered = asked_ns.saturating_add(slept_ns) as f64 + trips_of_request * round_trip;

@@ -163,7 +163,8 @@ impl<'a> Spans<'a> {
                 if seen.actor != by.actor || seen.span.cause.is_some() || setter >= at {
                     continue;
                 }
-                // The PE may have been busy when the timer was due.
+                // The wait is longer than the delay if the PE was busy when the timer was due, and
+                // shorter if the handler set the timer before its end.
                 let waited_ns = seen.span.begin_ns.saturating_sub(by.span.end_ns());
                 let delay_ns = timed.delay_ns.min(waited_ns);
                 let seen = &mut self.seen[at as usize];

@@ -1,6 +1,6 @@
-//! The costs of messages, fitted to a recording: the time of PEs for packets, the delay of the
-//! runtime beyond that of links, sizes of messages that stayed on their PE, and which messages are
-//! sent once for many receivers.
+//! The costs of messages, fitted to a recording: the time that a PE takes for a packet, the delay
+//! that the runtime adds to that of a link, the typical sizes of messages, for those whose size was
+//! not recorded, and the types of messages that are sent once for many receivers.
 
 use crate::recorded_grid::RecordedGrid;
 use gridspan_record::Recording;
@@ -27,7 +27,7 @@ pub(crate) struct Message {
     pub(crate) pes: (u32, u32),
     /// Its bytes; 0 if they are not known.
     pub(crate) bytes: u32,
-    /// When the handler that sent it had ended.
+    /// When it left: not before the end of the handler that sent it.
     pub(crate) left_ns: u64,
     /// When it was received.
     pub(crate) received_ns: u64,

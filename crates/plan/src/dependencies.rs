@@ -10,8 +10,8 @@
 //! 1. messages of a later step than the message with which it fired;
 //! 2. if main, the runtime or a timer made it fire, messages of actors that came since its previous
 //!    firing;
-//! 3. if messages have no steps: of each sender, those above the usual number between two firings,
-//!    if fewer come before the next firing.
+//! 3. if messages have no steps: messages of a sender beyond its usual number between two firings,
+//!    if fewer than usual come from it before a later firing.
 //!
 //! An actor that fires for each message, such as one that answers questions, does not collect
 //! messages; it needs only the message that it answers.
@@ -21,9 +21,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// Number of firings that are searched for the one that needs a message of a later step. If it
 /// is not among them, the last firing of the actor needs the message.
 const AHEAD_MAX: usize = 1024;
-/// Number of firings that the third rule looks at for each message, on average over an actor.
-/// Neighbours that are ahead take one or two. Without a bound, the time would grow with the square
-/// of the length of some recordings.
+/// Number of firings that the third rule looks at for each message, on average over an actor. One
+/// or two are enough for a sender that is a step ahead. Without a bound, the time would grow with
+/// the square of the length of some recordings.
 const LOOKS_MAX: usize = 32;
 
 /// A message that an actor has handled, in the order of the recording.
@@ -103,9 +103,10 @@ fn put_off_surplus(messages: &[Received], firing_of: &mut [usize], last: usize) 
     }
 }
 
-/// If a firing has more messages of a sender than usual, and the next firing with an unusual number
-/// has fewer, moves the newest message of the first, and of each firing between them, to the firing
-/// after it. Returns whether it did. `looks`: how many firings may still be looked at.
+/// If `firing` has more messages of a sender than usual, and the next firing with an unusual number
+/// has fewer, moves one message from each firing to the next, from `firing` up to that one: always
+/// the newest. Messages that made the actor fire stay, and then nothing moves. Returns whether
+/// messages moved. `looks`: how many firings may still be looked at.
 fn put_off_newest(
     messages: &[Received],
     by_firing: &mut BTreeMap<usize, VecDeque<usize>>,

@@ -22,7 +22,7 @@ pub enum ForecastError {
         "actors wait for messages that tasks have sent; only jobs of actors alone, or mostly of tasks, can be predicted"
     )]
     ActorsOfTasks,
-    /// Nodes were lost or changed while the job was recorded.
+    /// Nodes were lost or changed while the job was recorded, or a node has no file.
     #[error("nodes were lost, left or joined in the recorded run; record one without such changes")]
     NodesChanged,
     /// A job of tasks was recorded at one site, so that the effect of latency is not known.
@@ -30,7 +30,7 @@ pub enum ForecastError {
         "the tasks were recorded at one site, which does not show the cost of stealing over a wide area; record the job on two sites"
     )]
     OneSite,
-    /// Recordings of different sizes are of different graphs.
+    /// The recordings of two sizes have different numbers of actors.
     #[error(
         "the recordings have {first} and {second} actors of type {kind}; record both sizes with the same number of actors"
     )]
@@ -63,7 +63,7 @@ pub enum ForecastError {
         "the work of a job of tasks does not follow from two sizes; record the size itself, and leave out --size"
     )]
     SizedTasks,
-    /// Sizes from which no growth follows.
+    /// A size is not a number above 0, or both recordings have the same size.
     #[error("sizes must be different numbers above 0; write the size that each recording has")]
     Sizes,
     /// There is no strategy of this name.

@@ -15,7 +15,8 @@ const EVEN_MIN: f64 = 0.85;
 const USED_MIN: f64 = 0.75;
 /// Latency limits a job if the job would take less than this share of its time without latency.
 const LATE_MAX: f64 = 0.9;
-/// Of this number of equal parts of the rounds, the first does not count: it follows the start.
+/// The first of this number of equal parts of the rounds does not count, because the start of the
+/// job affects it.
 const WARM_UP_PART: usize = 4;
 
 /// What limits a job on a grid.

@@ -9,14 +9,14 @@
 //!
 //! # The model
 //!
-//! A job of actors is *replayed*: its recording becomes a graph of handlers, of the times at which
-//! actors sent, of the messages between them, and of the actions of main beside them (`trace`, made
-//! by `build`, `dependencies` and `barriers`). `replay` runs this graph over modelled links.
-//! `costs` fits the costs of messages, `growth` how handlers grow with the problem, and `placement`
-//! puts actors on the PEs of the other grid.
+//! A job of actors is *replayed*. `build`, `dependencies` and `barriers` make a graph of its
+//! recording (`trace`): the handlers, the messages between actors, the points at which actors send,
+//! and the actions of main. `replay` runs this graph over modelled links. `costs` fits the costs of
+//! messages, `growth` how handlers grow with the problem, and `placement` puts actors on the PEs of
+//! the other grid.
 //!
-//! A job of tasks is not replayed, because its places and waits are decided while it runs: `tasks`
-//! has a formula for it.
+//! A job of tasks is not replayed, because the runtime decides while the job runs where tasks run
+//! and what waits: `tasks` has a formula for it.
 //!
 //! Everything here is pure: no clock, no files, no threads.
 

@@ -133,7 +133,7 @@ impl JobModel {
         matches!(self.shape, Shape::Tasks(_))
     }
 
-    /// Predicts the job on a grid, with `times` as many steps as in the recording.
+    /// Predicts the job on a grid, with `times` times as many steps as in the recording.
     ///
     /// # Errors
     /// If `times` is not above 0, or not 1 for a recording without steps; if the strategy is
@@ -185,7 +185,7 @@ impl ActorModel {
     }
 }
 
-/// Refuses recordings of jobs whose nodes have changed.
+/// Refuses recordings of jobs whose nodes have changed, and recordings without the file of a node.
 fn check(recording: &Recording) -> Result<(), ForecastError> {
     let is_change =
         |what: &What| matches!(what, What::Lost { .. } | What::Left { .. } | What::Joined { .. });

@@ -3,9 +3,9 @@
 //! A recording identifies actors by hashes, and not by their indices. But members of a collection
 //! are created in the order of their indices, and the default placement cuts this order into as
 //! many runs as there are PEs. So actors of a type are ordered by the PE and the time of their
-//! creation, and cut again. If the recorded number of PEs is a multiple of the new one, PEs are
-//! merged instead, which is right for every placement in proportion to the number of PEs, including
-//! those that the program defines.
+//! creation, and cut again. If the recorded number of PEs is a multiple of the new one, adjacent
+//! PEs are merged instead. That is right for every placement that scales with the number of PEs,
+//! including placements that the program defines.
 
 use crate::error::ForecastError;
 use crate::trace::JobTrace;

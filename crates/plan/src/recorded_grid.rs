@@ -84,7 +84,7 @@ impl RecordedGrid {
         (0..self.pes()).map(|pe| self.round_trip_ns(pe)).fold(0.0, f64::max)
     }
 
-    /// The longest latency between two PEs, in nanoseconds.
+    /// The longest latency of a recorded link, in nanoseconds.
     pub(crate) fn longest_latency_ns(&self) -> f64 {
         self.links.values().map(|(latency, _)| *latency).fold(0.0, f64::max)
     }

@@ -2,11 +2,11 @@
 //! Kakulapati and Kalé, "BigSim: A Parallel Simulator for Performance Prediction of Extremely Large
 //! Parallel Machines", IPDPS 2004).
 //!
-//! A free PE takes the ready message that the runtime would take: those without a step first, then
-//! the oldest step, and the one that came first among equals. It accepts the packets that have
-//! arrived, handles the message, and if that completes a firing of the actor, computes that, too.
-//! Then its messages leave, all those to one PE as a packet, one packet after the other. Links are
-//! those of the simulator.
+//! A free PE takes the ready message that the runtime would take: messages without a step first,
+//! then those of the oldest step, and among equals the one that came first. It accepts the packets
+//! that have arrived, handles the message, and if that completes a firing of the actor, computes
+//! that, too. Then its messages leave, all those to one PE as a packet, one packet after the other.
+//! The model of links is that of the simulator.
 
 use crate::costs::Costs;
 use crate::error::ForecastError;
@@ -398,7 +398,7 @@ impl<'a> Replay<'a> {
                 self.arrive(now, to, messages, false);
                 continue;
             }
-            // Each receiver gets an equal message of main, which is sent once to its PE.
+            // All receivers get the same message of main, which travels to each PE once.
             let bytes = messages.iter().map(|at| trace.handlings[*at as usize].bytes).max();
             self.carry(now, MAIN, to, messages, bytes.unwrap_or(0))?;
         }

@@ -12,12 +12,13 @@
 //! ```
 //!
 //! where round trips are those to the site of main, which spawns the first task. `h` and `f` follow
-//! from the time that PEs of both kinds of sites lost in a recording on two or more sites, `g` from
-//! the time before the first task and after the last one; `a` and `b` follow if there are
-//! recordings with different latencies, and are 0 otherwise.
+//! from the time that PEs lost at the site of main and at other sites, in a recording on two or
+//! more sites, and `g` from the time before the first task and after the last one. `a` and `b`
+//! follow from recordings with different latencies; if all latencies are equal, they are 0. With
+//! one site, `a` is the mean lost time. Without latency, `b` is the mean time without tasks.
 //!
 //! PEs without tasks may run copies of tasks that are under way elsewhere. So the time in tasks
-//! grows with the latency, and W is the time of the recording with the least.
+//! grows with the latency, and W is the least time in tasks of a recording.
 
 use crate::error::ForecastError;
 use crate::recorded_grid::RecordedGrid;

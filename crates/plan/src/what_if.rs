@@ -23,8 +23,8 @@ pub enum Variation {
     Latency(f64),
     /// The bandwidth of each link between sites, times this factor.
     Bandwidth(f64),
-    /// A copy of the last site, as far from it as the site before it. Not possible if the grid
-    /// would have too many sites, hosts, PEs or planned changes.
+    /// With a copy of the last site, which is as far from the last site as the site before it. Not
+    /// possible if the grid would have too many sites, hosts, PEs or planned changes.
     OneMoreSite,
     /// Without the last site.
     OneSiteLess,

@@ -9,8 +9,9 @@
 //! it was received.
 //!
 //! Events and the end of the job have times of the launcher, whose host may not be that of node 0.
-//! The launcher notes the end of the job after all records have ended. If those of the host of node
-//! 0 end later, its clock is ahead by that time at least, and all records are moved back by it.
+//! The launcher notes the end of the job after all records have ended. If a record of the host of
+//! node 0 seems to end later, the clock of this host is ahead, at least by the difference, and all
+//! records are moved back by the difference.
 
 use crate::header::{DriverKind, Header};
 use crate::pe_record::{BINS_MAX, Bin, PeRecord, widen};
@@ -100,7 +101,7 @@ fn corrections(delays: &Delays) -> BTreeMap<usize, i64> {
     for ((from, to), delay) in delays {
         from_host[*from].push((*to, *delay));
     }
-    // Hosts that messages reach in one direction only keep their clock, unless it contradicts them.
+    // A host with messages in only one direction keeps its clock, unless that contradicts them.
     let connected = connected(delays, &from_host);
     let mut corrections: Vec<i64> = connected.into_iter().map(|it| it.unwrap_or(0)).collect();
     raise(&mut corrections, &from_host, hosts.len());

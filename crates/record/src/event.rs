@@ -149,7 +149,7 @@ pub enum What {
         /// Bandwidth, if known.
         bytes_per_second: Option<f64>,
     },
-    /// A warning that the user saw, or the notice that all later events are dropped.
+    /// A warning that the user saw, or the notice that the recording drops events from then on.
     Warning {
         /// Its text.
         text: String,

@@ -55,7 +55,8 @@ pub struct RecordingFolder {
     folder: PathBuf,
     events: File,
     events_bytes: u64,
-    /// Sizes of the events in bytes from which frequent events are dropped, and all events.
+    /// Sizes of the events in bytes: frequent events are dropped beyond the first, and all events
+    /// beyond the second.
     limits: [u64; 2],
     /// Number of events that were handed in.
     events_added: u64,
@@ -426,7 +427,7 @@ mod tests {
         let failure = format!("x{}", "é".repeat(FAILURE_BYTES_MAX));
         files.end(&JobEnding { failure: Some(failure), ..JobEnding::default() }).unwrap();
         let cut = read_ending(folder.path()).unwrap().unwrap().failure.unwrap();
-        // A character of two bytes does not fit behind an odd number of them.
+        // `x` and characters of two bytes never fill an even number of bytes.
         assert_eq!(cut.len(), FAILURE_BYTES_MAX - 1);
 
         let before = r#"{"at_ns":5,"exit_code":1,"failure":null}"#;

@@ -49,8 +49,8 @@ pub fn encode_records(records: &[PeRecord]) -> Vec<u8> {
     bytes
 }
 
-/// Decodes the records of one node. They take at most 30 times the memory of the bytes, and that of
-/// the names of types, of which a record has at most 65,534.
+/// Decodes the records of one node. They take at most 30 times as much memory as the bytes, plus
+/// the memory of the type names, of which a record has at most 65,534.
 ///
 /// # Errors
 ///

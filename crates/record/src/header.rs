@@ -102,7 +102,7 @@ pub struct RecordedNode {
 pub struct RecordedHost {
     /// Its name, as in [`RecordedNode::host`].
     pub name: String,
-    /// Number of cores that the processes of the job could use, also by the quota of a container.
+    /// Number of cores that the processes of the job could use. A container's quota limits it.
     pub cores: u32,
     /// Number of hardware threads that they could use at once.
     pub hardware_threads: u32,

@@ -46,8 +46,8 @@
 //! are never dropped: when there are too many, neighbours are merged and the width doubles. Spans
 //! are dropped by *windows* of time when they exceed the budget: first every second window, then
 //! three of four, and so on. All PEs have the same windows. If a PE keeps fewer windows than
-//! others, these are among the windows of the others. So within the windows that all PEs keep,
-//! causes lead to spans.
+//! others, the others keep these windows, too. So within the windows that all PEs keep, the span
+//! that sent a message is kept as well.
 //!
 //! Events have a separate bound: [`RecordingFolder::add`]. [`Recording::dropped_share`] and
 //! [`Recording::dropped_events`] say what was dropped.

@@ -55,7 +55,7 @@ pub struct Recording {
 
 impl Recording {
     /// Reads a recording, and corrects the clocks of hosts so that no message is received before it
-    /// was sent, and that the records of node 0 end before the job. All times and indices in the
+    /// was sent, and that no record of node 0 ends after the job. All times and indices in the
     /// result are valid: types, PEs, sites and nodes exist, and spans are in order. Fails on
     /// damaged files, on versions of the format that it does not know, and on more than 2 GiB.
     pub fn read(folder: &Path) -> Result<Self, RecordError> {
@@ -68,7 +68,7 @@ impl Recording {
         if let Some(problem) = problem_of_events(&header, &events, ending.as_ref()) {
             return Err(RecordError::Malformed { path: folder.to_owned(), problem });
         }
-        // Reports may come late.
+        // The file has the events in the order in which their reports came; some come late.
         events.sort_by_key(|event| event.at_ns);
         let mut recording = Self { events, ending, header, pes: Vec::new(), missing: Vec::new() };
         let mut total = 0;
@@ -251,7 +251,7 @@ mod tests {
         written.ending = None;
         let read = read_back(&written).unwrap();
         assert_eq!(read, written);
-        // That of the last event.
+        // The job ends with its last event.
         assert_eq!(read.end_ns(), 490);
     }
 

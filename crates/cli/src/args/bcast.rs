@@ -26,8 +26,8 @@ pub(crate) struct BcastArgs {
     /// Plan by these strategies [default: all].
     #[arg(short, long, value_name = "NAME,…", value_delimiter = ',', value_parser = plans())]
     pub(crate) strategy: Vec<String>,
-    /// Links that transfers between sites share, which a grid file does not state: `site-pairs`,
-    /// one per pair of sites; `site-uplinks`, one from each site to all others; `cluster-pairs`,
+    /// Links that transfers between sites share; a grid file does not state them. `site-pairs`:
+    /// one per pair of sites; `site-uplinks`: one from each site to all others; `cluster-pairs`:
     /// one per pair of clusters.
     #[arg(
         long,
@@ -89,7 +89,7 @@ pub(crate) enum SharingName {
     SiteUplinks,
 }
 
-/// Largest value of `--bytes`, in bytes: more than any node holds.
+/// Largest value of `--bytes`, in bytes: more than the memory of most nodes.
 const MESSAGE_BYTES_MAX: u64 = 1_000_000_000_000;
 /// Largest value of `--effort`.
 const EFFORT_MAX: Duration = Duration::from_secs(60);

@@ -45,7 +45,7 @@ pub(crate) struct CheckpointFlags {
     /// start it later.
     #[arg(long, value_name = "NODE")]
     pub(crate) spare: Vec<String>,
-    /// Give nodes TIME to leave, and the job TIME to stop, after SIGTERM.
+    /// Give a node that gets SIGTERM this TIME to leave, and a job that gets it this TIME to stop.
     #[arg(long, value_name = "TIME", value_parser = period, default_value = "25s")]
     pub(crate) drain_deadline: Duration,
 }

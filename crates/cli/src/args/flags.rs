@@ -4,7 +4,8 @@ use super::Cli;
 use clap::{Arg, Command, CommandFactory};
 use std::collections::BTreeMap;
 
-/// Flags that name what a verb is about, so that their help begins with what the verb does.
+/// Flags that name the object of a verb. Their help begins with the action of the verb, such as
+/// `Plan` or `Check`, so its first word differs between verbs.
 const OF_VERB: [&str; 5] = ["at", "emulate", "grid", "node", "pes"];
 
 /// What a flag means in one verb.

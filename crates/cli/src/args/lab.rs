@@ -52,7 +52,7 @@ Exit codes: that of COMMAND, 128 and the signal that ended it, 1 there can be no
 pub(crate) enum LabPart {
     /// In new namespaces: start the hosts and the command, and forward packets.
     Run(LabRunArgs),
-    /// End when standard input ends, and with it all processes of the lab.
+    /// When standard input ends, end with all processes of the lab.
     Init,
     /// Run as a host.
     Host(LabHostArgs),

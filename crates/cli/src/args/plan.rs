@@ -56,8 +56,8 @@ pub(crate) struct PlanArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-    /// A program to simulate and record first, on as many PEs, and its arguments. Give it few
-    /// steps.
+    /// A program to simulate and record first, on as many PEs as the grid has, and its arguments.
+    /// Give it few steps.
     #[command(subcommand)]
     pub(crate) program: Option<Command>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct PlanSource {
 impl FromStr for PlanSource {
     type Err = String;
 
-    /// A name with a `=` is a folder without a size only if no number follows the last `=`.
+    /// A text is a folder and a size if a number follows its last `=`, and else only a folder.
     fn from_str(text: &str) -> Result<Self, String> {
         let sized = text.rsplit_once('=').and_then(|(folder, size)| {
             size.parse::<f64>().ok().filter(|size| size.is_finite())?;

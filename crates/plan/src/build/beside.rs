@@ -6,8 +6,8 @@ use crate::recorded_grid::RecordedGrid;
 use gridspan_record::{MainWait, Recording};
 use std::collections::BTreeMap;
 
-/// In real time, a question of main leaves within this time of being noted. In virtual time, it
-/// leaves at once.
+/// In real time, a question of main leaves within this time after main's PE has recorded it. In
+/// virtual time, it leaves at once.
 const ASKED_NS: u64 = 100_000;
 
 impl Spans<'_> {
@@ -32,7 +32,8 @@ impl Spans<'_> {
         let mut sent = Vec::new();
         for (at, seen) in self.seen.iter().enumerate().filter(|(_, seen)| seen.sender.is_none()) {
             let cause = seen.span.cause.as_ref();
-            // The time at main is not known for messages that the runtime sends on a PE.
+            // If the runtime sent the message on the receiver's PE, the time at which main caused
+            // it is not known.
             let known = cause.filter(|cause| cause.pe != seen.pe || cause.pe == MAIN_PE);
             let latest =
                 seen.span.begin_ns.saturating_sub(grid.latency_ns(MAIN_PE, seen.pe) as u64);
@@ -80,7 +81,7 @@ struct Asked {
     questions: Vec<u64>,
     /// The begin and the end of each wait of main for all PEs, by begin.
     creations: Vec<(u64, u64)>,
-    /// Maximum time from the note of a question until it leaves.
+    /// Maximum time from the record of a question until the question leaves.
     tolerance_ns: u64,
 }
 

@@ -1,5 +1,5 @@
-//! A server's data of groups, kept while the client of the group is connected: which data exists or
-//! is being fetched, and the data itself, in memory and on disk.
+//! The data of groups that a server keeps, in memory and on disk, while the client of the group is
+//! connected, and the places of data that is still being fetched.
 
 use crate::wire::budget::{Budget, Claim};
 use bytes::Bytes;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// Data that exists, with the claim on its room, or that is being fetched; a second user waits for
-/// the first.
+/// The place of one piece of data. It is empty while a user fetches the data, and other users wait
+/// for that fetch. Then it holds the claim on the room of the data.
 pub(crate) type Place = Arc<OnceCell<Claim>>;
 
 #[derive(Debug)]

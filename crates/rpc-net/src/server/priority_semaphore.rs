@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 /// Largest number of waiting calls and tasks; further ones are refused and tried elsewhere.
 const WAITING_MAX: usize = 10_000;
 
-/// Issues a limited number of permits; of the waiting calls and tasks, the one with the lowest
-/// place is first. Clones share the state.
+/// Issues a limited number of permits. Of the waiting calls and tasks, the one with the lowest
+/// place, which is a priority, gets the next permit. Clones share the state.
 #[derive(Clone, Debug)]
 pub(crate) struct PrioritySemaphore {
     state: Arc<Mutex<State>>,
@@ -18,7 +18,7 @@ pub(crate) struct PrioritySemaphore {
 #[derive(Debug)]
 struct State {
     free: u32,
-    /// The waiting calls and tasks, none of which lacks data.
+    /// The waiting calls and tasks. They wait for a permit only, not for data.
     waiting: TaskQueue<(), oneshot::Sender<Permit>>,
 }
 
@@ -62,7 +62,8 @@ impl PrioritySemaphore {
             Some(waiting) => waiting.await.ok(),
             None => None,
         };
-        // While this waits, its sender is dropped only with the semaphore, which exists here.
+        // `None` means that a permit was free: the queue drops the sender of a wait that goes on
+        // only with the semaphore, which `self` keeps alive.
         Ok(permit.unwrap_or_else(|| Permit { semaphore: Some(self.clone()) }))
     }
 }

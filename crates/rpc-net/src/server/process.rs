@@ -57,7 +57,7 @@ pub struct ServeOptions {
 ///
 /// For a registry, [`RemoteError::Token`] if the file of the token or of its key cannot be read or
 /// written; [`RemoteError::Nowhere`] if it would listen at all addresses and advertise none;
-/// [`RemoteError::Elsewhere`] if it would not be where an earlier one with the token was. For a
+/// [`RemoteError::Elsewhere`] if an earlier registry with the token had another address. For a
 /// server, [`RemoteError::Unwelcome`] if the registry refuses it, such as for its name or speed.
 /// For a member that cannot join the first time, [`RemoteError::Away`], [`RemoteError::Stale`] or
 /// [`RemoteError::Malformed`].

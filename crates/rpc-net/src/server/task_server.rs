@@ -2,9 +2,9 @@
 //!
 //! The client of a group connects to each of its servers. An order states where the arguments of a
 //! task are: at the client, or on another server, from which this one fetches them while it
-//! computes other tasks. The task then computes, and its results are kept here until another server
-//! or the client requests them, in memory and beyond that on disk. When the client's connection
-//! ends, all data of its groups is dropped.
+//! computes other tasks. The task then computes, and this server keeps the results, in memory and
+//! beyond that on disk. Other servers and the client fetch them from here until the client frees
+//! them. When the client's connection ends, this server drops all data of the client's groups.
 
 mod peers;
 #[cfg(test)]
@@ -207,8 +207,8 @@ impl<C: Catalogue> TaskServer<C> {
                 Ok(made.collect())
             }
             Work::Function(name, signature) => {
-                // Waiting tasks have no copy of their arguments, and the cache is not locked while
-                // a copy is made.
+                // The arguments are copied only now, so that waiting tasks hold no copies. The
+                // cache is not locked meanwhile.
                 let arguments = self.arguments(order)?;
                 let _ = begun.send(());
                 let count = order.outputs.len() as u32;
@@ -408,8 +408,8 @@ impl Made {
         }
     }
 
-    /// Returns the result as it is kept. Zeros take memory from here on, as real results do: all
-    /// results of a task together may exceed the memory that the server has for data.
+    /// Returns the result as it is kept. Zeros are allocated only here, so that the caller can
+    /// allocate one result at a time: all results of a task may not fit into memory together.
     fn encoded(self) -> Encoded {
         match self {
             Self::Value(value) => value,

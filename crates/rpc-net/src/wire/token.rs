@@ -22,8 +22,8 @@ const SILENCE: Duration = Duration::from_millis(1500);
 /// Interval at which each side sends something: three times within [`SILENCE`], because packets may
 /// be lost.
 const KEEP_ALIVE: Duration = Duration::from_millis(400);
-/// The timer restarts with the last packet sent: this sum is the longest time until a killed server
-/// is considered lost.
+/// The sum is the longest time until a killed server is considered lost: the first packet that a
+/// side sends after the last one received, at most [`KEEP_ALIVE`] later, restarts the timer.
 const _: () = assert!(SILENCE.as_millis() + KEEP_ALIVE.as_millis() <= 2000);
 /// Largest number of bytes of one connection that have arrived and are not read yet: enough for
 /// several streams.
@@ -87,8 +87,8 @@ pub enum RemoteError {
          listen there"
     )]
     Nowhere(SocketAddr),
-    /// A daemon is not to be where an earlier one with the same token was, and where servers and
-    /// clients look for it.
+    /// A daemon would open at another address than the earlier one with the same token, where
+    /// servers and clients look for it.
     #[error(
         "the daemon with the token {} was at {address}, where its servers and clients look for it; leave out --listen \
          and --advertise, or write another token",
@@ -97,7 +97,7 @@ pub enum RemoteError {
     Elsewhere {
         /// The path of the token.
         path: PathBuf,
-        /// Where the earlier daemon listened, or was found.
+        /// The address at which the earlier daemon listened, or that its token states.
         address: SocketAddr,
     },
     /// The registry does not let a server join.

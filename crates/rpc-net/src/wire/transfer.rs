@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Number of bytes of a stream that are taken from the network at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Size in bytes of the largest data that is fetched: no server has room for more.
+/// Size in bytes of the largest data that is fetched: a fetch holds all of it in memory.
 pub(crate) const BYTES_MAX: u64 = 8 << 30;
 /// First byte of the answer to a request for data, if the data follows.
 const HERE: u8 = 1;

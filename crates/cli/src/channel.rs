@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 pub(crate) enum NodeEnd {
     /// The process inherits the pipe.
     Inherited { _pipe: OwnedFd },
-    /// The pipe is the standard input of the process, because `ssh` forwards nothing else.
+    /// The pipe is the standard input of `ssh`, which forwards nothing else.
     Stdin,
 }
 

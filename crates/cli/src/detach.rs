@@ -116,7 +116,7 @@ pub(crate) fn place(id: &str) -> Result<Place, CliError> {
     Ok(Place { is_taken_over, ..Place::of_processes(start.grid, start.is_emulated) })
 }
 
-/// Whether the members of the first run have been introduced.
+/// Whether the launcher has sent the members of the first run each other's addresses.
 fn has_begun(folder: &JobFolder) -> bool {
     let stage = folder.saved().ok().flatten().map(|saved| saved.stage);
     matches!(stage, Some(Stage::Running | Stage::Changing)) || folder.exit_code() == Some(0)
@@ -155,8 +155,8 @@ pub(crate) fn spawn(
 }
 
 /// Locks the folder of a detached job for its launcher, until the result is dropped. `None` if
-/// another launcher was faster. The launcher does this first: looking up hosts may take longer than
-/// others wait until they count the job as gone.
+/// another launcher was faster. The launcher calls this first, because looking up hosts may take
+/// longer than `gridctl attach` waits for a launcher.
 pub(crate) fn lock(id: &str) -> Result<Option<File>, CliError> {
     let failed = CliError::system("use the folder of the detached job");
     let folder = JobFolder::open(id).map_err(&failed)?;
@@ -164,9 +164,9 @@ pub(crate) fn lock(id: &str) -> Result<Option<File>, CliError> {
 }
 
 /// Attends to a detached job, whose folder this process has [locked](lock), as its launcher until
-/// the job ends. The nodes, hosts or sites of `ended` have ended for good, as the user says;
-/// `witness` is the place that decides between two halves of the other nodes, and the command that
-/// reaches the place if it is on another host.
+/// the job ends. The nodes, hosts or sites of `ended` have ended for good, as the user says.
+/// `witness` is the location of the witness of the job, which decides which of two halves of the
+/// nodes goes on, and the command that reaches the location if it is on another host.
 pub(crate) fn attend(
     id: &str,
     ended: &[String],

@@ -47,7 +47,7 @@ pub(crate) const EXIT_PIPE: u8 = exit_code(SIGPIPE);
 /// Exit code when a time limit of the user has passed: that of timeout(1).
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
-/// A failed command. Nothing of the job was started, or all of it has ended.
+/// A failed command. If it ran a job that is not detached, no part of that job goes on.
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
     /// The command names no program.
@@ -163,7 +163,7 @@ pub(crate) enum CliError {
     /// A running job cannot be reached.
     #[error("cannot reach the job {job}: {error}")]
     Unreachable { job: String, error: io::Error },
-    /// The grid has nothing of that name that the command takes.
+    /// The grid of the job has no node of that name, and no site if the command also takes sites.
     #[error("the grid of the job has no {what} `{name}`")]
     UnknownNode {
         /// What the command takes: `node`, or `node or site`.
@@ -248,7 +248,7 @@ pub(crate) enum CliError {
     /// `gridctl rpc` has no registry, servers or workflow that it can use.
     #[error(transparent)]
     Rpc(#[from] RpcCommandError),
-    /// Flags of `gridctl run` do not fit together, or not here.
+    /// Flags of `gridctl run` cannot be combined, or cannot be used here.
     #[error(transparent)]
     RunFlags(#[from] RunFlagError),
     /// An agent cannot join its launcher.

@@ -13,7 +13,8 @@ use std::process::{Command, Output, Stdio};
 /// The script prints this line before the files. The shell may print other lines before it.
 const BEGINS: &str = "gridspan keeper";
 /// Shell script whose argument is the beginning of a folder's name. It prints the name of the
-/// newest such folder, `start.json` and `state.json`. These files have no line ends.
+/// newest such folder, and the contents of `start.json` and `state.json` of a node in it. These
+/// files have no line ends.
 const SCRIPT: &str = "cd \"${XDG_STATE_HOME:-$HOME/.local/state}/gridspan\" || exit 1; \
     f=$(ls -t \"$1\"*/*/state.json 2>/dev/null | head -n 1); \
     [ -n \"$f\" ] || { echo \"its state folder has none\" >&2; exit 1; }; \

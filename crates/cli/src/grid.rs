@@ -50,7 +50,7 @@ impl Described {
     pub(crate) fn variable_from_root(&self) -> (&'static str, OsString) {
         let (name, ref value) = self.variable;
         let is_file = name == GRID && !value.as_encoded_bytes().starts_with(b"{");
-        // Without a current folder, there was no relative path from which the grid was read.
+        // If there is no current folder, the grid was not read from a relative path.
         let path = is_file.then(|| std::path::absolute(value).ok()).flatten();
         (name, path.map_or_else(|| value.clone(), PathBuf::into_os_string))
     }

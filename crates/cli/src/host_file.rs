@@ -6,8 +6,9 @@
 //! | MPICH | `n1:4` |
 //! | PBS (`$PBS_NODEFILE`), LSF (`$LSB_DJOB_HOSTFILE`) | `n1`, once for each slot |
 //!
-//! One parser reads all of them, since no line means two things. The slots of a host that is named
-//! repeatedly are added up. Each host becomes one node with a PE for each slot.
+//! One parser reads all forms, since a line has the same meaning in each form that allows it. The
+//! parser adds up the slots of a host that several lines name. Each host becomes one node with a PE
+//! for each slot.
 
 use gridspan_topology::{GridSpec, HostSpec, Link, MAX_PES, SiteError, SiteSpec};
 use std::collections::BTreeMap;
@@ -40,7 +41,7 @@ pub(crate) struct HostFileError {
 /// What is wrong with a line.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum HostFileProblem {
-    /// A number is missing.
+    /// A number of slots is missing, zero or malformed.
     #[error("`{}` has no number of slots; write one from 1", .word.escape_debug())]
     Number { word: String },
     /// A word after the host has no meaning here.

@@ -111,7 +111,7 @@ pub(crate) struct Saved {
     /// Whether it continues after a loss of nodes.
     #[serde(default)]
     pub(crate) recovers: bool,
-    /// Number of orders to stop the job so far.
+    /// Number of orders so far to pause the job for a change of its nodes or for its end.
     pub(crate) pauses: u64,
     /// The processes of the nodes, except for kept ones.
     pub(crate) processes: BTreeMap<NodeId, ProcessId>,
@@ -150,8 +150,8 @@ impl Saved {
         members.chain(others).all(|node| node.index() < nodes)
     }
 
-    /// If keepers have different states, the one with the largest key is valid: the last one of the
-    /// latest launcher.
+    /// Returns the epoch of the launcher and the number of this state. If keepers have different
+    /// states, the one with the largest key is valid: the last one of the latest launcher.
     pub(crate) fn key(&self) -> (u64, u64) {
         (self.launcher.epoch, self.number)
     }
@@ -161,7 +161,7 @@ impl Saved {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Stage {
-    /// The members of the first run have not been introduced.
+    /// The launcher has not sent the members of the first run each other's addresses.
     #[default]
     Starting,
     /// It runs.
@@ -201,7 +201,7 @@ pub(crate) struct NodeFiles {
     pub(crate) input: PathBuf,
     /// Standard output, and standard error.
     pub(crate) streams: [StreamFile; 2],
-    /// Where the streams of a kept node begin.
+    /// File with the positions in the streams of a kept node at which the files of `streams` begin.
     pub(crate) origin: PathBuf,
     /// Size in bytes above which the read part of a stream moves to another file.
     pub(crate) log_limit: u64,

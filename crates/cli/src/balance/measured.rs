@@ -16,7 +16,8 @@ pub(super) fn refuse(path: &Path, reason: String) -> CliError {
     CliError::Snapshot { path: path.to_owned(), reason }
 }
 
-/// Reads and validates rebalance `number`, counted from 1, or the last one if `number` is `None`.
+/// Reads and validates the snapshot of rebalance `number`, counted from 1, or the last snapshot if
+/// `number` is `None`.
 pub(super) fn read(
     path: &Path,
     format: SnapshotFormat,
@@ -30,7 +31,7 @@ pub(super) fn read(
     Ok(snapshot)
 }
 
-/// Writes one rebalance.
+/// Writes the snapshot of one rebalance.
 pub(super) fn write(
     snapshot: &Snapshot,
     path: &Path,

@@ -46,7 +46,7 @@ pub(crate) enum Failure {
     OtherVersion,
     /// This machine cannot start `ssh`.
     NoSsh { reason: String },
-    /// The host answers something else.
+    /// gridctl cannot read the answer of the host, or did not expect it.
     Unreadable { reason: String },
     /// The command ended for another reason.
     Ended { last_line: String },

@@ -60,7 +60,7 @@ pub(crate) use session::keep_end;
 
 /// Hidden verb of the agent.
 const AGENT: &str = "__check";
-/// Script of the shell on another host, with a folder, gridctl, its verb and the program as words.
+/// Shell script for another host. Its arguments are a folder, gridctl, its verb and the program.
 /// If gridctl is not there, the shell says whether the program is.
 const SCRIPT: &str = "cd \"$1\" 2>/dev/null; shift; [ -x \"$1\" ] && exec \"$@\"; p=false; \
                       [ -x \"$3\" ] && p=true; \

@@ -55,8 +55,8 @@ pub(super) fn problems(
     findings.finish()
 }
 
-/// Returns the digest that the program should have: that of this machine, where its state is
-/// `here`, or else the most frequent one.
+/// Returns the digest that the program should have: that of the program on this machine, if
+/// its state `here` is executable, or else the most frequent one on the hosts.
 pub(super) fn reference(here: &ProgramState, found: &Found) -> Option<String> {
     if let ProgramState::Executable { digest } = here {
         return Some(digest.clone());
@@ -85,7 +85,7 @@ fn of_program(
     let path = wanted.program.display();
     let (level, what, remedy) = match &facts.program {
         program if is_same(program, reference) => return,
-        // A job compares the messages of the builds, which an agent does not know.
+        // A job compares the message types of the two builds; an agent does not know these types.
         ProgramState::Executable { .. } => (
             Level::Warning,
             format!("{path} is another build there (its gridctl is {})", facts.version),

@@ -23,7 +23,7 @@ pub(super) struct Subject {
     pub(super) nodes: usize,
     /// Number of its PEs.
     pub(super) pes: u32,
-    /// The first ports of its nodes; 0 if the system chooses one.
+    /// Ports of its nodes, at most [`PORTS_MAX`]; one 0 stands for all that the system chooses.
     pub(super) ports: Vec<u16>,
     /// The host or gateway to which `ssh` connects, and the command that logs in; `None` for this
     /// machine.

@@ -6,7 +6,7 @@ use super::survey::{Answers, Found};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Two hosts, and what passed between them.
+/// For two hosts, the size of the largest datagram that passed between them, if any did.
 type Passed = BTreeMap<(usize, usize), Option<u16>>;
 
 /// The datagrams between each two hosts whose agents have answered.

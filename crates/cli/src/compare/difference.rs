@@ -116,8 +116,8 @@ pub(super) fn counts(a: &Profile, b: &Profile) -> Vec<CountDifference> {
     rows.filter(|row| row.values != Both { a: 0.0, b: 0.0 }).collect()
 }
 
-/// Returns the smallest place that has most of the difference of a kind of time. Places have the
-/// same names in both recordings.
+/// Returns the smallest place that has most of the difference of a kind of time. Places with equal
+/// names in the two recordings count as the same place.
 pub(super) fn place(kind: &TimeKind, a: &Profile, b: &Profile) -> Place {
     let levels: [fn(&PePlace) -> Place; 3] = [
         |pe| Place::Site(pe.site.clone()),

@@ -1,4 +1,5 @@
-//! The use of time and the traffic of a recorded job, by names that two recordings have in common.
+//! The times and the traffic of a recorded job, by the names of kinds and sites, which make two
+//! recordings comparable.
 
 use gridspan_record::{OTHER, PeRecord, Recording, TASK, What};
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ pub(super) enum TimeKind {
     /// Ready, while other threads had the processor.
     Waited,
     Idle,
-    /// The rest until the end of the job, such as the time before a process that began later.
+    /// The rest of the time of the job, such as the time before a late process of the PE began.
     Rest,
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Minimum share by which the times of jobs differ; below it they count as equal.
 const SHARE_MIN: f64 = 0.01;
-/// Minimum share of a kind of time that explains most of a difference.
+/// A kind of time with at least this share of a difference explains most of it.
 const SHARE_OF_MOST: f64 = 0.5;
 /// Names of the recordings.
 pub(super) const NAMES: [&str; 2] = ["A", "B"];

@@ -1,10 +1,10 @@
 //! `gridctl run --dry-run` and `gridctl sim --dry-run`: which PEs would run where, which processes
 //! would start, and which links would be emulated.
 //!
-//! The commands are those that the launcher would start: a launch also gets them from
-//! [`Launch::command`], and the arguments of `srun` from the same function. The output leaves out
-//! the content of the pipe to a node (keys, the grid, the settings) and the values of variables
-//! that the user names, which may be secret.
+//! The commands are those that the launcher would start: this module and the launcher get them from
+//! [`Launch::command`], and the options of `srun` from one function. The output leaves out the
+//! content of the pipe to a node (keys, the grid, the settings) and the values of variables that
+//! the user names, which may be secret.
 
 mod cores;
 mod links;

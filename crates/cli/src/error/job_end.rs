@@ -5,7 +5,8 @@ use thiserror::Error;
 /// A job does not end, or its exit code is unknown.
 #[derive(Debug, Error)]
 pub(crate) enum JobEndError {
-    /// No launcher attends to a job whose nodes are kept on several hosts, so none can kill them.
+    /// No launcher attends to a job whose nodes are kept on several hosts, and only a launcher can
+    /// kill these nodes.
     #[error("the job {job} has no launcher, and only a launcher can kill its nodes on other hosts")]
     OnlyKept { job: String },
     /// A job runs on another machine, where it can be killed.

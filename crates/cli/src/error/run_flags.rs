@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Flags of `gridctl run` do not fit together, or not here.
+/// Flags of `gridctl run` cannot be combined, or cannot be used here.
 #[derive(Debug, Error)]
 pub(crate) enum RunFlagError {
     /// A variable to set for the nodes has no value.
@@ -26,7 +26,8 @@ pub(crate) enum RunFlagError {
     /// All nodes are spare.
     #[error("--spare: no node is left to start")]
     AllSpare,
-    /// The second copy of each part of a checkpoint is to be at another site, and there is none.
+    /// The flags request a second copy of each part of a checkpoint at another site, and only one
+    /// copy of each part.
     #[error("--protect-sites keeps a second copy at another site, but `--copies 1` keeps none")]
     NoCopyForSites,
     /// Standard input is a terminal, from which a background process may not read.

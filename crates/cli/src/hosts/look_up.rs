@@ -30,8 +30,8 @@ pub(super) fn is_here(host: &str) -> bool {
     is_own_name || is_loopback(host) || host.parse().is_ok_and(is_own)
 }
 
-/// Whether a host with this name and address is this machine. A name with a user is not: `ssh`
-/// reaches other users of this machine.
+/// Whether a host with this name and address is this machine. A name with a user counts as another
+/// host, because only `ssh` runs programs as another user of this machine.
 pub(super) fn is_own_name(name: &str, address: Option<IpAddr>) -> bool {
     !name.contains('@') && address.is_some_and(is_own)
 }

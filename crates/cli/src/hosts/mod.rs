@@ -5,8 +5,8 @@
 //! `ssh`, which the shell on the host moves to a separate descriptor; when the input ends, the node
 //! ends. A question from `ssh` is an error, because no user can answer it.
 //!
-//! A bridge to a node (see `gridspan::keeper`) keeps its standard input: it gets no secret before
-//! it has answered.
+//! A bridge to a node (see `gridspan::keeper`) reads its standard input itself. The launcher sends
+//! no secret to a bridge that has not answered.
 
 mod look_up;
 mod ssh;
@@ -49,7 +49,7 @@ pub(crate) struct RemoteHost {
 }
 
 impl RemoteHost {
-    /// Creates another host, with its gateway and its address, if they are known.
+    /// Describes a host that is not this machine, with its gateway and its address, if known.
     pub(crate) fn new(name: &str, gateway: Option<&str>, address: Option<IpAddr>) -> Self {
         let gateway = gateway.filter(|gateway| *gateway != name).map(str::to_owned);
         Self { name: name.to_owned(), gateway, address }
@@ -112,8 +112,9 @@ impl Hosts {
         (Self { ssh: ssh_command(ssh), remote, own, ports }, unknown)
     }
 
-    /// Adds the next node of the job, on another host or on this machine. If nodes are then on
-    /// both, those here must listen at another address in the next run.
+    /// Adds the next node of the job, on another host or on this machine. If some nodes are then
+    /// here and some elsewhere for the first time, those here must listen at another address in the
+    /// next run.
     pub(crate) fn add(&mut self, other: Option<RemoteHost>, port: Option<u16>) {
         self.remote.push(other);
         self.ports.push(port.unwrap_or(0));

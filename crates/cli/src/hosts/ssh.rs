@@ -19,7 +19,7 @@ pub(super) const ENTER_EXISTING: &str = "cd \"$1\" && shift && ";
 /// Second part: runs the program, and moves the launcher's channel to a separate descriptor, so
 /// that a program that prints its standard input does not print keys.
 pub(super) const RUN: &str = "exec \"$@\" 3<&0 </dev/null";
-/// As [`RUN`], for a program that gets no secret, such as a bridge.
+/// As [`RUN`], for a program that reads its standard input itself, such as a bridge.
 pub(super) const RUN_BRIDGE: &str = "exec \"$@\"";
 /// Descriptor of the launcher's channel.
 pub(super) const CHANNEL: &str = "3";

@@ -21,8 +21,8 @@ use std::process::{Child, ChildStdout, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for which a guest that has lost the nodes of the job waits for another run: nodes may take
-/// as long to stop when others are lost.
+/// Time for which a guest that has lost the nodes of the job waits for another run. After a loss,
+/// the nodes that are left may take this long to stop.
 const AGAIN_PATIENCE: Duration = Duration::from_secs(120);
 /// Time after which gridctl tells the user what it waits for.
 const QUIET: Duration = Duration::from_secs(2);
@@ -32,8 +32,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How a node has ended.
 struct Ended {
     code: ExitCode,
-    /// Whether it failed, or a signal killed it, without a request to leave. It fails when the
-    /// nodes of the job change.
+    /// Whether it failed, or a signal killed it, although the user had not requested it to leave.
+    /// It also fails when the nodes of the job change.
     has_failed: bool,
 }
 
@@ -211,7 +211,7 @@ fn introduce(invitation: &Invitation, pipe: &mut File) -> io::Result<()> {
     pipe.flush()
 }
 
-/// The lines of the node, which are printed, with the reason if the job failed.
+/// Prints the lines of the node, and the reason if the job failed.
 #[derive(Default)]
 struct NodeLines {
     splitter: LineSplitter,
@@ -245,8 +245,8 @@ fn print(item: OutputItem<'_>) {
     };
 }
 
-/// Waits for the end of the node. The first signal makes it leave, the second kills it,
-/// unless that is SIGHUP: when a terminal vanishes, the shell and the system both send it.
+/// Waits for the end of the node. The first signal makes the node leave. A later one kills it,
+/// except SIGHUP: when a terminal vanishes, the shell and the system both send SIGHUP.
 fn attend(node: &mut Child, pipe: &mut File, signals: &mut Signals) -> Result<Ended, CliError> {
     let mut is_leaving = false;
     for signal in signals.forever() {

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 /// Time that a launcher has to answer. It does so before it kills its processes.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(3);
-/// Time that a launcher then has to end. It gives up killed processes after 5 s, and waits at most
-/// half a second for a reader of its output.
+/// Time that a launcher then has to end. It waits at most 5 s for the processes that it has killed,
+/// and at most half a second for the reader of its output.
 const END_PATIENCE: Duration = Duration::from_secs(8);
 /// Time that killed processes have to end. They are gone unless the kernel is stuck.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@
 //! | `programs/ssh` | runs a command on another host of the lab |
 //! | `temporary` | temporary files of Open MPI |
 //! | `runtime` | files of gridctl about jobs that are started in the lab |
-//! | `system-HOST` | all devices of the host; its `/sys` shows the network devices from here |
+//! | `system-HOST` | a sysfs of the host, whose network devices are bind-mounted to its `/sys` |
 //!
 //! Everything here is a function of its arguments.
 
@@ -197,7 +197,7 @@ pub(super) fn process_of(table: &str, host: &str) -> Option<u32> {
         .or_else(|| found(&has_short_name))
 }
 
-/// Returns the script in place of `ssh`, which runs gridctl at this path.
+/// Returns the script that stands in for `ssh`: it runs the program at the path `gridctl`.
 pub(super) fn ssh_script(gridctl: &Path, table: &Path) -> Vec<u8> {
     let mut text = b"#!/bin/sh\nexec ".to_vec();
     let words = [gridctl.as_os_str(), OsStr::new("__lab"), OsStr::new("ssh"), table.as_os_str()];

@@ -69,7 +69,7 @@ fn read_packets(device: &File, mut handle: impl FnMut(&[u8])) -> io::Result<()> 
     let mut packet = [0_u8; MTU];
     for _ in 0..BATCH {
         match rustix::io::read(device, packet.as_mut_slice()) {
-            // Polled again, it would be ready at once, for ever.
+            // From now on, `poll` would always report the device as ready.
             Ok(0) => {
                 let text = "a device of the lab has ended";
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));

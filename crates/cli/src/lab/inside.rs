@@ -38,7 +38,8 @@ const LATE_SHARE: u64 = 100;
 /// The processes of a lab besides the command. They end with it.
 struct Lab {
     gridctl: PathBuf,
-    /// The first process. It ends when this one does, and with it all others.
+    /// The first process of the PID namespace. It ends when this process ends; the system then
+    /// kills all others in the namespace.
     init: Child,
     hosts: Vec<HostProcess>,
 }

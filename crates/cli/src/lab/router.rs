@@ -104,7 +104,7 @@ impl Router {
         let bytes = packet.len() as u64;
         let (held_bytes, limit) = (self.held_bytes + cost(packet), self.held_bytes_max);
         let shaper = self.shaper(from, to);
-        // A slow link counts lost packets, too, until they would have left.
+        // On a slow link, packets that the link will lose wait in the queue, too.
         if held_bytes > limit || shaper.waiting_bytes(now) > limit {
             self.counts.dropped += 1;
             return;
@@ -119,7 +119,7 @@ impl Router {
         }
     }
 
-    /// Returns the next packet that has arrived.
+    /// Removes and returns the next packet that is due.
     pub(super) fn poll_transmit(&mut self, now: Time) -> Option<DuePacket> {
         let due = self.poll_timeout().filter(|&due| due <= now)?;
         let (_, packet) = self.held.pop_first()?;
@@ -130,7 +130,7 @@ impl Router {
         Some(packet)
     }
 
-    /// Returns the time at which the next packet arrives.
+    /// Returns the time at which the next packet is due.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.held.first_key_value().map(|(&(due, _), _)| due)
     }

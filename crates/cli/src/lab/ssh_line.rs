@@ -68,7 +68,7 @@ impl SshLine {
     }
 }
 
-/// Skips a word with the letters of options, and the value of the last one if the next word has it.
+/// Checks the options of one word. Skips the next word if it is the value of the last option.
 /// Returns whether an option closes the standard input of the command.
 fn skip_options<'a>(
     letters: &[u8],

@@ -1,8 +1,9 @@
 //! Decides which tasks of Slurm may enrol, and which node each of them runs.
 //!
-//! Each `srun` has a secret, and places for its tasks: one for each node, by host. A task gets the
-//! place with its number on its host, since Slurm decides how it distributes tasks. Each task
-//! enrols once; when all have enrolled, the secret is void.
+//! Each `srun` has a secret, and one place for each node that it starts. Slurm decides on which
+//! host each task runs. So a place has no fixed task: the places of a host are numbered, and a task
+//! gets the place with the number that the task has on its host. Each task enrols once; when all
+//! have enrolled, the secret admits no other task.
 //!
 //! A process that knows the secret may take a place before its task does. The task is then refused,
 //! and [`TaskRefusal::event`] says that the job must end.
@@ -24,7 +25,7 @@ pub(super) struct Admissions {
 #[derive(Debug)]
 struct Places {
     secret: EnrolmentSecret,
-    /// The place of each host and number of a task on the host.
+    /// The places, by host and by number of the task on the host.
     places: BTreeMap<(String, u32), Place>,
     /// Numbers of the tasks that have enrolled, and their nodes.
     enrolled: BTreeMap<u32, NodeId>,
@@ -72,7 +73,7 @@ pub(super) enum TaskRefusal {
 impl TaskRefusal {
     /// Returns the event that lets the job end, or go on without `nodes`: those nodes of the `srun`
     /// whose tasks have not enrolled. Returns `None` if the process did not know a secret, or if
-    /// the job needs no task in its place.
+    /// the job no longer needs the task.
     pub(super) fn event(&self, nodes: Vec<NodeId>) -> Option<Event> {
         match self {
             Self::Taken { node, .. } => Some(Event::EnrolledTwice { node: *node }),

@@ -1,5 +1,5 @@
-//! Saves the state that another launcher needs to go on with the job, and obtains the agreement of
-//! the keepers, one for each node of a detached job on several hosts (`gridspan::keeper`).
+//! Saves the state that another launcher needs to go on with the job, and asks the keepers to agree
+//! to the next run. Each node of a detached job on several hosts has a keeper (`gridspan::keeper`).
 
 use super::child::Child;
 use super::event::{Blame, Event, Exit, Outcome};
@@ -134,7 +134,7 @@ impl Work<'_> {
     }
 
     /// Asks the witness to settle on a half of the members of a run. Another thread waits for the
-    /// answer, since the place may be slow.
+    /// answer, since the witness may be slow.
     pub(super) fn ask_witness(&mut self, run: usize, half: BTreeSet<NodeId>) {
         let Some(witness) = self.witness.clone() else { return };
         let runs = self.last_saved.as_ref().map(|saved| saved.runs.as_slice()).unwrap_or_default();

@@ -144,8 +144,8 @@ impl Work<'_> {
         events.into_iter().for_each(|event| self.pass_on(event, now));
     }
 
-    /// Passes an event to the supervisor. A process that has ended takes no more input; one that is
-    /// started again over a new connection has no such event.
+    /// Passes an event to the supervisor. A process that has ended takes no more input. If the
+    /// pacing starts a process again over a new connection, it drops the `Exited` event.
     fn pass_on(&mut self, event: Event, now: Time) {
         if let Event::Exited { node, .. } = event {
             self.starter.end_input(node);
@@ -257,7 +257,7 @@ impl Work<'_> {
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     pub(super) fn conclude(&mut self, outcome: Outcome) -> u8 {
-        // Without this launcher the job may go on. Then this is not its exit code.
+        // If this launcher was abandoned, the job may go on, and this is not its exit code.
         if let Some(requests) = self.requests.take().filter(|_| self.abandoned.is_none()) {
             requests.end(outcome.code);
         }
@@ -299,8 +299,8 @@ impl Work<'_> {
         outcome.code
     }
 
-    /// Notes in the folder that the job has ended, and then tells its keepers, unless another
-    /// launcher may need their state.
+    /// Notes in the folder that the job has ended, and then lets the keepers forget its nodes,
+    /// unless another launcher may need the state.
     fn note_end(&self, code: u8) {
         let Some(folder) = self.folder.as_ref().filter(|_| self.abandoned.is_none()) else {
             return;

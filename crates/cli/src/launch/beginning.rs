@@ -46,8 +46,8 @@ const LOOK: Duration = Duration::from_millis(5);
 /// tasks, which take longer on some hosts.
 const TASK_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Time to read the output of a process from its file after its end. The output ends with the file,
-/// so that this only bounds how slowly the launcher may read.
+/// Time to read the output of a process from its file after the process has ended. The launcher
+/// reads only what the file then has, so that this only bounds how slowly it may read.
 const FILE_PATIENCE: Duration = Duration::from_secs(3600);
 /// Time for the nodes of a recorded job to send their records, which may be a gigabyte over a slow
 /// link. Nodes that hang delay the end of a failed job by this time.
@@ -186,7 +186,7 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
     supervisor.set_recovery(runs, launch.membership.on_loss);
     let has_folder = settings.checkpoint_folder.is_some();
     let deadline = launch.membership.drain_deadline;
-    // Guests lose their nodes when a run ends.
+    // A change of the members ends the run, and the guests of that run with it.
     let tolerates_lost_guests = settings.tolerates_lost_guests.unwrap_or(false);
     let is_fixed = launch.guests > 0 && !tolerates_lost_guests;
     supervisor.set_draining(deadline, has_folder, is_fixed);
@@ -279,7 +279,7 @@ pub(super) fn started(launch: &Launch<'_>, children: &[Option<Child>]) -> Report
 }
 
 /// Adopts the processes of a job whose launcher has ended. Kills those of nodes that are no longer
-/// members. If that fails, the processes go on.
+/// members. If this launcher cannot adopt a process, the adopted ones go on.
 pub(super) fn adopt(
     starter: &Starter<'_>,
     pacing: &mut Pacing,

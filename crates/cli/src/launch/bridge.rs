@@ -31,7 +31,7 @@ pub(super) struct Bridge {
 
 impl Bridge {
     /// Starts a bridge, which starts the node or attends to it, and copies what the node prints.
-    /// `notes` reads what `ssh` says.
+    /// `notes` creates a reader of the standard error of `ssh`.
     pub(super) fn open(
         (node, name): (NodeId, String),
         mut command: BridgeCommand,
@@ -86,7 +86,8 @@ impl Bridge {
         self.shared.lock().send(ToBridge::Signal(NodeSignal::Term), Arc::default());
     }
 
-    /// Kills the processes of the node. One that cannot be reached is given up.
+    /// Kills the processes of the node. If the node cannot be reached, or does not end in
+    /// [`KILL_PATIENCE`], gives it up.
     pub(super) fn kill(&self) {
         let state = self.shared.lock();
         if state.exit.is_some() {

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Time that `ssh` has to end after its output.
 pub(super) const END_PATIENCE: Duration = Duration::from_secs(1);
-/// Pauses before each connection attempt after the first ones: until the node has ended for the
-/// job, and afterwards, when the job may need only its keeper.
+/// Pause before each connection attempt after the first ones: while the node counts as running, and
+/// after it has ended for the job, which may then still need its keeper.
 const LONG_PAUSES: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(60)];
 /// Interval between checks whether `ssh` has ended.
 const LOOK: Duration = Duration::from_millis(10);

@@ -9,7 +9,7 @@
 //!    with those that join, as after a loss.
 //!
 //! Requests that come meanwhile wait for the next change. After a loss before step 3, the change
-//! begins again with step 2. A node that must leave and has not left in time counts as lost.
+//! begins again with step 1. A node that must leave and has not left in time counts as lost.
 
 use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeSet;

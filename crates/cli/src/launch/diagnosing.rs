@@ -96,7 +96,7 @@ impl Diagnosing {
         let Some(under_way) = &mut self.under_way else { return };
         under_way.awake.insert(node);
         for (suspect, seconds) in silent {
-            // Guests have other launchers.
+            // A suspect that is no member is a guest, which this launcher has not started.
             if let Some(&member) = under_way.members.get(suspect.index()) {
                 let longest = under_way.suspected.entry(member).or_default();
                 *longest = (*longest).max(*seconds);

@@ -208,7 +208,7 @@ pub(super) enum Command {
     Recover(NodeId),
     /// Make the node of main stop the job after a checkpoint.
     Pause(NodeId, PauseOrder),
-    /// Notify the node of main that another one is lost.
+    /// Notify the node of main that another node is lost.
     TellLost(NodeId, LossNotice),
     /// Make a node take part in the diagnosis of this number.
     Diagnose(NodeId, u64),

@@ -164,7 +164,7 @@ impl Launch<'_> {
         Ok(())
     }
 
-    /// Notes where added nodes are started: `place` returns this for the name of a host.
+    /// Notes where added nodes are started. `place` returns the place of the host with a name.
     fn start_added(&mut self, numbers: &[NodeId], place: impl Fn(&str) -> StartPlace) {
         if self.processes.reach() != Reach::Hosts {
             return;

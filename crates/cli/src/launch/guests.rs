@@ -2,7 +2,7 @@
 //!
 //! Each run of the job has its own invitations, since the nodes of each run have other keys and
 //! addresses. At the end of a run the launcher removes the unused ones. The guests of that run lose
-//! their nodes, end, and join the next run by its invitations (see `join`).
+//! the nodes of the job and end. `gridctl join` then joins the next run by its invitations.
 
 use crate::error::CliError;
 use crate::invitation::{self, Contents, Invitation};

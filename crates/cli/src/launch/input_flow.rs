@@ -90,14 +90,14 @@ impl Flow {
 }
 
 impl InputFlow {
-    /// A flow to this node only. If the node starts later, as a spare one may, or never, no input
-    /// is read before.
+    /// A flow to this node only. No input is read before the node takes it; a spare node may start
+    /// late, or never.
     pub(super) fn to_node(node: NodeId) -> Self {
         Self::new([node].into_iter(), false)
     }
 
-    /// A flow to these nodes, with which the job starts, and to all that start later. No input is
-    /// read before all of these take it.
+    /// A flow to `members`, with which the job starts, and to all nodes that start later. No input
+    /// is read before all members take it.
     pub(super) fn to_all(members: impl Iterator<Item = NodeId>) -> Self {
         Self::new(members, true)
     }

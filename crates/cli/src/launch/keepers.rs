@@ -26,7 +26,7 @@ pub(super) struct Keepers {
     saved: BTreeMap<NodeId, u64>,
     /// The halves on which the witness has settled; `None` without a witness.
     witness: Option<Halves>,
-    /// When the witness may be asked; `None` until it has answered.
+    /// When the witness may be asked; `None` while it is being asked.
     asks_at: Option<Time>,
     proposed: Option<Proposal>,
     /// Majorities on which the witness must settle: see [`take_unsettled`](Self::take_unsettled).
@@ -176,9 +176,9 @@ impl Keepers {
         }
     }
 
-    /// Takes the majorities on which the witness must settle: for each run by its position, the
-    /// members with which the last run has begun. The witness was not asked; it must settle on this
-    /// majority before it settles on other members.
+    /// Takes the majorities on which the witness must settle: for each run, given by its position,
+    /// the members that have agreed to the run that has begun. These were enough without the
+    /// witness. It must settle on them before it settles on other members.
     pub(super) fn take_unsettled(&mut self) -> Vec<(usize, BTreeSet<NodeId>)> {
         std::mem::take(&mut self.unsettled)
     }
@@ -192,7 +192,8 @@ impl Keepers {
         is_due
     }
 
-    /// Returns when [`poll`](Self::poll) must be called at `now` if no event happens before.
+    /// Returns the time after `now` at which [`poll`](Self::poll) must be called if no event
+    /// happens before.
     pub(super) fn poll_timeout(&self, now: Time) -> Option<Time> {
         let proposed = self.proposed.as_ref()?;
         // After `asks_at`, only events of keepers change the decision.

@@ -188,8 +188,8 @@ impl Attended {
     fn end_by(&self, signal: i32, request: u64, done: &str) {
         self.answer(request, &Answer::Done(done.to_owned()));
         self.end(exit_code(signal));
-        // Also if gridctl was started to ignore the signal. It fails only for signals that do not
-        // exist.
+        // This ends the process even if gridctl was started to ignore the signal. It fails only for
+        // signals that do not exist.
         let _ = emulate_default_handler(signal);
     }
 
@@ -203,7 +203,8 @@ impl Attended {
     }
 
     fn answer(&self, id: u64, answer: &Answer) {
-        // A client that does not read must not delay the coordinator.
+        // The answer is sent without the lock: a client that does not read must not delay the
+        // coordinator.
         let requests = self.lock().requests.clone();
         if let Some(requests) = requests {
             requests.answer(id, answer);

@@ -39,8 +39,8 @@ impl<T> Queue<T> {
         self.add(state, item, bytes + ITEM_BYTES);
     }
 
-    /// Adds an item at once, even if there is no room, of which it takes nothing. Items for a
-    /// closed queue are dropped.
+    /// Adds an item at once, even if there is no room. It does not count against the byte budget.
+    /// Items for a closed queue are dropped.
     pub(super) fn push(&self, item: T) {
         self.add(self.lock(), item, 0);
     }

@@ -1,9 +1,9 @@
 //! Which part of a job may go on when the job has broken into several.
 //!
 //! A launcher may begin another run of the job only if more than half of the members of the last
-//! run have accepted it: their keepers have saved the run durably for this launcher. Exactly half
-//! are enough if the first member, with the coordinator, is among them. So of two parts at most one
-//! goes on. Whether the *nodes* of the members still run does not matter.
+//! run agree: their keepers have saved the new run durably for this launcher. Exactly half are
+//! enough if the first member, with the coordinator, is among them. So of two parts at most one
+//! goes on. Only the keepers count: the *nodes* of the members may have ended.
 //!
 //! The user can be a witness: members that have ended for good, as the user says, do not count. The
 //! user thereby also says that no other part of the job has gone on with them before they ended.
@@ -13,31 +13,32 @@
 //! It settles for good on one half of each run: the first that a launcher asks for. That half and
 //! any majority have a common member, as any two majorities have.
 //!
-//! If members are enough only because others have ended, the witness is asked as well: it may have
-//! settled on a half that has gone on, and of which only some members have ended. So the members
-//! that agree must be that half, or include a member of it. If all members of that half have
-//! ended, nodes that it has added may still go on, so that only the user can let the witness settle
-//! again.
+//! If the members that agree are enough only because others have ended, the launcher asks the
+//! witness as well. The witness may have settled on a half that has gone on, and of which only some
+//! members have ended. So the members that agree must be that half, or include a member of it. If
+//! all members of that half have ended, nodes that have joined it may still run. Then only the user
+//! can let the witness settle again.
 //!
-//! A majority does not need the witness, and begins its run at once. Then it tells the witness,
-//! which settles on this majority if it has settled on nothing. So members that are enough only
-//! because others have ended must include a member of that majority, even if they are fewer than
-//! half of all. Every member of the majority has saved the run that has begun, so that a part with
-//! such a member knows that run and needs a quorum of it, too. A part without one does not go on.
-//! If the majority cannot reach the witness, or the witness has settled on others before, the
-//! user's word alone decides, as without a witness.
+//! The launcher of a majority does not need the witness, and begins its run at once. Then it tells
+//! the witness, which settles on this majority if it has settled on nothing. From then on, members
+//! that are enough only because others have ended must include a member of that majority, even if
+//! they are fewer than half of all. Every member of the majority has saved the run that has begun.
+//! So a part with such a member knows that run, and needs a quorum of it, too. A part without such
+//! a member does not go on. If the launcher of the majority cannot reach the witness, or the
+//! witness has settled on others before, the user's word alone decides, as without a witness.
 //!
-//! Half of the members are enough, too, if they include most of those on which the witness has
-//! settled. So half of the members can go on if the launcher of a majority ends before keepers know
-//! that its run has begun.
+//! Exactly half of the members are enough, too, if they include more than half of those on which
+//! the witness has settled. This matters if the launcher of a majority ends before keepers know
+//! that its run has begun: half of the members can then go on.
 //!
 //! # Several launchers
 //!
 //! Another launcher takes over in two phases, as in Paxos (Lamport 1998). First, keepers accept it,
 //! and report the state that they have saved; from then on they refuse states of earlier launchers.
-//! The state of the latest launcher holds. Each run that was proposed after the last run known to
-//! have begun may have begun, too, so that the launcher needs a quorum of each. Only then does it
-//! save a state. So each launcher that saves a state knows all runs that have begun, and earlier
+//! Of the reported states, the one of the latest launcher holds. It has the last run that is known
+//! to have begun, and runs that were proposed after it. Each of these may have begun, too, so that
+//! the launcher needs a quorum of each. Second, once it has these quorums, it saves its own state
+//! at the keepers. So each launcher that saves a state knows all runs that have begun, and earlier
 //! launchers can begin no further run.
 
 use gridspan_topology::{GridSpec, NodeId, SiteId};
@@ -99,7 +100,8 @@ impl Rule<'_> {
                 let of_settled = agreed.intersection(settled).count();
                 let meets = match 2 * agreed.len() > voters.len() {
                     true => of_settled > 0,
-                    // The other members may be as many, and have as many of the settled ones.
+                    // Exactly half agree. If the other half includes as many settled members, the
+                    // first of these decides.
                     false => {
                         let left: Vec<_> =
                             voters.iter().filter(|voter| settled.contains(voter)).collect();
@@ -127,8 +129,8 @@ impl Rule<'_> {
 /// The first of these runs for which the witness must be asked, with its members that agree. The
 /// first of the runs is at position `first`.
 ///
-/// There is none if too few members of another run agree in any case: the witness would settle in
-/// vain, and the other half could not go on.
+/// Returns `None` if too few members of another of these runs agree, whatever the witness answers:
+/// it would settle in vain, and the other half could then not go on.
 pub(super) fn open_half(
     rule: Rule<'_>,
     (first, runs): (usize, &[(u64, Vec<NodeId>)]),

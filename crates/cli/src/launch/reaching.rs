@@ -16,7 +16,8 @@ const UNREACHABLE_PATIENCE: Duration = Duration::from_secs(20);
 /// Time after which a node that another launcher has taken over counts as lost. In this time, that
 /// launcher takes over all nodes, even if the hosts of some do not answer.
 pub(super) const TAKEN_PATIENCE: Duration = Duration::from_secs(takeover::PATIENCE.as_secs() + 5);
-/// Shortest time between checks. While too few hosts can be reached, overdue nodes stay overdue.
+/// Shortest time between checks. While too few hosts can be reached, the launcher cannot give up
+/// overdue nodes, and must not check without a pause.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time that nodes have to end, and keepers to forget them.
 const END_PATIENCE: Duration = Duration::from_secs(2);

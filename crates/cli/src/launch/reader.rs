@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of bytes read at once.
 const READ_BYTES: usize = 32 << 10;
-/// Largest number of control lines of a process that are not [`FREQUENT`]: its failure, and the
-/// summary of its simulation. Further ones are treated as output. Frequent lines need no limit:
-/// their reports wait for space in the queue, as output does, or need no memory.
+/// Largest number of control lines of a process that are not [`FREQUENT`], such as its failure and
+/// the summary of its simulation. Further ones are treated as output. Frequent lines have no limit:
+/// most of their reports wait for space in the queue, as output does.
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about standard input, samples,
 /// recordings, diagnoses, broadcasts, links, moves, guests, warnings, checkpoints, the recovery

@@ -278,9 +278,9 @@ impl Places {
         }
         let none = BTreeSet::new();
         let has_agreed = |node: NodeId| agrees.contains(&node);
-        // Fewer than half go on if the user says that the others have ended. Even if that is true,
-        // those may have gone on with further members before; the witness knows that if it was
-        // told.
+        // If the user says that the others have ended, fewer than half may go on. Even if the user
+        // is right, the others may have gone on with further members before they ended. Only a
+        // witness that was told of it knows, so the model leaves this case out if it was not told.
         let is_half = |(_, members): &(u64, Vec<NodeId>)| {
             2 * members.iter().filter(|&&it| has_agreed(it)).count() >= members.len()
         };

@@ -15,9 +15,9 @@
 //! since waiting for a stopped or stuck node is useless. All nodes report the failure of a job, and
 //! some of them have only lost their connection to the node that failed. Therefore the supervisor
 //! blames the first report, or the first end of a process, that is not such a loss. At the user's
-//! first request to end the job, it immediately asks the nodes to end; at the second, it kills them.
-//! The loss of the terminal or of the reader of the output is a first request, but no second one.
-//! Nodes of a recorded job have half a minute each time, since they then send their records.
+//! first request to end the job, it immediately asks the nodes to end; at the second, it kills
+//! them. The loss of the terminal or of the reader of the output is a first request, but no second
+//! one. Nodes of a recorded job have half a minute each time, since they then send their records.
 //!
 //! # Recovery
 //!

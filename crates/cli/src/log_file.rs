@@ -7,7 +7,7 @@
 //! it copies the last lines of these bytes, up to the limit, to `NAME.old`, which it replaces. Then
 //! it frees the space of these bytes in `NAME`: a hole stays, so that later bytes keep their
 //! positions. The first line of `NAME.old` says how many earlier bytes were dropped. A launcher
-//! moves out only what it has read, so control lines are not lost, and a file grows while no
+//! moves out only what it has read, so no control line is lost. Therefore a file grows while no
 //! launcher attends to its job.
 //!
 //! # Failure
@@ -24,7 +24,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The first line of an older part, around the number.
+/// The first line of `NAME.old`: the texts before and after the number of dropped bytes.
 const HEAD: [&str; 2] = ["[gridctl dropped ", " bytes before this line]\n"];
 /// Upper bound of the length of the first line, in bytes.
 const HEAD_BYTES_MAX: usize = 128;
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(found(&mut new_reader(&path)), (String::new(), vec![26]));
     }
 
-    /// An output for each of whose writes the process prints another line.
+    /// An output. At each write to it, the process prints another line.
     struct Slow<'a> {
         process: &'a Path,
         text: Vec<u8>,

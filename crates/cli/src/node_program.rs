@@ -1,4 +1,4 @@
-//! The program that a node runs, in the form for another machine.
+//! The program that a node runs, in a form that can be sent to another machine.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;

@@ -13,8 +13,8 @@ pub(crate) static PROBE: Entry =
 
 /// Interval between checks whether all links are known.
 const LOOK: Duration = Duration::from_millis(250);
-/// Number of checks after which the job no longer waits for missing links: after a train of packets
-/// for which a link was too fast, the next train follows only a minute later.
+/// Number of checks after which the job no longer waits for missing links. If a link was too fast
+/// for a train of packets to measure, the next train follows only a minute later.
 const LOOKS_MAX: u32 = 40;
 
 fn build(_: &[String]) -> Result<Job, clap::Error> {

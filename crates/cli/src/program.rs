@@ -92,7 +92,8 @@ impl Program {
         }
     }
 
-    /// Returns the command of a process that runs the program, configured by `variables` alone.
+    /// Returns the command of a process that runs the program. Of the Gridspan variables, the
+    /// process gets only `variables`.
     pub(crate) fn command(
         &self,
         variables: &[(&'static str, OsString)],

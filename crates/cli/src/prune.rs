@@ -53,7 +53,7 @@ fn remove(folder: &JobFolder, age: Duration) -> io::Result<Option<u64>> {
     if !is_over || !folder.ended().is_ok_and(is_old) {
         return Ok(None);
     }
-    // No launcher can attend to the job while its folder is removed.
+    // With the lock taken, no launcher can attend to the job while its folder is removed.
     match folder.lock()? {
         Some(_lock) => folder.remove().map(Some),
         None => Ok(None),

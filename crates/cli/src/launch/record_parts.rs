@@ -25,7 +25,7 @@ pub(super) struct NodeParts {
 pub(super) enum Received {
     /// It is invalid, or exceeds the limit.
     Refused,
-    /// It belongs to the node.
+    /// It is valid, and the node has more parts to send.
     Added,
     /// It is the last one of the node.
     Completed,

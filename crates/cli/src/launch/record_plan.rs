@@ -1,4 +1,4 @@
-//! The recording that the flags of a job request.
+//! The recording that the user requests with the flags of a job.
 
 use crate::args::RecordFlags;
 use crate::error::CliError;

@@ -1,6 +1,7 @@
-//! Writes the recording of a job into a folder: its places, its events, and the records of nodes.
+//! Writes the recording of a job into a folder: the header, the events, and the records of the
+//! nodes.
 //!
-//! The header is written before the first process starts, events when they are reported, the record
+//! It writes the header before the first process starts, each event when it is reported, the record
 //! of a PE when its process has ended its part of the job, and the end of the job last. If writing
 //! fails, the job goes on, and a warning at its end says so.
 
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 /// out the names of types and the minimum for each PE.
 const SLACK_BYTES: u64 = 4 << 20;
 
-/// The numbers, in the whole grid, of the PEs and sites of a run of these members.
+/// The PEs and sites of a run of these members, by their numbers in the whole grid.
 pub(super) fn places(spec: &GridSpec, members: &[NodeId], run: &GridSpec) -> RecordedPlaces {
     let layout = spec.layout();
     let site = |site: SiteId| {
@@ -359,7 +360,7 @@ pub(super) struct Lacking {
     pub(super) missing: Vec<NodeId>,
     /// Nodes that were started again: the recording has the records of one of their processes.
     pub(super) partial: Vec<NodeId>,
-    /// Number of events that had no room, and of all events.
+    /// Number of events that were dropped since there was no room, and number of all events.
     pub(super) events: (u64, u64),
 }
 
@@ -373,7 +374,7 @@ impl State {
         }
     }
 
-    /// Adds the hosts to the header. Their processors were not known before.
+    /// Adds the hosts to the header, now that their processors are known.
     fn write_hosts(&mut self) {
         let hosts = self.processors.iter().map(|(name, host)| host.recorded(name));
         let hosts: Vec<RecordedHost> = hosts.collect();

@@ -1,8 +1,8 @@
 //! The recovery of a job whose nodes were lost: the checkpoint that it goes back to, and the nodes
 //! that take over the members of lost ones.
 //!
-//! Only the launcher decides which nodes go on, so that two parts of a job cannot both go on. Nodes
-//! that can reach each other but not the launcher end, as if it had ended.
+//! Only the launcher decides which nodes go on, so that two parts of a job cannot both go on. If
+//! nodes can reach each other but not the launcher, they end, as if the launcher had ended.
 //!
 //! A *run* of the job is the time between two recoveries or changes of its nodes. In each run the
 //! members have consecutive node numbers, site by site; the launcher numbers them as the roster

@@ -1,9 +1,9 @@
 //! Receives the requests that other processes send to the job; see `request`.
 //!
-//! The launcher carries out all requests but those for the end of the job, which are answered here.
-//! At the end, the socket is removed. All clients that have connected before and wait for the end
-//! get the exit code, also those whose request is not read yet: [`Requests::end`] waits for them
-//! for a moment. The connections of others end.
+//! This module answers requests to wait for the end of the job; the launcher carries out all
+//! others. At the end of the job, [`Requests::end`] removes the socket. Each client that has
+//! connected before and waits for the end gets the exit code, even if its request is not read yet:
+//! `end` waits for it for a moment. The connections of all other clients end without an answer.
 
 use super::event::Event;
 use crate::request::{Answer, Request, read, write};
@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Time that a client has to write its request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time that a client that has connected before the end of the job has to write its request then.
-/// Clients write it at once.
+/// Time that a connected client has to write its request once the job has ended. Clients write it
+/// at once.
 const END_PATIENCE: Duration = Duration::from_millis(500);
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ pub(super) struct Requests {
 
 /// The listening socket, and the clients.
 struct Socket {
-    /// Calls of it do not block.
+    /// It is non-blocking.
     listener: UnixListener,
     events: Sender<Event>,
     open: Mutex<Open>,
@@ -223,14 +223,14 @@ impl Socket {
         self.is_read.notify_all();
     }
 
-    /// Refuses a request that is not carried out.
+    /// Answers a request with a refusal, so that the client learns the reason.
     fn refuse(&self, id: u64, reason: String) {
         self.answer(id, &Answer::Refused(reason));
         self.is_read.notify_all();
     }
 
-    /// Answers a client, which does not wait any longer. It is among the clients until then, so
-    /// that the end of the job waits for the answer.
+    /// Answers a client, and then removes it from the clients. It stays there until the answer is
+    /// written, so that the end of the job waits for that.
     fn answer(&self, id: u64, answer: &Answer) {
         let stream = self.lock().clients.get(&id).map(|client| client.stream.clone());
         if let Some(stream) = stream {

@@ -4,8 +4,8 @@ use gridspan_runtime::message::telemetry::TelemetryLease;
 use gridspan_runtime::net::bootstrap::SampleOrder;
 use std::collections::VecDeque;
 
-/// Largest number of requests that wait for the node of main. It answers at once unless its process
-/// is stopped; then the oldest is answered without a sample.
+/// Largest number of requests that wait for the node of main. That node answers at once unless its
+/// process is stopped. If more requests come, the oldest gets an answer without a sample.
 const OPEN_MAX: usize = 16;
 
 /// The requests that wait.

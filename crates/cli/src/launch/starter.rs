@@ -193,7 +193,8 @@ impl<'a> Starter<'a> {
         std::mem::take(&mut self.guests)
     }
 
-    /// Records for other processes that a run of these members begins.
+    /// Notes in the status file, which other processes read, that these members form the present
+    /// run.
     fn begin_run(&self, members: &[NodeId]) {
         if let Some(spec) = self.launch.roster.part(members) {
             self.outlets.known.begin_run(spec);
@@ -328,7 +329,7 @@ impl<'a> Starter<'a> {
         self.tasks.as_ref().is_some_and(Tasks::awaits_srun)
     }
 
-    /// Ends tasks that cannot start any more, and cancels the start of those that have ended.
+    /// Ends tasks that cannot start any more, and cancels each `srun` that no task needs any more.
     pub(super) fn notice_ends_of_tasks(&mut self) {
         let Some(tasks) = &mut self.tasks else { return };
         tasks.notice_exits();

@@ -4,9 +4,9 @@
 //! # Start
 //!
 //! Every node reports where it listens; when all have, the supervisor introduces them: each gets
-//! the addresses of all. A node has failed if it ends before, or has not reported within 30 s after
-//! the last process started. While an `srun` has started no task, the limit is 300 s. The user may
-//! set another limit.
+//! the addresses of all. A node has failed if it ends before that, or does not report within 30 s
+//! after the last process started. While an `srun` has started no task, the limit is 300 s. The
+//! user may set another limit.
 //!
 //! # Failure
 //!
@@ -14,10 +14,10 @@
 //! asks them to end, and five seconds later it kills them. It kills lost nodes without asking,
 //! since waiting for a stopped or stuck node is useless. All nodes report the failure of a job, and
 //! some of them have only lost their connection to the node that failed. Therefore the supervisor
-//! blames the first report or end of a process that is not such a loss. At the user's first request
-//! to end the job, it asks the nodes to end at once; at the second, it kills them. The loss of the
-//! terminal or of the reader of the output is a first request, but no second one. Nodes of a
-//! recorded job have half a minute each time, since they then send their records.
+//! blames the first report, or the first end of a process, that is not such a loss. At the user's
+//! first request to end the job, it immediately asks the nodes to end; at the second, it kills
+//! them. The loss of the terminal or of the reader of the output is a first request, but no second
+//! one. Nodes of a recorded job have half a minute each time, since they then send their records.
 //!
 //! # Recovery
 //!
@@ -28,10 +28,10 @@
 //! begins again. If nodes leave or join on request, another run of the job begins, too; see
 //! `change`.
 //!
-//! A job of tasks may go on without a lost node that has nothing but tasks. Its coordinator
-//! decides: the launcher tells the node of main that the process of a node has ended. The job
-//! answers that it goes on, or that the loss has made it fail; then the recovery begins. See
-//! `losing`.
+//! A job of tasks may go on without a lost node that has nothing but tasks. The coordinator of the
+//! tasks decides: the launcher tells the node of main that the process of a node has ended. The job
+//! answers that it goes on, or that the loss has made it fail. If it has failed, the recovery
+//! begins. See `losing`.
 //!
 //! # Diagnosis
 //!
@@ -131,7 +131,7 @@ pub(super) struct Supervisor {
     drain_deadline: Duration,
     /// Whether checkpoints are stored in a folder.
     has_folder: bool,
-    /// Whether the members must stay, since guests may join whose loss ends the job.
+    /// Whether the members must stay: guests may join, and the loss of a guest ends the job.
     is_fixed: bool,
     /// Whether a signal has requested the launcher to stop the job with a checkpoint.
     is_stop_requested: bool,
@@ -193,7 +193,7 @@ struct Patience {
 
 struct Node {
     name: String,
-    /// How it is reached; `None` if it runs on this machine.
+    /// How the launcher reaches it; `None` if it runs on this machine.
     way: Option<Way>,
     address: Option<SocketAddr>,
     exit: Option<(Exit, Time)>,
@@ -300,7 +300,7 @@ impl Supervisor {
 
     /// Sets the time that a node has to leave after SIGTERM; whether checkpoints are stored in a
     /// folder, so that SIGTERM of the launcher stops the job with one; and whether the members must
-    /// stay, since guests may join whose loss ends the job.
+    /// stay, since guests may join and the loss of a guest ends the job.
     pub(super) fn set_draining(&mut self, deadline: Duration, has_folder: bool, is_fixed: bool) {
         self.drain_deadline = deadline;
         (self.has_folder, self.is_fixed) = (has_folder, is_fixed);
@@ -359,7 +359,8 @@ impl Supervisor {
 
     pub(super) fn handle(&mut self, event: Event, now: Time) {
         match event {
-            // A node that is to stop may have reported its address before.
+            // In other phases the address is obsolete: the node sent it before it learned that it
+            // must stop.
             Event::Listening { node, address } if matches!(self.phase, Phase::Starting { .. }) => {
                 self.nodes[node.index()].address.get_or_insert(address);
                 self.introduce(now);

@@ -34,8 +34,8 @@ const LOOK: Duration = Duration::from_secs(1);
 struct Survey<'a, 'g> {
     launch: &'a mut Launch<'g>,
     found: BTreeMap<NodeId, KeptNode>,
-    /// Nodes that have answered before, and are asked first: a previous launcher waits only for a
-    /// limited time until all of them are taken over.
+    /// Nodes that answered in the first survey. The second survey asks them first, because a
+    /// previous launcher waits only for a limited time until all of them are taken over.
     first: BTreeSet<NodeId>,
     newest: Saved,
 }
@@ -77,7 +77,8 @@ pub(crate) fn take_over(launch: &mut Launch<'_>) -> Result<(), CliError> {
 }
 
 impl Survey<'_, '_> {
-    /// The nodes that take part, or that took part when the last agreed run began.
+    /// The remaining nodes, and the members of the last agreed run and of the proposed runs after
+    /// it.
     fn members(&self) -> BTreeSet<NodeId> {
         let runs = self.newest.runs.get(self.newest.agreed..).unwrap_or_default();
         let of_runs = runs.iter().flat_map(|(_, members)| members);

@@ -47,7 +47,7 @@ pub(super) struct Connection {
     pub(super) stream: Arc<SecureStream>,
     /// Frames for the agent.
     orders: Receiver<Frame>,
-    /// For its standard output and standard error.
+    /// Pipes for its standard output and standard error.
     streams: [PipeWriter; 2],
 }
 

@@ -64,8 +64,8 @@ impl JobWitness {
         }
     }
 
-    /// Settles on this half of the members of the run at a position, unless it has settled on
-    /// another. Returns the half on which it has settled.
+    /// Lets the witness settle on this half of the members of a run, unless it has settled on
+    /// another. `run`: the position of the run. Returns the half on which the witness has settled.
     ///
     /// # Errors
     ///
@@ -105,7 +105,8 @@ impl JobWitness {
         None
     }
 
-    /// The half of the members of the run at a position on which it has settled, if it has.
+    /// The half of the members of a run on which the witness has settled, if it has. `run`: the
+    /// position of the run.
     ///
     /// # Errors
     ///
@@ -123,7 +124,7 @@ impl JobWitness {
     }
 }
 
-/// Reads a half of these members.
+/// Decodes a half, and checks that all its nodes are among these members.
 fn read(half: &str, members: &[NodeId]) -> Result<BTreeSet<NodeId>, String> {
     let half: BTreeSet<NodeId> =
         serde_json::from_str(half).map_err(|error| format!("it cannot be read: {error}"))?;

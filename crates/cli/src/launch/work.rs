@@ -3,7 +3,7 @@
 //!
 //! | file | methods |
 //! | --- | --- |
-//! | here | those about one process, and the begin of a run |
+//! | here | those about one process, and the beginning of a run |
 //! | `agreement` | save the state for another launcher, and ask the keepers of the nodes |
 //! | `attending` | the loop, and the commands of the supervisor |
 
@@ -64,7 +64,7 @@ pub(super) struct Work<'a> {
     pub(super) answers: Sender<Event>,
     /// This launcher, if there are keepers.
     pub(super) launcher: LauncherId,
-    /// Whether enough keepers agree to this launcher.
+    /// Whether enough keepers accept this launcher.
     pub(super) has_quorum: bool,
     /// The state that was last sent to the keepers, and its number.
     pub(super) sent: Option<(u64, Arc<[u8]>)>,
@@ -93,7 +93,7 @@ impl Work<'_> {
         self.children[node.index()].iter().for_each(|child| child.tell(line.to_owned()));
     }
 
-    /// Fails the job for an error of a node.
+    /// Fails the job because of an error of a node.
     pub(super) fn fail(&mut self, node: NodeId, error: &CliError) {
         let number = self.supervisor.number_in_run(node);
         let failure = Failure::new(&error.to_string(), error.hint().as_deref(), number);

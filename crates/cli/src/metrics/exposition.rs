@@ -36,7 +36,7 @@ pub(super) struct Sum {
 
 impl Totals {
     /// Notes the number of the run to which the next counts belong. Counts of nodes begin at zero
-    /// in another run, and may be larger than the last ones of the run before already.
+    /// in another run, but may already be larger than the last ones of the previous run.
     pub(super) fn note_run(&mut self, run: u64) {
         if self.run != run {
             self.run = run;

@@ -1,7 +1,7 @@
 //! The metrics of a job, and their values in a sample.
 //!
 //! Labels are sites, nodes, links and actor types, so that the size of samples bounds the number of
-//! series. Nodes have series only if all of them are in the sample. A sample of a larger job has
+//! series. Nodes have series only if all of them are in the sample. A sample of a large job has
 //! only the nodes that compute most and least, which change from sample to sample.
 
 use super::exposition::{Exposition, Family, Kind, Labels, Sum, Totals};
@@ -11,14 +11,15 @@ use gridspan_runtime::message::telemetry::{
 };
 use gridspan_topology::SiteId;
 
-/// Parts of a second.
+/// Microseconds and nanoseconds in a second.
 const MICROS: u64 = 1_000_000;
 const NANOS: u64 = 1_000_000_000;
 
 /// Takes a value out of counts.
 type Reading = fn(&TelemetryCounts) -> u64;
 
-/// A count of PEs. Each kind of place has a family for it, whose name begins with the kind.
+/// A quantity that PEs count. Each kind of place, such as a site, has a family for it, whose name
+/// begins with the kind.
 struct Count {
     name: &'static str,
     kind: Kind,

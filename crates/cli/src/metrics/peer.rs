@@ -7,11 +7,11 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The table of connections of IPv4.
 const TCP: &str = "/proc/net/tcp";
-/// The table of connections of IPv6, with those to IPv4 addresses if the socket of the client is
-/// for both.
+/// The table of connections of IPv6. It also has a connection to an IPv4 address if the client's
+/// socket is for both versions.
 const TCP6: &str = "/proc/net/tcp6";
-/// States of a connection with an open socket: established, own end sent (two states), end of the
-/// other side received.
+/// States of a connection whose socket may be open: ESTABLISHED, FIN_WAIT1, FIN_WAIT2 and
+/// CLOSE_WAIT.
 const OWNED: [&str; 4] = ["01", "04", "05", "08"];
 /// The inode of a connection that no process holds. Such a line does not name the user of the
 /// process that held the connection.
@@ -41,7 +41,7 @@ pub(super) fn user_of(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u3
     Ok(user)
 }
 
-/// The address that a socket of IPv6 has in place of one of IPv4.
+/// The IPv4-mapped IPv6 address that an IPv6 socket has in place of an IPv4 address.
 fn mapped(address: SocketAddr) -> Option<SocketAddr> {
     match address.ip() {
         IpAddr::V4(ip) => Some(SocketAddr::new(ip.to_ipv6_mapped().into(), address.port())),

@@ -50,7 +50,7 @@ pub(super) struct Changed {
     pub(super) pes: u32,
     /// Time of the job, in nanoseconds.
     pub(super) total_ns: u64,
-    /// Time of a step.
+    /// Time of a step, in nanoseconds.
     pub(super) step_ns: Option<f64>,
 }
 
@@ -72,7 +72,7 @@ impl Comparison {
                 }
                 continue;
             };
-            // Nothing is known about the links of the new site.
+            // A grid of one site says nothing about the links of a second one.
             let is_guess = variation == Variation::OneMoreSite && grid.layout().site_count() == 1;
             let latency = is_guess.then(|| other.link_between(SiteId(0), SiteId(1)).latency);
             let guess = latency.map(|latency| {

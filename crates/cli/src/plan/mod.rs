@@ -98,7 +98,8 @@ fn recordings(args: &PlanArgs, grid: &GridSpec) -> Result<Vec<Recording>, CliErr
 fn needs_sites(recording: &Recording, grid: &GridSpec) -> Result<Option<String>, CliError> {
     let Some(spec) = like(grid) else { return Ok(None) };
     let needs = match has_type(recording, is_rank_type) || has_type(recording, is_registry_type) {
-        // The number of ranks or servers may follow from that of PEs.
+        // The number of ranks or servers may depend on that of PEs, and the sites of `like` are
+        // equal.
         true => has_equal_sites(grid),
         false => JobModel::of(&[recording])?.is_of_tasks(),
     };
@@ -166,7 +167,8 @@ fn has_equal_sites(grid: &GridSpec) -> bool {
     each.all(|pes| Some(pes) == first)
 }
 
-/// Describes equal sites with about the PEs and the longest latency of a grid, if it has several.
+/// Describes a grid of equal sites with about the PEs and the longest latency of this one; `None`
+/// if this one has a single site.
 fn like(grid: &GridSpec) -> Option<String> {
     let layout = grid.layout();
     let all = || layout.sites();

@@ -9,10 +9,11 @@ use std::process::{self, Stdio};
 
 /// Name of the operation in errors.
 const RECORD: &str = "record a simulated run";
-/// Limit of the recording, which needs all spans: as much as can be read.
+/// Limit of the size of the recording. The prediction needs all spans, so this is the most that can
+/// be read.
 const BYTES: &str = "1GB";
 
-/// Simulates a program on a grid given in short, and returns the recording.
+/// Simulates a program on a grid in the notation of `--emulate`, and returns the recording.
 pub(super) fn simulated(spec: &str, seed: u64, program: &Command) -> Result<Recording, CliError> {
     let failed = |error: io::Error| CliError::System { what: RECORD, error };
     let parent = tempfile::tempdir().map_err(failed)?;

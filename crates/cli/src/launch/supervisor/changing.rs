@@ -281,7 +281,7 @@ impl Supervisor {
         }
     }
 
-    /// Begins the next run of the stopped job, or ends the job.
+    /// Handles the report that the job has paused: prepares the next run, or ends the job.
     pub(super) fn paused(&mut self, pause: &Pause, now: Time) {
         if !matches!(self.phase, Phase::Running) || pause.order != self.pauses {
             return;

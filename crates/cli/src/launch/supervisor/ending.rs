@@ -45,8 +45,8 @@ impl Supervisor {
     pub(super) fn interrupt(&mut self, signal: i32, now: Time) {
         let is_requested = self.interrupted.is_some() || self.is_stop_requested;
         if is_requested && [SIGHUP, SIGPIPE].contains(&signal) {
-            // No other request of the user: Ctrl-C also ends the reader of the output, and when a
-            // terminal vanishes, the shell and the system send SIGHUP.
+            // This is not another request of the user: Ctrl-C also ends the reader of the output,
+            // and when a terminal vanishes, both the shell and the system send SIGHUP.
             return;
         }
         if self.interrupted.is_some() {

@@ -152,8 +152,9 @@ impl Node {
     /// Prepares for another process of the node.
     fn start_again(&mut self) {
         self.is_spare = false;
-        // A process left behind may still have the streams of the previous process. Their ends come
-        // late and must not suffice for those of the new one, so they count as streams of it.
+        // A child of the previous process may still hold its output streams open. The ends of these
+        // streams come late. The count includes them, so that they are not taken for the ends of
+        // the new process's streams.
         let still_open = if self.exit.is_some() { self.open_streams } else { 0 };
         self.open_streams = STREAMS.saturating_add(still_open);
         (self.exit, self.address) = (None, None);
@@ -163,8 +164,9 @@ impl Node {
     }
 }
 
-/// Returns the node that starts in place of each lost one: the same node, or, if that is given up,
-/// a spare node, of its site if there is one. A lost node has no entry if no spare node is left.
+/// Returns, for each lost node, the node that starts in its place: the same node, or a spare one if
+/// that is given up, from the same site if possible. A lost node has no entry if no spare node is
+/// left.
 fn replacements(roster: &Roster, nodes: &[Node], lost: &[NodeId]) -> BTreeMap<NodeId, NodeId> {
     let (again, given_up): (Vec<NodeId>, Vec<NodeId>) =
         lost.iter().partition(|node| !nodes[node.index()].is_given_up);

@@ -19,7 +19,7 @@ impl Supervisor {
                 let name = silent.first().map_or("", |(_, node)| node.name.as_str());
                 (format!("{name}: srun has started no task within {seconds} s"), NO_TASK)
             }
-            // A program that is no job does not join on any host.
+            // Here, too, the program may be no Gridspan job; the hint covers that cause.
             false if silent.iter().any(|(_, node)| node.way.is_some()) => {
                 (format!("{names} did not join the job within {seconds} s"), NOT_THERE)
             }
@@ -52,8 +52,8 @@ impl Supervisor {
             return self.lose_new(reporter, &failure.message, now);
         }
         if failure.is_loss() && self.may_recover() {
-            // A node that has stopped reports the losses of the previous run. One that the others
-            // have given up reports its own loss, about which they decide.
+            // In other phases, the report is about the previous run. A node that the others have
+            // given up reports its own loss, but the others decide about that.
             let is_own = self.repeats_tasks && failure.lost.contains(&reporter);
             if matches!(self.phase, Phase::Running) && !is_own {
                 self.loss_reports.add(reporter, &failure.lost, &failure.message, now);
@@ -91,7 +91,7 @@ impl Supervisor {
         node.exit = Some((exit, now));
         node.was_asked = node.is_asked;
         let was_asked = node.was_asked;
-        // Other ends are judged once the output is read, which may say more.
+        // `settle` judges other ends once it has the output, which may explain them.
         if matches!(exit, Exit::Signal(_)) && !was_asked && self.may_recover() && !self.is_new(id) {
             self.lose_member(id, &ended(exit), now);
         }

@@ -42,7 +42,8 @@ impl Supervisor {
         }
     }
 
-    /// Goes on without a node, because the job does. Returns whether the node was a member.
+    /// Goes on without a node, because the job does. Returns whether the node had been a remaining
+    /// member of a running job.
     pub(super) fn tolerate(&mut self, loss: ToleratedLoss) -> bool {
         let Some(&id) = self.members().get(loss.node.index()) else { return false };
         let doubt = self.doubts.remove(&id);
@@ -101,8 +102,8 @@ impl Supervisor {
         }
     }
 
-    /// Begins the recovery without nodes that the job needs. It may have gone on without them until
-    /// now.
+    /// Begins the recovery without nodes that the job needs. The job may have gone on without them
+    /// until now.
     pub(super) fn lose_all(&mut self, lost: &[NodeId], reason: &str, now: Time) {
         let is_left = |node: &&NodeId| self.nodes.get(node.index()).is_some_and(|it| it.is_left);
         let (known, new): (Vec<&NodeId>, Vec<&NodeId>) = lost.iter().partition(is_left);
@@ -145,8 +146,8 @@ impl Supervisor {
             }
         }
         self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
-        // The processes of these nodes have ended, so no answer will come from them. `lose` ends
-        // here again, with no doubts left.
+        // The processes of these nodes have ended, so no answer will come from them. `lose` calls
+        // this method again, which then finds no doubts.
         for (node, (reason, _)) in std::mem::take(&mut self.doubts) {
             self.lose(node, &reason, now);
         }
@@ -163,7 +164,8 @@ impl Supervisor {
         self.lost.push(id);
         self.give_up_samples();
         let node = &mut self.nodes[id.index()];
-        // Its host may be lost, too.
+        // A node that is lost while it replaces a lost one is not started again: its host may be
+        // lost, too.
         node.is_given_up |= is_replacing;
         let name = node.name.clone();
         if node.exit.is_none() {
@@ -240,8 +242,8 @@ impl Supervisor {
         self.lose(node, reason, now);
     }
 
-    /// Handles the refusal of a task, whose `srun` has no task yet for these nodes. Ends the job if
-    /// it needs one of them; goes on without those that were to join.
+    /// Handles the refusal of a task. `nodes`: those of its `srun` whose tasks have not enrolled.
+    /// Ends the job if it needs one of them; goes on without those that were to join.
     pub(super) fn task_refused(&mut self, mut nodes: Vec<NodeId>, reason: &str, now: Time) {
         let left = self.left();
         nodes.retain(|node| left.contains(node));

@@ -8,8 +8,10 @@
 //!   believed at once if at least half of the members are left without the lost ones.
 //! - Another node is connected to some nodes only. It is believed at once if more than half of the
 //!   members, or all that would be left, agree with it.
-//! - If the processes of all lost nodes have ended, they cannot disagree. A node reports its own
-//!   loss only after the others have told it.
+//! - A report is believed at once if the processes of all lost nodes have ended: they cannot
+//!   disagree.
+//! - A node that reports its own loss is believed at once if at least half of the members are left
+//!   without it: the others have told it.
 //!
 //! Otherwise the launcher waits for the reports of the others, which notice the silence at about
 //! the same time. If they report nothing, they are lost.

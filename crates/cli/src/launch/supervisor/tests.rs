@@ -98,7 +98,7 @@ fn pause(order: u64, checkpoint: u64) -> Event {
     Event::Paused(Pause::new(order, checkpoint))
 }
 
-/// The order to main's node, A.
+/// The order that makes main's node, A, stop the job so that these nodes can leave.
 fn stop_for(number: u64, leaving: &[NodeId]) -> Command {
     Command::Pause(A, PauseOrder { number, leaving: leaving.to_vec(), is_end: false })
 }

@@ -300,7 +300,7 @@ fn a_time_to_start_that_the_user_has_set_holds_whatever_would_extend_it() {
     supervisor.set_start_patience(Duration::from_secs(300));
     supervisor.set_crowding(33);
     assert_eq!(supervisor.poll_timeout(), Some(seconds(5)));
-    // Another process.
+    // Another process was started.
     supervisor.started(seconds(2));
     assert_eq!(supervisor.poll_timeout(), Some(seconds(7)));
     supervisor.await_srun(true, seconds(3));

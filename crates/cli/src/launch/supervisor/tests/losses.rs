@@ -381,7 +381,7 @@ fn a_silent_node_without_which_the_job_goes_on_is_killed() {
 
 #[test]
 fn a_job_of_tasks_goes_back_if_it_needs_the_lost_node() {
-    // At once, or later.
+    // The job says that it needs the node at once, or after it went on for a time.
     for is_later in [false, true] {
         let mut supervisor = repeating();
         ends(&mut supervisor, B, Exit::Signal(9), seconds(5));

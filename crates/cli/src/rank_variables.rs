@@ -1,5 +1,5 @@
-//! The variables that tell the process of a node which node of which job it is, for programs and
-//! scripts around it, as `OMPI_COMM_WORLD_RANK` does for MPI.
+//! The environment variables that say which node of which job a process is. Programs, and scripts
+//! that start them, read these as they read `OMPI_COMM_WORLD_RANK` under Open MPI.
 
 use crate::roster::Roster;
 use gridspan::variables::{

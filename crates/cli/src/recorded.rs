@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Maximum number of characters of a text.
 const TEXT_MAX: usize = 200;
-/// The mark in place of the rest of a cut text.
+/// What stands for the rest of a text that was cut.
 const REST: &str = "…";
 
 /// Reads a recording. Replaces control characters in its texts, and cuts long texts.

@@ -66,9 +66,9 @@ pub(crate) struct NewNodes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
-    /// It is done.
+    /// The request has been carried out.
     Done(String),
-    /// It is not done, for this reason.
+    /// The request was not carried out, for this reason.
     Refused(String),
     /// The states of the nodes, by number.
     Nodes(Vec<NodeState>),
@@ -163,8 +163,8 @@ fn line<T: Serialize>(content: T) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Writes a request, unless it is so long that the job would not read all of it: the rest of the
-/// line could then not be written, and the reason for that would not be seen.
+/// Writes a request. Refuses one that is longer than a job reads: the job would stop reading, and
+/// the error of the write would not say why.
 fn write_request(mut to: impl Write, request: &Request) -> io::Result<()> {
     let line = line(request)?;
     if line.len() as u64 > LINE_BYTES_MAX {

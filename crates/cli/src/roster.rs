@@ -2,8 +2,8 @@
 //!
 //! The first nodes are those of its grid, in the same order. Nodes that join while the job runs get
 //! the next numbers, at whatever site they are. So a number, and the name made of it (`b/4`),
-//! always means the same node, and no other node gets it later. In a grid the nodes of a site
-//! follow each other, so a node has another number there: its *position*.
+//! always means the same node, and no other node gets it later. In a grid the nodes of a site have
+//! consecutive numbers, so a node also has a number in the grid, its *position*.
 
 use gridspan_topology::{GridSpec, GridSpecError, HostSpec, NodeId, SiteId};
 use serde::{Deserialize, Serialize};

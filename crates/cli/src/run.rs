@@ -243,8 +243,8 @@ fn witness(args: &RunArgs) -> Result<Option<WitnessLocation>, CliError> {
     }
 }
 
-/// Returns a warning if checkpoints do not protect the job against the loss of any node, although
-/// more copies would.
+/// Returns a warning if the job would not survive the loss of a node with these checkpoints, but
+/// would with more copies.
 fn unprotected(settings: &Settings, on_loss: OnLoss, place: &Place) -> Option<&'static str> {
     // The nodes of one process end together, and a job of one node has no other that could go on.
     let has_others =

@@ -1,9 +1,9 @@
 //! Execution of a workflow on the real servers of a registry, over the links between them.
 //! Computing is emulated, and data has the recorded size.
 //!
-//! Servers fetch data from each other. The client orders tasks when their arguments exist, and
-//! initially holds the files that no task writes. Data lost with a server is made again, and tasks
-//! of slow servers may be executed elsewhere.
+//! Servers fetch data from each other. The client tells a server to execute a task when the task's
+//! arguments exist. Initially the client holds the files that no task writes. Tasks are executed
+//! again if their data was lost with a server, and tasks of slow servers may be executed elsewhere.
 
 use super::inputs::{Inputs, workflow};
 use super::trial::{Trial, straggler_policy};

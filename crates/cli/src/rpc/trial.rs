@@ -38,8 +38,8 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Maps the workflow and simulates its execution. A name of no heuristic means plain GridRPC,
-    /// because the parser of the flags refuses all other names.
+    /// Maps the workflow and simulates its execution. A name that is not that of a heuristic means
+    /// plain GridRPC, because the parser of the flags refuses all other names.
     pub(super) fn new(inputs: &Inputs, name: &str, args: &RpcRunArgs) -> Result<Self, CliError> {
         let Inputs { graph, platform, perturbations, .. } = inputs;
         let begin = Instant::now();

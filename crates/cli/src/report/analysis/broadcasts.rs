@@ -30,7 +30,7 @@ pub(crate) struct BroadcastRow {
     pub(crate) plan: u64,
     /// Time until the last node had all of it.
     pub(crate) took_ns: u64,
-    /// Name of that node, if it is known.
+    /// Name of the node that had it last, if that is known.
     pub(crate) last: Option<String>,
 }
 
@@ -74,9 +74,9 @@ pub(crate) struct TreeNode {
     pub(crate) site: usize,
     /// Position of the node from which it receives; `None` for the root.
     pub(crate) parent: Option<usize>,
-    /// Whether that node is at another site.
+    /// Whether the parent is at another site.
     pub(crate) is_from_elsewhere: bool,
-    /// Time until it had all; `None` for nodes that only pass it on. 0 for the root.
+    /// Time until it had the whole broadcast: 0 for the root, `None` for a node that only forwards.
     pub(crate) after_ns: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct TreeNode {
 pub(crate) struct Broadcasts {
     /// The first broadcasts, in the order of time; at most 1000.
     pub(crate) rows: Vec<BroadcastRow>,
-    /// Number of all broadcasts, with those that are not listed.
+    /// Number of all broadcasts, including those that are not listed.
     pub(crate) count: usize,
     /// The sum of their times, which may overlap.
     pub(crate) sum_ns: u64,
@@ -169,7 +169,7 @@ fn sent(recording: &Recording) -> impl Iterator<Item = Sent<'_>> {
 }
 
 fn row(sent: &Sent<'_>, places: &Places) -> BroadcastRow {
-    // A recording may have a part of the trees only.
+    // If the recording has only a part of the trees, no hop may have this time.
     let last = sent.hops.iter().find(|hop| hop.after_ns == Some(sent.took_ns));
     let name = |node: u32| places.node_label(node as usize).to_owned();
     BroadcastRow {
@@ -203,8 +203,8 @@ fn plan_trees(of_plan: &Use<'_>, slowest: &Sent<'_>, places: &Places) -> PlanTre
     }
 }
 
-/// Returns the tree that these edges form. Leaves out edges from nodes that the earlier edges do
-/// not reach, and edges to nodes that they reach: a file may contain any edges.
+/// Returns the tree that these edges form. A file may contain any edges, so an edge is left out if
+/// the tree does not yet have the node where it begins, or already has the node where it ends.
 fn tree(root: u32, hops: &[RecordedHop], places: &Places) -> BroadcastTree {
     let mut ways: BTreeMap<u32, (Option<u32>, Option<u64>)> = BTreeMap::new();
     ways.insert(root, (None, Some(0)));
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn edges_that_form_no_tree_are_left_out() {
-        // A circle that no edge reaches, a second edge to a node, and an edge to the root.
+        // A cycle that no edge enters, a second edge to a node, and an edge to the root.
         let hops = vec![hop(2, 3, 0, 1), hop(3, 2, 0, 1), hop(0, 1, 0, 1), hop(0, 1, 0, 5)];
         let hops = hops.into_iter().chain([hop(1, 0, 0, 1)]).collect();
         let found = broadcasts(vec![broadcast(1, 0, 5, hops)]);

@@ -29,7 +29,7 @@ pub(crate) struct DurationRow {
     pub(crate) p90_ns: u64,
     /// 99 % of the runs are shorter.
     pub(crate) p99_ns: u64,
-    /// Runs below the first bound, between each two, and from the last one on.
+    /// Number of runs below the first bound, between each two bounds, and from the last bound on.
     pub(crate) histogram: Vec<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Durations {
                 counts.add(span.duration_ns, &bounds_ns);
             }
         }
-        // Places are in the order of time.
+        // The positions of types follow their total times, the largest first.
         let row = |(place, counts): (usize, Counts)| DurationRow {
             name: kinds.name(place).to_owned(),
             runs: counts.runs,

@@ -46,7 +46,7 @@ pub(crate) fn busy_bin(busy_ns: u64, idle_ns: u64) -> Bin {
     Bin { busy_ns: vec![(0, busy_ns)], idle_ns, ..Bin::default() }
 }
 
-/// A span of type 0 of the actor with the number of its PE plus one.
+/// A span of type 0 on a PE. The number of its actor is that of the PE plus one.
 pub(crate) fn span(pe: u32, number: u64, [begin_ms, end_ms]: [u64; 2]) -> Span {
     Span {
         number,
@@ -68,8 +68,8 @@ pub(crate) fn from_main([sent_ms, received_ms]: [u64; 2]) -> Option<SpanCause> {
     from(0, 0, [sent_ms, received_ms]).map(|cause| SpanCause { span: None, ..cause })
 }
 
-/// Completes a recording of `end_ms` by the bins and totals of its spans; PEs are idle when no span
-/// runs.
+/// Ends a recording at `end_ms`, and adds the bins and totals that follow from its spans. PEs are
+/// idle when no span runs.
 pub(crate) fn complete(recording: &mut Recording, end_ms: u64) {
     recording.ending = Some(JobEnding { at_ns: end_ms * MS, ..JobEnding::default() });
     for record in &mut recording.pes {
@@ -85,7 +85,7 @@ pub(crate) fn complete(recording: &mut Recording, end_ms: u64) {
     }
 }
 
-/// The bin of a millisecond, in which a PE is busy or idle as a whole.
+/// The bin of a millisecond, throughout which a PE is either busy or idle.
 fn bin(record: &PeRecord, ms: u64) -> Bin {
     let at = ms * MS;
     let running = record.spans.iter().find(|span| span.begin_ns <= at && at < span.end_ns());

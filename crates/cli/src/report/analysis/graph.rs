@@ -1,9 +1,9 @@
 //! The actors before and after one rebalance: where they ran, and the bytes between these places.
 //!
 //! The spans say where an actor ran: before the rebalance, the PE of its last span since the
-//! previous rebalance; afterwards, the PE of its last span until the next one. Actors that lack a
-//! kept span on either side are left out, since their places are not known. Bytes are counted in
-//! two windows of equal length, directly before and after the rebalance.
+//! previous rebalance; afterwards, the PE of its last span until the next one. An actor needs a
+//! kept span on each side; the others are left out, since their places are not known. Bytes are
+//! counted in two windows of equal length, directly before and after the rebalance.
 
 use super::events::{Events, Rebalance};
 use super::history::History;
@@ -20,10 +20,10 @@ mod placed;
 
 pub(crate) use placed::GraphSource;
 
-/// Maximum number of regions, because a picture cannot show more apart. If there are more places,
-/// the last region stands for all others.
+/// Maximum number of regions: a reader cannot tell more of them apart in a picture. If there are
+/// more places, the last region stands for all others.
 const REGIONS_MAX: usize = 12;
-/// Number of dots above which a dot stands for several actors.
+/// Number of actors above which a dot stands for several of them.
 const DOTS_MAX: usize = 600;
 /// Maximum number of rows of the table of moves.
 const GROUPS_MAX: usize = 500;
@@ -43,7 +43,7 @@ pub(crate) enum RegionKind {
 }
 
 impl RegionKind {
-    /// The largest places of which the job has several.
+    /// Returns the largest kind of place of which the job has several.
     fn of(places: &Places) -> Self {
         match (places.site_count(), places.node_count()) {
             (2.., _) => Self::Site,
@@ -69,13 +69,13 @@ impl RegionKind {
     }
 }
 
-/// A place of actors. Pairs are before and after the rebalance.
+/// A place of actors. Pairs have the values before and after the rebalance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Region {
     pub(crate) name: String,
     /// Number of actors there, of those whose places are known.
     pub(crate) actors: [usize; 2],
-    /// Share of the time of its PEs in handlers.
+    /// Share of the time of its PEs that handlers took.
     pub(crate) busy_share: [Option<f64>; 2],
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct RegionLink {
     pub(crate) bytes: [f64; 2],
 }
 
-/// Actors of one type that moved the same way.
+/// Actors of one type that moved between the same regions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct MovedGroup {
     /// Name of their type.
@@ -132,7 +132,7 @@ pub(crate) struct RebalanceGraph {
     pub(crate) actors_known: usize,
     /// Those of them that moved.
     pub(crate) moved_known: usize,
-    /// The moves, those of most actors first.
+    /// The moves, the group with the most actors first.
     pub(crate) moves: Vec<MovedGroup>,
     pub(crate) dots: Vec<Dot>,
     /// Busy time of the busiest PE over the mean of all, before and after.
@@ -322,7 +322,7 @@ fn links_of_nodes(
     links(sums)
 }
 
-/// Returns the moves by type and regions, those of most actors first.
+/// Returns the moves by type and regions, the group with the most actors first.
 fn moves(actors: &[PlacedActor], region_of: &[usize], kinds: &Kinds) -> Vec<MovedGroup> {
     let mut sums: BTreeMap<(usize, [usize; 2]), (usize, u64)> = BTreeMap::new();
     for actor in actors.iter().filter(|actor| actor.has_moved()) {

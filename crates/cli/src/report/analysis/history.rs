@@ -1,8 +1,8 @@
 //! The kept spans of all PEs, and the gaps between them.
 //!
-//! If spans were dropped, the analysis uses only windows that all PEs keep, since the spans of the
-//! sender explain a wait. A gap is known if the numbers of the spans before and after it are
-//! consecutive, so that no span between them was dropped. Otherwise bins tell how long the PE was
+//! The spans of the sender explain a wait. So if spans were dropped, the analysis uses only windows
+//! that all PEs keep. A gap is known if the numbers of the spans before and after it are
+//! consecutive, so that no span between them was dropped. Otherwise bins show how long the PE was
 //! idle before the span.
 //!
 //! In real time a span includes the time in which other threads had the processor. In virtual time
@@ -13,10 +13,11 @@ use super::places::Places;
 use gridspan_record::{DriverKind, PeRecord, Recording, Span};
 use std::collections::BTreeMap;
 
-/// Maximum number of spans; if there are more, the analysis uses fewer windows. It then takes a few
-/// seconds and at most half a gigabyte, since a gap has up to 16 pieces of 32 bytes.
+/// Maximum number of spans; if there are more, the analysis uses fewer windows. So it takes a few
+/// seconds at most, and half a gigabyte at most, since a gap has up to 16 pieces of 32 bytes.
 const SPANS_MAX: usize = 1_000_000;
-/// Bits of the number of a span below the number of the run of its PE.
+/// Number of low bits of a span's number that count the spans since the last start of its PE. The
+/// bits above count the restarts.
 const RUN_BITS: u32 = 40;
 /// Maximum of `History::every`.
 const EVERY_MAX: u64 = 1 << 40;
@@ -31,7 +32,7 @@ pub(crate) struct Gap {
     pub(crate) arrived_ns: u64,
     /// Begin of the next span, or the end of the job or of the node's part of it.
     pub(crate) end_ns: u64,
-    /// The next span; `None` at that end.
+    /// The next span; `None` if the job, or the node's part of it, ends first.
     pub(crate) next: Option<usize>,
 }
 
@@ -205,9 +206,9 @@ fn as_recorded(span: &Span) -> KeptSpan<'_> {
     KeptSpan { span, end_ns: span.end_ns() }
 }
 
-/// Returns spans with the time that the PE waited for the processor after each. Bins have these
-/// times; the gaps within a bin share its time. `end_ns`: the end of the job, if these are all
-/// spans of the PE.
+/// Returns spans with the time that the PE waited for the processor after each. Bins have the
+/// waiting times; the gaps within a bin share its waiting time by their lengths. `end_ns`: the end
+/// of the job, if these are all spans of the PE.
 fn with_waiting<'a>(
     record: &PeRecord,
     spans: &[&'a Span],
@@ -237,8 +238,8 @@ fn with_waiting<'a>(
         [span.end_ns(), next.unwrap_or(0).max(span.end_ns())]
     };
     let known: f64 = (0..spans.len()).map(gap).map(|[from, to]| until(to) - until(from)).sum();
-    // The PE waits only after spans, so all of its waiting is in their gaps, unless some are
-    // unknown.
+    // The PE waits for the processor only after spans. So all of this waiting is in the gaps after
+    // them, unless some gaps are unknown.
     let factor = if end_ns.is_some() && known > 0.0 { total as f64 / known } else { 1.0 };
     let kept = |at: usize| {
         let [from, to] = gap(at);
@@ -271,7 +272,7 @@ impl<'a> PeHistory<'a> {
         Self { spans, gaps, busy_before }
     }
 
-    /// Returns the time of spans between two times.
+    /// Returns how long spans ran between two times.
     pub(crate) fn busy_within(&self, from_ns: u64, to_ns: u64) -> u64 {
         let first = self.spans.partition_point(|kept| kept.end_ns <= from_ns);
         let end = self.spans.partition_point(|kept| kept.span.begin_ns < to_ns);
@@ -302,8 +303,8 @@ impl<'a> PeHistory<'a> {
 /// Returns the gaps before the spans of a PE that begins at `free_ns`.
 fn gaps(spans: &[KeptSpan<'_>], record: &PeRecord, mut free_ns: u64) -> Vec<Gap> {
     let mut gaps = Vec::new();
-    // Number of the next span if none was dropped. The spans of the nth run of a PE begin at `n <<
-    // RUN_BITS`, from 0.
+    // Number of the next span if none was dropped. After `n` restarts of a PE, its spans have
+    // numbers from `n << RUN_BITS` on.
     let mut number = spans.first().map_or(0, |kept| kept.span.number >> RUN_BITS << RUN_BITS);
     for (at, KeptSpan { span, end_ns }) in spans.iter().enumerate() {
         let begin_ns = match number == span.number {
@@ -321,8 +322,8 @@ fn gaps(spans: &[KeptSpan<'_>], record: &PeRecord, mut free_ns: u64) -> Vec<Gap>
 }
 
 /// Returns the begin of the wait for a span, if spans were dropped between it and a span that ended
-/// at `free_ns`. What was before both the window and the sending of the message cannot be
-/// explained.
+/// at `free_ns`. The wait begins at the earlier of two times at the earliest: the begin of the
+/// window, and the sending of the message. A wait before both cannot be explained.
 fn after_dropped(record: &PeRecord, span: &Span, free_ns: u64) -> u64 {
     let window_ns = window(record, span).saturating_mul(record.window_ns.max(1));
     let sent_ns = span.cause.as_ref().map_or(span.begin_ns, |cause| cause.sent_ns);

@@ -5,8 +5,9 @@ use gridspan_record::PeRecord;
 /// Smallest idle part of an interval for which the PE counts as idle throughout.
 const WHOLE_MIN: f64 = 0.9;
 
-/// Returns the time since which a PE was idle at `until_ns`, at the earliest `least_ns`. A bin that
-/// is partly idle counts as idle at its end; a part of a bin is idle for the same share of time.
+/// Returns the time since which a PE was idle at `until_ns`, at the earliest `least_ns`. The idle
+/// time of a bin counts as its last part. A part of a bin is idle for the same share of its time as
+/// the whole bin.
 pub(crate) fn idle_since(record: &PeRecord, until_ns: u64, least_ns: u64) -> u64 {
     let width = record.bin_ns.max(1);
     let mut since = until_ns;
@@ -19,7 +20,6 @@ pub(crate) fn idle_since(record: &PeRecord, until_ns: u64, least_ns: u64) -> u64
             since = begin;
             continue;
         }
-        // The PE waited at the end of the interval.
         let part = inside as f64 / width as f64;
         let idle = if inside == width { bin.idle_ns } else { (bin.idle_ns as f64 * part) as u64 };
         since -= idle.min(inside);

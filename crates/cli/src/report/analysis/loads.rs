@@ -23,10 +23,10 @@ pub(crate) struct PeLoad {
     pub(crate) top_actor: Option<TopActor>,
     /// The other PE that sent most of the handled messages, and its share of them.
     pub(crate) top_sender: Option<(usize, f64)>,
-    /// Mean number of messages to this PE from a handler of the top sender that sent any; 0 without
-    /// a top sender.
+    /// Mean number of messages that a handler of the top sender sent to this PE, over the handlers
+    /// that sent any; 0 without a top sender.
     pub(crate) burst: f64,
-    /// Number of handlers.
+    /// Number of runs of handlers and tasks.
     pub(crate) spans: usize,
 }
 

@@ -4,7 +4,7 @@ use super::history::History;
 use super::transit::Transit;
 use std::collections::BTreeMap;
 
-/// Maximum ratio of late messages to messages with a lost packet, if losses are the cause. A
+/// Ratio of late messages to messages with a lost packet, up to which losses count as the cause. A
 /// message may wait for a lost packet of another, so that a loss makes several messages late.
 const LATE_FACTOR_MAX: f64 = 3.0;
 /// Bytes of a message in a packet.

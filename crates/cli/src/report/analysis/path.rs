@@ -2,10 +2,10 @@
 //! window.
 //!
 //! The walk begins at the span that ended last. Before a span comes the message that it handled, or
-//! the span before it on the same PE, whichever was later. If the message had arrived before, the
-//! PE was the bottleneck, and the message waited in its queue. So the times on the path add up to
-//! the time of the walk. If spans were dropped, there is a walk in each kept window, and the time
-//! before the window is unknown.
+//! the previous span on the same PE, whichever was later. If the message arrived before that span
+//! ended, the PE was the bottleneck, and the message waited in its queue. So the times on the path
+//! add up to the time of the walk. If spans were dropped, there is a walk in each kept window,
+//! back to the begin of the window.
 
 use super::history::History;
 use super::kinds::Kinds;
@@ -93,7 +93,7 @@ pub(crate) struct CriticalPath {
     pub(crate) parts: Vec<PathPart>,
     /// Time of the path on each PE, the longest first; at most 16.
     pub(crate) pes: Vec<(usize, u64)>,
-    /// Number of changes of the PE.
+    /// Number of messages by which the path goes from one PE to another.
     pub(crate) hops: u64,
 }
 
@@ -101,8 +101,8 @@ pub(crate) struct CriticalPath {
 const PES_MAX: usize = 16;
 /// Maximum number of steps that are listed.
 const LISTED_STEPS_MAX: usize = 100;
-/// Maximum number of steps whose times are summed: the first ones that walks reach. A walk goes
-/// backwards.
+/// Maximum number of steps whose times are summed. A walk goes backwards, so in a whole run these
+/// are the last steps.
 const STEPS_MAX: usize = 100_000;
 
 /// Sums over walks.
@@ -112,7 +112,7 @@ struct Sums {
     queued: BTreeMap<Part, u64>,
     pes: BTreeMap<usize, u64>,
     steps: Option<[u64; 2]>,
-    /// The step of the present span, or of the next one that is in a step.
+    /// The step of the current span; without one, that of the span that follows it on the path.
     step: Option<u64>,
     by_step: BTreeMap<u64, PathStep>,
     hops: u64,

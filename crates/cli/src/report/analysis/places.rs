@@ -3,7 +3,8 @@
 use gridspan_record::{PeRecord, Recording, What};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The places of a recorded job. An invalid number stands for the first place.
+/// The places of a recorded job. A PE with an invalid number is on node 0, and such a node is at
+/// site 0; the name of a node or site with an invalid number is `?`.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     sites: Vec<String>,

@@ -78,8 +78,8 @@ pub(crate) struct PeProfile {
 }
 
 impl PeProfile {
-    /// Its time between two times, in nanoseconds. Its process may have begun later, and its node
-    /// may have left earlier.
+    /// How much of an interval the PE was there for, in nanoseconds: its process may have begun
+    /// later, and its node may have left earlier.
     pub(crate) fn time_within(&self, [begin_ns, until_ns]: [u64; 2]) -> f64 {
         let [began_ns, ended_ns] = self.lifetime;
         until_ns.min(ended_ns).saturating_sub(begin_ns.max(began_ns)) as f64
@@ -154,8 +154,8 @@ impl Profile {
         self.sums.total
     }
 
-    /// Returns the overhead of all PEs within times that do not overlap. Columns at their ends
-    /// count in part.
+    /// Returns the overhead of all PEs within intervals that do not overlap. Columns at the ends of
+    /// an interval count in part.
     pub(crate) fn overhead_within(&self, times: impl Iterator<Item = [u64; 2]>) -> f64 {
         let columns = self.recorded().map(|(_, pe)| pe.columns.len()).max().unwrap_or(0);
         let mut until = vec![0.0; columns + 1];

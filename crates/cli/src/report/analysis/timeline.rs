@@ -60,7 +60,7 @@ pub(crate) struct TimelineRow {
 pub(crate) struct Timeline {
     /// What rows stand for.
     pub(crate) of: RowKind,
-    /// Rows that are left out, if there are too many sites.
+    /// Number of rows that are left out, if there are too many sites.
     pub(crate) left_out: usize,
     /// Width of a column.
     pub(crate) column_ns: u64,
@@ -202,7 +202,7 @@ fn times_of(column: usize, [column_ns, end_ns]: [u64; 2]) -> [u64; 2] {
     [begin_ns, begin_ns.saturating_add(width_ns)]
 }
 
-/// Adds to the last series the time of which a PE has no record: all if it has no profile.
+/// Adds to the last series the time of which a PE has no record: all time if it has no profile.
 fn add_no_record(pe: Option<&PeProfile>, ns: [u64; 2], sums: &mut [Vec<u64>]) {
     for (column, sum) in sums.last_mut().into_iter().flatten().enumerate() {
         let [begin_ns, end_ns] = times_of(column, ns);

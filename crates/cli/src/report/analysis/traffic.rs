@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 /// Maximum number of columns of all links together: 64 MB with their sums.
 const CELLS_MAX: usize = 1 << 22;
 
-/// The properties of a link from a time on.
+/// The properties of a link since a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LinkState {
-    /// When they begin.
+    /// When they began to hold.
     pub(crate) since_ns: u64,
     /// Latency one way, in nanoseconds.
     pub(crate) latency_ns: f64,
@@ -97,7 +97,7 @@ impl Traffic {
     }
 
     /// Returns the bytes that were sent over a link between two times. The columns at both ends
-    /// count in full, or in part if they are wider than the interval.
+    /// count in full. If there is no column between them, they count in part for a short interval.
     pub(crate) fn bytes_within(&self, link: &LinkTraffic, [from_ns, to_ns]: [u64; 2]) -> f64 {
         let first = from_ns / self.column_ns;
         let end = (to_ns / self.column_ns).saturating_add(1);

@@ -1,9 +1,9 @@
 //! What the travel time of a message consists of.
 //!
-//! The latency of the link explains the first part. The rest is due to the bandwidth, if sending
-//! the bytes that crossed the link meanwhile, or those of the message itself, takes at least half
-//! of it. Otherwise it is due to losses, if the link loses packets and these explain the number of
-//! late messages (see [`losses`](super::losses)). Otherwise its cause is unknown.
+//! The latency of the link explains the first part. The rest is due to the bandwidth, if at least
+//! half of it is the time to send the bytes that crossed the link meanwhile, or those of the
+//! message itself. Otherwise it is due to losses, if the link loses packets and these explain the
+//! number of late messages (see [`losses`](super::losses)). Otherwise its cause is unknown.
 
 use super::places::Places;
 use super::traffic::{LinkState, Traffic};

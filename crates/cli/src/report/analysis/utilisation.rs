@@ -11,8 +11,8 @@ const SITES_MAX: usize = 2000;
 const SITES_SHOWN_MAX: usize = 24;
 /// Maximum number of columns.
 const COLUMNS_MAX: u64 = 256;
-/// Loads are compared if handlers take at least this share of the time of all PEs: the busiest of
-/// many PEs that hardly compute says nothing.
+/// Loads are compared if handlers take at least this share of the time of all PEs: if PEs hardly
+/// compute, the load of the busiest one says nothing.
 const BUSY_MIN: f64 = 0.05;
 
 /// The use of time of a site.

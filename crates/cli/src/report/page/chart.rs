@@ -48,11 +48,11 @@ pub(crate) struct Bar {
     pub(crate) value: String,
 }
 
-/// A number along an axis.
+/// An axis with numbers.
 pub(crate) struct Axis {
     /// The quantity, with its unit.
     pub(crate) title: &'static str,
-    /// Divisor of the values of bars.
+    /// The numbers on the axis are the values of bars divided by this one.
     pub(crate) unit: f64,
 }
 
@@ -295,7 +295,8 @@ pub(crate) fn stack(name: &str, parts: &[(&str, &[u8])], end: &str) -> String {
              height=\"{HEIGHT:.1}\"/>"
         ),
     );
-    // A part covers those above it, of which only the rest stays visible.
+    // The outline of each part begins at the axis. Lower parts are drawn later, and cover the lower
+    // ends of those above them.
     for shown in (1..=parts.len()).rev() {
         let sum = |column: usize| {
             let below = parts[..shown].iter().filter_map(|(_, percent)| percent.get(column));

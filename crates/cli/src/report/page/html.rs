@@ -193,7 +193,7 @@ fn quoted(value: &str) -> String {
     }
 }
 
-/// Encodes a text for an address.
+/// Percent-encodes a text for a URL.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,5 +1,5 @@
 //! The page: one HTML file that loads nothing. Pictures are inline SVG, and the files of tables are
-//! `data:` addresses.
+//! `data:` URLs.
 //!
 //! | module | content |
 //! | --- | --- |

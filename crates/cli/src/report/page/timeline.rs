@@ -199,7 +199,7 @@ fn stacked(percent: &[u8], below: &mut [u8]) -> String {
     path
 }
 
-/// The numbers for tooltips. Series without time are left out.
+/// The numbers for tooltips. A series without time has an empty list.
 fn data(analysis: &Analysis) -> String {
     let timeline = &analysis.timeline;
     let row = |row: &TimelineRow| {

@@ -6,7 +6,7 @@ use crate::quantity::{count, digits};
 use crate::report::analysis::Analysis;
 use crate::report::analysis::utilisation::SiteUse;
 
-/// The parts of a site's time from below: class of the colour, and name.
+/// The parts of a site's time, from the bottom up: class of the colour, and name.
 const PARTS: [(&str, &str); 4] = [
     ("k0", "handlers"),
     ("overhead", "network and runtime"),

@@ -99,7 +99,7 @@ pub(crate) fn actors(
 }
 
 /// Returns for each actor that ran elsewhere afterwards whether it still ran at its old place after
-/// it had begun at the new one. Then it has a replica there, and did not move.
+/// it had begun at the new one. If so, the new place has a replica, and the actor did not move.
 fn returned(
     source: GraphSource<'_>,
     after: [u64; 2],

@@ -2,13 +2,14 @@
 //!
 //! The cause follows from how these PEs differ from the others. If hardly any two PEs compute at
 //! the same time, the cause is a chain. If some PEs have no actors, there are too few actors.
-//! Otherwise the excess time of each awaited PE is divided by the logarithms of its factors: a PE
-//! that takes twice as long as others, with 1.41 times the work at 1/1.41 of the speed, is half
-//! slow and half overloaded. The overload is one hot actor, a flood of messages, or imbalance.
+//! Otherwise the excess time of each awaited PE is divided among its causes, in proportion to the
+//! logarithms of their factors: a PE that takes twice as long as others, with 1.41 times the work
+//! at 1/1.41 of the speed, is half slow and half overloaded. The overload is one hot actor, a flood
+//! of messages, or imbalance.
 //!
 //! PEs that wait for an overloaded PE also wait for each other, in the order of their messages.
-//! Without the overload there would be no such waits. With equal loads, PEs would save the greatest
-//! occupied time less the mean; up to that time, these waits count as overload.
+//! Without the overload there would be no such waits. Equal loads would save each PE, on average,
+//! the greatest occupied time less the mean. Up to that time, these waits count as overload.
 
 use super::evidence::Evidence;
 use super::imbalance;
@@ -18,7 +19,7 @@ use crate::report::analysis::awaited::Awaited;
 use crate::report::analysis::profile::PeProfile;
 use std::collections::BTreeMap;
 
-/// Minimum share of tasks in the time of handlers of a job of tasks.
+/// Minimum share of the time of handlers and tasks that tasks take in a job of tasks.
 const TASKS_MIN: f64 = 0.5;
 /// Maximum mean number of PEs that compute at a time in a chain. Two parallel chains have two.
 const CHAIN_MAX: f64 = 1.3;
@@ -31,7 +32,7 @@ const CHAIN_SHARE_MIN: f64 = 0.1;
 /// Maximum work of a PE without actors, as a part of the greatest work of a PE: creating actors and
 /// broadcasting are work, too.
 const NO_WORK_MAX: f64 = 0.02;
-/// Minimum ratio of the occupied time of a PE to that of others, if it explains why they wait.
+/// Ratio of the occupied time of a PE to that of others, from which it explains their waits.
 const EXCESS_MIN: f64 = 1.05;
 /// Maximum speed of a slow PE, as a part of the usual speed. Measured speeds of equal processors
 /// differ by up to a tenth.
@@ -41,7 +42,7 @@ const SLOW_MAX: f64 = 0.85;
 pub(crate) fn limits(evidence: &Evidence<'_>) -> (Vec<Limit>, f64) {
     let mut shares = awaited_pes(evidence);
     let total: f64 = shares.values().sum();
-    // The time that PEs themselves lost to other threads, if others do not wait for them.
+    // The time that PEs themselves lost to other threads, without the waits of others for them.
     let lost = || foreign(evidence, &BTreeMap::new());
     if evidence.kinds.task_share() >= TASKS_MIN {
         return (starved(evidence, total).into_iter().chain(lost()).collect(), 0.0);
@@ -181,8 +182,8 @@ impl Excess {
         self.unexplained = total - wanted;
     }
 
-    /// Divides the share of the waits for a PE by cause, given the mean occupied time and the mean
-    /// work of the other PEs.
+    /// Divides the share of the waits for a PE among its causes, given the mean occupied time and
+    /// the mean work of the other PEs.
     fn add(
         &mut self,
         evidence: &Evidence<'_>,

@@ -72,7 +72,7 @@ impl Evidence<'_> {
     pub(crate) fn means_of_others(&self, of: impl Fn(usize) -> f64) -> impl Fn(usize) -> f64 {
         let sum: f64 = self.profile.recorded().map(|(pe, _)| of(pe)).sum();
         let others = self.profile.recorded_count().saturating_sub(1) as f64;
-        // Values are at least 0, and rounding may exceed a small rest.
+        // Values are at least 0, but rounding of the sum may make a small difference negative.
         move |pe: usize| if others > 0.0 { ((sum - of(pe)) / others).max(0.0) } else { 0.0 }
     }
 

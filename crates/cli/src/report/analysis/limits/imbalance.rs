@@ -6,37 +6,38 @@ use crate::quantity::percent;
 use crate::report::analysis::kinds::Pace;
 use std::collections::BTreeMap;
 
-/// Minimum length that a long queue reaches: more messages than a PE handles in one turn.
+/// Minimum number of messages in a long queue.
 const QUEUE_MIN: u32 = 64;
-/// Minimum ratio of the queue to the median queue of all PEs. Below it all PEs have long queues,
-/// which is no flood of one PE.
+/// Minimum ratio of the queue to the median queue of all PEs. Below it many PEs have long queues,
+/// so that no single PE is flooded.
 const QUEUE_FACTOR: u32 = 4;
 /// Minimum share of one sending PE in the messages of a flood.
 const SENDER_MIN: f64 = 0.6;
-/// Minimum number of handlers of the flooded PE.
+/// Minimum number of kept runs of handlers on the flooded PE.
 const HANDLERS_MIN: usize = 64;
 /// Minimum mean number of messages that a sending handler sends to the flooded PE. The slowest
 /// stage of a pipeline has a long queue, too, but gets one message from each handler.
 const BURST_MIN: f64 = 8.0;
-/// Minimum ratio of the expected time of the handlers of a PE to the mean of the other PEs, if the
-/// PE has more handlers than they.
+/// Ratio of the expected time of the handlers of a PE to the mean of the other PEs, from which the
+/// PE counts as running more handlers than they do.
 const EXCESS_MIN: f64 = 1.05;
-/// Minimum time of slow handlers, over the time of the same types on other PEs.
+/// Minimum ratio of the time of slow handlers to that of the same types on other PEs.
 const SLOW_FACTOR_MIN: f64 = 1.2;
 /// Minimum share of a hot actor in the work of its PE.
 const ACTOR_MIN: f64 = 0.5;
-/// Minimum work of a hot actor over the mean work of a PE. Below it, moving the other actors of the
-/// PE away would help.
+/// Minimum ratio of the work of a hot actor to the mean work of a PE. Below it, moving the other
+/// actors of the PE away would help.
 const ACTOR_LOAD_MIN: f64 = 1.2;
-/// Minimum part of the unevenness of PEs that the means of sites explain, if sites are uneven. With
-/// a random placement PEs differ inside sites, too, and the means explain less than half.
+/// Sites count as uneven if their means explain at least this part of the unevenness of PEs. With a
+/// random placement PEs differ inside sites, too, and the means explain less than half.
 const SITE_PART_MIN: f64 = 0.6;
 /// Number of parts of the run for which the unevenness is computed.
 const PARTS: usize = 32;
-/// Minimum work of the busiest PE in such a part, over the mean, if the load moves.
+/// Ratio of the work of the busiest PE in such a part to the mean, from which the load counts as
+/// moving.
 const MOVING_MIN: f64 = 1.5;
 
-/// Divides by cause the shares of the waits for PEs that have more work than others.
+/// Divides the shares of the waits for PEs that have more work than others among the causes.
 pub(crate) fn limits(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Vec<Limit> {
     let (mut floods, mut hot) = (Vec::new(), Vec::new());
     let (mut slow, mut uneven) = (BTreeMap::new(), BTreeMap::new());
@@ -170,7 +171,7 @@ fn imbalance(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<L
 }
 
 /// Explains waits for PEs that have no more work over the whole run than others. Returns the limit,
-/// and the share that is left.
+/// and the share that it does not explain.
 pub(crate) fn moving(evidence: &Evidence<'_>, share: f64) -> (Option<Limit>, f64) {
     let factor = evidence.profile.unevenness(PARTS);
     if share < SHARE_MIN || factor < MOVING_MIN {

@@ -37,11 +37,11 @@ pub(crate) enum LimitKind {
     SiteImbalance,
     /// One PE has more to do than the others, but it is not always the same one.
     MovingImbalance,
-    /// Messages cost more than their handlers compute.
+    /// The cost of messages is large beside the computation of their handlers.
     SmallGrains,
     /// PEs are busy with the runtime itself.
     Runtime,
-    /// PEs are busy with the bytes of messages.
+    /// PEs are busy with sending and receiving many bytes.
     MessageVolume,
     /// A rebalance made the job slower.
     BadPlan,
@@ -150,7 +150,7 @@ pub(crate) struct Limit {
     pub(crate) place: String,
     /// Share of the time of all PEs that it took.
     pub(crate) share: f64,
-    /// What it is, as the beginning of a sentence.
+    /// What it is, as a clause for use within a sentence.
     pub(crate) clause: String,
     /// The numbers that support it.
     pub(crate) evidence: String,

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Minimum share of the cost of messages, besides their handlers, in the work of PEs. With this
 /// share, the run could save at most a fifth of the work.
 const OVERHEAD_MIN: f64 = 0.2;
-/// Minimum mean size of large messages in bytes: copying and encrypting takes longer than the rest
-/// of handling a message.
+/// Minimum mean size of large messages in bytes. From this size on, copying and encrypting a
+/// message takes longer than the rest of its handling.
 const BYTES_MIN: f64 = 16e3;
 /// Maximum cost of a message besides its handler; the runtime takes a few microseconds. A higher
 /// cost has other causes.

@@ -30,8 +30,8 @@ use crate::quantity::percent;
 use control::BadPlan;
 use serde::Serialize;
 
-/// Minimum share of a limit in a run that is not healthy. Measurements of the same job vary by up
-/// to a tenth.
+/// Minimum share of the first limit if it is what limited the run. Measurements of the same job
+/// vary by up to a tenth.
 pub(crate) const LIMITED_MIN: f64 = 0.1;
 /// Minimum share of a listed limit.
 const LISTED_MIN: f64 = 0.02;

@@ -197,8 +197,7 @@ fn sampled(begin_ms: u64, period_ms: u64) -> Recording {
 
 #[test]
 fn waits_that_are_longer_than_windows_are_explained_where_they_end() {
-    // Of 19 waits of 48 ms in 952 ms, 9 end in windows that are kept. These are half of all
-    // windows.
+    // Of 19 waits of 48 ms in 952 ms, 9 end in windows that are kept. Half of all windows are kept.
     first(&sampled(0, 50), LimitKind::SlowLink, 2.0 * 9.0 * 48.0 / 952.0);
 }
 

@@ -10,8 +10,8 @@ use gridspan_record::{
 /// What each PE does in a step: the times in ms that its actors compute, one after the other.
 pub(super) type Works<'a> = [&'a [u64]];
 
-/// Adds a step that messages of `by`, the last span before it, start on all PEs at `begin_ms`.
-/// Returns when the step ends, and which PE ends last with which span.
+/// Adds a step, which begins on all PEs at `begin_ms`. Messages of `by`, the last span before it,
+/// start the step. Returns when it ends, and which PE ends last with which span.
 pub(super) fn add_step(
     recording: &mut Recording,
     begin_ms: u64,
@@ -198,7 +198,7 @@ fn a_flood_is_told_from_a_hot_actor() {
     first(&recording, LimitKind::HotActor, 300.0 / 416.0);
 }
 
-/// Two PEs at two sites, which compute for 2 ms and exchange messages of `way_ms`.
+/// Two PEs at two sites, which compute for 2 ms and exchange messages that take `way_ms`.
 fn exchange(way_ms: u64, bytes: u32) -> Recording {
     let mut recording = recording(2, 1);
     let period = way_ms + 2;

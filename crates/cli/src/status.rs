@@ -86,7 +86,7 @@ impl Status {
         Duration::from_millis(unix_ms().saturating_sub(self.written_ms))
     }
 
-    /// Whether a launcher attends to the job.
+    /// Whether the process that keeps this status still runs.
     pub(crate) fn is_running(&self) -> bool {
         is_locked(&lock_path(&self.folder, &self.id))
     }
@@ -221,7 +221,7 @@ pub(crate) fn invitations(folder: &Path, id: &str) -> io::Result<Vec<PathBuf>> {
     files_with_prefix(folder, &invitation_prefix(id))
 }
 
-/// Returns the paths of the files whose names begin so, in the order of their names.
+/// Returns the paths of the files whose names begin with `prefix`, in the order of their names.
 fn files_with_prefix(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     let is_one = |path: &PathBuf| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(prefix))

@@ -13,7 +13,7 @@ pub(crate) const SRUN: &str = "srun";
 /// - `--mpi=none`: nodes are not processes of MPI.
 /// - `--wait=0`: after the first task ends, `srun` waits for the others without a limit, because a
 ///   node may leave the job early.
-/// - `--kill-on-bad-exit`: if a loss ends the job, Slurm kills the other tasks as soon as one fails.
+/// - `--kill-on-bad-exit`: if a loss ends the job, Slurm kills the other tasks once one fails.
 ///   Otherwise it keeps them, and `--no-kill` keeps the step when a host fails.
 /// - `--cpu-bind`: tasks for which the user requests a number of CPUs are bound to these cores; a
 ///   task that has all CPUs of its host is not bound, whatever the site's default is.

@@ -246,8 +246,8 @@ fn open_entry(
     opened
 }
 
-/// Opens the connections to one host at these paths, each for up to [`SESSIONS_MAX`] nodes. If the
-/// host has only one node, or after a connection cannot be opened, opens no more.
+/// Opens the connections to one host at these paths, each for up to [`SESSIONS_MAX`] nodes. Opens
+/// none for a single node, and no more after one that cannot be opened.
 fn open_host(
     host: &str,
     (nodes, paths): (&[NodeId], &[String]),

@@ -5,11 +5,14 @@
 //!
 //! The files are in `$XDG_RUNTIME_DIR/gridspan`, or in `gridspan-UID` in the directory for
 //! temporary files: a directory that only the user can enter. Detached jobs go on when the user has
-//! logged out, so their files are beside their folders (see `job_folder`). A job has two files:
-//! `ID.json` is its [`Status`], replaced as a whole on each change; `ID.lock` is locked while the
-//! launcher lives. `ID.sock` is the socket of its launcher, or of the job itself if it has no
-//! launcher (see `request`). If guests may join, `ID.invitation-N` is an invitation for one of them
-//! (see `invitation`), until a process takes it.
+//! logged out, so their files are beside their folders (see `job_folder`). The files of a job:
+//!
+//! - `ID.json`: its [`Status`], replaced as a whole on each change.
+//! - `ID.lock`: locked while the launcher lives.
+//! - `ID.sock`: the socket of its launcher, or of the job itself if it has no launcher (see
+//!   `request`).
+//! - `ID.invitation-N`, if guests may join: an invitation for one of them, until a process takes it
+//!   (see `invitation`).
 //!
 //! # Failure
 //!

@@ -10,9 +10,9 @@
 //! job. If the launcher is killed, they end when no node has used them for a while, and the user's
 //! next launcher finds the folder's lock free and removes the folder.
 //!
-//! Masters are opened in separate process groups: a key that interrupts the launcher does not reach
-//! the `ssh` that leads a master through a gateway, and a master that is not open in time ends with
-//! all processes that it has started.
+//! Each master is opened in a separate process group, for two reasons. Ctrl-C at the launcher's
+//! terminal does not reach the `ssh` that connects a master through a gateway. If a master is not
+//! open in time, the launcher kills it with all processes that it has started.
 
 use crate::hosts::{Hosts, RemoteHost, Shared, quoted};
 use gridspan_topology::NodeId;
@@ -246,8 +246,8 @@ fn open_entry(
     opened
 }
 
-/// Opens the connections to one host with several nodes, at these paths, each for up to
-/// [`SESSIONS_MAX`] nodes. After a connection that cannot be opened, opens no more.
+/// Opens the connections to one host at these paths, each for up to [`SESSIONS_MAX`] nodes. Opens
+/// none for a single node, and no more after one that cannot be opened.
 fn open_host(
     host: &str,
     (nodes, paths): (&[NodeId], &[String]),
@@ -366,9 +366,8 @@ fn remove_if_abandoned(folder: &Path) -> io::Result<()> {
     fs::remove_dir(folder)
 }
 
-/// Returns the argument with which `ssh` reaches a gateway that is otherwise written after `-J`;
-/// `None` for a route over several gateways, and for characters that are unsafe in a shell's
-/// command.
+/// Converts a gateway from the form of `-J` to the destination argument of `ssh`. Returns `None`
+/// for a route over several gateways, and for characters that are unsafe in a shell command.
 fn destination(gateway: &str) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@.-_:/[]".contains(&byte);
     if !gateway.bytes().all(is_plain) || (gateway.contains("::") && !gateway.contains('[')) {
@@ -378,9 +377,9 @@ fn destination(gateway: &str) -> Option<String> {
     Some(if is_short { gateway.to_owned() } else { format!("ssh://{gateway}") })
 }
 
-/// Returns the command that `ssh` runs in the user's shell to reach a host behind a gateway. The
-/// brackets, which some shells read as a pattern, are quoted, as `ssh` does for a jump. `ssh` first
-/// inserts host and port.
+/// Returns the command that `ssh` runs in the user's shell to reach a host behind a gateway. `ssh`
+/// first inserts host and port for `%h` and `%p`. The brackets are quoted, as `ssh` does for `-J`,
+/// since some shells read them as a pattern.
 fn proxy(master: &Master) -> String {
     let word = |word: &OsString| quoted(word).to_string_lossy().replace('%', "%%");
     let words: Vec<_> = master.ssh.iter().map(word).collect();
@@ -392,8 +391,8 @@ fn proxy(master: &Master) -> String {
     )
 }
 
-/// Returns the `ssh` that reaches a gateway: the same program with the same configuration, as for
-/// `-J`.
+/// Returns the `ssh` command for a gateway: the program and its configuration file (`-F`), without
+/// the other options, as for `-J`.
 fn of_gateway(ssh: &[OsString]) -> Vec<OsString> {
     let is_file = |word: &OsString| word.as_encoded_bytes().starts_with(b"-F");
     let position = ssh.iter().position(is_file);
@@ -424,7 +423,7 @@ mod tests {
         let ssh = ["/opt/my tools/ssh", "-F", "~/50%"].map(OsString::from).to_vec();
         let (path, host) = ("/tmp/gridctl-1/0.0".to_owned(), "ssh://me@head:2222".to_owned());
         let proxy = proxy(&Master { ssh, path, host });
-        // The replacements of `ssh` before it passes the command to the shell.
+        // `ssh` makes these replacements before it passes the command to the shell.
         let command = proxy.replace("%h", "node1").replace("%p", "22").replace("%%", "%");
         let folder = tempfile::tempdir().unwrap();
         // A file that an unquoted pattern would match.

@@ -7,8 +7,8 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Stops ignoring SIGCHLD, if gridctl was started to ignore it: the system would not say how
-/// processes end. Call it before the first process is started.
+/// Stops ignoring SIGCHLD, if gridctl inherited that from its parent: the system does not report
+/// how children end while SIGCHLD is ignored. Call this before the first process is started.
 pub(crate) fn heed_children() {
     if not_ignored(&[SIGCHLD]).is_empty()
         // Any handler has this effect, and the processes that gridctl starts do not inherit it.
@@ -18,8 +18,8 @@ pub(crate) fn heed_children() {
     }
 }
 
-/// Returns the signals among `wanted` that gridctl was not started to ignore: `nohup` makes it
-/// ignore SIGHUP, and a shell without job control makes it ignore SIGINT in the background.
+/// Returns the signals among `wanted` that gridctl does not ignore. `nohup` makes it ignore SIGHUP,
+/// and a shell without job control makes it ignore SIGINT in the background.
 pub(crate) fn not_ignored(wanted: &[i32]) -> Vec<i32> {
     // Where the system has no such file, no signal counts as ignored.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

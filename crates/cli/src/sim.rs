@@ -28,7 +28,8 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
     let mut variables = variables(&grid, &settings, verbose);
     variables.push((DRIVER, "sim".into()));
-    // A user's program may not be a job. Only a launcher notices that, since it reads the reports.
+    // A user's program may turn out to be no job. Only a launcher notices that, because it reads
+    // the reports of a job.
     let is_alone = !args.json && args.recording.record.is_none() && program.is_built_in();
     if args.dry_run || !is_alone {
         let processes = Processes::Single { variables };

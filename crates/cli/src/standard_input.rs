@@ -1,11 +1,12 @@
-//! Which processes read the standard input of gridctl, and how: that of one node, all, or none.
+//! Which processes read the standard input of gridctl: the process of one node, all, or none.
 //!
-//! If only one node gets it, a process of this machine inherits the input, and alone reads the pipe
-//! or the file. For a process that `ssh` or `srun` has started, standard input is the channel from
-//! the launcher, so the launcher forwards the input (`launch::input_flow`). It does so for all
-//! processes if each gets a copy. gridctl does not pass on two inputs:
+//! If only one process reads it and runs on this machine, it inherits the pipe or the file, and the
+//! launcher does not read from it. For a process that `ssh` or `srun` has started, standard input
+//! is the channel from the launcher, so the launcher forwards the input (`launch::input_flow`). It
+//! does so for all processes if each gets a copy. gridctl does not pass on two inputs:
 //!
-//! - A terminal: it stops background processes that read from it, and nodes run in the background.
+//! - A terminal: the system stops background processes that read from it, and nodes run in the
+//!   background.
 //! - The input of a detached job, because the job outlives it.
 
 use crate::args::StdinFlag;
@@ -52,7 +53,8 @@ impl ReaderStart {
     }
 }
 
-/// How processes of nodes get the standard input. `node`: the one that reads it if only one does.
+/// Returns how the processes of nodes get the standard input. `node` is the one that reads it if
+/// only one does.
 ///
 /// # Errors
 ///

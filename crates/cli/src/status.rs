@@ -5,11 +5,14 @@
 //!
 //! The files are in `$XDG_RUNTIME_DIR/gridspan`, or in `gridspan-UID` in the directory for
 //! temporary files: a directory that only the user can enter. Detached jobs go on when the user has
-//! logged out, so their files are beside their folders (see `job_folder`). A job has two files:
-//! `ID.json` is its [`Status`], replaced as a whole on each change; `ID.lock` is locked while the
-//! launcher lives. `ID.sock` is the socket of its launcher, or of the job itself if it has no
-//! launcher (see `request`). If guests may join, `ID.invitation-N` is an invitation for one of them
-//! (see `invitation`), until a process takes it.
+//! logged out, so their files are beside their folders (see `job_folder`). The files of a job:
+//!
+//! - `ID.json`: its [`Status`], replaced as a whole on each change.
+//! - `ID.lock`: locked while the launcher lives.
+//! - `ID.sock`: the socket of its launcher, or of the job itself if it has no launcher (see
+//!   `request`).
+//! - `ID.invitation-N`, if guests may join: an invitation for one of them, until a process takes it
+//!   (see `invitation`).
 //!
 //! # Failure
 //!
@@ -86,7 +89,7 @@ impl Status {
         Duration::from_millis(unix_ms().saturating_sub(self.written_ms))
     }
 
-    /// Whether a launcher attends to the job.
+    /// Whether the process that keeps this status still runs.
     pub(crate) fn is_running(&self) -> bool {
         is_locked(&lock_path(&self.folder, &self.id))
     }
@@ -221,7 +224,7 @@ pub(crate) fn invitations(folder: &Path, id: &str) -> io::Result<Vec<PathBuf>> {
     files_with_prefix(folder, &invitation_prefix(id))
 }
 
-/// Returns the paths of the files whose names begin so, in the order of their names.
+/// Returns the paths of the files whose names begin with `prefix`, in the order of their names.
 fn files_with_prefix(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     let is_one = |path: &PathBuf| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(prefix))

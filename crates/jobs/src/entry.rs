@@ -24,7 +24,8 @@ pub(crate) fn parse<T: Parser>(name: &'static str, arguments: &[String]) -> Resu
     T::try_parse_from(std::iter::once(name).chain(arguments.iter().map(String::as_str)))
 }
 
-/// Parses the size of a message, from one byte to `max` bytes, a whole number of MiB.
+/// Parses the size of a message, from one byte to `max` bytes. `max` is a whole number of MiB,
+/// because the error states it in MiB.
 pub(crate) fn message_size(text: &str, max: u64) -> Result<usize, String> {
     let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
     match usize::try_from(bytes) {

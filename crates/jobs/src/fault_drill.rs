@@ -87,8 +87,8 @@ enum Stall {
     Sync,
     /// The effect of a message to a member that does not exist.
     Member,
-    /// The effect of messages of which a bug that is planted into the runtime loses the second. The
-    /// actor of the first node sends them to that of the last one.
+    /// The effect of three messages from the actor of the first node to that of the last one. A bug
+    /// that is planted into the runtime loses the second of them.
     Message,
     /// The answer to a question that an actor ignores.
     Question,

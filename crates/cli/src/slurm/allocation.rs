@@ -18,7 +18,7 @@ use thiserror::Error;
 /// Variables of the environment.
 pub(crate) type Variables = BTreeMap<String, String>;
 
-/// Name of the site if Slurm's cluster has no name that fits one.
+/// Name of the site if the name of Slurm's cluster is missing or is not valid for a site.
 const SITE: &str = "slurm";
 /// Largest number of components: that of Slurm (`MAX_HET_JOB_COMPS`).
 const COMPONENTS_MAX: u32 = 128;
@@ -73,7 +73,8 @@ pub(crate) struct StepPlan<'a> {
 }
 
 impl StepPlan<'_> {
-    /// Whether the launcher runs in this allocation, so that its variables describe it.
+    /// Whether the launcher runs in this allocation. If so, the launcher's environment variables
+    /// describe the allocation.
     pub(crate) fn is_of_own_job(&self) -> bool {
         self.job.is_none()
     }
@@ -161,7 +162,7 @@ impl Allocation {
         Ok(Some(Self { cluster, job: None, components }))
     }
 
-    /// Returns the grid of the nodes: one site, with a cluster for each of several components.
+    /// Returns the grid of the nodes: one site. If there are several components, each is a cluster.
     pub(crate) fn grid(&self) -> Result<GridSpec, SiteError> {
         let mut site = SiteSpec::new(&self.cluster, vec![], Link::lan());
         let has_clusters = self.components.len() > 1;
@@ -185,7 +186,7 @@ impl Allocation {
         Self { job: Some(job), ..self }
     }
 
-    /// An allocation of whole hosts, one node on each, with these numbers of CPUs.
+    /// Creates an allocation with one node on each host, which has all these CPUs of the host.
     pub(super) fn of_hosts(hosts: Vec<(String, u32)>, job: String) -> Self {
         let host = |(name, cpus)| AllocatedHost { name, tasks: 1, cpus };
         let hosts = hosts.into_iter().map(host).collect();
@@ -280,7 +281,7 @@ impl Component {
     }
 }
 
-/// Reads a variable with a number from 1.
+/// Reads a variable whose value is a positive number.
 fn number(variables: &Variables, name: &str) -> Result<Option<u32>, AllocationError> {
     let Some(text) = variables.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
     positive(text).map(Some).ok_or_else(|| AllocationError::Value {

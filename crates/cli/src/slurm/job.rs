@@ -1,7 +1,7 @@
 //! Reads the hosts and CPUs of an allocation from the output of `scontrol --details show job`.
 //!
-//! The format is one line of words. The hosts are in groups of equal CPUs: `Nodes=n[1-2]
-//! CPU_IDs=0-3 Mem=0 GRES=`.
+//! The output is one line of words. It lists the hosts in groups, each of hosts with the same CPUs:
+//! `Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=`.
 
 use super::allocation::Allocation;
 use super::node_list::{self, NodeListError};

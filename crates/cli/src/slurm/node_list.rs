@@ -70,7 +70,7 @@ fn expand_pattern(pattern: &str, limit: usize) -> Result<Vec<String>, HostRangeE
     Ok(names)
 }
 
-/// Splits a pattern at its bracket, if it has one.
+/// Splits a pattern at its bracket, if it has exactly one.
 fn only_bracket(pattern: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = pattern.split_once('[')?;
     let (numbers, after) = rest.split_once(']')?;

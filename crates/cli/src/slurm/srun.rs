@@ -11,9 +11,10 @@ pub(crate) const SRUN: &str = "srun";
 /// - `--overlap`: the step may use CPUs that another step of the allocation has, such as the
 ///   interactive one in which the launcher runs.
 /// - `--mpi=none`: nodes are not processes of MPI.
-/// - `--wait=0`: nodes that leave the job end before the others.
-/// - `--kill-on-bad-exit`: if a loss ends the job, Slurm need not wait for the launcher. Otherwise
-///   the other tasks stay when one fails, and `--no-kill` keeps the step when a host fails.
+/// - `--wait=0`: after the first task ends, `srun` waits for the others without a limit, because a
+///   node may leave the job early.
+/// - `--kill-on-bad-exit`: if a loss ends the job, Slurm kills the other tasks once one fails.
+///   Otherwise it keeps them, and `--no-kill` keeps the step when a host fails.
 /// - `--cpu-bind`: tasks for which the user requests a number of CPUs are bound to these cores; a
 ///   task that has all CPUs of its host is not bound, whatever the site's default is.
 pub(crate) fn arguments(step: &StepPlan<'_>, is_loss_fatal: bool) -> Vec<String> {

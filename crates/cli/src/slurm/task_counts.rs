@@ -17,7 +17,7 @@ pub(super) fn expand(text: &str, limit: usize) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
-/// Reads a number from 1.
+/// Reads a positive number.
 pub(super) fn positive(text: &str) -> Option<u32> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|&number| is_plain && number > 0)

@@ -61,7 +61,8 @@ impl LogScale {
         ((value.ln() - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
-    /// Returns the marks. Powers of ten have labels, and on a short axis other digits, too.
+    /// Returns the marks. Powers of ten have labels. On a short axis, some of their multiples have
+    /// labels, too.
     pub(crate) fn ticks(&self) -> Vec<Tick> {
         let decades = (self.high - self.low) / std::f64::consts::LN_10;
         let labelled: &[u32] = match decades {

@@ -37,7 +37,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 const TOKEN_BYTES_MAX: u64 = 1 << 10;
 /// Time that the launcher may take to read the last frames.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
-/// Time between two signals that must not become one.
+/// Pause between two SIGTERMs: the system merges a signal with a pending one of the same number.
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
 /// Exit code of shells for a program that cannot be started.
 const CANNOT_RUN: u8 = 127;
@@ -185,7 +185,8 @@ impl Node {
     }
 
     /// Ends the node at the request of the launcher. At the first SIGTERM, some nodes only announce
-    /// that they leave. If this agent has announced it already, they need a second one.
+    /// that they leave. If this agent has announced that for the node, it sends SIGTERM twice, as
+    /// the node has got none yet.
     fn end(&self) {
         if self.is_leaving.load(Ordering::SeqCst) {
             self.signal(SIGTERM);
@@ -229,8 +230,9 @@ fn attend(
     child.wait().map_err(failed)
 }
 
-/// Starts a thread that carries out the orders of the launcher, until the launcher ends the
-/// connection or is silent. Then the returned channel closes. It carries no values.
+/// Starts a thread that carries out the orders of the launcher. When the launcher ends the
+/// connection or is silent, the thread kills the node and closes the returned channel, which
+/// carries no values.
 fn listen(
     stream: &Arc<SecureStream>,
     node: &Arc<Node>,

@@ -7,14 +7,14 @@ use std::net::IpAddr;
 /// If a line of the launcher is a bundle, adds the key of the node and the address at which it
 /// receives packets. Other lines stay as they are.
 pub(super) fn completed(line: Vec<u8>, key: &NodeKey, own: IpAddr) -> Vec<u8> {
-    // No other line of the launcher is an object.
+    // No other line of the launcher is a JSON object.
     if !line.starts_with(b"{") {
         return line;
     }
     let Ok(mut bundle) = serde_json::from_slice::<NodeBundle>(&line) else { return line };
     bundle.identity.key = key.to_pem();
     bundle.listen = Some((own, bundle.listen.map_or(0, |listen| listen.port())).into());
-    // The node reports a line without a key.
+    // If this fails, the node gets the bundle without a key, and reports that.
     bundle.to_line().map_or(line, String::into_bytes)
 }
 

@@ -1,7 +1,7 @@
 //! Tasks of Slurm that run nodes, and the protocol between their agents and the launcher.
 //!
-//! One `srun` starts all tasks, and mixes what they print. So a task does not run the node itself,
-//! but an agent: `gridctl __task`, which starts the node, and passes on its input and its output
+//! One `srun` starts all tasks, and mixes what they print. So a task runs an agent, `gridctl
+//! __task`, in place of the node. The agent starts the node, and passes on its input and output
 //! over a connection to the launcher, as `sshd` does for a node over ssh.
 //!
 //! # Start
@@ -17,9 +17,9 @@
 //!
 //! # Steady state
 //!
-//! Everything is a [`Frame`]. Lines of the launcher go to the pipe of the node, and what the node
-//! prints goes to the launcher. The agent answers SIGTERM, which Slurm sends at the end of the
-//! allocation, on behalf of its node: the node leaves the job.
+//! Both sides send [`Frame`]s. The agent passes lines of the launcher to the pipe of the node, and
+//! output of the node to the launcher. At the end of the allocation, Slurm sends SIGTERM to the
+//! agent, which then announces to the launcher that its node leaves the job.
 //!
 //! # Failure
 //!

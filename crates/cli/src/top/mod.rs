@@ -52,7 +52,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Number of samples that may lack nodes before any sample will do.
+/// Maximum number of samples that are skipped because they lack nodes.
 const INCOMPLETE_MAX: u32 = 5;
 
 /// Waits for the first sample with all nodes, but not for long.

@@ -24,7 +24,7 @@ pub(crate) struct Moment {
     pub(crate) rebalances: u64,
     /// Number of nodes that were lost.
     pub(crate) losses: u64,
-    /// Number of the run of the job, whose counters begin at zero.
+    /// Number of the run of the job. Counters begin at zero in each run.
     pub(crate) run: u64,
     /// The last events, the latest last.
     pub(crate) events: Vec<JobEvent>,
@@ -48,7 +48,7 @@ impl Moment {
         match site {
             SEVERAL_SITES => "others".to_owned(),
             site if site.0 < layout.site_count() => layout.site_name(site).to_owned(),
-            // The job has just gone on with other nodes, which the grid lacks.
+            // The job has just gone on with nodes that `grid` does not have yet.
             site => site.to_string(),
         }
     }

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 /// Longest time until the screen notices news and signals.
 const LOOK: Duration = Duration::from_millis(100);
-/// Signals that end the screen, unless gridctl was started to ignore them.
+/// Signals that end the screen, except those that gridctl already ignored when it started.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// What has ended the screen.
@@ -65,7 +65,7 @@ impl Drop for Shown {
     }
 }
 
-/// Gives the terminal its former state back. If that fails, nothing else would succeed.
+/// Gives the terminal its former state back. Ignores errors, since no other remedy exists.
 fn restore() {
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();

@@ -32,7 +32,7 @@ pub(super) struct Column {
 pub(super) enum Value {
     /// A number, if it is known.
     Number(Option<f64>),
-    /// A name; names are sorted in the order of the rows.
+    /// A name; a sort by this column uses the keys of the rows.
     Name,
 }
 

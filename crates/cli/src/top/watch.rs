@@ -149,8 +149,8 @@ pub(crate) fn observe(job: &str, lease: TelemetryLease) -> Result<Option<Moment>
 }
 
 /// Waits for the end of a job, and sends its exit code, if that becomes known. If the launcher ends
-/// before the job, asks the next launcher. Goes on if the watcher is dropped: a process watches one
-/// job only, and ends then.
+/// before the job, asks the next launcher. Does not stop when the watcher is dropped, because a
+/// process watches only one job and ends after that.
 fn await_end(job: &str, tell: &Sender<Option<u8>>) {
     let mut attended = Instant::now();
     while attended.elapsed() < HANDOVER {

@@ -5,7 +5,7 @@
 //! | `version` | 1; changes when a script could break |
 //! | `source` | `kind`: `grid-file`, `matrix-file`, `measured` or `job`; `name`: the file, grid or job |
 //! | `nodes` | for each node: `node` (its number), `name`, and `site` and `host` where known |
-//! | `levels` | from the whole to the closest: `level`, `groups`, `rtt_ms`, `bandwidth_bps`, `confidence` |
+//! | `levels` | from the whole to the closest groups: `level`, `groups`, `rtt_ms`, `bandwidth_bps`, `confidence` |
 //! | `groups` | `group` (its number), `level`, `parent`, `name`, `nodes`, `rtt_ms`, `bandwidth_bps`, `confidence`, and its `uplink` where that was measured |
 //! | `links` | `from` and `to` (numbers of groups), `latency_ms` (one way), `bandwidth_bps`, `loss`, `age_s`, `confidence` |
 //! | `warnings` | irregularities, as texts |

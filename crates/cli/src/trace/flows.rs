@@ -1,8 +1,8 @@
 //! Flows: messages from the span that sent them to the span that handled them.
 //!
 //! The number of a flow is that of the span that handled the message, among all spans of the
-//! recording, plus one. A message has no flow if main or the runtime sent it, or if the span that
-//! sent it was not kept.
+//! recording, plus one. A message has no flow if main or the runtime sent it, if the span that sent
+//! it was not kept, or if that span does not begin before the receiving one (clocks may differ).
 
 use gridspan_record::Recording;
 
@@ -61,8 +61,9 @@ impl<'a> Flows<'a> {
         let number = cause.span?;
         let from = pes.binary_search_by_key(&cause.pe, |record| record.pe).ok()?;
         let at = pes[from].spans.binary_search_by_key(&number, |span| span.number).ok()?;
-        // Perfetto takes the earliest event of a flow as its source, and of two at the same time
-        // the first one in the file. Events after the end of the job are written at the end.
+        // The sender must come first: Perfetto takes the earliest event of a flow as its source,
+        // and of two at the same time the first one in the file. The writer moves events after the
+        // end of the job to that end.
         let sender_begin = pes[from].spans[at].begin_ns.min(self.end_ns);
         let is_before = (sender_begin, from, at) < (receiver.begin_ns.min(self.end_ns), pe, span);
         is_before.then(|| self.before[from] + at as u64)

@@ -53,8 +53,8 @@ pub(super) fn write<W: Write>(
     Ok(())
 }
 
-/// The number of the first span of a PE that dropped none. The spans of the nth run of a PE begin
-/// at `n << 40`, from 0.
+/// The number of the first span that ran on a PE, even if it was dropped. In run `n` of a PE,
+/// counted from 0, numbers begin at `n << 40`.
 fn first_number(record: &PeRecord) -> u64 {
     record.spans.first().map_or(0, |span| span.number >> RUN_BITS << RUN_BITS)
 }

@@ -58,7 +58,7 @@ impl<W: Write> PacketWriter<W> {
         })
     }
 
-    /// Writes an event, at the end of the job at the latest, because clocks may differ.
+    /// Writes an event. Moves an event after the end of the job to that end: clocks may differ.
     pub(super) fn event(&mut self, at_ns: u64, event: TrackEvent) -> io::Result<()> {
         let is = |kind: EventType| u64::from(event.event_type == kind as i32);
         self.counts.slices += is(EventType::SliceBegin);

@@ -1,8 +1,8 @@
 //! A witness at one place, which stores the mark of a job and the settled half of each of its runs.
 //!
 //! The first launcher of a job leaves the mark. A launcher that does not find the mark has opened
-//! another place, such as the mount point of a folder that is not mounted on its machine. That
-//! place gives it no answer.
+//! another place, such as the mount point of a folder that is not mounted on its machine, and gets
+//! an error.
 
 use gridspan_runtime::driver::Witness;
 use std::io;

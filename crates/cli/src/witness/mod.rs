@@ -1,5 +1,8 @@
 //! Where the witness of a job is, and how a folder on another host serves as one.
 //!
+//! If a detached job falls into two halves that cannot reach each other, the witness decides which
+//! half may go on: it settles on the first half for which a launcher asks.
+//!
 //! | module | purpose |
 //! | --- | --- |
 //! | `location` | what `--witness` names: a folder, a place in an object store, or another host |

@@ -1,8 +1,8 @@
 //! The launcher's end of a witness on another host: each request runs gridctl there, over `ssh`.
 //!
-//! Threads use the pipes, so that a host that does not answer, or an `ssh` that is stuck, costs no
-//! more than [`TIME_MAX`]. The launcher does not read a later answer. It asks again, and gets the
-//! settled half.
+//! Separate threads use the pipes, so that a host that does not answer, or an `ssh` that is stuck,
+//! delays the launcher by no more than [`TIME_MAX`]. The launcher does not read a later answer. It
+//! asks again, and gets the settled half.
 
 use super::location::WitnessHost;
 use super::protocol::{Answer, LINE_BYTES_MAX, Order, Question, VERB, VERSION, read_answer};
@@ -108,7 +108,7 @@ impl RemoteWitness {
             Ok(Answer::Version) => self.about(&Failure::OtherVersion),
             Ok(answer) => return Ok(answer),
             Err(Silence { failure, said }) => match said.is_empty() {
-                // The last line says most about `ssh` itself.
+                // If `ssh` itself failed, its last line explains that best.
                 false if !is_of_program(&failure) => said,
                 _ => self.about(&failure),
             },
@@ -118,7 +118,7 @@ impl RemoteWitness {
 
     /// The command that runs gridctl there.
     fn command(&self) -> Command {
-        // This also ends an `ssh` that outlives this process.
+        // The timeout also ends an `ssh` that still connects when this process has ended.
         let mut options =
             vec!["-o".to_owned(), format!("ConnectTimeout={}", self.time_max.as_secs())];
         if let Some(port) = self.host.port {

@@ -164,7 +164,8 @@ impl Bench<'_> {
     async fn verify(&mut self, bytes: usize, round: u64) -> Result<(), JobError> {
         self.payloads += 1;
         let digest = Digest::of(&payload(bytes, round));
-        // Unordered, so that the root broadcasts alone.
+        // Unordered, because the PE of the root may number its ordered broadcasts itself only
+        // while no other PE sends ordered broadcasts.
         self.members.broadcast_with(Unordered, Message::Verify { payloads: self.payloads, digest });
         let whole: u64 = self.members.reduction(Op::Sum).await?;
         if whole == u64::from(self.nodes) {

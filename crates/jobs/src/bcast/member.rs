@@ -109,9 +109,9 @@ struct Measured {
     reply: Reply<Option<u64>>,
 }
 
-/// Delay between the preparation of a measurement and its start. A measurement starts at the
-/// beginning of a PE's turn, which must not be the turn that made the payload; and all nodes should
-/// be idle when it starts.
+/// Delay between the preparation of a measurement and its start, for two reasons. The clock of a
+/// handler shows the beginning of the PE's turn, so the start needs another turn than the one that
+/// made the payload. All nodes should be idle at the start.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Actor for BcastMember {

@@ -183,8 +183,8 @@ pub struct FemOutcome {
     pub time: Duration,
     /// Norm of the residual, divided by that of the right side.
     pub residual: f64,
-    /// Upper bound of the residual: twice the tolerance, since the residual by which the steps end
-    /// has lost digits.
+    /// Upper bound of the residual: twice the tolerance, since the steps end by the residual of the
+    /// recurrence, which has lost digits.
     pub residual_max: f64,
     /// Difference from the analytic solution, in the discrete L2 norm.
     pub error: f64,

@@ -37,7 +37,7 @@ pub(super) struct Coupling<'a> {
 }
 
 impl<'a> Coupling<'a> {
-    /// A collective operation.
+    /// Makes the graph of the coupled ranks. A collective operation.
     pub(super) async fn new(world: &'a Comm, matrix: &Matrix) -> Result<Self, RankError> {
         let ranks: Vec<u32> = matrix.part.neighbours.keys().copied().collect();
         Ok(Self { world, neighbours: world.graph(&ranks, &ranks).await? })

@@ -88,7 +88,7 @@ impl Dendrogram<'_> {
         }
         let level = self.topology.hierarchy.levels().nth(group.level());
         let rtt = group.rtt().or_else(|| level?.rtt).map(|range| range.median);
-        // The members of a group are never farther apart than those of its parent.
+        // A group never joins to the left of its parent, even if its median is larger.
         let joint = rtt.map_or(from, |rtt| x(self.scale.place(rtt.as_secs_f64() * 1e3))).max(from);
         let ends: Vec<f64> = if children.is_empty() {
             let rows = first..end;

@@ -22,8 +22,8 @@ struct Options {
     /// Index of the Fibonacci number.
     #[arg(long, short, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=60))]
     n: u32,
-    /// Compute it N times, and print the median time of a task with its interval, and what nodes
-    /// have stolen from each other.
+    /// Compute it N times. Print the median time of a task with its confidence interval, and the
+    /// number of tasks that nodes have stolen from each other.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: Option<u32>,
     /// With --rounds, print a JSON object instead of text.

@@ -13,7 +13,8 @@
 //! - [`fem`]: finite elements on an unstructured mesh, as ranks of a graph
 //! - [`nas`]: kernels of the NAS Parallel Benchmarks, as ranks that exchange messages
 //! - [`bcast`]: broadcasts by the runtime and by a tree of messages between actors
-//! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
+//! - [`ring`]: a token that runs around a ring of actors
+//! - [`fault_drill`]: failures and migrations on request
 //! - [`registry`]: all jobs by name
 //! - [`step_timer`]: times of steps
 //! - [`paired`]: ratios of two programs that are measured in turns, with a bootstrap interval
@@ -21,8 +22,8 @@
 //! The computation itself is in the crate [`gridspan_kernels`]; here are the actors, ranks, tasks
 //! and remote calls that divide it.
 //!
-//! Every job verifies its result, and fails if it is wrong. The jobs use no sockets, only seeded
-//! random numbers, and no clock except that of emulated work.
+//! Every job verifies its result, and fails if it is wrong. The jobs open no sockets, and seed all
+//! their random numbers. They take the time from the runtime; only emulated work reads a clock.
 
 pub mod bcast;
 mod emulated_work;

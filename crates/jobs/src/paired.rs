@@ -6,17 +6,17 @@
 //! is the median of these ratios.
 //!
 //! Its interval is a percentile interval of the bootstrap (B. Efron and R. J. Tibshirani, "An
-//! Introduction to the Bootstrap", 1993, chapter 13): as many ratios as there are rounds are drawn
-//! from them with replacement, thousands of times, and the interval leaves out equally many of the
-//! medians of these samples at each end. The dice have a fixed seed, so that the same rounds give
-//! the same interval.
+//! Introduction to the Bootstrap", 1993, chapter 13). From the ratios of all rounds, thousands of
+//! samples of the same size are drawn with replacement. The interval contains the medians of these
+//! samples, except for an equal share at each end. The dice have a fixed seed, so that the same
+//! rounds give the same interval.
 //!
-//! If an interval left out 2.5 % at each end, those of few rounds would be too short: that of 7
-//! rounds contains the true median in 87 % of all comparisons, and that of 13 in 91 %. So it leaves
-//! out less, as T. C. Hesterberg proposes ("What Teachers Should Know About the Bootstrap", 2015,
-//! expanded percentile intervals): the share with which the interval of a mean is as long as the
-//! one from Student's t distribution. With an odd number of rounds from 7 to 41, the confidence is
-//! then 93 to 98 % for any continuous distribution.
+//! With a share of 2.5 % at each end, the intervals of few rounds would be too short: that of 7
+//! rounds would contain the true median in 87 % of all comparisons, and that of 13 in 91 %.
+//! Therefore the share is smaller, as T. C. Hesterberg proposes ("What Teachers Should Know About
+//! the Bootstrap", 2015, expanded percentile intervals). It is chosen so that the interval of a
+//! mean would be as long as the one from Student's t distribution. With an odd number of rounds
+//! from 7 to 41, the confidence is then 93 to 98 % for any continuous distribution.
 
 use gridspan_topology::dice::Dice;
 use std::fmt;
@@ -26,10 +26,10 @@ use std::fmt;
 /// even the whole range has a confidence of only 94 %.
 pub const ROUNDS_MIN: usize = 6;
 
-/// Most samples that are drawn for one interval. The shorter tails, of 0.24 % or more, then consist
-/// of 24 medians.
+/// Maximum number of samples for one interval. The smallest share at each end, 0.24 % for six
+/// values, is then 24 medians.
 const RESAMPLES_MAX: usize = 10_000;
-/// Fewest samples that are drawn, as Efron and Tibshirani advise for percentile intervals.
+/// Minimum number of samples, as Efron and Tibshirani advise for percentile intervals.
 const RESAMPLES_MIN: usize = 1_000;
 /// Number of draws above which fewer samples are drawn, so that an interval of very many values
 /// takes less than a second.
@@ -132,9 +132,10 @@ fn place_of(rank: usize, times_drawn: &[u32]) -> usize {
 }
 
 /// Returns the share of the medians that the interval of `count` values leaves out at each end,
-/// less than 0.025 (Hesterberg, 2015). It is the probability that a normal variable is below the
-/// 2.5 % point of Student's t distribution times the ratio of two estimates of a standard
-/// deviation, with and without correction of its bias.
+/// less than 0.025 (Hesterberg, 2015). With `n` values, it is the probability that a standard
+/// normal variable is above `sqrt(n / (n - 1)) t`, where `t` is the 97.5 % point of Student's t
+/// distribution with `n - 1` degrees of freedom. The root corrects the bias of the bootstrap's
+/// standard deviation.
 fn tail(count: usize) -> f64 {
     let count = count as f64;
     let freedom = count - 1.0;
@@ -174,8 +175,8 @@ mod tests {
     fn the_ends_of_the_interval_have_the_ranks_of_the_bootstrap_without_dice() {
         // For an odd number of values, the median of a sample is at most the k-th of n values with
         // the probability that at least (n + 1) / 2 of n draws, each with probability k / n, hit.
-        // The ranks are the smallest for which this exceeds the tail, of counts without a close
-        // case.
+        // The expected ranks are the smallest `k` for which this probability exceeds the tail. For
+        // these counts, no such probability is close to the tail.
         for (count, rank) in [(7, 1), (9, 2), (15, 4), (17, 5), (23, 7), (25, 8), (35, 12)] {
             let values: Vec<f64> = (1..=count).rev().map(f64::from).collect();
             let (low, high) = (f64::from(rank), f64::from(count + 1 - rank));
@@ -198,8 +199,8 @@ mod tests {
     fn many_values_have_the_interval_of_the_normal_approximation() {
         let values: Vec<f64> = (0..10_000).map(f64::from).collect();
         let MedianEstimate { low, high, .. } = MedianEstimate::of(&values);
-        // The interval is 1.96 standard deviations to each side; one is half the root of the count.
-        // An end varies by 4 with the dice.
+        // The interval is 1.96 standard deviations to each side. In ranks, a standard deviation is
+        // half the square root of the count. An end varies by 4 with the dice.
         assert!((low - 4_901.0).abs() <= 20.0 && (high - 5_098.0).abs() <= 20.0, "{low} {high}");
     }
 

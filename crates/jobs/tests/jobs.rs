@@ -184,8 +184,9 @@ fn broadcasts_of_all_sizes_reach_every_node_in_both_ways() {
 
 #[test]
 fn a_confirmed_broadcast_takes_a_round_trip() {
-    // 5 rounds of each way: 60 ms for the broadcast with its confirmations, and as much for the
-    // verification. The separate measurements of the reduction take longer than that in total.
+    // Each way has 3 uncounted rounds and 2 counted ones. A round takes 60 ms for the broadcast
+    // with its confirmations, and as much for the verification. The separate measurements of the
+    // reduction take longer than all rounds together.
     let report = simulate(built_in("bcast", "--bytes 1B --rounds 2"), "2x1,wan=30ms");
     report.outcome.unwrap();
     let took = report.virtual_time.as_secs_f64();

@@ -1,9 +1,10 @@
-//! The tasks as remote functions, with their costs.
+//! The tasks of Hydropad as remote functions, with formulas of their costs.
 //!
 //! The formulas give seconds on one core of a 2020s server, measured on boxes of 48³ to 100³ cells,
-//! which exceed the cache; a server's speed is relative to that core. Formulas of steps and surveys
-//! have two forms: one over the arguments, for calls, and one over their sizes in bytes, for
-//! groups, because the client does not have the arguments of a group.
+//! which exceed the cache; a server's speed is relative to that core. The tasks of steps and
+//! surveys have two formulas each. One is over the arguments, for single calls. The other is over
+//! the sizes of the arguments in bytes, for groups, because the client does not have the arguments
+//! of a group.
 
 use gridspan_kernels::hydropad::clock::HydroStep;
 use gridspan_kernels::hydropad::digest::Digest;
@@ -97,7 +98,8 @@ impl Catalogue for Hydropad {
     }
 }
 
-/// Emulates the time that the formula gives for the call, in virtual time.
+/// Charges the call with the time that its formula gives. The call takes this time in the
+/// simulator; elsewhere the time counts as load only.
 fn takes<I, O>(function: &Function<I, O>, arguments: &I, work: &mut Work) -> Result<(), String>
 where
     I: DeserializeOwned,

@@ -48,8 +48,9 @@ impl Universe {
             let problem = group.value(problem)?;
             let (positions, velocities, dark) = group.call(&BEGIN_DARK, (&problem,));
             let (gas, momentum, energy, entropy) = group.call(&BEGIN_GAS, (problem,));
-            // A separate window: the size of the initial state does not follow from the size of an
-            // argument.
+            // These calls are a window by themselves: the mapper cannot compute the size of the
+            // initial state from the sizes of arguments, so the state must exist before it maps
+            // the first steps.
             group.run().await?;
             return Ok(Self { positions, velocities, dark, gas, momentum, energy, entropy });
         }
@@ -106,7 +107,7 @@ struct Reports {
     of_gas: Lazy<Report>,
 }
 
-/// A group between two windows, from which main can go on.
+/// The state of a group between two windows, from which a restarted main can continue.
 #[derive(Serialize, Deserialize)]
 pub(super) struct GroupProgress {
     group: GroupRef,
@@ -129,8 +130,8 @@ pub async fn run(
     run_from(grid, mapper, heuristic, (plan, start), None, &saves).await
 }
 
-/// Like [`run`], but goes on with the group of `before` if there is one. Passes what a later main
-/// needs to go on to `saves` after each new window.
+/// Like [`run`], but continues the group of `before` if there is one. After each new window, calls
+/// `saves` with the state from which a restarted main can continue.
 ///
 /// # Errors
 /// If the problem is invalid, a call fails, or `saves` does.
@@ -155,7 +156,7 @@ pub(super) async fn run_from(
     }
 }
 
-/// Makes the calls of all steps. The windows in `done` were executed before main began again:
+/// Makes the calls of all steps. The windows in `done` were executed before main was restarted:
 /// their calls are the same, and their results exist.
 async fn advance(
     grid: &Grid,

@@ -1,6 +1,6 @@
 //! The job: servers on all PEs but the first, the loop in one or all of its forms, and the check of
-//! the results. A main that begins again goes on with the group that was under way, or with the
-//! form that was.
+//! the results. A restarted main continues a group after its last window, and repeats another form
+//! from the beginning.
 
 use clap::{Parser, ValueEnum};
 use gridspan_kernels::hydropad::cells::CELLS_MAX;
@@ -215,8 +215,8 @@ pub async fn serve(grid: &Grid, speeds: &[f64]) -> Result<Services<Hydropad>, Rp
     Ok(services)
 }
 
-/// Runs one form. A group goes on with `before` if main has begun again within it; the other forms
-/// run from their beginning.
+/// Runs one form. If main was restarted within a group, the group continues from `before`; the
+/// other forms run from their beginning.
 async fn outcome(
     grid: &Grid,
     services: &Services<Hydropad>,

@@ -105,7 +105,7 @@ pub(super) struct Solver {
     pub(super) changes: Vec<(u64, f64)>,
     /// When the steps began, in seconds.
     begin: f64,
-    /// When the last ghosts of the middle step, and those of the last step, had arrived.
+    /// The times at which the last ghosts of the middle step and of the last step arrived.
     exchanged: [Time; 2],
 }
 
@@ -128,7 +128,8 @@ impl Solver {
         [last / 2, last]
     }
 
-    /// Does the steps up to a migration point or the last. Returns whether it is a migration point.
+    /// Does the steps up to the next migration point, or up to the last step. Returns whether it
+    /// has stopped at a migration point.
     pub(super) async fn advance(
         &mut self,
         world: &Comm,
@@ -208,7 +209,7 @@ impl Solver {
             arriving.push(grid.irecv::<f64>(rank, face.opposite().tag())?);
             leaving.push(grid.isend_vec(self.subdomain.face(face), rank, face.tag())?);
         }
-        // The messages leave before the PE computes.
+        // Lets the PE send the messages before this rank computes.
         grid.yield_now().await;
         self.compute(world, interior);
         let arrived = wait_all(arriving).await?;

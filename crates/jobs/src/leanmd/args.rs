@@ -16,7 +16,7 @@ pub(crate) const ABOUT: &str =
 
 /// Minimum width of cells relative to the cutoff if the number of cells is not given and the box is
 /// wide enough. Such cells form few pairs, and leave room for atoms to stray, so that atoms need
-/// not change cells in every step. It gives the 6 x 6 x 6 cells of the standard droplet.
+/// not change cells in every step. This width gives the standard droplet 6 x 6 x 6 cells.
 const CELL_EDGE_PER_CUTOFF: f64 = 1.6;
 
 /// Maximum number of steps between changes of cells if the interval is not given, as in the

@@ -41,7 +41,7 @@ impl ActorIndex for PairIx {
 /// The PE of the map [`BESIDE_A_CELL`].
 ///
 /// A hash chooses the cell for each pair. If the lower one were always chosen, the first PE would
-/// own the boundaries on both sides of its block and the last PE none.
+/// have all pairs across the boundaries of its block, and the last PE none of those across its own.
 fn beside_a_cell(key: Key, layout: &Layout) -> PeId {
     let PairIx { cells, a, b } = PairIx::from_key(key);
     let tossed =

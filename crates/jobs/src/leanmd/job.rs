@@ -130,8 +130,8 @@ async fn simulate(
 const NO_MORE_CHECKPOINTS: &str = "warning: the times and reports of all steps no longer fit into \
     a checkpoint, so no more are made; a larger --report-every postpones this";
 
-/// Marks a progress point. Returns false, without one, if `progress` is too large: after some
-/// hundred thousand steps, whose times and reports main has.
+/// Marks a progress point. If `progress` is too large, marks none and returns false. This happens
+/// after some hundred thousand steps, because main keeps their times and reports.
 async fn mark(grid: &Grid, progress: &impl Serialize) -> Result<bool, JobError> {
     match grid.progress(progress).await {
         Ok(_) => Ok(true),

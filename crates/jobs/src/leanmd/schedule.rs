@@ -53,8 +53,8 @@ pub enum WorkMode {
     /// Compute forces only once; then send the same messages of the same sizes, and charge the same
     /// virtual time.
     Charge,
-    /// Like `charge`, but wait for this time in real time. The speed of PEs does not depend on how
-    /// many share a processor, so that a machine can emulate a larger one.
+    /// Like `charge`, but also wait for this time in real time. PEs that wait do not slow each
+    /// other down, so that a machine can emulate one with more processors.
     Wait,
 }
 

@@ -16,8 +16,8 @@ const ABOUT: &str = "The Mandelbrot set as a picture, by rows that differ much i
 const KNOWN: [(u32, u16, u64, usize); 2] =
     [(512, 1000, 65_002_188, 63_441), (1024, 1000, 259_818_836, 253_576)];
 
-/// Largest size of a band in bytes once encoded. The output of a task that another node has run may
-/// have 60 MiB.
+/// Largest size of an encoded band in bytes. The output of a task that ran on another node is
+/// limited to 60 MiB.
 const BAND_BYTES_MAX: u32 = 56 << 20;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -71,7 +71,7 @@ async fn run(grid: &Grid, Options { size, steps, out }: Options) -> Result<(), J
 /// Divides the picture into bands, each of which fits into the output of a task. Up to some
 /// thousands of rows there is one.
 fn bands(size: u32, steps: u16) -> impl Iterator<Item = Range<u32>> {
-    // Each byte has seven bits of a number.
+    // In the encoding, each byte has seven bits of a number.
     let point_bytes = match steps {
         0..0x80 => 1,
         0x80..0x4000 => 2,
@@ -120,7 +120,7 @@ mod tests {
             let bands: Vec<_> = bands(size, steps).collect();
             assert_eq!(bands.len(), count, "{size} rows");
             assert!(bands.iter().cloned().flatten().eq(0..size));
-            // Of a point, and of their number.
+            // The largest sizes of an encoded point and of the number of points.
             let bytes = [postcard::to_stdvec(&steps), postcard::to_stdvec(&u64::MAX)]
                 .map(|encoded| encoded.unwrap().len());
             for rows in bands {

@@ -4,11 +4,12 @@
 //! Ranks have blocks of the matrix in a [grid](RankGrid), as in NPB, and exchange parts of vectors
 //! within their columns and rows of the grid.
 //!
-//! A step needs the direction of search along the columns, and two sums over all ranks. The
-//! direction is a combination of the residual and the last direction. So each rank keeps the
-//! direction of its columns, gathers the new residual while its square is summed up, and combines
-//! the two by the same operations as the owners of the elements. A step then crosses the wide area
-//! twice instead of three times, and all numbers have the same bits.
+//! In each step a rank needs two sums over all ranks, and the search direction for the columns of
+//! its block. The new direction is a combination of the new residual and the last direction, which
+//! the rank keeps. So it gathers the new residual while the ranks sum up its square, and then
+//! computes the new direction itself. It uses the same operations as the owners of the elements, so
+//! all numbers have the same bits. If each row of ranks is at one site, a step crosses the wide
+//! area twice; it would be three times if ranks gathered the direction after the sum.
 
 use super::class::{Check, ProblemClass};
 use super::exchange;

@@ -20,8 +20,8 @@ pub(super) async fn gather(
     Ok(parts.concat())
 }
 
-/// Adds up the products of the ranks of this rank's row, in their order, and returns those of the
-/// elements of this rank. `products` has one number for each row of the matrix.
+/// Adds up the products of the ranks of this rank's row, in the order of the ranks. Returns the
+/// sums for the elements of this rank. `products` has one number for each row of its block.
 pub(super) async fn add(
     grid: &RankGrid,
     world: &Comm,
@@ -36,7 +36,8 @@ pub(super) async fn add(
     Ok(grid.sum(&parts))
 }
 
-/// Sends numbers to ranks, and returns what these ranks have sent, in their order.
+/// Sends the numbers in `leaving`, each list to its rank. Returns the numbers that the ranks in
+/// `from` have sent, in the order of `from`.
 async fn exchange(
     world: &Comm,
     leaving: Vec<(u32, Vec<f64>)>,

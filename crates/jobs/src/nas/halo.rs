@@ -18,8 +18,8 @@ pub(super) async fn fetch(
     let shares = Shares { count: planes.extent as u32, ranks };
     planes.drop_copies();
     let mut sends = Vec::new();
-    // Mostly, a rank that needs one of these planes has planes next to it; but on coarse levels any
-    // rank may need one.
+    // On fine levels only the owners of adjacent planes need planes of this rank; on coarse levels
+    // any rank may.
     for other in (0..ranks).filter(|other| *other != me) {
         let mine = planes.own_among(needs(other));
         if !mine.is_empty() {

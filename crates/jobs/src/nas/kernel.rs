@@ -27,7 +27,7 @@ pub(super) trait Kernel: Serialize + DeserializeOwned + Send + 'static {
         async { Ok(()) }
     }
 
-    /// Does an iteration, which has a number from 0.
+    /// Does the iteration with this number, counted from 0.
     fn iterate(
         &mut self,
         world: &Comm,
@@ -39,7 +39,7 @@ pub(super) trait Kernel: Serialize + DeserializeOwned + Send + 'static {
         async { Ok(()) }
     }
 
-    /// Compares the values with the published ones.
+    /// Returns the computed values together with the published ones.
     fn checks(
         &mut self,
         world: &Comm,

@@ -5,11 +5,11 @@
 //! among any number of ranks up to the size of its problem.
 //!
 //! - `ep`: pairs of normal deviates. Two reductions at the end.
-//! - `is`: ranks of integers. All-to-all exchange of keys.
+//! - `is`: an integer sort, which finds the position of each key. All-to-all exchange of keys.
 //! - `cg`: the smallest eigenvalue of a sparse matrix. Sums, and exchange of parts of vectors
 //!   within the rows and columns of a grid of ranks.
-//! - `mg`: a multigrid solver. Halos of neighbours, on all levels.
-//! - `ft`: a spectral solver. Transposes.
+//! - `mg`: a multigrid solver. Exchange of halos with neighbours, on all levels.
+//! - `ft`: a spectral solver. Transposes by all-to-all exchange.
 //!
 //! The computation of a rank between its messages is in [`gridspan_kernels::nas`].
 

@@ -13,7 +13,8 @@ use crate::step_timer::median_and_total;
 pub(crate) const ENTRY: Entry =
     Entry { name: "pic", about: ABOUT, build: |arguments| Ok(job(parse("pic", arguments)?)) };
 
-/// Maximum number of blocks along an edge: 16 million blocks, as many as `ring` has members.
+/// Maximum number of blocks along an edge. The square then has 16 million blocks, which is also the
+/// maximum number of members of `ring`.
 const EDGE_BLOCKS_MAX: u32 = 1 << 12;
 
 /// Builds the job with these options.

@@ -38,8 +38,8 @@ struct Options {
     /// Skip messages larger than this.
     #[arg(long, value_name = "BYTES", default_value_t = usize::MAX, hide_default_value = true)]
     max_bytes: usize,
-    /// Measure on one PE, between two PEs of a node, between two nodes of each site, and between
-    /// every two sites instead, with medians and their intervals.
+    /// Instead measure on one PE, between two PEs of a node, between two nodes of each site, and
+    /// between every two sites, and print medians with their confidence intervals.
     #[arg(long, conflicts_with = "max_bytes")]
     pairs: bool,
     /// With --pairs, sizes of the messages, of 1B to 4MiB.

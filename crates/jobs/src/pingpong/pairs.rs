@@ -1,9 +1,10 @@
 //! Messages on one PE, between two PEs of a node, between two nodes of each site, and between
-//! every two sites: the time one way and of a round trip, and the rate of [`WINDOW`] messages,
-//! after which the receiver answers.
+//! every two sites. The figures are the times of one way and of a round trip, and the rate of
+//! messages. For the rate, the receiver answers once after each [`WINDOW`] messages.
 //!
-//! The repetitions are doubled until a measurement is long enough. As many are then measured in
-//! each round, and the figure is the median of the rounds, with its 95 % confidence interval.
+//! The repetitions are doubled until a measurement is long enough. Each round then measures that
+//! number of repetitions, and the figure is the median of the rounds, with its 95 % confidence
+//! interval.
 
 use super::ladder::{WINDOW, next_repetitions};
 use super::peer::{Message, Operation, Peer};
@@ -65,7 +66,7 @@ async fn run(grid: &Grid, plan: &Plan) -> Result<(), JobError> {
     Ok(())
 }
 
-/// What is between two actors.
+/// The distance of two actors: on the same PE, or on different PEs, nodes or sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
     OnePe,
@@ -82,8 +83,8 @@ struct Pair {
     to: u32,
 }
 
-/// Returns the pairs to measure: the first of each kind, of nodes for each site, and of sites for
-/// every two.
+/// Returns the pairs to measure: one on the first PE, one of two PEs of the first node with several
+/// PEs, one of two nodes of each site with several nodes, and one of every two sites.
 fn pairs(layout: &Layout) -> Vec<Pair> {
     let pair = |between, from, to| Pair { between, from, to };
     let mut pairs = vec![pair(Between::OnePe, 0, 0)];
@@ -205,7 +206,7 @@ impl Bench<'_> {
         bytes: usize,
     ) -> Result<Figure, JobError> {
         let mut repetitions = 1;
-        // This also opens congestion windows, so that it is not counted.
+        // These measurements also open the congestion windows, so they are not counted.
         loop {
             let elapsed_ns = self.once(pair, operation, bytes, repetitions).await?;
             match next_repetitions(repetitions, elapsed_ns, self.plan.enough_ns) {

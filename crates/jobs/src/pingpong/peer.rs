@@ -1,9 +1,10 @@
 //! The actors that exchange messages: one sends first and measures, the other one answers.
 //!
 //! A measurement begins with a trial, in which both check the content of a message. In the
-//! measurement itself they check sizes and numbers of messages. The clock of a PE advances from
-//! turn to turn, and messages on one PE need no turn each, so that the clock is read at the
-//! beginning of a separate turn before the first message and after the last one.
+//! measurement itself they check sizes and numbers of messages. The clock of a PE advances only
+//! from turn to turn, and one turn may handle many messages. Therefore the actor that measures ends
+//! its turn and reads the clock at the beginning of the next one, before the first message and
+//! after the last.
 
 use super::ladder::WINDOW;
 use gridspan_kernels::payload::payload as content;
@@ -36,20 +37,21 @@ pub(super) enum Message {
     Ball(Numbers<u8>),
     /// To the one that answers: a message of a window.
     Stream(Numbers<u8>),
-    /// To the one that measures: the answer, and whether what it answers arrived whole.
+    /// To the one that measures: the answer, and whether the messages that it answers arrived
+    /// whole.
     Back { is_whole: bool, payload: Numbers<u8> },
     /// From the one that measures to itself: read the clock, and begin or end the measurement.
     Clock,
 }
 
-/// There are two on each PE, which never move.
+/// An actor that measures or answers. Each PE has one of each kind, and they never move.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Peer {
     measured: Option<Measured>,
     answering: Option<Answering>,
 }
 
-/// The measurement in progress, where it is measured.
+/// The measurement in progress, at the actor that measures.
 #[derive(Serialize, Deserialize)]
 struct Measured {
     partner: ActorRef<Peer>,
@@ -61,7 +63,7 @@ struct Measured {
     reply: Reply<Option<u64>>,
 }
 
-/// The measurement in progress, where messages are answered.
+/// The measurement in progress, at the actor that answers.
 #[derive(Serialize, Deserialize)]
 struct Answering {
     to: ActorRef<Peer>,
@@ -164,7 +166,7 @@ impl Peer {
 }
 
 impl Measured {
-    /// Sends what is repeated.
+    /// Sends the messages of one repetition.
     fn repeat(&self, cx: &mut Context<'_, Peer>) {
         match self.operation {
             Operation::RoundTrip => cx.send(&self.partner, Message::Ball(self.payload.clone())),

@@ -17,8 +17,9 @@
 //! A measurement begins after a barrier. The first rank times the messages. The time of a
 //! collective operation is the mean over the ranks, each by its own clock: ranks leave a barrier up
 //! to one crossing of the wide area apart, and a rank that begins earlier waits longer for the
-//! others. The time of a gather is the longest one, since only the root waits: by the mean, the
-//! repetitions would grow until the others send the root more than its memory holds.
+//! others. The time of a gather is that of the slowest rank, because only the root waits. With the
+//! mean, a gather would appear so short that the repetitions grow until the other ranks send the
+//! root more than its memory holds.
 //!
 //! The number of repetitions is doubled until a measurement is long enough. The results of a round
 //! trip and of the collective operations are checked before they are measured.
@@ -95,7 +96,7 @@ impl Options {
     }
 }
 
-/// Measures an operation. Returns the mean time of one in ns.
+/// Measures an operation. Returns the mean time of a repetition in ns.
 async fn mean_ns(
     world: &Comm,
     operation: Operation,
@@ -151,7 +152,7 @@ async fn measure(world: Comm, plan: Plan) -> Result<Vec<Figure>, RankError> {
         verify(&world, &data(), plan.is_collective).await?;
         let collective = if plan.is_collective { &Operation::COLLECTIVE[..] } else { &[] };
         for &operation in [RoundTrip, Window].iter().chain(collective) {
-            // A round trip may leave other bytes, or none.
+            // Each operation gets new data, because a round trip may leave other bytes, or none.
             let ns = mean_ns(&world, operation, &mut data(), plan.enough_ns).await?;
             figures.push(Figure { operation, bytes, ns });
         }

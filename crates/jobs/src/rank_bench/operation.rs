@@ -27,7 +27,7 @@ pub(super) enum Operation {
     Bcast,
     Reduce,
     Allreduce,
-    /// An allreduce of as many numbers, which are not rounded before the end.
+    /// An allreduce of as many floating-point numbers, with sums that are rounded only at the end.
     ExactAllreduce,
     ReduceScatter,
     Gather,
@@ -99,9 +99,9 @@ pub(super) struct Data {
     handling: Handling,
     /// The same number of bytes, as numbers; at least one number.
     numbers: Vec<u64>,
-    /// As many numbers, of which no sum is rounded.
+    /// As many multiples of 1/2, whose sums need no rounding.
     fractions: Vec<f64>,
-    /// How many of these numbers each rank gets when they are divided.
+    /// How many of `numbers` each rank gets when a reduce_scatter divides them.
     counts: Vec<usize>,
     /// A message for each rank, if there are collective operations.
     blocks: Vec<u8>,
@@ -180,7 +180,7 @@ async fn receive(
         Handling::Keep => world.recv_into(bytes, from, 0).await.map(drop),
         Handling::Poll => {
             let mut receiving = world.irecv_into(bytes, from, 0)?;
-            // Each test lets the PE go on once.
+            // Each test lets the PE handle other messages once.
             while receiving.test().await?.is_none() {}
             Ok(())
         }

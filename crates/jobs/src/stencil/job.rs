@@ -58,7 +58,7 @@ impl Options {
         BlockPartition::new(self.n, self.blocks)
     }
 
-    /// Whether main receives the largest change of a point in the sweep before `sweeps`.
+    /// Whether main receives the largest change of a point in the last of `sweeps` sweeps.
     fn reports_after(&self, sweeps: u64) -> bool {
         let Self { iterations, report_every, .. } = *self;
         sweeps < iterations && report_every > 0 && sweeps.is_multiple_of(report_every)
@@ -235,7 +235,7 @@ fn job(options: Options) -> Job {
 struct Progress {
     options: Options,
     patches: CollectionRef<Patch>,
-    /// The number of sweeps that were reported.
+    /// The last sweep that was reported.
     sweeps: u64,
 }
 

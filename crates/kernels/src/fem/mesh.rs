@@ -8,7 +8,7 @@ use super::problem::Point;
 use gridspan_topology::dice::Dice;
 use spade::{DelaunayTriangulation, Point2, Triangulation};
 
-/// The largest distance of a point from its place in the lattice, in widths of a cell.
+/// The largest displacement of a point along each axis, in widths of a cell.
 const JITTER: f64 = 0.35;
 
 /// Minimum number of nodes along an axis, of which one is inside.

@@ -86,8 +86,8 @@ impl Problem {
         }
     }
 
-    /// The integrand of the weak form for two shape functions with these gradients: an entry for
-    /// each component of the test function, by each of the solution.
+    /// The integrand of the weak form for two shape functions with these gradients: a matrix with a
+    /// row for each component of the test function and a column for each component of the solution.
     pub fn coupling(&self, test: Point, trial: Point) -> [[f64; 2]; 2] {
         let inner = test[0] * trial[0] + test[1] * trial[1];
         match self.equation {

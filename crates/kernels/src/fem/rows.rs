@@ -10,13 +10,13 @@ use super::problem::{Point, Problem};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// The rows of the unknowns of a rank's own nodes, in compressed form. The unknowns of a node are
-/// consecutive, in the order of the nodes of the part.
+/// The rows of the unknowns of a rank's own nodes, in compressed sparse row (CSR) format. The
+/// unknowns of a node are consecutive, in the order of the nodes of the part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MatrixRows {
     /// Position of the first entry of each row, and finally the number of all entries.
     begins: Vec<usize>,
-    /// The unknown of each entry: of an own node or a ghost.
+    /// The column of each entry: the number of an unknown of an own node or a ghost.
     columns: Vec<u32>,
     entries: Vec<f64>,
     /// The right side.
@@ -151,7 +151,7 @@ impl Element {
             let [one, other] = [self.corners[one], self.corners[other]];
             problem.source([0.5 * (one[0] + other[0]), 0.5 * (one[1] + other[1])])
         };
-        // A shape function is a half in the middles of two edges, and zero in that of the third.
+        // A shape function is 1/2 at the midpoints of two edges, and 0 at that of the third.
         let middles = [middle(1, 2), middle(2, 0), middle(0, 1)];
         [0, 1, 2].map(|corner| {
             let [one, other] = [middles[(corner + 1) % 3], middles[(corner + 2) % 3]];

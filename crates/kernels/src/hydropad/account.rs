@@ -14,8 +14,8 @@ pub struct Account {
     last: Option<Entry>,
     /// The expected change of energy from the first to the last entry.
     due: f64,
-    /// The largest total momentum, relative to that of all matter if all its energy were motion in
-    /// one direction.
+    /// The largest total momentum, relative to the momentum that all matter would have if it used
+    /// all its energy to move in one direction.
     momentum: f64,
     /// Number of steps in which the gas swept more than once along each axis.
     fast_steps: u32,
@@ -35,8 +35,8 @@ struct Entry {
 const MOMENTUM_MAX: f64 = 1e-9;
 /// Tolerance for the rounding of mass.
 const MASS_MAX: f64 = 1e-12;
-/// Tolerance of energy, relative to the energy of gravity. Usable numbers of cells and lengths of
-/// steps have a smaller error.
+/// Tolerance of energy, relative to the energy of gravity. With enough cells and short enough
+/// steps, the error is smaller.
 const ENERGY_MAX: f64 = 0.15;
 
 impl Account {
@@ -68,8 +68,8 @@ impl Account {
         self.ends().map_or(0.0, |(first, last)| (last.mass / first.mass - 1.0).abs())
     }
 
-    /// The largest total momentum, relative to that of all matter if all its energy were motion in
-    /// one direction.
+    /// The largest total momentum, relative to the momentum that all matter would have if it used
+    /// all its energy to move in one direction.
     pub fn momentum_error(&self) -> f64 {
         self.momentum
     }

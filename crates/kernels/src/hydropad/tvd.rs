@@ -8,7 +8,7 @@
 //!
 //! Where gas moves much faster than sound, heat is only in the last digits of the energy. Therefore
 //! a line also carries the *modified entropy* `p / ρ^(2/3)`, a density that is conserved where no
-//! shock passes (section 2.4 there).
+//! shock passes (section 2.4 of Ryu and others).
 
 /// Adiabatic exponent of a monatomic gas, for which the expansion of the background drops out of
 /// the equations.

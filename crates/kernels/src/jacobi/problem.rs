@@ -2,14 +2,15 @@
 //!
 //! The domain is the unit square or cube with `n` inner points along each axis, so the spacing is
 //! `h = 1 / (n + 1)`. The product of `sin(pi x)` over the axes is an eigenvector of the step with
-//! the eigenvalue `cos(pi h)` (Briggs, Henson and McCormick, "A Multigrid Tutorial", chapter 2).
-//! Both problems differ from their discrete solution by a multiple of it, so the exact values are
-//! known after each step:
+//! the eigenvalue `cos(pi h)` (Briggs, Henson and McCormick, "A Multigrid Tutorial", chapter 2). In
+//! both problems, the initial values differ from the discrete solution by a multiple of this
+//! eigenvector, so the exact values are known after each step:
 //!
-//! - Laplace: the boundary is that of the product of the coordinates, which is also the discrete
-//!   solution. The start is that product plus the eigenvector.
-//! - Poisson: the boundary is zero, the start is zero, and the right side is that of the product of
-//!   sines. The discrete solution is this product times a factor near `1 + (pi h)^2 / 12`.
+//! - Laplace: the discrete solution is the product of the coordinates, which also gives the values
+//!   on the boundary. The initial values are that product plus the eigenvector.
+//! - Poisson: the boundary and the initial values are zero. The right side is the one whose exact
+//!   solution is the product of sines. The discrete solution is this product times a factor near
+//!   `1 + (pi h)^2 / 12`.
 
 use crate::stencil::eigenmode;
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ impl Problem {
         place[self.first_axis()..].iter().any(|&index| index == 0 || index > self.size)
     }
 
-    /// The value before the first step; on the boundary, before and after all steps.
+    /// The initial value of a point. Points on the boundary keep it in all steps.
     pub fn start(&self, place: [u32; 3]) -> f64 {
         match self.equation {
             Equation::Laplace if self.is_boundary(place) => self.harmonic(place),
@@ -86,7 +87,7 @@ impl Problem {
     }
 
     /// Upper bound of the error due to rounding. A step rounds a sum of at most six values of at
-    /// most 2 each, and the quotient; the mean of errors is no larger than the largest of them.
+    /// most 2 each, and the quotient. Earlier errors do not grow, because a step takes their mean.
     pub fn rounding_max(&self, steps: u64) -> f64 {
         2e-15 * (steps as f64 + 10.0)
     }

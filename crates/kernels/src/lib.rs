@@ -6,7 +6,7 @@
 //! - [`hydropad`]: dark matter and gas
 //! - [`fem`]: finite elements
 //! - [`nas`]: the NAS Parallel Benchmarks
-//! - [`uts`], [`queens`], [`mandelbrot`]: trees, boards and rows of pictures
+//! - [`uts`], [`queens`], [`mandelbrot`]: unbalanced trees, the n-queens puzzle, the Mandelbrot set
 //! - [`knapsack`], [`tsp`]: branch and bound
 //! - [`payload`]: payloads of broadcasts, and their digests
 //! - [`linear`]: operations on vectors
@@ -15,8 +15,9 @@
 //!
 //! The crate `gridspan-jobs` divides this work among actors, ranks, tasks and remote calls. All
 //! code that needs optimisation is here, so that builds for tests optimise this crate and no other
-//! code of the jobs. Therefore functions that loop over many elements are not generic over types of
-//! the caller, and take a whole block, row or list of elements.
+//! code of the jobs. A generic function would be compiled in the crate that calls it. Therefore
+//! functions that loop over many elements are not generic over types of the caller, and take a
+//! whole block, row or list of elements.
 //!
 //! Functions are pure: they depend only on their arguments, and give the same bits everywhere.
 

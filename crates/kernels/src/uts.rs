@@ -128,8 +128,8 @@ impl UtsTree {
 
 impl Node {
     /// Returns the child with this number, from 0.
-    // Not inlined: inlined into a visit, it would store the parts of the hashed block in small
-    // pieces and load them in large ones, which costs a third of the time of the hash.
+    // Not inlined: inlined into the visit of a node, it would store the parts of the hashed block
+    // in small pieces and load them in large ones, which costs a third of the time of the hash.
     #[inline(never)]
     pub fn child(&self, number: u32) -> Self {
         let hash = Sha1::new_with_prefix(self.state).chain_update(number.to_be_bytes());

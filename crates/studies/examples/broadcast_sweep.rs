@@ -6,8 +6,8 @@
 //! - `--networks N`: number of networks. Default 20.
 //! - `--seed S`: seed of the networks. Default 1; each line gives the number of its network.
 //! - `--only N`: run this network alone, and print the time of each round.
-//! - `--rounds R`: broadcasts of each size, at least 1; those from the eleventh on count. Default
-//!   30.
+//! - `--rounds R`: number of broadcasts in each network, at least 1. The median is over those from
+//!   the eleventh on. Default 30.
 //!
 //! Each line is a JSON object: the sites, the size, the root, the median time with plans and with
 //! the layout's tree, and the time of the best strategy of `gridctl bcast`. A time ends when the
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Number of broadcasts of a size after which plans have to be good.
+/// Number of broadcasts after which plans have to be good.
 const LEARNING: usize = 10;
 /// Number of evaluations of each strategy that searches.
 const EFFORT: u64 = 20_000;
@@ -143,7 +143,8 @@ impl Case {
     /// of a link differ in bandwidth.
     fn new(seed: u64, number: u64) -> Self {
         let mut dice = Dice::new(seed.wrapping_mul(GOLDEN_GAMMA) ^ number);
-        // Uses remainders because the README quotes results of these cases.
+        // Draws remainders, since `docs/src/broadcasts.md` quotes results of the cases that they
+        // give.
         let sites: Vec<usize> =
             (0..2 + dice.remainder(5_u32)).map(|_| 1 + dice.remainder(6_usize)).collect();
         let named = sites.iter().enumerate().map(|(at, &nodes)| (format!("s{at}"), vec![1; nodes]));

@@ -6,28 +6,29 @@
 //!
 //! Each process has one PE with actors of 1 MB. Their state is a block of numbers, which is encoded
 //! at once, or a list of records, which are encoded one by one. All values are medians over the
-//! rounds. A round makes two checkpoints: one while nothing else runs, which gives `stopped` and
-//! `CPU`, and one while each PE is busy with an actor that sends itself messages, and notes how
-//! long each waits.
+//! rounds. A round makes two checkpoints. The first, which gives `stopped` and `CPU`, is made while
+//! nothing else runs. During the second, an actor on each PE sends itself messages, and records how
+//! long each of them waits.
 //!
 //! - `encoding` is the time to encode the actors of the larger PE, measured without the runtime.
 //! - `stopped` is the time for which PEs handle no messages.
-//! - `wait` is the longest time that one of the actor's messages waits, less the longest in as much
-//!   time without a checkpoint.
+//! - `wait` is the longest wait of one of the actor's messages, minus the longest wait in an
+//!   equally long time without a checkpoint.
 //! - `stored` is the time from the end of the stop until all parts are in both places.
 //! - `of bulk` is the rate of the copies, from the beginning of the stop until they are stored,
-//!   over the rate at which the same two processes send each other as many bytes as messages of
-//!   1 MB, both at once.
-//! - `slower` is the share of the actor's messages that the PE does not handle meanwhile, compared
-//!   with a round of the same length without a checkpoint.
+//!   divided by the rate of plain messages. For the latter, both processes send each other as many
+//!   bytes at the same time, in messages of 1 MB.
+//! - `slower` is the share by which the PE handles fewer of the actor's messages than in an equally
+//!   long time without a checkpoint.
 //! - `CPU` is the processor time of both processes for each MB of state.
 //!
-//! With `--overhead`, a second table has what checkpoints cost a busy job that makes one each
-//! `after`: a twentieth of the interval of Daly (2006), for the `stopped` above and nodes that fail
-//! once a day. `overhead` is the share of the actor's messages that PEs do not handle, compared
-//! with as much time without a checkpoint: the median of the rounds, with its interval of 95 %
-//! (`gridspan_jobs::paired`). Both take turns, in an order that is reversed from round to round.
-//! `cost over interval` is what the model expects: `stopped` over `after`.
+//! With `--overhead`, a second table shows what checkpoints cost a busy job. The job makes a
+//! checkpoint in each interval `after`, which is a twentieth of the interval of Daly (2006) for the
+//! `stopped` above and nodes that fail once a day. `overhead` is the share by which PEs handle
+//! fewer of the actor's messages than in an equally long time without a checkpoint: the median of
+//! the rounds, with its interval of 95 % (`gridspan_jobs::paired`). Intervals with and without a
+//! checkpoint take turns, in an order that is reversed from round to round. `cost over interval` is
+//! what the model expects: `stopped` divided by `after`.
 
 use clap::Parser;
 use gridspan::embed::{self, Runner};
@@ -325,7 +326,7 @@ impl Measured<'_> {
     /// The overhead of checkpoints that stop the job for this time, in seconds.
     async fn overhead(&mut self, stopped: f64, rounds: usize) -> Result<Overhead, JobError> {
         let to_loss = self.checkpoint().await?.time_to_loss.as_secs_f64();
-        // Daly's equation 37 without terms below a thousandth, since the cost is so small.
+        // Daly's equation 37. The cost is so small that the omitted terms are below a thousandth.
         let interval = ((2.0 * stopped * to_loss).sqrt() - stopped) / INTERVAL_DIVISOR;
         let mut percents = Vec::new();
         for round in 0..rounds {

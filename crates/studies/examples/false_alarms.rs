@@ -75,9 +75,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The networks in virtual time: the grid, the probability that a datagram is lost, and the
-/// probability that two sites do not reach each other for up to [`OUTAGE`], in place of a broken
-/// connection.
+/// The networks in virtual time: the name, the grid, the probability that a datagram is lost, and
+/// the probability that two sites do not reach each other for up to [`OUTAGE`] when a connection
+/// between them would break.
 const NETWORKS: [(&str, &str, f64, f64); 5] = [
     ("one site", "1x4", 0.0, 0.0),
     ("30 ms", "2x2,wan=30ms", 0.001, 0.0),

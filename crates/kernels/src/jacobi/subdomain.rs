@@ -43,8 +43,8 @@ pub struct Subdomain {
     layers: [usize; 3],
     strides: [usize; 3],
     here: Vec<f64>,
-    /// The values that the sweep of this step writes. Neither these nor the sources move with the
-    /// rank.
+    /// The values that the sweep of this step writes. These and the sources are not sent when the
+    /// rank migrates; `settle` recomputes them.
     #[serde(skip)]
     next: Vec<f64>,
     #[serde(skip)]
@@ -67,7 +67,7 @@ impl Subdomain {
         new
     }
 
-    /// Recomputes the parts that did not move with the rank: the sources, and the boundary of the
+    /// Recomputes what was not sent when the rank migrated: the sources, and the boundary of the
     /// next values, which no sweep writes.
     pub fn settle(&mut self) {
         if self.next.len() != self.here.len() {
@@ -89,8 +89,8 @@ impl Subdomain {
         self.extents.map(|extent| 0..extent)
     }
 
-    /// Divides the points into those that need no ghosts of these faces, and the others, in boxes
-    /// that do not overlap. Boxes may be empty.
+    /// Divides the points into an interior, which needs no ghosts of these faces, and border boxes,
+    /// which need them. The boxes do not overlap, and may be empty.
     pub fn divided(&self, faces: impl Iterator<Item = Face>) -> (Region, Vec<Region>) {
         let mut interior = self.whole();
         let mut border = Vec::new();

@@ -32,7 +32,7 @@ fn each_step_has_the_exact_values() {
 
 #[test]
 fn a_harmonic_function_stays() {
-    // After many steps only the product of the coordinates is left.
+    // After many steps the added eigenvector has decayed, and only the solution is left.
     for axes in [2, 3] {
         let problem = Problem { equation: Equation::Laplace, axes, size: 9 };
         let whole = alone(problem, 2000);

@@ -3,9 +3,9 @@
 //! Atoms are sorted by id. The order of every sum over them, and with it every bit of the
 //! trajectory, is therefore independent of the order in which migrating atoms arrive.
 //!
-//! Between two calls of [`CellAtoms::take_leavers`] positions are not wrapped: a cell's images are
-//! fixed shifts, so an atom that has just crossed the boundary of the box must stay next to its
-//! cell until it changes cells.
+//! Between two calls of [`CellAtoms::take_leavers`] positions are not wrapped. A periodic image
+//! shifts all atoms of a cell by the same vector, so an atom that has just crossed the boundary of
+//! the box must stay next to its cell until it changes cells.
 
 use std::collections::BTreeMap;
 
@@ -134,7 +134,7 @@ impl CellAtoms {
         &self.ids
     }
 
-    /// Positions in sigma by ascending id, which the cell sends to its pairs.
+    /// Positions in sigma, by ascending id. The cell sends them to its pairs.
     pub fn positions(&self) -> &Vectors {
         &self.positions
     }
@@ -144,7 +144,7 @@ impl CellAtoms {
         &self.velocities
     }
 
-    /// Positions and velocities for integration; the caller must keep their lengths.
+    /// Positions and velocities for integration. The caller must not change their lengths.
     pub(super) fn motion(&mut self) -> (&mut Vectors, &mut Vectors) {
         (&mut self.positions, &mut self.velocities)
     }

@@ -13,8 +13,8 @@ use thiserror::Error;
 /// Index of a cell along each axis, from 0.
 pub type CellIndex = [i32; 3];
 
-/// Maximum number of cells in a box. Each cell adds at most 14 pairs; these 15 million pairs need
-/// some gigabytes.
+/// Maximum number of cells in a box. Each cell adds at most 14 pairs, so the largest box has 15
+/// million pairs, which need some gigabytes.
 pub const CELLS_MAX: u64 = 1 << 20;
 
 /// The box, and the number of cells along each axis.
@@ -154,8 +154,8 @@ impl Cells {
         (narrowest - cutoff) / 2.0
     }
 
-    /// Returns the distance (sigma) of `position`, not wrapped, from `cell`, along the axis where
-    /// it is largest; 0 inside, NaN if the position is not finite.
+    /// Returns how far (sigma) `position`, which is not wrapped, lies outside `cell`, along the
+    /// axis where this is largest. It is 0 inside the cell, and NaN if the position is not finite.
     pub fn stray(&self, cell: CellIndex, position: [f64; 3]) -> f64 {
         (0..3).fold(0.0, |most: f64, axis| {
             let edge = self.lengths[axis] / f64::from(self.dims[axis]);

@@ -7,8 +7,8 @@
 //! corners about 4.
 //!
 //! Placement is not random: the liquid takes the lattice sites of a face-centred cubic crystal
-//! nearest to the middle, and the vapour evenly chosen sites of a coarse grid outside, so that no
-//! two atoms overlap.
+//! nearest to the middle, and the vapour takes evenly chosen sites of a coarse grid outside the
+//! liquid. So no two atoms overlap.
 
 use serde::{Deserialize, Serialize};
 

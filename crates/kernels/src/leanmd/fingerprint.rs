@@ -35,8 +35,8 @@ impl StateFingerprint {
         all
     }
 
-    /// Mixes in numbers by several hashes in parallel, since each hash waits for its
-    /// multiplication.
+    /// Mixes in numbers with several independent hashes, which the processor computes in parallel:
+    /// within one hash, each multiplication waits for the previous one.
     fn mix_numbers(&mut self, numbers: &[f64]) {
         let (chunks, rest) = numbers.as_chunks::<LANES>();
         let mut lanes = [*self; LANES];

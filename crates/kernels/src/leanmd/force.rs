@@ -48,9 +48,9 @@ pub struct Scratch {
     b: Packed,
 }
 
-/// Adds the forces between every atom of A and every atom of B moved by `shift_b` (sigma), for two
-/// different sets of atoms or a set and its periodic image; `on_a` and `on_b` are as long as `a`
-/// and `b`.
+/// Adds the forces between every atom of A and every atom of B, where B is moved by `shift_b`
+/// (sigma). B is another set of atoms, or A itself, which the shift makes a periodic image. `on_a`
+/// and `on_b` are as long as `a` and `b`.
 ///
 /// Time: linear in the atoms of both cells, plus the product of those near the other cell.
 ///
@@ -118,8 +118,8 @@ fn run(law: &LennardJones, a: &mut Packed, b: &mut Packed, same: bool) -> PairSu
     }
 }
 
-/// Energy and force over distance without a cutoff, from the inverse squared distance; zero from
-/// zero.
+/// Energy and force over distance without a cutoff, from the inverse squared distance. Both are
+/// zero if that is zero.
 #[inline(always)]
 fn full(inverse: Lanes) -> (Lanes, Lanes) {
     let inverse_6 = inverse * inverse * inverse;
@@ -132,9 +132,9 @@ fn full(inverse: Lanes) -> (Lanes, Lanes) {
 /// Computes all pairs of packed atoms within reach. If `same`, A and B contain the same atoms and
 /// each pair counts once.
 ///
-/// `law` takes the squared distance, clamped to the squared cutoff, the weight (1 inside, 0
-/// outside) and the weight over the squared distance, and returns the energy and the force over
-/// distance.
+/// `law` takes three numbers: the squared distance, clamped to the squared cutoff; the weight,
+/// which is 1 inside the cutoff and 0 outside; and the weight over the squared distance. It returns
+/// the energy and the force over distance.
 #[inline(always)]
 fn sweep(
     cutoff: f64,
@@ -151,8 +151,8 @@ fn sweep(
         let own = &a.groups[group];
         let [x, y, z] = [own.x, own.y, own.z].map(|axis| Lanes::splat(axis.0[lane]));
         let (mut fx, mut fy, mut fz) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-        // Called from two places and therefore not inlined: inlined into the loop, it exhausts the
-        // vector registers, and the sweep takes almost twice as long.
+        // The compiler does not inline this, because two places call it. Inlined into the loop, it
+        // exhausts the vector registers, and the sweep takes almost twice as long.
         let mut meet = |other: &mut Group, handicap: Lanes| {
             let (dx, dy, dz) = (x - other.x, y - other.y, z - other.z);
             let r2 = dx * dx + dy * dy + dz * dz + handicap;

@@ -9,7 +9,7 @@
 //! | initial positions of atoms | [`system`], [`droplet`], files in [`io`] |
 //! | cells and pairs | [`decomposition`] |
 //! | content of a cell, and of messages between cells | [`atoms`], [`vectors`], [`packing`] |
-//! | forces of a pair | [`pair`], on the kernel in [`force`] and the law in [`potential`] |
+//! | forces of a pair | [`pair`], with the kernel in [`force`] and the law in [`potential`] |
 //! | sum of the forces on a cell | [`gather`] |
 //! | motion | [`integrate`] |
 //! | the whole computation on one thread, as a reference | [`serial`], [`fingerprint`] |

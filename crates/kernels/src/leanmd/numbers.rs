@@ -11,8 +11,9 @@ const BLOCK: &str = "gridspan block";
 /// Bytes of a number.
 const NUMBER_BYTES: usize = size_of::<f64>();
 
-/// Numbers that are serialised like `Numbers` of the runtime, which other messages contain. This
-/// type has the same name and parameter, because both are in the structure of a message.
+/// Numbers that are serialised like `Numbers` of the runtime, on which this crate does not depend.
+/// The name and the parameter are the same as there, because the runtime's description of a message
+/// contains both.
 pub(super) struct Numbers<T>(pub(super) Vec<T>);
 
 struct NumbersVisitor;

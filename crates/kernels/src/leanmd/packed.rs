@@ -3,8 +3,9 @@
 //! Packing costs time linear in the atoms (and a short sort) and avoids most of the quadratic part:
 //!
 //! - *Cull.* Atoms farther than the cutoff from the other cell's bounding box are left out.
-//!   Rounding is monotone, and sums are associated in the same order here and in the kernel, so the
-//!   bound is exact.
+//!   Rounding is monotone, and the squared distance to the box is summed in the same order as that
+//!   of a pair in the kernel, so this leaves out no atom that the kernel would find within the
+//!   cutoff.
 //! - *Sort* along the line between the two cells, so that the atoms within reach of an atom are a
 //!   prefix. Source: Gonnet, "A simple algorithm to accelerate the computation of non-bonded
 //!   interactions in cell-based molecular dynamics simulations", 2007.
@@ -99,8 +100,8 @@ impl Packed {
         }
     }
 
-    /// Returns the first group, from `end` on, that starts beyond the reach along the line of atom
-    /// number `of` in `from`.
+    /// Returns the number of the first group, from `end` on, that starts beyond the reach of atom
+    /// number `of` in `from`. The reach is the cutoff along the line.
     pub(crate) fn advance(&self, mut end: usize, from: &Packed, of: usize, cutoff: f64) -> usize {
         let reach = from.keys[of].0 + cutoff * (1.0 + REACH_SLACK);
         while end < self.groups.len() && self.keys[end * LANES].0 < reach {

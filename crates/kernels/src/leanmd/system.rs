@@ -18,8 +18,9 @@ pub const VELOCITY_SEED: u64 = 271_828_183;
 /// Maximum number of atoms: ids have 32 bits, and this number already needs 25 GB.
 pub const ATOMS_MAX: usize = 1 << 28;
 
-/// Maximum number of zeros as lowest bits of a seed of velocities: its stream repeats after four
-/// million numbers. That of 0 has zeros only, which would leave all atoms at rest.
+/// Maximum number of trailing zero bits of a seed of velocities. With that many, the stream repeats
+/// after four million numbers. The stream of seed 0 has only zeros, which would leave all atoms at
+/// rest.
 const SEED_ZEROS_MAX: u32 = 22;
 
 /// Positions of the four atoms of a face-centred cubic cell, in cell edges.
@@ -111,8 +112,9 @@ impl System {
     /// long as the box, until the highest density is `contrast` (at least 1) times the lowest.
     #[must_use]
     pub fn pressed(mut self, contrast: f64) -> Self {
-        // Along one axis, a shift by `a sin` of the position stretches by `1 + a` where it is
-        // steepest upwards, and compresses by `1 - a` where it is steepest downwards.
+        // Along one axis, adding `a / turn * sin(turn * x)` to `x` stretches distances by `1 + a`
+        // where the sine rises most steeply, and compresses them by `1 - a` where it falls most
+        // steeply.
         let of_axis = contrast.cbrt();
         let steepest = (of_axis - 1.0) / (of_axis + 1.0);
         for position in &mut self.positions {
@@ -161,8 +163,8 @@ impl System {
 
     /// Draws the velocity of each atom, with components uniform from the NAS stream of `seed` (x,
     /// y, z, atom by atom). The total momentum is zero, and the velocities are scaled to exactly
-    /// `temperature`, counted over `3 (N - 1)` degrees of freedom. A seed with more than 22 zeros
-    /// as its lowest bits, such as 0, stands for the next number.
+    /// `temperature`, counted over `3 (N - 1)` degrees of freedom. If a seed has more than 22
+    /// trailing zero bits, as 0 has, the next number is the seed instead.
     ///
     /// # Errors
     /// If the temperature is not a positive finite number.

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 const SEED: u64 = 271_828_183;
 
-/// Pairs of a block, as a power of two.
+/// Binary logarithm of the number of pairs in a block.
 pub const BLOCK_BITS: u32 = 16;
 
-/// Number of counters: by the integer part of the larger deviate of a pair.
+/// Number of counters, one for each integer part of the larger absolute deviate of a pair.
 pub const ANNULI: usize = 10;
 
 /// Sums of deviates and numbers of pairs.
@@ -16,7 +16,7 @@ pub const ANNULI: usize = 10;
 pub struct DeviateStatistics {
     /// The sums of the first and of the second deviate of all pairs.
     pub sums: [f64; 2],
-    /// Number of pairs by the integer part of the larger deviate.
+    /// Number of pairs, by the integer part of the larger absolute deviate.
     pub pairs: [u64; ANNULI],
 }
 

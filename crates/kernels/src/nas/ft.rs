@@ -71,7 +71,8 @@ impl RankTransforms {
     }
 
     /// The first half of a transform to Fourier space: transforms a field along `x` and `y`.
-    /// Returns for each rank the columns of its `x`, from each own plane.
+    /// Returns one block for each rank: of each plane of this rank, the columns whose `x` that rank
+    /// has.
     pub fn blocks_of_field(&self, mut field: Vec<ComplexNumber>) -> Vec<NumberPairs> {
         let [nx, ny, _] = self.extents;
         self.forward[0].process(&mut field);
@@ -86,8 +87,8 @@ impl RankTransforms {
         blocks.collect()
     }
 
-    /// The second half: transforms the [blocks](Self::blocks_of_field) of all ranks for this one
-    /// along `z`. Returns the spectrum by `x`, `y` and `z`.
+    /// The second half: transforms the [blocks](Self::blocks_of_field) that all ranks have made for
+    /// this one, along `z`. Returns the spectrum by `x`, `y` and `z`.
     pub fn spectrum_of(&self, received: &[NumberPairs]) -> Vec<ComplexNumber> {
         let [_, ny, nz] = self.extents;
         let columns = self.in_spectrum.of(self.rank).len() * ny;
@@ -104,8 +105,8 @@ impl RankTransforms {
         spectrum
     }
 
-    /// The first half of a transform back: transforms a spectrum along `z`. Returns for each rank
-    /// the numbers of its `z`, from each own column.
+    /// The first half of a transform back: transforms a spectrum along `z`. Returns one block for
+    /// each rank: of each column of this rank, the numbers whose `z` that rank has.
     pub fn blocks_of_spectrum(&self, mut spectrum: Vec<ComplexNumber>) -> Vec<NumberPairs> {
         let [_, _, nz] = self.extents;
         self.backward[2].process(&mut spectrum);
@@ -118,9 +119,9 @@ impl RankTransforms {
         blocks.collect()
     }
 
-    /// The second half: transforms the [blocks](Self::blocks_of_spectrum) of all ranks for this one
-    /// along `y` and `x`, without division by the number of points. Returns the field by `z`, `y`
-    /// and `x`.
+    /// The second half: transforms the [blocks](Self::blocks_of_spectrum) that all ranks have made
+    /// for this one, along `y` and `x`, without division by the number of points. Returns the field
+    /// by `z`, `y` and `x`.
     pub fn field_of(&self, received: &[NumberPairs]) -> Vec<ComplexNumber> {
         let [nx, ny, _] = self.extents;
         let planes = self.in_space.of(self.rank).len();

@@ -1,7 +1,7 @@
 //! IS: ranks integers by counting (RNR-94-007, section 2.2.5).
 //!
-//! Each rank has a block of the keys and, after an exchange, all keys of a range of values, in
-//! which it counts. The ranges have about equal numbers of keys.
+//! Each rank starts with a block of the keys. After an exchange, it has all keys within a range of
+//! values, and counts the keys of each value. The ranges have about equal numbers of keys.
 
 use crate::block_partition::BlockPartition;
 use crate::random::NasRandom;
@@ -27,15 +27,15 @@ pub struct Keys {
 pub struct Ranked {
     /// The values of which this rank has all keys.
     values: Range<u32>,
-    /// By value, beginning with the first: number of keys of all ranks that are not larger.
+    /// For each of `values`: the number of keys of all ranks that are not larger.
     counts: Vec<u32>,
     /// The keys, unsorted.
     keys: Vec<u32>,
 }
 
 impl Keys {
-    /// Draws the keys of `rank`, one of `ranks`: of `2^key_bits` keys in all, with values below
-    /// `2^value_bits`.
+    /// Draws the keys of `rank`, one of `ranks`. All ranks together have `2^key_bits` keys, with
+    /// values below `2^value_bits`.
     ///
     /// # Panics
     /// If `key_bits` is above 31, or `value_bits` is not from 2 to 31.
@@ -93,7 +93,8 @@ impl Keys {
     }
 
     /// Divides the keys among ranks by their [buckets](Self::bucket_counts): `counts` has the
-    /// number of keys in each, and `cuts` the first bucket of each rank, and the end.
+    /// number of keys in each bucket. `cuts` has the first bucket of each rank and, at the end, the
+    /// number of buckets.
     pub fn blocks(&self, counts: &[u32], cuts: &[usize]) -> Vec<Vec<u32>> {
         let mut blocks: Vec<Vec<u32>> = cuts
             .windows(2)
@@ -110,7 +111,7 @@ impl Keys {
     }
 
     /// Ranks all keys of the buckets of `rank`. `all` has the number of keys of all ranks in each
-    /// bucket, and `cuts` the first bucket of each rank, and the end.
+    /// bucket, and `cuts` is as in [`blocks`](Self::blocks).
     pub fn ranked(&self, all: &[u32], cuts: &[usize], rank: u32, keys: Vec<u32>) -> Ranked {
         let me = rank as usize;
         let before: u32 = all[..cuts[me]].iter().sum();
@@ -129,8 +130,8 @@ impl Keys {
     }
 }
 
-/// The first bucket of each rank, and the end: cuts the buckets so that ranks get about equal
-/// numbers of keys.
+/// Divides the buckets so that ranks get about equal numbers of keys. Returns the first bucket of
+/// each rank and, at the end, the number of buckets.
 pub fn cuts(counts: &[u32], ranks: u32) -> Vec<usize> {
     let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     let mut cuts = vec![0];
@@ -161,7 +162,8 @@ impl Ranked {
         self.keys.len() as u32
     }
 
-    /// Number of keys smaller than this one; `None` unless this rank counts the value before it.
+    /// Number of keys smaller than this one; `None` unless this rank counts the keys of the next
+    /// lower value.
     pub fn smaller(&self, key: u32) -> Option<u32> {
         let below = key.checked_sub(1)?;
         let at = below.checked_sub(self.values.start)? as usize;

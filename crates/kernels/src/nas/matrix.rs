@@ -12,7 +12,8 @@ const CONDITION: f64 = 0.1;
 /// A block of a sparse matrix: the elements in some rows and some columns.
 #[derive(Serialize, Deserialize)]
 pub struct Block {
-    /// By row: the place of its first element; then the number of all elements.
+    /// For each row, the place of its first element in the other lists. At the end, the number of
+    /// all elements.
     starts: Vec<usize>,
     /// By element: the number of its column in the block.
     columns: Vec<u32>,
@@ -62,7 +63,8 @@ pub fn block(order: u32, nonzeros: usize, shift: f64, grid: &RankGrid) -> Block 
     block_of(order, nonzeros, shift, grid.matrix_rows(), grid.column_in_block())
 }
 
-/// Makes a block of these rows, and of the columns for which `column` returns a number in it.
+/// Makes a block of these rows, and of the columns for which `column` returns their number in the
+/// block.
 fn block_of(
     order: u32,
     nonzeros: usize,

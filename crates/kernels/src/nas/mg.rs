@@ -13,7 +13,7 @@ const OPERATOR: [f64; 4] = [-8.0 / 3.0, 0.0, 1.0 / 6.0, 1.0 / 12.0];
 pub const SMALL_SMOOTHER: [f64; 4] = [-3.0 / 8.0, 1.0 / 32.0, -1.0 / 64.0, 0.0];
 /// Weights of the smoother of the larger problems, for each shell around a point.
 pub const LARGE_SMOOTHER: [f64; 4] = [-3.0 / 17.0, 1.0 / 33.0, -1.0 / 61.0, 0.0];
-/// Weights of the shells in a coarser point.
+/// Weights of the shells around a fine point; the weighted sum is the value of the coarser point.
 const PROJECTION: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
 
 fn weighted(weights: &[f64; 4], shells: [f64; 4]) -> f64 {
@@ -76,8 +76,8 @@ pub fn project(coarse: &mut Planes, fine: &Planes) {
     }
 }
 
-/// Adds a level to the next finer one; between its points, the values are means. For fine planes
-/// `p`, the coarser level needs the planes around them.
+/// Adds the values of a level to the next finer one. Between coarse points, it adds the mean of the
+/// nearest ones. For fine planes `p`, the coarser level needs the planes around them.
 pub fn interpolate(fine: &mut Planes, coarse: &Planes) {
     let (extent, narrow) = (fine.extent, coarse.extent);
     let mut sums = vec![0.0; narrow];

@@ -81,7 +81,7 @@ impl Planes {
         }
     }
 
-    /// The numbers of planes, each once, in their order. Numbers beyond the borders wrap around.
+    /// The numbers of planes, each once, ascending. Numbers beyond the borders wrap around.
     pub fn numbers(&self, planes: Range<i64>) -> Vec<u32> {
         let mut numbers: Vec<u32> = planes.map(|plane| self.wrapped(plane)).collect();
         numbers.sort_unstable();
@@ -113,7 +113,8 @@ impl Planes {
     }
 }
 
-/// Sums around the points of a row, which begin at 1 and wrap around at both ends.
+/// Sums around the points of a row. Point `x` has index `x + 1`. The first element repeats that of
+/// the last point, and the last one that of the first point.
 pub struct Around {
     /// The points themselves.
     pub center: Vec<f64>,

@@ -1,13 +1,13 @@
 //! A grid of ranks over a square matrix, for products with vectors.
 //!
-//! Each row of ranks has a block of adjacent rows of the matrix, and the elements of vectors with
-//! the same numbers, which are divided among the ranks of the row. For each element of a vector
-//! that a rank has, its column of ranks has the column of the matrix with the same number; these
-//! columns are not adjacent.
+//! A row of ranks has a block of adjacent rows of the matrix. It also has the elements of vectors
+//! whose numbers are those of these rows, and divides them among its ranks. A column of ranks has
+//! the columns of the matrix whose numbers are those of its ranks' elements; these columns are not
+//! adjacent.
 //!
-//! For a product, a rank gathers the elements of the ranks of its column and multiplies its block
-//! of the matrix. The ranks of a row add up their products, and each gets the sums for its own
-//! elements. With `r` rows and `c` columns of ranks, a rank receives at most `n / c + n / r`
+//! For a product, a rank gathers the elements of the ranks of its column, and multiplies its block
+//! of the matrix by them. The ranks of a row add up their products, and each gets the sums for its
+//! own elements. With `r` rows and `c` columns of ranks, a rank receives at most `n / c + n / r`
 //! numbers from `r + c - 2` others (Vastenhouw and Bisseling, "A Two-Dimensional Data Distribution
 //! Method for Parallel Sparse Matrix-Vector Multiplication", 2005, section 1).
 

@@ -10,11 +10,11 @@ use crate::block_partition::BlockPartition;
 /// A block: column and row.
 pub type BlockPosition = (u32, u32);
 
-/// Advances particles by one step, and divides them among the blocks that then contain them, which
-/// must be among `targets`. Each target gets a list, perhaps an empty one.
+/// Advances particles by one step, and divides them among the blocks that then contain them. Each
+/// of `targets` gets a list, perhaps an empty one.
 ///
 /// # Errors
-/// If a particle moves to another block; returns that particle.
+/// If a particle moves to a block that is not among `targets`; returns that particle.
 pub fn advance(
     particles: Vec<Particle>,
     targets: &[BlockPosition],

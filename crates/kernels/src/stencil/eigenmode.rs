@@ -15,9 +15,9 @@ pub const TOLERANCE: f64 = 1e-13;
 
 /// Returns an upper bound of the error due to rounding after `sweeps` sweeps.
 ///
-/// A sweep rounds three times, by at most 2^-53 of a value of at most 1 each, and the mean of
-/// errors is no larger than the largest of them; the power in the exact solution adds as much with
-/// every sweep.
+/// A sweep rounds three times, each time by at most 2^-53 of a value of at most 1. The mean of
+/// errors is no larger than the largest of them, so earlier errors do not grow. The power in the
+/// exact solution has an error that grows as much with every sweep.
 pub fn error_max(sweeps: u64) -> f64 {
     5e-16 * (sweeps as f64 + 10.0)
 }

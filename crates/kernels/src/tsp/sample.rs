@@ -25,9 +25,9 @@ impl Sample {
     }
 }
 
-/// The samples. Distances are as TSPLIB defines them, for two of the samples from coordinates on
-/// the globe. Source: G. Reinelt, TSPLIB, A Traveling Salesman Problem Library, ORSA Journal on
-/// Computing 3, 1991, and the list of optimal lengths there.
+/// The samples. Distances are as TSPLIB defines them; it derives those of `burma14` and `ulysses16`
+/// from coordinates on the globe. Source: G. Reinelt, TSPLIB, A Traveling Salesman Problem Library,
+/// ORSA Journal on Computing 3, 1991, and the list of optimal lengths there.
 pub const SAMPLES: &[Sample] = &[
     Sample { name: "burma14", optimum: 3323, cities: 14, distances: BURMA14 },
     Sample { name: "gr17", optimum: 2085, cities: 17, distances: GR17 },

@@ -1,10 +1,10 @@
 //! Compares the cutter with METIS, and with the optimum where an exhaustive search finds it.
 //!
-//! `cargo run --release -p gridspan-studies --example cutter -- [WORD...]` prints one line of
-//! tab-separated figures for each graph and number of parts whose kind or name begins with one of
-//! the words, and geometric means at the end. `small` selects graphs of 8 to 12 vertices. The
-//! processor time is that of the thread, the least over the runs of each seed. The two programs run
-//! in turns. Seeds begin at 1.
+//! `cargo run --release -p gridspan-studies --example cutter -- [WORD...]` prints figures of the
+//! graphs whose kind or name begins with one of the words: one tab-separated line for each graph
+//! and number of parts, and geometric means at the end. `small` selects graphs of 8 to 12 vertices.
+//! Times are processor times of the thread; of the runs with the same seed, the shortest counts.
+//! The two programs take turns. Seeds begin at 1.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a study, which prints")]
 
 mod cases;

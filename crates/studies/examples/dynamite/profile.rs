@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 /// Latency of a message; a round has two in sequence. It is several times that of PVM's messages
-/// through its daemons: as long as the total times of computing and communicating are those of the
-/// paper, the number of rounds into which they are divided does not matter.
+/// through its daemons. This does not matter: only the total times of computing and communicating
+/// must be those of the paper, not the number of rounds into which they are divided.
 pub(crate) const LATENCY: Duration = Duration::from_millis(4);
 /// Time that a task without communication computes in one round.
 const SILENT_ROUND: Duration = Duration::from_millis(50);

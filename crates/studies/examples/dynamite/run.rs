@@ -36,8 +36,8 @@ pub(crate) struct Outcome {
     pub(crate) plans: Vec<String>,
 }
 
-/// Returns the load of the paper: one process that stays on each node in turn, for three times the
-/// run time without load.
+/// Returns the load of the paper: one process, which stays on one node after the other, for
+/// three times the run time without load in all.
 pub(crate) fn cycle(profile: &Profile) -> Vec<Episode> {
     let stay = profile.stay.as_secs_f64();
     let turns = (profile.alone.as_secs_f64() * 3.0 / stay).ceil() as u32;

@@ -8,16 +8,16 @@
 //!
 //! The first command runs in virtual time: the NAS kernels on four ranks and eight nodes, and a
 //! finite element program in the two forms of the paper. The load goes to the nodes where ranks
-//! start, one after the other, and stays on each for the same part of the time alone as in the
-//! paper. Ranks may move after each iteration, with all of their data.
+//! start, one after the other. Its stay on each is the same share of the program's time without
+//! load as in the paper. Ranks may move after each iteration, with all of their data.
 //!
 //! # What must be as in the paper
 //!
 //! - The programs of the paper take half an hour, and have enough iterations for their tasks to
 //!   move at any time of a stay. So each program is repeated until it takes `--seconds`.
-//! - Links are as fast relative to processors as in the paper, which had 200 MHz and Fast Ethernet:
-//!   processors have a hundredth of the speed of the core for which the programs charge, and links
-//!   15 Mbit/s.
+//! - Links are as fast relative to processors as in the paper, which had 200 MHz processors and
+//!   Fast Ethernet. Here links have 15 Mbit/s, and processors a hundredth of the speed that the
+//!   programs assume when they charge computing time.
 //! - A task moves in a few percent of a stay. The paper's tasks of 30 and 40 MB are written to a
 //!   file server at 4 to 5 MB/s and read from it again, which is 3 to 6 % of 300 s. Here a stay is
 //!   50 s, so the kernels are of class W, whose ranks have 1 to 9 MB and move in 1 to 9 % of it.

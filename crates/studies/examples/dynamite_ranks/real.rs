@@ -39,7 +39,7 @@ impl Nodes {
         match nodes {
             0 | 1 => Err("two processors are needed: one for the load, and one to move to".into()),
             2 | 3 => Ok(Self { nodes, ranks: RANKS_PER_NODE * nodes, distance: 1 }),
-            // Ranks live on every second node of an even number.
+            // The number of nodes is even, and every second node has a rank.
             _ => Ok(Self { nodes: nodes / 2 * 2, ranks: nodes / 2, distance: 2 }),
         }
     }
@@ -83,7 +83,8 @@ impl Nodes {
             thread::sleep(LOOK);
         }
         for (pe, process) in found {
-            // Threads that start later inherit the processor; others may have ended.
+            // A thread that starts later inherits the processor. A thread other than that of the PE
+            // may have ended, so a failure to pin it is ignored.
             for (thread, name) in threads(process) {
                 let pinned = pin(Some(thread), pe);
                 if name == PeId(pe as u32).to_string() {
@@ -127,7 +128,7 @@ impl Launcher {
         Self { process, readers }
     }
 
-    /// The time that the program has printed. Fails if the program has.
+    /// The time that the program has printed. Fails if the program has failed.
     fn printed(mut self, name: &str) -> Result<f64, Box<dyn Error>> {
         let status = self.process.wait()?;
         let mut texts = [String::new(), String::new()];

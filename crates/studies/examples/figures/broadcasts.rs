@@ -9,7 +9,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-/// Goal: the time divided by that of a binomial tree of messages.
+/// Goal: at most this ratio of the time to that of a binomial tree of messages.
 const TREE_RATIO: f64 = 1.05;
 const ROUNDS: &str = "100";
 

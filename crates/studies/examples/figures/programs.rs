@@ -30,8 +30,8 @@ impl Programs {
         if words.is_empty() {
             return Ok(Self(BTreeMap::new()));
         }
-        // One command for all: for other packages, cargo would select other features, and compile
-        // the workspace again.
+        // One command builds all of them. With one command for each package, cargo would select
+        // other features each time, and compile the workspace again.
         Ok(Self(built(root, &words)?.into_iter().collect()))
     }
 

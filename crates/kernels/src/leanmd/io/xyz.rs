@@ -1,9 +1,9 @@
 //! The XYZ family: a line with the number of atoms, a comment line, and a line per atom.
 //!
 //! - *plain*: any comment; an atom is `symbol x y z`; no box
-//! - *extended*: the comment contains `Lattice="..."` and, unless an atom is `symbol x y z`,
-//!   `Properties=name:type:columns:...`, of which `species`, `pos` and `velo` (or `vel`,
-//!   `velocities`) are read
+//! - *extended*: the comment contains `Lattice="..."` and `Properties=name:type:columns:...`. Of
+//!   the properties, `species`, `pos` and `velo` (or `vel`, `velocities`) are read. Without
+//!   `Properties`, an atom is `symbol x y z`.
 //! - *NIST*: the comment is `1 Lx Ly Lz`; an atom is `index x y z`
 
 use super::scan::{Line, Names, atom_count, lines, number};

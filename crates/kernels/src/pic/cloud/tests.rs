@@ -112,7 +112,7 @@ fn invalid_clouds_are_refused() {
         check(shape).unwrap();
     }
     assert!(check(CloudShape::Geometric { rho: 1.0 }).is_err());
-    // To the power of 40, these are too large and small enough.
+    // 1e9 to the power of 40 overflows, and 1e7 to the power of 40 does not.
     let error = check(CloudShape::Geometric { rho: 1e9 }).unwrap_err().to_string();
     assert!(error.contains("use a rho nearer to 1"), "{error}");
     check(CloudShape::Geometric { rho: 1e7 }).unwrap();

@@ -174,7 +174,7 @@ impl Run {
         (self.began + at.since(self.job_time)).as_secs_f64()
     }
 
-    /// Time from the last complete step to the stop.
+    /// Time from the end of the last complete step or checkpoint to the stop.
     fn pausing(&self) -> f64 {
         let ends = self.entries.iter().rev().find_map(|entry| match entry {
             Entry::Step { end, .. } | Entry::Checkpoint { end, .. } => Some(self.seconds(*end)),

@@ -5,17 +5,17 @@
 //! cargo run --release -p gridspan-studies --example plan_accuracy -- --real
 //! ```
 //!
-//! Each job is recorded on one grid, on two grids, or with two sizes of the problem. It is predicted
-//! on grids of other latencies, bandwidths, numbers of sites and PEs, with more steps, and for
-//! larger problems. Then the example simulates each of these runs, and compares the prediction with
-//! the simulated time, the *truth*. It simulates `uts`, whose time depends much on small changes of
-//! the latency, five times with slightly different latencies, and takes the median. The output has
-//! all cells, and marks an error above the bound with `!`, and a cell that the tests hold to the
-//! bound with `*`.
+//! Each job is recorded on one grid, on two grids, or with two sizes of the problem. Its time is
+//! predicted on grids of other latencies, bandwidths, numbers of sites and PEs, with more steps,
+//! and for larger problems. Then the example simulates each of these runs, and compares the
+//! prediction with the simulated time, the *truth*. A small change of the latency changes the time
+//! of `uts` by a few percent, so the example simulates it five times with slightly different
+//! latencies, and takes the median. The output has all cells, and marks an error above the bound
+//! with `!`, and a cell that the tests hold to the bound with `*`.
 //!
 //! With `--real`, the example records jobs on two PEs in real time, predicts them on other links,
-//! and measures the median of seven real runs. For tasks and the workflow it compares the time of
-//! the whole job, and for the other jobs that of a step.
+//! and compares with the median of seven real runs: the time of the whole job for tasks and the
+//! workflow, and that of a step for the other jobs.
 
 mod cells;
 mod real;

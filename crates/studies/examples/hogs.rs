@@ -1,9 +1,10 @@
-//! Measures how much another program on one processor of this machine slows a job of two PEs that
-//! cannot move its actors, and one that can.
+//! Measures how much a job of two PEs slows down while another program computes on one of its two
+//! processors: without balancing, and with strategies that move actors away.
 //!
-//! Each PE is pinned to a separate processor, because the system would otherwise move threads
-//! instead of actors. The other program is a second process of this one, which keeps the second
-//! processor busy and ends by itself. Linux only.
+//! Each PE is pinned to a separate processor. Otherwise the operating system would move the threads
+//! to free processors, and the runtime would have no reason to move actors. The other program is
+//! this example in another process, which keeps the second processor busy and ends by itself. Linux
+//! only.
 //!
 //! `cargo run --release -p gridspan-studies --example hogs [-- --runs 5 --hogs 1]`
 
@@ -32,7 +33,7 @@ struct Options {
     /// Number of other programs that compute at a time.
     #[arg(long, default_value_t = 1)]
     hogs: u32,
-    /// Start of the other programs, in seconds after the job.
+    /// Start of the other programs, in seconds after the start of the job.
     #[arg(long, default_value_t = 1.0)]
     from: f64,
     /// Run time of the other programs in seconds.

@@ -1,7 +1,7 @@
-//! Steps of a Jacobi iteration on two sites over the latency between them: ranks that wait for each
-//! message in turn, 1, 4 and 16 on each PE, beside one rank for each PE that overlaps its messages
-//! with computing. After Koenig and Kalé (2005), "Using Message-Driven Objects to Mask Latency in
-//! Grid Computing Applications", as a table and as a chart.
+//! The time of a step of a Jacobi iteration on two sites, over the latency between them, as a table
+//! and as a chart. With 1, 4 and 16 ranks per PE, ranks wait for each message in turn; for
+//! comparison, one rank per PE overlaps its messages with computing. After Koenig and Kalé (2005),
+//! "Using Message-Driven Objects to Mask Latency in Grid Computing Applications".
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example jacobi_latency -- --out figure.svg
@@ -14,13 +14,15 @@
 //!
 //! # The bound
 //!
-//! A step of a subdomain needs the faces of its neighbours after the previous step. So a value that
-//! crosses between the sites in each step needs at least one latency for a step, and a PE needs at
-//! least the compute time of its points: on average, a step with one layer of ghosts takes at least
-//! the larger of the two. Not all computing is masked, because the points that wait for the
-//! crossing are computed after it: all points of a rank with the blocking exchange, and those of
-//! the border with the overlapped one. Only ranks that exchange several layers at once, and compute
-//! the points of these layers twice, could be faster, since one crossing would serve several steps.
+//! A step of a subdomain needs the faces of its neighbours after the previous step. So with one
+//! layer of ghost points, a step takes on average at least one latency between the sites, and at
+//! least the compute time of the points of a PE: the bound is the larger of the two.
+//!
+//! A step can take longer, because some points can be computed only after a message from the other
+//! site has arrived: all points of a rank with the blocking exchange, and those of the border with
+//! the overlapped one. Only ranks that exchange several layers at once could be faster than the
+//! bound, since one message would serve several steps. They would compute the points of these
+//! layers twice.
 
 use clap::Parser;
 use gridspan_jobs::jacobi::job::{JacobiOptions, job_with};
@@ -108,7 +110,7 @@ fn study(setting: &Setting, out: Option<PathBuf>) -> Result<(), String> {
             curve.push((latency as f64, step));
             steps.push(step);
         }
-        // The printed values are compared.
+        // The values are compared as printed, so that the marks agree with the table.
         let printed = |step: &f64| (step * 100.0).round();
         let best = steps[..OVERLAPPED].iter().map(printed).fold(f64::INFINITY, f64::min);
         for (at, step) in steps.iter().enumerate() {

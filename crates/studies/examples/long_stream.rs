@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 async fn stream(grid: &Grid, options: Options) -> Result<(), JobError> {
     let Options { tasks, megabytes_max, .. } = options;
     let mut seen = vec![0_u64; tasks.div_ceil(64) as usize];
-    // The writes make the map count as memory from before the stream.
+    // Written pages count as memory, so that `before` contains the whole map.
     seen.fill(u64::MAX);
     seen.fill(0);
     let before = peak_kilobytes();

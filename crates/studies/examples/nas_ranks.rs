@@ -13,10 +13,10 @@
 //! and a ratio the median of the ratios of the rounds, with its interval of 95 %
 //! (`gridspan_jobs::paired`).
 //!
-//! The last column gives the least share of the machine's memory bandwidth that one rank of `cg` or
-//! `mg` needs: its traffic per operation with a cache of less than one vector, times its rate, over
-//! the rate of a triad on one thread (McCalpin, "Memory Bandwidth and Machine Balance in Current
-//! High Performance Computers", 1995).
+//! The last column is a lower bound of the share of the memory bandwidth that one rank of `cg` or
+//! `mg` uses, if its vectors do not fit into the cache: the least traffic of an operation, times
+//! the rate of the rank, over the bandwidth of a triad on one thread (McCalpin, "Memory Bandwidth
+//! and Machine Balance in Current High Performance Computers", 1995).
 
 use clap::Parser;
 use gridspan_jobs::paired::MedianEstimate;
@@ -102,7 +102,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         let twice: Vec<f64> = one.iter().map(|one| 2.0 * one).collect();
         let ratio = |of: &[f64], to: &[f64]| MedianEstimate::of_paired_ratio(of, to).to_string();
         let of_memory = match bytes_per_operation(name) {
-            // A million operations a second, of some bytes each, are a thousandth of that in GB/s.
+            // Mop/s times bytes per operation are MB/s, and the triad is in GB/s.
             Some(bytes) => format!("{:.3}", medians[0] * bytes / 1e3 / triad),
             None => "-".to_owned(),
         };

@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         let seeds = arguments.first..arguments.first + arguments.seeds;
         let trials: Vec<Trial> = thread::scope(|scope| {
             let running: Vec<_> = seeds.map(|seed| scope.spawn(move || trial(seed))).collect();
-            // Averages without a trial that panicked would be of other seeds than requested.
+            // A panic ends the program: averages without its trial would not be those of all seeds.
             let joined = running.into_iter().map(|one| one.join());
             joined.map(|trial| trial.unwrap_or_else(|panic| resume_unwind(panic))).collect()
         });

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Each trial runs molecular dynamics on four processes of this machine, at two emulated sites, and
-//! kills the process of main, another one, or all of a site. Fails if a job does not end with every
-//! bit as on one thread. Linux only.
+//! kills the process of main, another one, or all of a site. Fails if the result of a job differs
+//! in any bit from that of a run on one thread. Linux only.
 //!
-//! A *new* step is one that had not been reported before the kill. Repeated steps are reported
+//! A *new* step is one that had not been reported before the kill. The job repeats earlier steps
 //! before it. At the end there is a row for each kind of loss: medians over its trials, with
 //! intervals of 95 %, or with the range of fewer than 6 trials (`gridspan_jobs::paired`).
 
@@ -92,7 +92,7 @@ impl Lost {
 struct Times {
     /// Until the launcher reported the loss.
     noticed: f64,
-    /// Until the nodes that remain were introduced again.
+    /// Until the launcher reported that the job goes on, with the nodes that it has then.
     agreed: f64,
     /// Until the first step was reported, which may be a repeated one.
     first_step: f64,

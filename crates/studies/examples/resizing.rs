@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Each trial runs molecular dynamics on four processes of this machine at two emulated sites. The
-//! two processes of one site leave, and join again later. Fails if a job does not end with every
-//! bit as on one thread.
+//! two processes of one site leave, and join again later. Fails if the result of a job differs in
+//! any bit from that of a run on one thread.
 //!
 //! - `step` is the median time of a step with these nodes, before the next change.
 //! - `asked` is the time from the command until the job has stopped, which it does at main's next
@@ -101,7 +101,8 @@ fn least_bytes(gridctl: &Path) -> Result<[f64; 2], Box<dyn Error>> {
     }
 }
 
-/// A change of the nodes, in seconds since the start.
+/// The times at which a change of the nodes was requested, and at which the job had stopped for it,
+/// in seconds since the start.
 #[derive(Clone, Copy, Default)]
 struct Change {
     asked: f64,

@@ -1,5 +1,5 @@
-//! Heuristics on recorded workflows and four platforms: the times of groups, as planned and under
-//! perturbations.
+//! Compares heuristics that map workflows to servers, on recorded and generated workflows and four
+//! platforms: the makespans as planned, and under perturbations that the heuristics do not know.
 //!
 //! ```sh
 //! cargo run --release -p gridspan-studies --example workflows -- FOLDER

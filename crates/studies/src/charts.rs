@@ -88,8 +88,8 @@ impl Panel {
         }
     }
 
-    /// Returns the least value and the greatest, each at least 1; half of the greatest instead of
-    /// the least if both are equal.
+    /// Returns the least value and the greatest, each at least 1. If both are equal, the first is
+    /// half of the greatest, so that the axis has a length.
     fn span(&self, value: impl Fn(&(f64, f64)) -> f64) -> (f64, f64) {
         let values = || self.curves.iter().flat_map(|curve| &curve.points).map(&value);
         let most = values().fold(1.0, f64::max);

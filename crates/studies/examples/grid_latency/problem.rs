@@ -47,10 +47,12 @@ impl Problem {
         Options { steps, sync_every, ..self.options.clone() }
     }
 
-    /// Returns a lower bound of the time of a step for every placement: the larger of an even share
-    /// of the work and the time of two adjacent cells at different sites, for which positions go
-    /// one way and forces come back. Cells are connected through their faces, so every placement
-    /// separates such a pair.
+    /// Returns a lower bound of the time of a step, for every placement that uses both sites.
+    ///
+    /// A step takes at least an even share of the work. Every such placement also has two cells
+    /// with a common face at different sites, because cells are connected through their faces. The
+    /// step of such a pair takes a round trip, since positions go one way and forces come back, and
+    /// the compute time of the pair.
     pub(crate) fn bound(&self, pes: u32, latency: Duration) -> Duration {
         (self.work / pes).max(2 * latency + self.lightest)
     }

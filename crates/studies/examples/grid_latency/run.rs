@@ -69,7 +69,8 @@ pub(crate) fn median_step(
     let job = job_with(options, move |_, outcome| {
         tell.send(outcome.step_times()).map_err(|error| error.to_string().into())
     });
-    // A single strategy runs without the gate; `auto` runs with it, as for a user.
+    // The gate can refuse plans. It is off for single strategies, so that all of their plans are
+    // measured, and on for `auto`, as by default.
     let job = job.balance_gate(series.strategy == "auto").seed(1);
     let job = match series.strategy {
         "metis" => job.strategy(Metis { seed: 0, has_two_phases: false }),
@@ -88,8 +89,8 @@ pub(crate) fn median_step(
     median(&times[times.len() - steps as usize..])
 }
 
-/// Returns the median of the later half. A plan takes effect while the job continues after the sync
-/// point.
+/// Returns the median of the later half of the steps: in the first ones, actors may still move
+/// between PEs, because the job does not wait for the plan of the last sync point.
 fn median(times: &[Duration]) -> Duration {
     let mut settled = times[times.len() / 2..].to_vec();
     settled.sort_unstable();

@@ -1,6 +1,6 @@
-//! Figures 3 to 5 of Brady et al. (2010), "SmartGridRPC": a step of Hydropad by plain GridRPC and
-//! mapped collectively, for a client with a slow link and for one with a fast link, over the size
-//! of the problem; as a table and as a chart.
+//! Figures 3 to 5 of Brady et al. (2010), "SmartGridRPC", as a table and as a chart: the time of a
+//! step of Hydropad over the size of the problem. The tasks are called one by one (plain GridRPC)
+//! or mapped together as a group, and the client has a slow or a fast link.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example hydropad -- --out figure.svg
@@ -9,10 +9,11 @@
 //! ```
 //!
 //! The client has 100 Mbit/s or 1 Gbit/s to two servers of 498 and 531 MFlops, which have 1 Gbit/s
-//! between them, as in Brady et al. (2010), section 6; the client has 248 MFlops. The computation
-//! is real; in virtual time it takes the time of the performance models, for cores of the 2020s or
-//! for cores slower by a factor (`--slower`). The second command is closer to the machines of that
-//! paper, and the third runs in real time over QUIC and emulated links.
+//! between them, as in Brady et al. (2010), section 6; the client has 248 MFlops. The servers
+//! really compute the results. In virtual time, a task takes the time that its performance model
+//! gives, for cores of the 2020s or for cores slower by a factor (`--slower`). The second command
+//! is closer to the machines of that paper, and the third runs in real time over QUIC and emulated
+//! links.
 //!
 //! The time of a step is that of the whole run divided by its steps, including the first window
 //! with its transfers; the *settled* time excludes that window. The table gives the maximum number

@@ -1,4 +1,5 @@
-//! The lab beside the emulation of `gridctl run`: the same jobs over the same links in both.
+//! Compares the lab of `gridctl lab` with the emulation of `gridctl run`: the same jobs over the
+//! same links in both.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example lab_agreement
@@ -13,7 +14,7 @@
 //! - `step` is the median time of a step of molecular dynamics.
 //!
 //! Values are medians over the rounds; a ratio is the median of the ratios of the rounds, with its
-//! interval of 95 %. A cell is marked if its median differs by more than 5 %.
+//! interval of 95 %. A row is marked if its ratio differs from 1 by more than 5 %.
 //!
 //! For each probability of loss, the study sends datagrams one way: over a host's socket in a lab,
 //! and through the emulator of `gridctl run` over a socket of this process. It marks the number of
@@ -35,7 +36,7 @@ use quantities::QUANTITIES;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Largest relative difference between the medians of the two places that is not marked.
+/// Largest difference of a ratio from 1 that is not marked.
 const DIFFERENCE_MAX: f64 = 0.05;
 /// The delay and the rate of links that lose packets.
 const LOSSY_LINK: &str = "wan=5ms,rate=50mbit";
@@ -52,7 +53,7 @@ struct Options {
     /// Probabilities of losses.
     #[arg(long, value_delimiter = ',', default_value = "0.5%,2%,10%")]
     losses: Vec<Probability>,
-    /// Number of rounds; fewer than 6 have their range in place of an interval.
+    /// Number of rounds; with fewer than 6, the range replaces the interval.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
     /// Number of datagrams for each loss.
@@ -103,7 +104,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     losses(&places, options)
 }
 
-/// Measures all quantities over one link. Returns how many of them are outside of the bound.
+/// Measures all quantities over one link. Returns how many ratios are marked.
 fn cells(
     places: &Places,
     rounds: u32,

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Number of datagrams in a burst, and the pause after a burst, so that no buffer overflows.
 const BURST: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
-/// The seed of the emulator; that of a lab is its default.
+/// The seed of the emulator. A lab uses its default seed.
 const SEED: u64 = 1;
 /// The quantile of the standard normal distribution that 0.05 % of all values exceed.
 const QUANTILE: f64 = 3.29;

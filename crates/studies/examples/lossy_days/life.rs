@@ -53,8 +53,8 @@ pub(crate) fn losses(seed: u64, mean: Duration, end: Duration) -> Vec<(Duration,
 /// The result of a job. Times are in seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Life {
-    /// Sum of the times of the steps that were not repeated. The time of a step is that on the same
-    /// PEs without disturbance.
+    /// Sum of the times of all complete steps, each counted once. The time of a step is that on the
+    /// same PEs without losses and checkpoints.
     pub(crate) useful: f64,
     pub(crate) all: f64,
     /// Losses that ended a run; further nodes may be lost before the others know.
@@ -174,7 +174,7 @@ impl Run {
         (self.began + at.since(self.job_time)).as_secs_f64()
     }
 
-    /// Time from the last complete step to the stop.
+    /// Time from the end of the last complete step or checkpoint to the stop.
     fn pausing(&self) -> f64 {
         let ends = self.entries.iter().rev().find_map(|entry| match entry {
             Entry::Step { end, .. } | Entry::Checkpoint { end, .. } => Some(self.seconds(*end)),

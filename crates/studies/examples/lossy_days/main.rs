@@ -11,22 +11,23 @@
 //! - `sizes`: the parts of a recovery on 128 to 4,096 PEs.
 //! - `intervals`: the automatic interval and fixed ones.
 //!
-//! **Useful time.** A step that is not repeated counts with the time that it takes undisturbed on
-//! the PEs that the job has at that time: the compute time of the fullest PE, and the other time of
-//! a step, as measured in a run without checkpoints. So the useful share compares with a job that
-//! has the same nodes at the same times and loses no work. The lower speed of fewer nodes does not
-//! count as lost time. The column `fullest` has the mean number of actors on the fullest PE, which
-//! is 8 if no node is lost.
+//! **Useful time.** Each step counts once, also if the job repeats it. It counts with the time that
+//! it takes without losses and checkpoints on the PEs that the job has in this step: the compute
+//! time of the fullest PE, plus the other time of a step, measured in a run without checkpoints. So
+//! the useful share compares with a job that has the same nodes at the same times and loses no
+//! work. The lower speed of fewer nodes does not count as lost time. The column `fullest` has the
+//! mean number of actors on the fullest PE, which is 8 if no node is lost.
 //!
 //! **The model.** Daly's useful share at his optimum interval, from three measured times: the mean
 //! time that main waits for a checkpoint, the mean time from a loss until the job computes again,
 //! and the mean time between losses of the run. The model has no stops for nodes to join; their
 //! measured share of the time is subtracted.
 //!
-//! **What takes time.** Encoding takes a rate per PE, and so does the decoding of the parts that a
-//! PE reads in a recovery. Copies take the bandwidth of their links. Nothing is charged for the
-//! allocation of memory, for members that arrive from another PE, and for the connections of the
-//! nodes that go on. The job learns of a loss after a given time, in which it does no useful work.
+//! **What takes time.** Each PE encodes its state at a fixed rate, and decodes the parts that it
+//! reads in a recovery at the same rate. Copies take the bandwidth of their links. The simulation
+//! charges nothing for the allocation of memory, for actors that arrive from another PE, and for
+//! the connections of the remaining nodes. The job learns of a loss after a given time, in which it
+//! does no useful work.
 #![allow(clippy::print_stdout, reason = "a study, which prints")]
 
 mod daly;

@@ -5,20 +5,23 @@
 //! cargo run --release -p gridspan-studies --example mpi_messages
 //! ```
 //!
-//! A figure is half of a round trip: two ranks on one PE, on two PEs of a process, in two
-//! processes, and at two emulated sites, whose latency is subtracted; messages of actors between
-//! two PEs; and two processes of each MPI. All programs send a buffer and receive into it. With
-//! `touch`, they overwrite it before each send and read all of it after each receive; with `move`,
-//! ours pass vectors on. Programs take turns, in an order that is reversed from round to round, and
-//! each figure is the median of the rounds. Below each table, another one has the ratios of ours on
-//! one machine to each MPI: the median of the ratios of the rounds, with its interval of 95 %
+//! A figure is half of a round trip between two ranks: on one PE, on two PEs of a process, in two
+//! processes, at two emulated sites, whose latency is subtracted, and in two processes of each MPI.
+//! Each rank sends a buffer and receives into it. With `touch`, ranks also overwrite it before each
+//! send and read all of it after each receive. With `move`, our ranks send and receive whole
+//! vectors, without copies inside a process, and that table also has messages between actors on two
+//! PEs.
+//!
+//! Programs take turns, in an order that is reversed from round to round, and each figure is the
+//! median of the rounds. Below each table, another one has the ratios of ours on one machine to
+//! each MPI: the median of the ratios of the rounds, with its interval of 95 %
 //! (`gridspan_jobs::paired`).
 //!
-//! An MPI process that waits for a message polls, and occupies its processor. Ours sleep. So
-//! two more tables compare equal ways of waiting between two processes: in `both poll` our PEs test
-//! for the message all the time, too, while the threads of the network sleep; in `both sleep` the
-//! ranks of an MPI sleep for 50 µs between two tests. The last row of times gives the number of
-//! processors that each program uses. An MPI that is not installed is skipped.
+//! An MPI process that waits for a message polls, and occupies its processor. Ours sleep. So two
+//! more tables compare equal ways of waiting between two processes: in `both poll` our PEs test for
+//! the message all the time, too, while the threads of the network sleep; in `both sleep` the ranks
+//! of an MPI sleep for 50 µs between two tests. The last row of each table of times gives the
+//! number of processors that each program uses. An MPI that is not installed is skipped.
 
 use clap::Parser;
 use gridspan_jobs::paired::MedianEstimate;
@@ -219,8 +222,8 @@ fn ratios(programs: &[Program], rounds: &[Vec<Times>], options: &Options) {
     }
 }
 
-/// The time for this size. Actors are measured with other sizes; of these, it is the next larger
-/// one.
+/// The time for this size, or for the next larger one: actors are measured with other sizes than
+/// ranks.
 fn of_size(times: &Times, bytes: usize) -> Option<f64> {
     times.range(bytes..).next().map(|(_, ns)| *ns)
 }

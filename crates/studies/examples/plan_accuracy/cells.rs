@@ -15,7 +15,7 @@ pub(crate) struct Scenario {
     pub(crate) latencies: &'static [f64],
 }
 
-/// Only the grid itself: the time changes little with the latency.
+/// Only the latency of the grid: a small change of it changes the time of the job only a little.
 const ONE: &[f64] = &[1.0];
 /// Which tasks are stolen depends on when messages arrive: a twentieth of latency more or less
 /// changes the time of a job by a few percent.
@@ -37,7 +37,7 @@ pub(crate) struct Cell {
     pub(crate) place: &'static str,
     /// Arguments of the job.
     pub(crate) arguments: &'static str,
-    /// Factor of the steps.
+    /// Number of steps, divided by that of the recording.
     pub(crate) times: f64,
     /// The size of the problem; 0 for that of the recording.
     pub(crate) size: f64,

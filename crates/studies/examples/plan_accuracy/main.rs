@@ -5,13 +5,17 @@
 //! cargo run --release -p gridspan-studies --example plan_accuracy -- --real
 //! ```
 //!
-//! Each job is recorded on one grid, and predicted on grids of other latencies, bandwidths, numbers
-//! of sites and PEs, with more steps, and for larger problems. Then the example simulates each of
-//! these runs, searches five times with latencies that differ a little; the median is the truth.
-//! The output has all cells, and marks an error above the bound with `!`, and a cell that the tests
-//! hold to the bound with `*`. With `--real`, jobs on two PEs are recorded and predicted in real
-//! time, and the median of seven runs is the truth: of the time of a step, or of the whole job for
-//! tasks and a workflow.
+//! Each job is recorded on one grid, on two grids, or with two sizes of the problem. Its time is
+//! predicted on grids of other latencies, bandwidths, numbers of sites and PEs, with more steps,
+//! and for larger problems. Then the example simulates each of these runs, and compares the
+//! prediction with the simulated time, the *truth*. A small change of the latency changes the time
+//! of `uts` by a few percent, so the example simulates it five times with slightly different
+//! latencies, and takes the median. The output has all cells, and marks an error above the bound
+//! with `!`, and a cell that the tests hold to the bound with `*`.
+//!
+//! With `--real`, the example records jobs on two PEs in real time, predicts them on other links,
+//! and compares with the median of seven real runs: the time of the whole job for tasks and the
+//! workflow, and that of a step for the other jobs.
 
 mod cells;
 mod real;

@@ -3,8 +3,8 @@
 
 use gridspan::ranks::{Comm, RankError, wait_all};
 
-/// The tag of messages between the two ranks of a pair that counts as one. Others have the distance
-/// of the two ranks, which is larger.
+/// The tag of messages inside a pair of [`recursive_doubling`]. The tag of its other messages is
+/// the distance of their ranks, which is larger.
 const PAIR: u32 = 0;
 
 fn add(mine: &mut [u64], theirs: &[u64]) {

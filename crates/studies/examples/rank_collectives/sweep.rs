@@ -2,12 +2,12 @@
 //!
 //! **Cases.** A case has a value of each of five lists. The lengths of the lists have no common
 //! divisor, so that in a long sweep all pairs of values of two lists occur equally often, without
-//! randomness. In a grid of one site the latency and the rate are those of the links between its
-//! nodes, with a fiftieth of the latency.
+//! randomness. In a grid of one site, the links between its nodes have the rate of the case and a
+//! fiftieth of its latency.
 //!
 //! **Cells.** A cell is an operation in a case. The sweep measures it with the algorithm of the
-//! library, *ours*, twice: in the first run, in which links that were not measured count as
-//! ordinary ones, and after a migration point, at which the ranks have learned what the runtime has
+//! library, *ours*, twice: in the first run of the ranks, in which they assume default latencies
+//! and bandwidths, and after a migration point, at which they have learned what the runtime has
 //! measured. For comparison, it also measures flat algorithms. It leaves out an algorithm that
 //! takes too many messages or too much memory, and the whole cell if that algorithm is ours.
 
@@ -67,7 +67,8 @@ struct Operation {
     algorithms: &'static [Algorithm],
 }
 
-/// With several exchanges in a row, ranks that have all their blocks begin the next one.
+/// `alltoall` is measured alone and four times in a row: in a row, exchanges overlap, because a
+/// rank that has all its blocks begins the next one.
 const OPERATIONS: [Operation; 5] = [
     Operation {
         name: "allreduce",

@@ -14,10 +14,10 @@
 //! - *leanmd* on two PEs of one process, and on four processes at two emulated sites: processor
 //!   time of all threads and processes, with the launcher. With four processes, `counters` means
 //!   that `gridctl top` runs beside them; its own time does not count.
-//! - *A sample of top* is the time of a sample as the nodes measure it, `processor_micros` and
-//!   `telemetry_micros` of `gridctl top --json`: for each node and tick, the mean over the nodes
-//!   and the maximum. The goal is for the processor time. The other time is by the clock: where PEs
-//!   are busy on all processors, it counts the time in which they had the processor, too.
+//! - *A sample of top* is the time that a node takes for a sample, as the nodes measure it: for
+//!   each tick, the mean and the maximum over the nodes. `processor_micros` of `gridctl top --json`
+//!   is the processor time, for which there is a goal. `telemetry_micros` is the time by the clock.
+//!   Where PEs are busy on all processors, it includes the time in which they had the processor.
 //!
 //! Linux only. Nothing else should run on the machine.
 

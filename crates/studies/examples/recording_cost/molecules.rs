@@ -23,8 +23,8 @@ const PES: u32 = 2;
 const GRID: &str = "2x2,wan=2ms";
 /// Longest time from the start of a job until it can be watched.
 const BEGIN_MAX: Duration = Duration::from_secs(30);
-/// Number of first samples of a watched run that do not count: in these, nodes open the files of
-/// the system.
+/// Number of first samples of a watched run that do not count: in these, nodes open the files from
+/// which they read their counters.
 const FIRST_SAMPLES: usize = 2;
 
 /// The job, and the folder of its runs, which is removed at the end.
@@ -39,7 +39,7 @@ pub(crate) struct Molecules {
 pub(crate) struct WatchedRun {
     /// Processor time of the launcher and the nodes, in nanoseconds.
     pub(crate) work_ns: f64,
-    /// Times of samples by the clock, with the time in which other threads had the processor.
+    /// Times of samples by the clock, including the time in which other threads had the processor.
     pub(crate) wall: SampleTimes,
     /// Processor times of the same samples.
     pub(crate) processor: SampleTimes,

@@ -9,16 +9,16 @@
 //!
 //! The last command starts a Slurm for the measurement, on this machine.
 //!
-//! All start N processes: ours are nodes with one PE, those of MPI initialise and finalise it, and
-//! those of `srun` run `true`. Outside of an allocation, `srun` also waits for one. Programs take
-//! turns, in an order that is reversed from round to round. The time from start to end is the
-//! median of the rounds; `ours over it` is the median of the ratios of the rounds, with its
-//! interval of 95 % (`gridspan_jobs::paired`). Processor seconds are of the command and of all
-//! processes below it that were waited for; they are means, since Linux counts them in units of 10
-//! ms. Those of `srun` do not include its tasks, which the daemons of Slurm start. A program that
-//! is missing is skipped, and the reason is printed. Below the table, a line for each program has
-//! the exponent with which processor seconds grow between the two largest numbers of processes: 1
-//! is linear.
+//! Each program starts N processes: ours are nodes with one PE, those of MPI call `MPI_Init` and
+//! `MPI_Finalize`, and those of `srun` run `true`. Outside of an allocation, `srun` also waits for
+//! one. Programs take turns, in an order that is reversed from round to round. The time from start
+//! to end is the median of the rounds; `ours over it` is the median of the ratios of the rounds,
+//! with its interval of 95 % (`gridspan_jobs::paired`). Processor times are those of the command
+//! and of all processes below it that were waited for; they are means, since Linux counts them in
+//! units of 10 ms. Those of `srun` do not include its tasks, which the daemons of Slurm start. A
+//! program that is missing is skipped, and the reason is printed. Below the table, a line for each
+//! program has the exponent with which the processor time grows between the two largest numbers of
+//! processes: 1 is linear.
 //!
 //! The second table counts handshakes of QUIC and TLS, as the nodes themselves do, in runs that are
 //! not measured. Each handshake is counted at both ends. Two nodes connect when one of them first
@@ -105,8 +105,9 @@ fn study(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(fs::remove_file(errors)?)
 }
 
-/// Runs the programs in turn, and prints a row for each number of processes and each program. A
-/// program that fails is left out from then on.
+/// Runs the programs in turn, and prints a row for each number of processes and each program. If
+/// `gridctl` fails, the study fails. If another program fails, it is skipped for that number of
+/// processes.
 fn costs(peers: &[Peer], options: &Options, errors: &Path) -> Result<(), Box<dyn Error>> {
     println!("\nstart and end, {} rounds", options.rounds);
     println!(

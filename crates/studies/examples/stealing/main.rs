@@ -5,14 +5,15 @@
 //! `cargo run --release -p gridspan-studies --example stealing [-- --nodes 32,64 --sites 1,4
 //! --wan-ms 20 --out FOLDER]`
 //!
-//! Tasks appear where they do in `cargo bench --bench stealing`, which studies the policies alone.
-//! An attempt is a request of an idle node for tasks, whether it gets any or not, from the start of
-//! the first batch to the end of the last. Messages are those between agents, except the packets
-//! with tasks and results. The makespan of a batch is the time from the appearance of its tasks, on
-//! all nodes at once, until the last is done, as in the paper. At the end the program compares the
-//! last policy with the others, by geometric means. It writes charts like figures 4 to 8 of the
-//! paper to FOLDER, one for each load: a row for each number of sites, with attempts, messages and
-//! makespans, and one curve for each policy.
+//! Tasks appear where they do in `cargo bench --bench stealing`, which studies the policies without
+//! the runtime. An attempt is a request of an idle node for tasks, whether it gets any or not; all
+//! attempts from the start of the first batch to the end of the last count. Messages are those
+//! between agents, except the packets with tasks and results. The makespan of a batch is the time
+//! from the appearance of its tasks, on all nodes at once, until the last is done, as in the paper.
+//! Below the table of each number of sites, the program compares the last policy with the others,
+//! by geometric means. It writes charts like figures 4 to 8 of the paper to FOLDER, one for each
+//! load: a row for each number of sites, with attempts, messages and makespans, and one curve for
+//! each policy.
 
 mod compare;
 mod experiment;

@@ -149,7 +149,7 @@ impl Measured {
 }
 
 /// A generator of random numbers that uses the hash of the trees. It must not change, because
-/// `docs/src/tasks.md` quotes results of its cells.
+/// `docs/src/tasks.md` quotes results of cells that it has drawn.
 struct Dice(u64);
 
 impl Dice {

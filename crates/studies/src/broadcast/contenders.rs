@@ -46,7 +46,7 @@ pub enum Contender {
     WholeFresh,
     /// Our planner with one tree, fresh.
     OneTreeFresh,
-    /// Our planner, run once for each size within a factor of two, on the network without load.
+    /// Our planner, run once for all sizes within a factor of two, on the network without load.
     OursOnce,
     /// Our planner, stale.
     OursStale,
@@ -225,7 +225,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Returns a new plan for the rest of a broadcast if the edges of its first part suggest one.
+    /// Returns a new plan for the rest of a broadcast if the times of the edges in its first part
+    /// suggest one.
     pub(super) fn midway(
         &mut self,
         now_s: f64,

@@ -12,9 +12,10 @@ const FIRST_GAP_S: f64 = 90.0;
 /// Ratio of each gap to the previous one: 3.7 s at the end, 27 minutes in all.
 const GAP_FACTOR: f64 = 0.9475;
 
-/// A contender that plans midway does so after the first part of the bytes: one in `MIDWAY`.
+/// The first part of a message is its size divided by this number. After it, a contender that plans
+/// midway may change its plan.
 const MIDWAY: u64 = 4;
-/// Minimum number of bytes before planning midway, enough to measure.
+/// Minimum number of bytes of that first part, so that it shows the rates of the links.
 const MIDWAY_MIN: u64 = 75_000;
 
 /// The model that times broadcasts.
@@ -119,7 +120,7 @@ impl BroadcastExperiment {
                 let rest = player.midway(at_s, part, bytes - part, &first.edges);
                 changed = rest.map(|rest| {
                     // Assumes that the rest starts only when all nodes have the first part, which
-                    // overestimates.
+                    // overestimates the time.
                     let rest = self.time(&network, &rest, bytes - part);
                     let completion_s = first.completion_s + rest.completion_s;
                     SimulatedBroadcast { completion_s, edges: Vec::new() }

@@ -1,5 +1,5 @@
-//! A broadcast over a network, packet by packet. The experiment times broadcasts with this model,
-//! because planners use the model of flows.
+//! A broadcast over a network, packet by packet. The experiment times broadcasts with this model so
+//! that our planners do not plan with the model that judges them: they use the model of flows.
 //!
 //! Each capacity is a link that sends one packet at a time, taking turns between the edges that
 //! have packets there (fair queueing, J. Nagle, 1987). A packet passes the links of its path one

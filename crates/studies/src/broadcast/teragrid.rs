@@ -113,7 +113,7 @@ impl TeraGrid {
         self.loads.iter().position(|load| (load.from_s..load.to_s).contains(&at_s))
     }
 
-    /// Returns the network as other traffic leaves it at this time.
+    /// Returns the network with the bandwidth that other traffic does not use at this time.
     pub fn at(&self, at_s: f64) -> Network {
         let mut network = self.unloaded.clone();
         let Some(load) = self.load_at(at_s) else { return network };

@@ -4,8 +4,8 @@ use gridspan_jobs::paired::MedianEstimate;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A median with its bootstrap interval of 95 %: of [`gridspan_jobs::paired`] for comparisons, and
-/// of criterion for single figures.
+/// A median with its bootstrap interval of 95 %. [`gridspan_jobs::paired`] computes it for
+/// comparisons, and criterion for single figures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The median.

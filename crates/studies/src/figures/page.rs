@@ -70,7 +70,8 @@ pub enum PageError {
     },
 }
 
-/// Returns the page with the rows of these runs. Fails if a row cannot be made of one run.
+/// Returns the page with the rows of these runs. Fails if the page lacks a marker, if a run lacks a
+/// figure or a baseline of the page, or if the figures of a row are of two runs.
 pub fn update_page(page: &str, runs: &[PageRun]) -> Result<String, PageError> {
     let mut page = replace(page, "runs", |old| Ok(runs_table(old, runs)))?;
     let mut missed = Vec::new();
@@ -299,7 +300,7 @@ fn missed_of(lines: &[String]) -> Vec<String> {
     missed
 }
 
-/// Whether a goal with its verdict is one of a ratio, whose number has no unit.
+/// Whether this text of a goal and its verdict is about a ratio: then its number has no unit.
 fn is_of_ratio(goal: &str) -> bool {
     let bound = goal.split(':').next().unwrap_or_default();
     let last = bound.split(' ').next_back().unwrap_or_default();

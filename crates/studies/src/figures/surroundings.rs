@@ -128,7 +128,7 @@ fn machine() -> String {
 /// Returns the day, in UTC, of a time in seconds since 1970.
 fn date_of(seconds: u64) -> String {
     // The algorithm `civil_from_days` of Hinnant, "chrono-compatible low-level date algorithms":
-    // years begin in March, so that the day of the leap year is the last.
+    // years begin in March, so that a leap day is the last day of its year.
     let days = seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

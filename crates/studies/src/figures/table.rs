@@ -78,8 +78,8 @@ fn rows_of_comparison(
     rows
 }
 
-/// Formats the median and its interval in a unit; the interval of a rate begins with the longest
-/// time.
+/// Formats the median and its interval in a unit. The interval of a rate begins with the lowest
+/// rate, which is that of the longest time.
 fn values(unit: FigureUnit, time_ns: Interval) -> String {
     let (first, last) = match unit {
         FigureUnit::Time => (time_ns.low, time_ns.high),

@@ -1,5 +1,6 @@
-//! Object graphs to cut and balance, with fixed seeds. The constants of the methods were chosen on
-//! seeds from 1000; benches, studies and tests use others.
+//! Object graphs to cut and balance, with fixed seeds. The constants of the partitioners and
+//! strategies were chosen on graphs with seeds of 1000 and more; benches, studies and tests use
+//! other seeds.
 //!
 //! - `object_graphs.rs`, `snapshots.rs`: graphs that the unit tests of `gridspan-balance` also use,
 //!   and a graph as the snapshot of a running job.

@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --bench balance`; a word after `--` selects figures: `cutter`, `cut`, `two-phase`,
 //! `drift`, `uneven`, `measuring`. Graphs of a million actors run only with
-//! `GRIDSPAN_BENCH_FULL=1`. Seeds are 1 to 3; the constants of the methods were chosen on seeds
+//! `GRIDSPAN_BENCH_FULL=1`. Seeds are 1 to 8; the constants of the methods were chosen on seeds
 //! from 1000.
 
 #[path = "support/oracle.rs"]
@@ -35,9 +35,9 @@ const TWO_PHASE: f64 = 0.92;
 const MOVED: f64 = 0.02;
 /// Goal: the messages between sites, or between PEs, divided by those of a cut from scratch.
 const CUT_OF_SCRATCH: f64 = 1.06;
-/// Goal: the relative difference between the share of a site in the load and in the capacity.
+/// Goal: the relative difference between a site's share of the load and its share of the capacity.
 const SHARE: f64 = 0.02;
-/// Goal for the cost of measuring: the time with it divided by the time without.
+/// Goal for the measurement of loads: the time with it divided by the time without.
 const MEASURING: f64 = 1.02;
 
 fn main() {
@@ -186,8 +186,8 @@ fn carry_out(snapshot: &mut Snapshot, plan: &Plan) {
     snapshot.actors.iter_mut().zip(mapping).for_each(|(actor, pe)| actor.pe = pe);
 }
 
-/// Compares the messages between two sites of 64 PEs with those of the two phases of Koenig and
-/// Kalé (2007), by METIS.
+/// Compares the messages between two sites of 64 PEs under the plan of `grid-cut` with those under
+/// the cut of METIS that stands for the two phases of Koenig and Kalé (2007).
 fn two_phase(sides: &[u32], seeds: u64) {
     println!("\nTwo sites of 64 PEs, actors hashed over all: messages between sites\n");
     println!("| actors | grid-cut | METIS in two phases | ratio | max/mean load |");

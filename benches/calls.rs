@@ -3,8 +3,9 @@
 //!
 //! `cargo bench --bench calls`; a word after `--` selects figures, as in `-- chain`.
 //!
-//! Empty calls go to a second process: with both processes on one core, so that the time is that of
-//! the work, and on two. Chains run on the nodes of one process, which communicate over QUIC.
+//! Empty calls go to a second process. They are measured with both processes on one core,
+//! where the time is that of the work alone, and on two cores. Chains run on the nodes of one
+//! process, which communicate over QUIC.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/grpc.rs"]

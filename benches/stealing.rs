@@ -25,7 +25,7 @@ const ATTEMPTS_OF_RANDOM: f64 = 0.25;
 const ATTEMPTS_OF_TRANSITIVE: f64 = 0.45;
 /// Goal: messages divided by those of `random-half`.
 const MESSAGES_OF_HALF: f64 = 1.05;
-/// Makespans whose ratio is at most this count as equal.
+/// Two makespans count as equal if their ratio is at most this number.
 const SAME: f64 = 1.005;
 
 const OURS: &str = "directory";

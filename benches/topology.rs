@@ -1,5 +1,5 @@
 //! Topology inference: how well it finds the groups of known networks, compared with other methods,
-//! and its cost.
+//! and its cost. The closest groups are those of the finest level.
 //!
 //! `cargo bench --bench topology`; a word after `--` selects figures, as in `-- sampled`. The seeds
 //! are 1 to 5, as in the tests of `gridspan-topology`; the constants of the methods were chosen

@@ -1,5 +1,5 @@
-//! Bridges to a node that goes on without them. The tests have no harness, since the node and its
-//! bridges run this program, too.
+//! A node keeps running when its bridge ends, and the next bridge attends to it. The tests have no
+//! harness, since the node and its bridges run this program, too.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan::embed;
@@ -209,7 +209,7 @@ fn a_node_outlives_its_bridge_and_another_launcher_attends_to_it() {
     assert!(second.is_over(), "a bridge replaces the one before");
     let address = printed.lines().find_map(listening_address).unwrap();
     let line = Addresses(vec![address]).to_line().unwrap();
-    // The launcher may not know that the first line was taken.
+    // A launcher that does not know that the node took the first line sends it again.
     again.send(&ToBridge::Line(1), b"nonsense\n");
     again.taken(1);
     again.send(&ToBridge::Line(2), line.as_bytes());
@@ -263,7 +263,7 @@ fn another_process_takes_the_place_of_one_that_runs() {
     let attendance = second.attendance();
     assert!(!is_alive(process) && is_alive(attendance.process));
     assert_eq!((attendance.from[0], attendance.taken), (printed.len() as u64, 0));
-    // Before its first line, a node ends with its bridge.
+    // A node that has not yet got its first line ends together with its bridge.
     drop(second);
     await_end(attendance.process);
     let mut third = host.bridge(1, BridgeTask::Attend { from: None });

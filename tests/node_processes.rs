@@ -18,9 +18,9 @@ struct Worker;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Message {
-    /// Contribute the number of your process.
+    /// Contribute your process id.
     Tell,
-    /// Print the number of your process, unless it is the first.
+    /// Print your process id, unless you are on the first node.
     Print,
     /// Send this to yourself, for ever.
     Forever,
@@ -56,7 +56,7 @@ async fn processes(grid: Grid) -> Result<BTreeSet<u32>, JobError> {
     Ok(workers.reduction(Union).await?)
 }
 
-/// Runs a job that does not end by itself. Sends the numbers of its processes.
+/// Runs a job that does not end by itself. Sends the ids of its processes.
 async fn for_ever(grid: Grid, tell: mpsc::Sender<BTreeSet<u32>>) -> Result<(), JobError> {
     let workers = grid.create::<Worker>(Ix1::range(12), |_| ()).await?;
     workers.broadcast(Message::Tell);
@@ -110,7 +110,7 @@ fn nodes_start_in_a_program_that_is_a_node_of_a_detached_job() {
     let this = std::env::current_exe().expect("this program has a path");
     let runner = Runner::on_processes(grid("2x1"), move |_| {
         let mut command = Command::new(&this);
-        // As if this process had got them from another launcher.
+        // As if this process had inherited these variables from another launcher.
         command.env(DETACHED, "1").env(LAUNCHER, "1");
         command
     });

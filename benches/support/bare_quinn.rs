@@ -224,7 +224,7 @@ pub(crate) fn bulk(
     relay: impl FnOnce(SocketAddr) -> SocketAddr,
 ) -> Sample {
     with_connection(tuning, cores, relay, async |connection: Connection| {
-        // Time for the discovery of the largest packet.
+        // MTU discovery needs this time to find the largest packet.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let mut receive = None;
         if warm_up > 0 {

@@ -1,8 +1,8 @@
-//! tonic as a peer: unary calls, a stream in both directions, and a stream one way, of plain bytes
+//! Measures tonic for comparison: unary calls, a stream in both directions, and a stream one way,
 //! over one connection without encryption.
 //!
-//! The service is written by hand and its messages are plain bytes, so that neither a protobuf
-//! compiler nor its encoding is involved.
+//! The service is written by hand and its messages are plain bytes, so that neither the protobuf
+//! compiler nor the protobuf encoding is involved.
 
 use crate::nodes::{Cores, Second, end_with_input, listening, on_first_core};
 use crate::suite::Sample;

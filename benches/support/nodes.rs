@@ -88,12 +88,12 @@ impl Drop for Second {
     }
 }
 
-/// Prints the address at which this process listens, as a second process does.
+/// Prints the address at which this second process listens.
 pub(crate) fn listening(address: SocketAddr) {
     println!("{}{address}", bootstrap::LISTENING);
 }
 
-/// Makes this process exit when its input ends: the first process has exited or has finished.
+/// Makes this process exit when its input ends, that is, when the first process exits or closes it.
 pub(crate) fn end_with_input() {
     let launcher = io::BufReader::new(io::stdin());
     bootstrap::watch_launcher(launcher, |_| (), || std::process::exit(0)).expect("a thread starts");

@@ -1,4 +1,4 @@
-//! METIS as the reference for cuts, with the weights that it can represent.
+//! METIS as the reference for cuts. Loads are scaled to the weights that it can represent.
 
 use crate::Graph;
 use metis::option::{Seed, UFactor};

@@ -1,5 +1,5 @@
-//! The emulated wide-area link as a separate hop, for peers without an emulator: one socket between
-//! client and server, with Gridspan's emulator in each direction.
+//! The emulated wide-area link as a separate hop, for programs that have no emulator: one socket
+//! between client and server, with Gridspan's emulator in each direction.
 
 use gridspan_runtime::net::{Emulator, Outbound, UdpPort};
 use gridspan_topology::{GridSpec, NodeId};
@@ -20,7 +20,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Relays between the first address that sends to it and `server`, over the link of a grid of
+    /// Relays between `server` and the client that sends to the relay, over the link of a grid of
     /// two nodes.
     pub(crate) fn start(spec: &GridSpec, server: SocketAddr, seed: u64) -> Self {
         let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port is free");

@@ -2,9 +2,9 @@
 //!
 //! A comparison is made in rounds. Each program runs once per round, in an order that is reversed
 //! from round to round, and each round gives one ratio; `gridspan_jobs::paired` explains the
-//! interval. Rounds are added until the time is used up. The processor time of all threads and
-//! child processes is measured too. It shows the work even if the machine is busy, but it includes
-//! busy waiting, and the start and the warm-up of the programs.
+//! confidence interval of the ratio. Rounds are added until the time is used up. The processor time
+//! of all threads and child processes is measured too. It shows the work even if the machine is
+//! busy, but it includes busy waiting, and the start and the warm-up of the programs.
 //!
 //! The table at the end has one form for all figures. The suite appends each figure to
 //! `target/comparisons/SUITE.jsonl` once it is measured, and the table gives the results of the
@@ -64,7 +64,7 @@ pub(crate) struct Contender<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// A program that `run` measures, repeatedly.
+    /// Creates a contender. Each call of `run` runs the program once and returns its measurement.
     pub(crate) fn new(name: &'static str, run: impl FnMut() -> Sample + 'a) -> Self {
         Self { name, goal: None, run: Box::new(run) }
     }

@@ -1,7 +1,7 @@
 //! Wrong programs whose compile errors say what to write instead.
 //!
-//! Each program of `cases` must not compile, and the compiler must print its advice. Only the
-//! advice is compared: other lines differ between toolchains.
+//! The compiler must reject each program of `cases`, and print the texts that `ADVICE` lists for
+//! it. The other lines are not compared, since they differ between toolchains.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use serde_json::Value;

@@ -1,9 +1,9 @@
 //! Runs in virtual time stay the same, event by event, unless a change intends otherwise.
 //!
-//! `runs.txt` has one line for each run: the number of events, the number of handled messages, the
-//! virtual time at its end, and a hash over all packets (time, source, destination, bytes). Every
-//! run also has to succeed: the built-in jobs verify their results, and the campaign checks that
-//! each message is handled exactly once.
+//! `runs.txt` has one line for each run: a hash over all packets (time, source, destination,
+//! bytes), the number of events, the number of handled messages, the virtual time at its end, and
+//! its name. Every run also has to succeed: the built-in jobs verify their results, and the
+//! campaign checks that each message is handled exactly once.
 //!
 //! A commit that changes lines explains why. To store new ones:
 //!

@@ -416,7 +416,7 @@ fn progress_and_checkpoints_are_events() {
                 grid.report_progress(step, 3);
                 grid.sleep(Duration::from_millis(20)).await?;
             }
-            // On a busy machine a checkpoint is complete later.
+            // On a busy machine, a checkpoint may complete only after the last step.
             let begin = Instant::now();
             while !told.load(Ordering::SeqCst) && begin.elapsed() < LIMIT {
                 grid.sleep(Duration::from_millis(20)).await?;

@@ -21,8 +21,9 @@ pub(crate) fn circles(files: &[(String, String)]) -> Vec<Vec<String>> {
     strong_components(&edges(files))
 }
 
-/// Returns the imports, as `file imports file`, that do not lead down the given layers of a crate's
-/// folders and files, the lowest first. Test fixtures are in no layer.
+/// Returns the imports, as `file imports file`, from a layer into a higher one or into a file that
+/// is in no layer. `layers` names the folders and files at the top of a crate, the lowest first.
+/// Test fixtures are in no layer.
 pub(crate) fn upward(files: &[(String, String)], layers: &[&str]) -> Vec<String> {
     let layer = |module: &Module| {
         let top = module.first().map(String::as_str);

@@ -126,7 +126,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Types that users construct or implement, of the crate that the facade re-exports whole.
+/// Types that users construct or implement, of the crate that the facade re-exports as a whole.
 const MET_IN_WHOLE_CRATE: &[(&str, &str)] = &[
     ("ranks", "CallSite"),
     ("ranks", "Comm"),
@@ -162,7 +162,7 @@ const MET_IN_WHOLE_CRATE: &[(&str, &str)] = &[
 
 /// Types that need no example, besides identifiers and errors, which end in `Id` and `Error`.
 const WITHOUT_EXAMPLE: &[&str] = &[
-    // Errors whose names do not end in `Error`, and a part of one.
+    // Errors whose names do not end in `Error`, and a part of an error.
     "GridFileProblem",
     "Misuse",
     "UnknownMode",
@@ -238,8 +238,8 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the text of a file before its test module. Leaves out only the declaration of one that
-/// is in another file.
+/// Returns the text of a file before its test module. If the test module is in another file, leaves
+/// out only its declaration.
 fn without_tests(text: &str) -> String {
     let mut parts = text.split("#[cfg(test)]\nmod ");
     let mut kept = parts.next().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! `gridctl rpc serve` in a limited address space: texts of a client that has the token cost some
-//! memory, but do not end the daemon.
+//! `gridctl rpc serve` in a limited address space: a client that has the token sends long texts.
+//! They cost some memory, but do not end the daemon.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 /// Exit code of a shell that cannot set the limit.
 const NO_LIMIT: i32 = 77;
 const TEXT_BYTES: usize = 62_000_000;
-/// Address space of the daemon, in kilobytes. It needs 1.4 GB for the largest of the texts below:
-/// its rows take eight times the room of their text.
+/// Address space of the daemon, in kilobytes. The daemon needs 1.4 GB for the text of rows below:
+/// in memory, the rows take eight times as many bytes as their text.
 const ADDRESSES_KB: u32 = 2_000_000;
 
 fn call(folder: &Path, arguments: &[&str]) -> Output {

@@ -43,8 +43,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs a program that exchanges messages of one type, answers of another and tasks of a third. The
-/// names of its types do not depend on these, as in all versions of one source.
+/// Runs a program that exchanges messages of one type, answers of another and tasks of a third. For
+/// all arguments its types have the same names, as in different versions of one source.
 macro_rules! counters {
     ($message:ty, $answer:ty, $task:ty) => {{
         #[derive(Serialize, Deserialize)]

@@ -11,24 +11,27 @@
 //! - [`mpi`]: the implementations of MPI that studies compare with.
 //! - [`networks`]: networks with a known hierarchy, for `cargo bench --bench topology`.
 //! - [`stealing`]: the experiment of Zhang et al. (2007), for `cargo bench --bench stealing`.
-//! - Of the simulator: `speed`. Of the launcher: `start_costs`, beside those of MPI and Slurm.
-//! - Of observing a job: `recording_cost`, of recordings and counters. Of the lab:
-//!   `lab_agreement`, beside `gridctl run --emulate`.
-//! - Of checkpoints: `checkpoint_cost`; `recoveries`, which kills processes; `resizing`, in which
-//!   nodes leave and join; and `lossy_days`, which compares with the model of Daly (2006) in
-//!   virtual time.
-//! - Of balancing: `grid_latency` (Koenig and Kalé, 2007), `dynamite` (Iskra et al., 2000),
-//!   `hydropad` (Brady et al., 2010), `pic_strategies`.
-//! - Of ranks: `jacobi_latency` (Koenig and Kalé, 2005); `mpi_messages`, beside Open MPI and MPICH;
-//!   `nas_ranks`, the efficiency of kernels on two PEs; `rank_collectives`, over four sites;
-//!   `dynamite_ranks` (Iskra et al., 2000), programs that move away from foreign load, also in real
-//!   time; `many_ranks`, their memory.
-//! - Of tasks: `stealing` and `stealing_sweep`, `uts_sites`, `branch_and_bound`, `guests`, `hogs`,
-//!   `long_stream`. Of broadcasts: `broadcast_load`.
-//! - Of calls: `workflows`, `growth`, and `faults`, which runs groups of calls with faults.
 //! - [`structure`]: code lines, circular calls, fields and names, read from the source code;
 //!   examples `structure`, and `call_paths`, which records the functions that run from a call to
 //!   its handler.
+//!
+//! The other examples, by subject:
+//!
+//! - Simulator: `speed`. Launcher: `start_costs`, compared with those of MPI and Slurm.
+//! - Observation of a job: `recording_cost`, the cost of recordings and counters. Lab:
+//!   `lab_agreement`, which compares the lab with `gridctl run --emulate`.
+//! - Checkpoints: `checkpoint_cost`; `recoveries`, which kills processes; `resizing`, in which
+//!   nodes leave and join; and `lossy_days`, which compares the time that losses of nodes cost in
+//!   virtual time with the model of Daly (2006).
+//! - Balancing: `grid_latency` (Koenig and Kalé, 2007), `dynamite` (Iskra et al., 2000),
+//!   `hydropad` (Brady et al., 2010), `pic_strategies`.
+//! - Ranks: `jacobi_latency` (Koenig and Kalé, 2005); `mpi_messages`, compared with Open MPI and
+//!   MPICH; `nas_ranks`, the efficiency of kernels on two PEs; `rank_collectives`, over four sites;
+//!   `dynamite_ranks` (Iskra et al., 2000), programs that move away from the load of other
+//!   programs; `many_ranks`, the memory of each rank.
+//! - Tasks: `stealing` and `stealing_sweep`, `uts_sites`, `branch_and_bound`, `guests`, `hogs`,
+//!   `long_stream`. Broadcasts: `broadcast_load`.
+//! - Calls: `workflows`, `growth`, and `faults`, which runs groups of calls with faults.
 
 #[cfg(doctest)]
 mod book;

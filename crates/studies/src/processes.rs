@@ -1,11 +1,11 @@
-//! The processor time of this process and of programs that a study has started, and their
-//! processes.
+//! Finds the processes that a study has started, and measures their processor time and that of this
+//! process.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::fs;
 
-/// Variable with the number of the node that a process runs.
+/// Environment variable that holds the number of the node that a process runs.
 const NODE: &str = "GRIDSPAN_NODE";
 
 /// Returns the processor seconds of all threads of this process.
@@ -33,7 +33,7 @@ pub fn children(parent: u32) -> Vec<u32> {
 /// Returns the processes of nodes that a launcher has started on this machine and that run, in the
 /// order of their nodes. Linux only; empty elsewhere.
 pub fn node_processes(launcher: u32) -> Vec<u32> {
-    // Process ids begin again after the largest, so their order says nothing.
+    // Process ids wrap around, so their order is not that of the nodes.
     let numbered = |process| Some((number_of_node(process)?, process));
     let mut found: Vec<(u32, u32)> = children(launcher).into_iter().filter_map(numbered).collect();
     found.sort_unstable();
@@ -76,7 +76,7 @@ mod tests {
         if !cfg!(target_os = "linux") {
             return;
         }
-        // It ends with its input.
+        // `cat` ends when its input ends.
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         assert!(children(std::process::id()).contains(&child.id()));
         child.wait().unwrap();
@@ -88,7 +88,7 @@ mod tests {
         if !cfg!(target_os = "linux") {
             return;
         }
-        // They end with their input.
+        // Each `cat` ends when its input ends.
         let mut started =
             [(variables::NODE, "12"), (variables::NODE, "3"), (variables::NODES, "2")].map(
                 |(name, value)| {

@@ -12,7 +12,7 @@ use cells::SCENARIOS;
 use gridspan_topology::{GridSpec, SiteId};
 use simulated::{Outcome, outcome, record};
 
-/// Largest error.
+/// Largest relative error that the tests allow.
 const BOUND: f64 = 0.05;
 
 /// The longest round trip between the first site and another one, in seconds.
@@ -24,7 +24,8 @@ fn round_trip(place: &str) -> f64 {
     others.map(|site| latency(home, site) + latency(site, home)).fold(0.0, f64::max)
 }
 
-/// Predicts all held cells of a job, prints them, and fails if the error of one is too large.
+/// Predicts all cells of a job that have `is_held` set, prints them, and fails if the error of one
+/// is too large.
 fn holds(job: &str) {
     let mut misses = Vec::new();
     let mut held = 0;

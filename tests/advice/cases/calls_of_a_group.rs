@@ -1,5 +1,5 @@
-//! Must not compile: it passes a type that is not a catalogue, a function without tuples, values as
-//! arguments, and the name of a heuristic.
+//! Must not compile: it passes a type that is not a catalogue, a function whose input and output
+//! are not tuples, plain values as arguments of a call in a group, and the name of a heuristic.
 
 use gridspan::prelude::*;
 use gridspan::rpc::calls::{Catalogue, Function, Functions, RpcError, Services, with_rpc};

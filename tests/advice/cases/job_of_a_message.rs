@@ -1,4 +1,4 @@
-//! Has a message in place of an actor of a job, and must not compile.
+//! Must not compile: registers the type of a message as that of an actor.
 
 use gridspan::prelude::*;
 

@@ -1,4 +1,5 @@
-//! Has a struct that implements neither `Rank` nor `SequentialActor`, and must not compile.
+//! Must not compile: uses a struct as a rank and as a sequential actor, although the struct
+//! implements neither `Rank` nor `SequentialActor`.
 
 use gridspan::prelude::*;
 use gridspan::ranks::{self, Sequential};

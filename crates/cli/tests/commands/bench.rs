@@ -4,7 +4,7 @@
 use crate::common::run;
 use serde_json::Value;
 
-/// The objects that the job printed, among the events.
+/// Returns the objects that the job printed, from the `output` events.
 fn results(stdout: &str) -> Vec<Value> {
     let events = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events

@@ -1,5 +1,5 @@
-//! A program that never releases the lock of its standard output: its nodes still answer, and the
-//! answers do not come into its lines.
+//! A program that never releases the lock of its standard output: its nodes still answer requests,
+//! and these answers do not appear inside the lines of the program.
 #![cfg(target_os = "linux")]
 
 use crate::common::{Output, Running, finish, gridctl, until};
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// Variable that makes this test program a user's program.
 const IS_PROGRAM: &str = "GRIDCTL_TEST_LOCKED_OUTPUT";
-/// The parts in which it prints a line: each is larger than the buffer of the standard library, and
-/// together they are more than a pipe takes without dividing them.
+/// The parts in which the program prints a line. Each is larger than the buffer of the standard
+/// library, and together they are more than a pipe takes in one atomic write.
 const PARTS: [char; 3] = ['a', 'b', 'c'];
 const PART_BYTES: usize = 3000;
 

@@ -79,7 +79,7 @@ fn the_makespan_follows_from_tasks_and_links() {
     // site in 1 s, `right` ends at 11 s, its result is back at 12 s, and `join` ends at 17 s.
     // Transfers inside a site take 8 ms each.
     assert!((17.0..17.1).contains(&makespan_s(&document, 0)), "{document}");
-    // Plain calls transfer the same result through the client, which is at the same site.
+    // Plain calls transfer this result through the client, which is at the site of `join`.
     assert!((17.0..17.2).contains(&makespan_s(&document, 1)), "{document}");
     assert_eq!(document["trials"][0]["bytes_between_sites"], 20_000_000);
     assert_eq!(document["shortest"]["tasks"].as_array().unwrap().len(), 3);

@@ -70,7 +70,7 @@ fn a_daemon_serves_its_user_and_removes_its_token_when_stopped() {
     assert!(refused(&token, &address, folder.path()), "another token is refused");
     end(other);
 
-    // A daemon that ends answers the call that it executes.
+    // Before a daemon ends, it answers the call that it executes.
     let going = Running::start_with(
         &["rpc", "call", "sleep", "6.5"],
         &[("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())],

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns a workflow of parallel chains, each of which begins with a file of the client, and of a
-/// task that reads their last files. Every file has `bytes` bytes, and every task takes ten
+/// Returns a workflow of parallel chains and of a task that reads the last file of each chain. Each
+/// chain begins with a file of the client. Every file has `bytes` bytes, and every task takes ten
 /// seconds.
 fn workflow(chains: u32, length: u32, bytes: u64) -> String {
     let file = |chain: u32, step: u32| format!("f{chain}_{step}");
@@ -127,8 +127,8 @@ fn data_of_a_workflow_goes_from_server_to_server_and_not_through_the_client() {
     // Three consecutive steps of a second each.
     let makespan_s = trial["makespan_s"].as_f64().unwrap();
     assert!((3.0..20.0).contains(&makespan_s), "{document}");
-    // The first files of two chains, and the final result; the last file of the other chain is not
-    // among them.
+    // The client sends the first files of two chains and receives the final result. The file that
+    // `join` reads from the other server does not pass through the client.
     assert_eq!(trial["bytes_of_client"].as_u64(), Some(300_000), "{document}");
     grid.end();
 }
@@ -227,7 +227,7 @@ fn tasks_of_a_busy_server_are_executed_by_another() {
     let done = tasks(&document);
     assert_eq!(done.len(), 5, "{document}");
     assert!(done.iter().all(|(_, server)| *server != busy as u64), "{document}");
-    // The busy server executes its call to the end.
+    // The call of the busy server takes 300 s, so the daemons are killed instead of stopped.
     drop(grid);
 }
 

@@ -1,4 +1,4 @@
-//! The nodes and links of an experiment, event by event.
+//! Simulates the nodes and links of an experiment, event by event.
 
 use super::{StealingExperiment, Tally};
 use gridspan_balance::stealing::{
@@ -37,13 +37,13 @@ pub(super) fn run(
 
 /// An event of a node.
 enum What {
-    /// A packet has arrived and is queued.
+    /// A packet has arrived. It waits while the node handles earlier packets.
     Arrives(Packet),
     /// The node starts to handle a packet.
     Handles(Packet),
     /// A task is done.
     Done,
-    /// The n-th timeout that the machine set has expired.
+    /// The n-th timeout that the state machine has set expires.
     Wakes(u64),
     /// The node is lost.
     Dies,
@@ -61,7 +61,7 @@ enum Content {
     Tasks(u64, Grant),
 }
 
-/// One node: a queue of tasks, a worker, and the machine under test.
+/// One node: a queue of tasks, a worker, and the state machine under test.
 struct Node {
     machine: Stealing,
     queue: u64,
@@ -258,7 +258,7 @@ impl<'a> Engine<'a> {
         self.carry_out(at, self.now);
     }
 
-    /// Carries out the commands of the machine, from `time` on.
+    /// Carries out the commands of the state machine. Its messages leave at `time`.
     fn carry_out(&mut self, at: NodeId, time: Time) {
         loop {
             let commands: Vec<Command> = self.nodes[at.index()].machine.commands().collect();

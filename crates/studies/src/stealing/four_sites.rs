@@ -1,19 +1,20 @@
-//! The directory policy on four sites, compared with the transitive policy of the paper, as
-//! figures. The figures come from virtual time, so they are the same in every run.
+//! Compares the directory policy with the transitive policy of the paper on four sites. The figures
+//! come from virtual time, so they are the same in every run.
 
 use super::{LoadSpread, StealingExperiment};
 use crate::figures::ComputedValue;
 use gridspan_balance::stealing::UnknownStealingPolicy;
 use std::time::Duration;
 
-/// Goal: the efficiency.
+/// Goal: the least efficiency of the directory policy.
 const EFFICIENCY: f64 = 0.5;
-/// Goal: the messages between sites, divided by those of the transitive policy.
+/// Goal: the most messages between sites of the directory policy, divided by those of the
+/// transitive policy.
 const WIDE_OF_TRANSITIVE: f64 = 0.05;
 
-/// Runs the experiment on four sites with a latency of 20 ms between them, one way, and returns
-/// figures with their titles: means over the seeds. `nodes` is the number of nodes on all sites
-/// together. Fails only if a policy has been renamed.
+/// Runs the experiment on four sites with a latency of 20 ms between them, one way. Returns two
+/// figures with their titles; each is the mean over the seeds. `nodes` is the number of nodes on
+/// all sites together. Fails only if a policy has been renamed.
 pub fn four_sites(
     nodes: u32,
     seeds: &[u64],
@@ -24,7 +25,8 @@ pub fn four_sites(
     for &seed in seeds {
         let experiment = StealingExperiment { seed, ..experiment.clone() };
         let transitive = experiment.run("transitive")?;
-        // For the directory policy, the messages with which nodes go to sleep count too.
+        // For the directory policy, the messages that idle nodes send after the last task has begun
+        // count too.
         let directory = experiment.run("directory")?;
         let share = 1.0 / seeds.len() as f64;
         theirs[0] += share * transitive.efficiency;

@@ -4,7 +4,9 @@
 //! - [`LoadSpread`]: the nodes on which tasks appear.
 //! - [`StealingExperiment`]: the nodes, the network and the tasks.
 //! - [`four_sites`]: figures of the directory policy.
-//! - [`Tally`]: the counters. `engine.rs`: the nodes and links, event by event.
+//! - [`Tally`]: the counters.
+//!
+//! `engine.rs` simulates the nodes and links, event by event.
 
 mod engine;
 mod four_sites;
@@ -74,7 +76,7 @@ impl StealingExperiment {
         Self { sites: sites.max(1), wide_area, ..self }
     }
 
-    /// Returns the layout for the machines.
+    /// Returns the layout for the state machines.
     pub fn places(&self) -> StealingLayout {
         let each = self.nodes / self.sites;
         let micros = self.wide_area.as_micros();

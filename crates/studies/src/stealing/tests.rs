@@ -47,8 +47,8 @@ fn the_directory_policy_sends_nothing_while_all_nodes_are_idle() {
 
 #[test]
 fn all_tasks_are_done_although_nodes_are_lost() {
-    // The lost nodes keep directories, are heads of sites, hold tasks and steal; all of them have
-    // work.
+    // Over all seeds, the lost nodes include those that keep directories, heads of sites, and nodes
+    // that hold or steal tasks.
     for seed in 0..20_u32 {
         let losses: Vec<(Time, NodeId)> = [0, 8, 5, 9, 1]
             .iter()

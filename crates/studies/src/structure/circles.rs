@@ -3,8 +3,8 @@
 //! Even where imports are acyclic, two files may call each other, because each reaches all methods
 //! of a type through the type. A file *calls* another one if any of its functions or closures
 //!
-//! - calls a method of the type that the other file defines, on `self`, on a variable named after
-//!   the type (`core` of type `Core`), or by its path (`Core::settle`);
+//! - calls a method of the type that the other file defines, on `self`, on a variable or field
+//!   named after the type (`core` of type `Core`), or by its path (`Core::settle`);
 //! - calls a method of a trait of the crate that the other file implements, if no other trait and
 //!   no type of the crate has a method of that name.
 
@@ -92,7 +92,8 @@ fn spread_types(files: &[Declared]) -> BTreeMap<String, BTreeMap<String, BTreeSe
     types
 }
 
-/// Returns the files that implement the trait of a method, for methods that only one trait has.
+/// Returns the files that implement the trait of a method, for each method whose name only one
+/// trait and no type has.
 fn traits_by_method(files: &[Declared]) -> BTreeMap<String, BTreeSet<usize>> {
     let mut owners: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in files {
@@ -116,7 +117,7 @@ fn traits_by_method(files: &[Declared]) -> BTreeMap<String, BTreeSet<usize>> {
 /// A call of a method.
 struct Call {
     method: String,
-    /// The receiver, if it is a name or `self`.
+    /// What the method is called on.
     on: Receiver,
 }
 

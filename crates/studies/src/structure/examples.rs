@@ -9,7 +9,7 @@ use syn::{Attribute, Ident, Item, UseTree, Visibility};
 /// The member of the workspace that is the facade.
 const FACADE: &str = "gridspan";
 
-/// A type that users meet, without an example.
+/// A type that users meet and whose documentation has no example.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnshownType {
     /// Its name.
@@ -18,10 +18,10 @@ pub struct UnshownType {
     pub path: String,
 }
 
-/// Returns the public structs, enums and traits that the facade defines or re-exports one by one,
-/// and the `others`, given as member and name, whose documentation has no example that runs. If an
-/// invocation of a macro defines a type, the name of the type must be first in the invocation,
-/// after the documentation.
+/// Returns the types whose documentation has no example that runs. It examines the public structs,
+/// enums and traits that the facade defines or re-exports by name, and the `others`, each given by
+/// its member and name. If an invocation of a macro defines a type, the name of the type must be
+/// first in the invocation, after the documentation.
 pub fn types_without_example(sources: &[Source], others: &[(&str, &str)]) -> Vec<UnshownType> {
     let mut met: BTreeSet<(String, String)> =
         others.iter().map(|(member, name)| ((*member).to_owned(), (*name).to_owned())).collect();
@@ -29,7 +29,8 @@ pub fn types_without_example(sources: &[Source], others: &[(&str, &str)]) -> Vec
     for source in sources.iter().filter(in_library).filter(|source| source.member == FACADE) {
         add_exports(&source.file.items, &mut met);
     }
-    // A macro may also add to a type that is defined elsewhere, so one example is enough.
+    // A type may occur both in its definition and in an invocation of a macro, so one example is
+    // enough.
     let mut shown: BTreeMap<(String, String), (String, bool)> = BTreeMap::new();
     for source in sources.iter().filter(in_library) {
         for (name, has_example) in types(&source.file.items) {
@@ -45,7 +46,7 @@ pub fn types_without_example(sources: &[Source], others: &[(&str, &str)]) -> Vec
     unshown.map(|((_, name), (path, _))| UnshownType { name, path }).collect()
 }
 
-/// Adds the names that public `use` items take from other members, with the member.
+/// Adds each name that a public `use` item re-exports from another member, and that member.
 fn add_exports(items: &[Item], met: &mut BTreeSet<(String, String)>) {
     for item in items {
         match item {
@@ -69,7 +70,7 @@ fn add_names(tree: &UseTree, member: &str, met: &mut BTreeSet<(String, String)>)
     let mut add = |name: &Ident| met.insert((member.to_owned(), name.to_string()));
     match tree {
         UseTree::Path(path) => {
-            // Of `Op::{self, Sum}`, the type is `Op`.
+            // In `Op::{self, Sum}`, the type is `Op`.
             add(&path.ident);
             add_names(&path.tree, member, met);
         }

@@ -62,7 +62,7 @@ fn add_unexplained(items: &[Item], names: &mut Vec<String>) {
     }
 }
 
-/// Whether a function returns a `Result`, of any module.
+/// Whether a function returns a type named `Result`, from any module.
 fn can_fail(signature: &Signature) -> bool {
     match &signature.output {
         ReturnType::Type(_, of) => match &**of {

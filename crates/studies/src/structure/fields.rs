@@ -1,4 +1,5 @@
-//! The fields of a struct, including those of structs without methods in it.
+//! Lists the fields of a struct. A field whose type is a struct without methods is replaced by the
+//! fields of that struct.
 
 use super::source::Source;
 use std::collections::{BTreeMap, BTreeSet};

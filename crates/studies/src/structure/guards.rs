@@ -1,4 +1,5 @@
-//! Counts how often code uses an optional field, and how often it returns if the field is empty.
+//! Counts how often code uses an optional field, and how often a `let … else` handles the case that
+//! it is empty.
 
 use super::source::{Source, is_test};
 use syn::visit::{self, Visit};

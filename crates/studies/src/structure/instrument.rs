@@ -5,7 +5,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Block, ImplItemFn, ItemFn, ItemImpl, ItemMod, Signature, TraitItemFn, Type};
 
 /// Inserts `call("label")` at the beginning of all functions of a file except tests and `const`
-/// functions. A label is `path:line lines function`.
+/// functions. A label is `path:line lines function`, where `lines` is the length of the function.
 pub fn instrument(path: &str, text: &str, call: &str) -> Result<String, syn::Error> {
     let mut functions = Functions { path, of: None, found: Vec::new() };
     functions.visit_file(&syn::parse_file(text)?);

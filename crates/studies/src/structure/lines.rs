@@ -16,8 +16,8 @@ pub struct CodeLines {
     pub benches_and_examples: usize,
 }
 
-/// Returns the code lines of each member, by name. Lines are counted as in the files, so these
-/// should be formatted.
+/// Returns the code lines of each member, by name. It counts the lines as they are in the files, so
+/// the files should be formatted.
 pub fn code_lines(sources: &[Source]) -> BTreeMap<String, CodeLines> {
     let mut members: BTreeMap<String, CodeLines> = BTreeMap::new();
     for source in sources.iter().filter(|source| !source.is_test) {

@@ -1,7 +1,7 @@
 //! Reads the source code of the workspace and measures its structure.
 //!
-//! It uses the syntax without types. So a call of a method counts as a call of every method of that
-//! name that the caller could mean; each module documents the consequences.
+//! It reads only the syntax and does not infer types, so it finds the callee of a method call by
+//! names. Each module documents its rules.
 
 mod circles;
 mod examples;

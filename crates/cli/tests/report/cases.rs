@@ -1,8 +1,8 @@
 //! The planted runs, and what their reports must say.
 //!
 //! Shares follow from the plans. For example, where `n - 1` PEs wait for one that takes `f` times
-//! as long, they are idle for `1 - 1/f` of the time. The bounds leave room for the start and the end
-//! of a run, in which other rules hold.
+//! as long, they are idle for `1 - 1/f` of the time. The bounds leave room for the start and the
+//! end of a run, in which other rules hold.
 
 /// The kind of a run without a limit.
 pub const HEALTHY: &str = "healthy";

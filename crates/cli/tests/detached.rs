@@ -21,8 +21,8 @@ struct Detached {
 }
 
 impl Detached {
-    /// A step crosses the wide area twice, so it takes 40 ms and little of the processor: there is
-    /// time for another launcher.
+    /// A step crosses the wide area twice, so it takes 40 ms and little processor time. So another
+    /// launcher can start before the job ends.
     fn start(flags: &[&str], steps: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = ["run", "--detach", "--emulate", "2x2,wan=20ms"];
@@ -310,7 +310,7 @@ fn a_launcher_that_is_killed_at_the_start_leaves_no_process() {
         detached.kill_launcher();
         started.wait().unwrap();
 
-        // This stops the job if it has begun, and ends it otherwise.
+        // This stops the job if it has begun; otherwise, `attach` fails.
         detached.ask(&["stop"]);
         let ended = detached.ask(&["attach"]);
         assert_ne!(ended.code, Some(0), "{ended:?}");

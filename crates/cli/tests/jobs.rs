@@ -114,7 +114,7 @@ impl User {
             let names = tasks.filter_map(|task| name(task.ok()?));
             names.filter(|name| name.starts_with("request")).count()
         };
-        // One thread accepts connections.
+        // Only the thread that accepts connections is left then.
         until(|| (threads() == 1).then_some(()));
     }
 }
@@ -248,7 +248,7 @@ fn waiting_for_a_job_of_a_terminal_asks_its_launcher() {
         assert_eq!(late.code, Some(124), "{late:?}");
         let before = user.connections(&id);
         let mut waiting = user.start(&["wait", &id]);
-        // A late request would be refused, or find no job.
+        // A request after the signal would be refused, or find no job.
         until(|| (user.connections(&id) > before).then_some(()));
         user.await_requests(&id, attached.child.id());
 
@@ -288,7 +288,7 @@ fn a_job_of_one_node_is_listed_and_takes_requests_on_threads_of_gridctl() {
 
 #[test]
 fn a_job_of_one_node_is_listed_and_takes_requests_in_a_process_of_its_own() {
-    // Without standard input, the node is a process of a launcher.
+    // With `--stdin none`, gridctl starts the node as a separate process.
     let flags = ["run", "--stdin", "none"];
     assert_takes_requests(&flags, "all nodes of this job are one process", Some(143));
 }

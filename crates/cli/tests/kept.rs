@@ -25,7 +25,8 @@ sh -c "$*"
 exit $?
 "#;
 
-/// Hosts, and the machines of launchers: `first` starts the job, `second` is another one.
+/// The hosts of a job, and two machines with launchers: the job starts on `first`, and `second`
+/// attaches to it later.
 struct Machines {
     folder: tempfile::TempDir,
     id: String,
@@ -111,12 +112,12 @@ impl Machines {
         });
     }
 
-    /// The launcher of this machine, among all.
+    /// The launcher of the job that runs on this machine.
     fn launcher(&self, machine: &str) -> u32 {
         let state = format!("XDG_STATE_HOME={}", self.folder.path().join(machine).display());
         until(|| {
             let is_of_machine = |pid: &u32| {
-                // It may end at this moment.
+                // The process may end at this moment.
                 let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
                 environment.split(|&byte| byte == 0).any(|word| word == state.as_bytes())
             };
@@ -245,7 +246,7 @@ fn absent_nodes_join_no_more_at_once_than_members_stay() {
     let drained = machines.ask("first", &["drain", "a/1", "a/2"]);
     assert_eq!(drained.code, Some(0), "{drained:?}");
 
-    // The processes that have left end meanwhile.
+    // The processes of drained nodes may need some time to end.
     let add = |nodes: &[&str]| {
         until(|| {
             let added = machines.ask("first", &[&["add"], nodes].concat());
@@ -387,7 +388,7 @@ fn a_witness_is_told_of_the_majority_that_goes_on() {
 fn a_witness_that_cannot_be_used_is_an_error_at_the_start_of_the_job() {
     let machines = Machines::of(&["localhost", "127.0.0.2"]);
     fs::write(machines.folder.path().join("gone/127.0.0.9"), "").unwrap();
-    // A file is where its folder would be.
+    // This file is in the place of the host's state folder.
     fs::write(machines.folder.path().join("127.0.0.8"), "").unwrap();
     for (witness, code, expected) in [
         ("ssh://127.0.0.9", 1, "cannot use the witness ssh://127.0.0.9: no route to 127.0.0.9"),

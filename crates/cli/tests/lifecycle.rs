@@ -1,4 +1,4 @@
-//! Ends of processes: none outlives its launcher, and none shows a secret.
+//! The processes of jobs: none outlives its launcher, and none shows a secret.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
@@ -15,8 +15,8 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time within which a process that must end is gone, on a busy machine: without a reason to end,
-/// the processes of these tests run for ten minutes.
+/// Time within which a process that must end is gone, also on a busy machine. Without a reason to
+/// end, the processes of these tests run longer than this.
 const SOON: Duration = Duration::from_secs(20);
 /// Time that nodes have to end before their launcher kills them.
 const GRACE: Duration = Duration::from_secs(5);

@@ -68,7 +68,7 @@ fn two_processes_record_what_each_did_and_which_message_caused_it() {
     assert!(header.started_unix_ms.is_some());
     let [host] = &header.hosts[..] else { panic!("{:?}", header.hosts) };
     assert_eq!(host.name, header.nodes[0].host);
-    // This process may use all its processors, so its nodes may too; a quota may allow fewer.
+    // The nodes may use the same processors as this process; a CPU quota may allow fewer at once.
     let allowed = rustix::thread::sched_getaffinity(None).unwrap().count();
     let at_once = std::thread::available_parallelism().unwrap().get() as u32;
     assert_eq!(host.hardware_threads, allowed.min(at_once));
@@ -236,7 +236,7 @@ fn all_nodes_of_a_job_that_fails_tell_what_they_recorded() {
 fn a_node_that_leaves_and_joins_again_is_recorded_since_then() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("rec");
-    // A step crosses the wide area twice, so it takes 40 ms and little of the processor.
+    // A step crosses the wide area twice, so it takes 40 ms and little processor time.
     let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=20ms", "--record"];
     let job = ["leanmd", "--atoms", "2000", "--report-every", "5", "--steps", "200"];
     let arguments = [&place[..], &[folder.to_str().unwrap()], &job].concat();

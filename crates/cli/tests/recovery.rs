@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-/// A step crosses the wide area twice, so it takes 40 ms and little of the processor: the job is
-/// still in its steps when the test has found its processes.
+/// A step crosses the wide area twice, so it takes 40 ms and little processor time. The steps are
+/// not over yet when the test has found the processes.
 fn arguments<'a>(flags: &[&'a str], steps: &'a str) -> Vec<&'a str> {
     arguments_at("2x2,wan=20ms", flags, steps)
 }
 
-/// Arguments of a job that runs to its end.
+/// Arguments of a job that loses no process.
 fn fast_arguments<'a>(flags: &[&'a str], steps: &'a str) -> Vec<&'a str> {
     arguments_at("2x2,wan=4ms", flags, steps)
 }
@@ -152,7 +152,7 @@ fn a_job_goes_back_to_one_checkpoint_twice() {
 
     kill(nodes[0], Signal::KILL);
     running.await_line("3 nodes go on");
-    // Main makes the next checkpoint at its first progress point.
+    // Main has not yet reached its first progress point, where it makes the next checkpoint.
     kill(nodes[1], Signal::KILL);
 
     running.await_line("2 nodes go on");
@@ -309,7 +309,7 @@ fn the_tasks_of_a_killed_node_are_repeated_by_the_others() {
         let lost = running.await_line("\"recovery\"");
         let repeat = "it was killed by SIGKILL (9); 3 nodes are left, and repeat its tasks";
         assert!(lost.contains(repeat), "{lost}");
-        // A job that begins again has the PEs of the nodes that are left.
+        // If the job began again, it would have the PEs of the three nodes that are left.
         running.await_line("tree T1 on 4 PEs: ");
         running.await_line("verified: yes (4130071 nodes, ");
         assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));

@@ -1,7 +1,7 @@
 //! Nodes as tasks of a real Slurm. The test starts the daemons of Slurm on this machine, with a
 //! `slurmd` for each of four nodes. Where Slurm is not installed, or its daemons do not start, the
 //! test prints the reason and ends; with GRIDSPAN_NEED_SLURM it fails. `.ci/slurm` installs Slurm.
-//! With GRIDSPAN_SLURM_COMMAND, a command takes the place of the jobs.
+//! With GRIDSPAN_SLURM_COMMAND, it runs the shell command in this variable instead of the jobs.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -22,9 +22,9 @@ use tempfile::TempDir;
 
 /// If this variable is set, Slurm must start.
 const NEED: &str = "GRIDSPAN_NEED_SLURM";
-/// If this variable is set, only this command of the shell runs, as a user of these daemons.
+/// If this variable is set, the test only runs its value, a shell command that uses these daemons.
 const COMMAND: &str = "GRIDSPAN_SLURM_COMMAND";
-/// Programs that the test needs, besides those of the client's package.
+/// Programs that must be installed. The others, such as `sinfo`, come with `srun`.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "salloc", "srun"];
 /// Folders in which the programs may be.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
@@ -49,7 +49,7 @@ impl Drop for Slurm {
             let _ = kill_process(pid, Signal::TERM);
             wait(daemon, Duration::from_secs(10));
         }
-        // Tasks and their `slurmstepd` have the variables of their daemon.
+        // Tasks and their `slurmstepd` are found by the variables that they inherit from `slurmd`.
         for pid in processes_with("environ", self.path("slurm.conf").to_str().unwrap()) {
             let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
         }
@@ -308,8 +308,8 @@ fn a_job_goes_on_without_a_killed_task(slurm: &Slurm) {
     assert_eq!(running.wait(common::LIMIT).expect("the job ends").code(), Some(0));
 }
 
-/// Nodes of other allocations join: of the one inside which `gridctl add` runs, and of one that it
-/// names by number.
+/// Nodes of two other allocations join: `gridctl add` runs inside the first, and names the second
+/// by its number.
 fn tasks_of_other_allocations_join_a_job(slurm: &Slurm) {
     let flags = ["run", LOST_AFTER, "--on-loss", "replace", "--checkpoint-every", "10steps"];
     let arguments = [&flags[..], &SLOW_JOB, &["300"]].concat();

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
 
-/// A job of four processes at two sites that ends when it is stopped.
+/// Arguments for a job of four processes at two sites.
 const PLACE: [&str; 5] = ["run", "--driver", "cluster", "--emulate", "2x2,wan=2ms"];
 
 /// The links between its sites.

@@ -40,7 +40,7 @@ fn the_summary_shows_virtual_time_events_and_wide_area_frames() {
 #[test]
 fn a_token_that_crosses_the_wide_area_twice_takes_two_latencies() {
     let (output, _) = simulated(&["--emulate", "2x1,wan=500ms", "ring", "--rounds", "1"]);
-    // One latency to the other site, and one for the reports of its members.
+    // The token crosses once to the other site; the reports of the actors there cross back.
     let (_, rest) = output.stdout.split_once(" PEs: ").unwrap();
     let (millis, _) = rest.split_once(" ms").unwrap();
     let millis: f64 = millis.parse().unwrap();

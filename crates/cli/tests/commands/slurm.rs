@@ -1,7 +1,7 @@
 //! Nodes as tasks of Slurm, and the hosts of other batch systems.
 //!
-//! A script replaces `srun`: it records its arguments, copies its standard input to all tasks, and
-//! sets the variables of each, on this machine. The test `slurm` uses a real one.
+//! A script replaces `srun`: it records its arguments and starts all tasks on this machine, each
+//! with its variables and a copy of the standard input. The test `slurm` uses a real `srun`.
 #![cfg(target_os = "linux")]
 
 use crate::common::slurm::LOST_AFTER;

@@ -1,4 +1,4 @@
-//! Nodes on other hosts: the arguments of `ssh`, and the ends of nodes behind it.
+//! Nodes on other hosts: the arguments of `ssh`, and how the nodes that it starts end.
 //!
 //! A script replaces `ssh`: it records its arguments and its environment, and runs the command on
 //! this machine. Addresses of the loopback network act as hosts.
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Refuses some hosts as ssh and the shells behind it do. The command runs in a separate process,
+/// Fails for some hosts as `ssh` or the remote shell does. The command runs in a separate process,
 /// so that it does not notice the launcher's death, as over a network.
 const SCRIPT: &str = r#"
 echo "$@" >> "$FOLDER/arguments"
@@ -215,7 +215,7 @@ fn a_missing_replacement_of_ssh_is_an_error() {
     let output = run(&[&place[..], &["--metrics", "0", "ring"]].concat());
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.contains("cannot start /nowhere/ssh"), "{output:?}");
-    // What was to be printed before the error.
+    // The launcher still prints the address of its metrics.
     assert!(output.stderr.contains("metrics: http://127.0.0.1:"), "{output:?}");
 }
 
@@ -429,7 +429,7 @@ fn nodes_of_a_detached_job_on_other_hosts_outlive_its_launcher() {
 
     attached.await_line("this one attends to it now");
     attached.await_line("      30 ");
-    // To the launcher, the connection to the host breaks. The node goes on.
+    // The launcher sees that the connection to a host breaks. The node goes on.
     let shells = until(|| Some(children_of(launcher_of(id))).filter(|found| found.len() == 3));
     let group = Pid::from_raw(shells[2] as i32).unwrap();
     kill_process_group(group, Signal::KILL).unwrap();

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// dynamics prints nothing for more than a minute.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
-/// Molecular dynamics that hardly computes, and whose result is compared bit by bit with a serial
-/// run. The number of steps follows.
+/// A small molecular dynamics job, which compares its result bit by bit with a serial run. The
+/// caller appends the number of steps.
 pub const JOB: [&str; 9] = [
     "leanmd",
     "--system",
@@ -29,7 +29,7 @@ pub const JOB: [&str; 9] = [
     "--steps",
 ];
 
-/// The same with steps of at least 20 ms, where no link slows it down.
+/// The same with steps of at least 20 ms, for tests in which no emulated link slows the job down.
 pub const SLOW_JOB: [&str; 11] = [
     "leanmd",
     "--system",

@@ -230,7 +230,7 @@ fn nothing_is_left() {
         (processes_with("cmdline", &left).is_empty() && processes_with("cmdline", &long).is_empty())
             .then_some(())
     });
-    // Other labs on this machine go on.
+    // Other labs may run on this machine, so the test checks these processes only.
     until(|| (!processes.iter().any(|&process| is_alive(process))).then_some(()));
     let devices = fs::read_dir("/sys/class/net").unwrap();
     let names = devices.map(|device| device.unwrap().file_name().into_string().unwrap());
@@ -284,7 +284,7 @@ fn open_mpi() {
     let mut hosts: Vec<String> = line("hosts ").split(' ').map(str::to_owned).collect();
     hosts.sort_unstable();
     assert_eq!(hosts, ["a1", "a2", "b1", "b2"], "without flags, a process on each host");
-    // Between ranks in the order of the slots, a turn crosses the wide area twice.
+    // The ranks are in the order of the slots, so a turn crosses the wide area twice.
     let turn: f64 = line("turn ").parse().unwrap();
     assert!((40.0..42.0).contains(&turn), "{turn} ms, not 40 within 5 %");
     assert_eq!(line("number "), "63", "three others add one in each of 21 turns");
@@ -330,10 +330,9 @@ fn same_round_trips() {
     let [emulated, in_lab] = [emulated.stdout, in_lab].map(|printed| least_one_way(&printed));
 
     // A packet of 200 bytes and the headers takes less than 0.1 ms at this rate. Other programs can
-    // only delay packets, so that the least of four means, each over some eight round trips, is
-    // near to the link unless all four are disturbed. 10 % are 2 ms one way, more than what the
-    // tests above allow to the lab; a link that is not emulated, or emulated twice, differs by
-    // more.
+    // only delay packets. So the least of four means, each over some eight round trips, is near the
+    // latency of the link unless all four are disturbed. 10 % are 2 ms one way, more than the tests
+    // above allow; a link that is not emulated, or emulated twice, differs by more.
     for one_way in [emulated, in_lab] {
         assert!((20.0..22.0).contains(&one_way), "{one_way} ms, not 20 within 10 %");
     }

@@ -38,7 +38,7 @@ fn ask(mut stream: impl Read + Write, request: &str) -> (u16, String, String) {
     (code, head.to_lowercase(), body.to_owned())
 }
 
-/// Scrapes a job whose nodes all answer.
+/// Scrapes a job until all four nodes report.
 fn scrape(port: &str) -> BTreeMap<String, Family> {
     until(|| {
         let (code, head, body) = ask(TcpStream::connect(port).unwrap(), GET);

@@ -1,8 +1,8 @@
 //! The planted runs, and what their reports must say.
 //!
-//! Shares follow from the plans: where PEs wait for one that takes `f` times as long as the other
-//! `n - 1`, for example, these are idle for `1 - 1/f` of the time. The bounds leave room for the
-//! start and the end of a run, in which other rules hold.
+//! Shares follow from the plans. For example, where `n - 1` PEs wait for one that takes `f` times
+//! as long, they are idle for `1 - 1/f` of the time. The bounds leave room for the start and the
+//! end of a run, in which other rules hold.
 
 /// The kind of a run without a limit.
 pub const HEALTHY: &str = "healthy";
@@ -18,7 +18,7 @@ pub struct Case {
     pub kind: &'static str,
     /// Text in the first sentence.
     pub says: &'static str,
-    /// Bounds of the share of the time of that limit.
+    /// Bounds of the share of the time that this limit takes.
     pub share: [f64; 2],
 }
 
@@ -84,7 +84,7 @@ pub const CASES: &[Case] = &[
         "the link between ",
         [0.5, 0.9],
     ),
-    // Waits are longer than the windows of which spans are kept.
+    // Waits are longer than the time windows whose spans the recording keeps.
     case(
         "slow_link_of_a_sampled_recording",
         [
@@ -192,7 +192,7 @@ pub const CASES: &[Case] = &[
         "site b has too much work",
         [0.13, 0.3],
     ),
-    // Of a message, 0.1 µs are work, and 0.3 µs sending and accepting it.
+    // A message takes 0.1 µs of work, and 0.3 µs for sending and accepting it.
     case(
         "small_grains",
         [&["--pes", "4"], &["grains", "actors=64", "steps=20", "work=100"]],
@@ -207,7 +207,7 @@ pub const CASES: &[Case] = &[
         "handlers are too short",
         [0.3, 0.8],
     ),
-    // Two actors on each PE; afterwards some PE has more.
+    // Each PE has two actors at first; after the rebalance, some PE has more.
     case(
         "bad_plan",
         [
@@ -228,8 +228,8 @@ pub const CASES: &[Case] = &[
         "the rebalance by random at ",
         [0.15, 0.75],
     ),
-    // Two other processes leave a third of a processor: its PE waits for 2/3 of the time, and so do
-    // the other three for it.
+    // Two other processes leave one PE a third of its processor: it waits for 2/3 of the time, and
+    // the other three PEs wait for it as long.
     case(
         "foreign_load",
         [&["-e", "1x4; at 1ms node a2 load=2"], &["ring", "actors=8", "steps=30", "work=1000"]],
@@ -262,7 +262,7 @@ pub const CASES: &[Case] = &[
         "4 actors for 6 PEs",
         [0.22, 0.42],
     ),
-    // 1 ms of work, and 4 ms of main.
+    // A step takes 1 ms of work, and then main sleeps for 4 ms.
     case(
         "main",
         [&["-e", "1x4"], &["driven", "actors=8", "steps=20", "work=500", "sleep=4000"]],

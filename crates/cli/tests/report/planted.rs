@@ -28,7 +28,7 @@ struct Plan {
     shape: Shape,
     actors: u32,
     steps: u64,
-    /// Work of an actor in a step.
+    /// Work of an actor in a step. For `Grains`, the work of each handler, in nanoseconds.
     work_us: u64,
     /// Actors with more work: the first, the last, and how many times as much.
     heavy: (u32, u32, u64),

@@ -87,7 +87,7 @@ fn exchanges_in_a_row_keep_the_links_busy() {
 
 #[test]
 fn typed_blocks_leave_before_their_sender_computes() {
-    // The block for rank 0 is there when that rank begins, so that it waits for nothing.
+    // Rank 0 already has the block of rank 1 when it calls `alltoallw`, so it waits for nothing.
     let milliseconds = async |world: Comm| {
         if world.rank() == 0 {
             world.sleep(Duration::from_millis(100)).await;

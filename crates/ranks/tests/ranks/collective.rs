@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 const RANKS: u32 = 13;
 
-/// The sum of the ranks below.
+/// The sum of the ranks below `rank`.
 fn below(rank: u32) -> u32 {
     rank * rank.saturating_sub(1) / 2
 }
@@ -383,8 +383,8 @@ pub(crate) fn term(rank: u32, at: usize) -> f64 {
     (f64::from(rank) * 1.7 + at as f64).sin() * 10_f64.powi((rank as i32 + at as i32) % 17)
 }
 
-/// The sum over `size` ranks from `begin` on, of those that exist, by the binary tree over the
-/// numbers of the ranks.
+/// The sum of the terms of `size` ranks from `begin` on, added in the order of the binary tree over
+/// the numbers of the ranks. Ranks that do not exist are left out.
 pub(crate) fn sum_by_tree(at: usize, begin: u32, size: u32, ranks: u32) -> f64 {
     if size == 1 {
         return term(begin, at);
@@ -396,8 +396,8 @@ pub(crate) fn sum_by_tree(at: usize, begin: u32, size: u32, ranks: u32) -> f64 {
     }
 }
 
-/// Reduces a vector that is divided into shares where a network is between the ranks. Returns
-/// whether the sums and the joined digits of all elements are right.
+/// Reduces a vector, which ranks divide into shares if it is long and a network is between them.
+/// Returns whether the sums and the joined digits of all elements are right.
 async fn reduce_long_vectors(
     world: gridspan_ranks::Comm,
     length: usize,
@@ -594,7 +594,7 @@ fn exact_sums_have_the_same_bits_for_any_number_of_ranks() {
             ranks,
             async |world| {
                 let (me, size) = (world.rank() as usize, world.size() as usize);
-                // A column for each of the terms that a rank has; the last ones are zeros.
+                // A column for each term of a rank. Ranks with fewer terms add zeros.
                 let mut mine: Vec<f64> = terms().skip(me).step_by(size).collect();
                 mine.resize(240_usize.div_ceil(size), 0.0);
                 let columns = world.allreduce_exact(&mine).await?;

@@ -56,7 +56,7 @@ where
     results.iter().for_each(|found| assert_eq!(found, &expected));
 }
 
-/// Runs a function that fails on two ranks of one PE, and returns the error's text.
+/// Runs a function on two ranks of one PE, where it fails. Returns the text of the error.
 pub(crate) fn failure<F, U>(function: F) -> String
 where
     F: Fn(Comm) -> U + Send + Sync + 'static,

@@ -33,7 +33,7 @@ fn communicators_that_are_made_at_the_same_time_differ() {
             let me = world.rank();
             let row = world.split(Some(me / 3), 0).await?.ok_or("no row")?;
             let column = world.split(Some(me % 3), 0).await?.ok_or("no column")?;
-            // Ranks have used different numbers before.
+            // The first three ranks have used more communicator numbers than the others.
             if me < 3 {
                 drop(row.dup().await?);
             }
@@ -60,8 +60,8 @@ fn communicators_are_made_in_the_order_of_the_calls() {
         async |world| {
             let (me, other) = (world.rank(), 1 - world.rank());
             let (one, two) = (world.dup().await?, world.dup().await?);
-            // Only rank 1 has the message when its first copy is complete. It calls the third `dup`
-            // before rank 0 does, but both call the second one before.
+            // Only rank 1 has the message when its first `one.dup` is complete, so it calls
+            // `one.dup` again before rank 0 does. Both ranks have called `two.dup` by then.
             if me == 0 {
                 world.send(&[0_u8], 1, 5).await?;
             }

@@ -1,4 +1,4 @@
-//! What makes progress while a rank computes without awaiting: the table of the book's chapter.
+//! What makes progress while a rank computes without awaiting: the table in `docs/src/ranks.md`.
 
 use crate::common::simulate;
 use gridspan_ranks::{Comm, RankError, ops, run_then};
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 /// For how long rank 0 computes.
 const COMPUTES: Duration = Duration::from_millis(200);
-/// Time after the beginning of the computation within which an operation ends that it does not
-/// delay.
+/// An operation that the computation does not delay ends within this time after the computation
+/// begins.
 const AT_ONCE: Duration = Duration::from_millis(10);
 /// Largest number of measurements: other programs may delay an operation, too.
 const TRIES: u32 = 5;

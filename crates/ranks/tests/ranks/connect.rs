@@ -185,7 +185,7 @@ fn a_rank_that_accepts_and_is_never_connected_is_in_a_deadlock() {
     let job = run(2, lonely).time_limit(Duration::from_secs(60));
     assert_eq!(embedded::run(job, 2).unwrap_err().to_string(), expected);
     assert_eq!(simulate(run(2, lonely), SITES).unwrap_err().to_string(), expected);
-    // The ranks look at their waits more often than messages cross this link.
+    // A round trip over this link takes longer than the interval at which ranks check their waits.
     let far = "2x1,wan=500ms";
     assert_eq!(simulate(run(2, lonely), far).unwrap_err().to_string(), expected);
 }

@@ -32,7 +32,7 @@ fn a_deadlock_names_what_each_rank_waits_for() {
                     on the world; rank 4 waits in recv with rank 0, tag 4, on the world";
     let job = run(5, circle).time_limit(Duration::from_secs(60));
     assert_eq!(embedded::run(job, 1).unwrap_err().to_string(), expected);
-    // Elsewhere, rank 2 waits for another one in its tree.
+    // On other grids, rank 2 waits for another rank of the barrier.
     for ended in [simulate(run(5, circle), SITES), emulate(run(5, circle))] {
         let text = ended.unwrap_err().to_string();
         assert!(text.starts_with("the ranks are in a deadlock: rank 1 waits in probe"), "{text}");
@@ -287,8 +287,9 @@ fn a_shared_lock_is_part_of_a_deadlock_once_none_of_its_holders_runs() {
     }
 }
 
-/// Rank 1 holds a lock of rank 5, for which rank 2 waits. It sleeps, gives the lock back, and waits
-/// for rank 2. Both ways of the lock over rank 5 may take longer than messages between the two.
+/// Rank 1 holds a lock of rank 5, for which rank 2 waits. Rank 1 sleeps, gives the lock back, and
+/// waits for a message of rank 2. The lock passes over rank 5, which may take longer than a message
+/// between ranks 1 and 2.
 async fn handed_over(world: Comm) -> Result<(), RankError> {
     let me = world.rank();
     let window = world.window(vec![0_u8], ops::sum).await?;
@@ -313,8 +314,8 @@ async fn handed_over(world: Comm) -> Result<(), RankError> {
     window.fence().await
 }
 
-/// Rank 1 waits for a lock that rank 0 holds until it has a message of rank 1, which no longer
-/// waits for the lock then.
+/// Rank 0 holds a lock until it has a message of rank 1. Rank 1 waits for this lock, gives up after
+/// ten seconds, and sends the message.
 async fn given_up(world: Comm) -> Result<(), RankError> {
     let me = world.rank();
     let window = world.window(vec![0_u8], ops::sum).await?;

@@ -20,8 +20,9 @@ fn failed_peer<T>(result: Result<T, RankError>) -> Option<u32> {
     }
 }
 
-/// Adds up in six rounds. Ranks 0 and 5 fail by an error, and rank 3 by a panic. Returns the number
-/// of times that the others went on without a rank, and the number of ranks left.
+/// Adds up over all ranks in six rounds. Ranks 0 and 5 fail by an error, and rank 3 by a panic.
+/// Returns the number of times that the others went on without a rank, and the number of ranks
+/// left.
 async fn survive(world: Comm) -> Result<(u32, u32), RankError> {
     let (me, mut comm) = (world.rank(), world.clone());
     let (mut round, mut shrinks) = (0, 0);

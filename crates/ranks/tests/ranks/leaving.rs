@@ -46,7 +46,7 @@ async fn look_and_compute(world: Comm, look: &str) -> Result<u64, RankError> {
     world.yield_now().await;
     leaving.await?;
     if look != "test" {
-        // The look has left the message there.
+        // The other calls have left the message to the next receive.
         world.recv::<u8>(0, 0).await?;
     }
     Ok(0)
@@ -78,7 +78,7 @@ fn results_leave_between_the_requests_of_which_each_is_complete() {
         }
         world.sleep(Duration::from_millis(100)).await;
         let mut requests = vec![world.irecv::<u8>(0, 0)?, world.irecv::<u8>(0, 1)?];
-        // Because of this send, the rank lets the PE go on when both are complete.
+        // Because of this send, `wait_any` yields to the PE although both receives are complete.
         let mut results = vec![world.isend(&[0_u8], 0, 2)?];
         while let Some((_, received)) = wait_any(&mut requests).await {
             received?;
@@ -122,7 +122,7 @@ fn an_immediate_collective_operation_begins_before_its_rank_computes() {
 
 #[test]
 fn an_agreement_reaches_all_ranks_before_that_which_collects_it_computes() {
-    // Rank 0 waits when rank 1 calls last.
+    // Rank 0 collects the agreement. It waits already when rank 1, the last one, calls.
     let milliseconds = async |world: Comm| {
         if world.rank() == 1 {
             world.sleep(Duration::from_millis(100)).await;

@@ -1,4 +1,4 @@
-//! Ranks that move between their runs.
+//! Ranks that move at migration points, or while they run.
 
 use crate::common::{SITES, everywhere, simulate};
 use gridspan_balance::StrategyName;
@@ -186,7 +186,7 @@ fn a_request_under_way_at_a_migration_point_is_an_error_that_names_it() {
 #[test]
 fn ranks_that_are_moved_during_a_run_go_on_where_their_futures_are() {
     for name in ["rotate", "random"] {
-        // Long enough for many periods.
+        // The rounds last for many balancing periods.
         let rounds = |world: Comm| async move {
             let (me, size) = (world.rank(), world.size());
             let mut number = [me];
@@ -216,7 +216,7 @@ fn ranks_that_are_moved_during_a_run_go_on_where_their_futures_are() {
             report.statistics.migrations
         };
         assert!(migrations("1x1x6") > 100);
-        // On several nodes they move before and after the run, but not in its many periods.
+        // On several nodes, ranks move before and after the run, but not in its balancing periods.
         assert!(migrations(SITES) < 100);
     }
 }

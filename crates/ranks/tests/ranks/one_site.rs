@@ -46,7 +46,7 @@ fn all_ranks_of_a_site_of_any_size_get_the_results_in_the_order_of_the_ranks() {
         for ranks in [nodes, 2 * nodes + 1] {
             let function = async |world: Comm| {
                 let in_order = results_for_all(world.clone()).await?;
-                // The key gives ranks neighbours on other nodes than before.
+                // The key reorders the ranks, so their neighbours are on other nodes than before.
                 let key = i64::from(5 * world.rank() % 7);
                 let part = world.split(Some(0), key).await?.ok_or("no part")?;
                 Ok([in_order, results_for_all(part).await?])
@@ -62,7 +62,7 @@ fn all_ranks_of_a_site_of_any_size_get_the_results_in_the_order_of_the_ranks() {
 
 #[test]
 fn a_part_of_the_ranks_gets_its_results_without_the_other_pes() {
-    // The heads of some PEs are not in the part, and some PEs have no rank of it.
+    // The heads (first ranks) of some PEs are not in the part, and some PEs have no rank of it.
     for (grid, ranks) in [("1x5", 5), ("1x3x2", 10)] {
         let function = async |world: Comm| {
             let is_in = !matches!(world.rank() % 5, 1 | 3);

@@ -93,7 +93,7 @@ fn a_synchronous_send_ends_after_its_receive_has_begun() {
         async |world| {
             if world.rank() == 0 {
                 let mut sending = world.issend(&[1_u8], 1, 0)?;
-                // Rank 1 posts its receive only after this message.
+                // Rank 1 posts its receive only once it has the empty message below.
                 assert!(sending.test().await?.is_none());
                 world.send::<u8>(&[], 1, 1).await?;
                 sending.await?;
@@ -237,7 +237,7 @@ fn a_long_message_leaves_before_its_sender_computes() {
 
 #[test]
 fn what_a_collective_operation_has_left_leaves_before_its_ranks_compute() {
-    // Rank 0 is the root of the tree, and computes longest.
+    // Rank 0 is the root of the tree. All ranks compute for a second afterwards.
     let milliseconds = async |world: Comm| {
         let mut numbers = [if world.rank() == 0 { 5 } else { 0 }; 4];
         world.bcast(&mut numbers, 0).await?;

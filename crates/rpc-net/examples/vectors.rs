@@ -1,5 +1,5 @@
-//! Typed functions in processes that find each other through a registry, and a group of calls that
-//! is mapped to them as a whole.
+//! Servers of typed functions, which clients find through a registry. A client maps a group of
+//! calls to the servers as a whole, or makes single calls.
 //!
 //! ```sh
 //! cargo run --example vectors -p gridspan-rpc-net -- registry grid.token &
@@ -106,7 +106,7 @@ async fn call(token: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// The sum of the squares of the numbers from 0, which is exact.
+/// Returns the exact sum of the squares of the numbers below `count`.
 fn sum_of_squares(count: u64) -> f64 {
     (count.saturating_sub(1) * count * (2 * count).saturating_sub(1) / 6) as f64
 }
@@ -119,11 +119,11 @@ fn verify(result: f64, expected: f64) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the time of a group of `calls` empty calls, including the fetching of all results.
+/// Returns how long a group of `calls` empty calls takes until the client has all results.
 async fn time(token: &Path, calls: u64) -> Outcome<Duration> {
     let servers = Remote::new(Token::read(token)?)?;
     let (mapper, heuristic) = (servers.mapper(), HeftC::default());
-    // Connecting to servers is not counted.
+    // This group connects to the servers before the measurement begins.
     mapper
         .map(&heuristic, async |group| {
             group.get(&group.call(&NOTHING, (group.value(&0)?,)).0).await

@@ -36,7 +36,7 @@ impl Catalogue for All {
     }
 }
 
-/// A registry, or a server of one, in a thread.
+/// A registry or a server that runs in a thread.
 struct Serving {
     end: oneshot::Sender<()>,
     thread: JoinHandle<()>,
@@ -106,12 +106,12 @@ fn the_parent_of_a_servers_span_is_the_clients_span_in_another_process() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(calls(&token));
-    // Its tasks may hold spans for a moment longer than the calls.
+    // Tasks of the runtime may keep spans open for a moment after the calls.
     drop(runtime);
     server.stop();
     registry.stop();
 
-    // By name, in a group, and by the verbs of GridRPC.
+    // The client calls `sum` by name, in a group, and with the verbs of GridRPC.
     let (clients, servers) = (collector.of("client", "sum"), collector.of("server", "sum"));
     assert_pairs(&clients, &servers, 3);
     let around: Vec<_> = collector.named("around").iter().map(|span| Some(span.number)).collect();

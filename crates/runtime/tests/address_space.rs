@@ -93,7 +93,7 @@ struct Cell;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Msg {
-    /// Sends 100 messages to member 1 and repeats itself this many times; with 0, contributes.
+    /// Sends 100 messages to member 1 in each of this many rounds, and then contributes.
     Produce(u32),
     Data(Vec<u8>),
 }

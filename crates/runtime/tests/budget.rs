@@ -117,8 +117,8 @@ fn produce((to, priority): (i32, i32), messages: u32, again: u32) -> Job {
 /// The cases run one after the other, since they share a count of bytes.
 #[test]
 fn messages_over_the_budget_end_the_job_before_they_fill_the_memory() {
-    // One handler sends 40 times the budget: to the other PE, and then to its own PE, also with a
-    // priority.
+    // In each case, one handler sends 40 times the budget: to the other PE, to its own PE, and to
+    // its own PE with a priority.
     let cases = [
         ((1, 0), "bytes just sent to budget::Cell on pe1"),
         ((0, 0), "budget::Cell 0x"),

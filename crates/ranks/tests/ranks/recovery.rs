@@ -10,7 +10,8 @@ use std::time::Duration;
 const RANKS: u32 = 7;
 const ROUNDS: u32 = 20;
 
-/// Passes a number around, which crosses each migration point as a message, and adds up.
+/// Sends its rank to the next rank before each migration point, and receives the number of the
+/// previous rank after it. Sums the received numbers.
 #[derive(Serialize, Deserialize)]
 struct Counter {
     round: u32,
@@ -31,7 +32,7 @@ impl Rank for Counter {
             self.total += world.recv::<u32>((me + RANKS - 1) % RANKS, 0).await?.0[0];
         }
         if self.round == ROUNDS {
-            // Each round has moved the numbers 0 to 6 by one rank.
+            // In each round, the ranks together receive the numbers 0 to 6.
             let total = world.allreduce(&[self.total], ops::sum).await?[0];
             assert_eq!(total, ROUNDS * (RANKS * (RANKS - 1) / 2));
             return Ok(Continuation::Done(()));

@@ -185,7 +185,7 @@ fn askers() -> Job {
         };
         for round in first..12 {
             let at = AtRound { round, askers: askers.reference() };
-            // In real time, the checkpoint before may still be on its way to other nodes.
+            // In real time, the nodes may still be storing the previous checkpoint.
             if let Progress::Postponed { reason } = grid.progress(&at).await?
                 && !reason.contains("being stored")
             {
@@ -267,7 +267,7 @@ fn a_checkpoint_is_postponed_while_actors_wait_within_their_method() {
     simulate(job, SITES).unwrap();
 }
 
-/// Uses its inbox while it looks at a message, and in an action.
+/// Uses its inbox in the predicate of `next_where`, and in an action.
 #[derive(Serialize, Deserialize)]
 struct Sharer;
 
@@ -288,7 +288,7 @@ impl SequentialActor for Sharer {
             inbox.now() >= begin && *number == 2
         };
         let second = inbox.next_where(is_second).await;
-        // The other message is still in its place.
+        // `next_where` has left the other message in the inbox.
         let first = inbox.next().await;
         let shared = inbox.clone();
         inbox.act(move |_cx| {

@@ -69,7 +69,7 @@ async fn founder(world: Comm) -> Result<Vec<u32>, RankError> {
     let text = children.bcast_value(None::<String>, InterRoot::Remote(4)).await?;
     assert_eq!(text, "text");
     children.barrier().await?;
-    // The handle that the world keeps is the same.
+    // The world keeps a handle to the same inter-communicator.
     let again = world.children().pop().ok_or("no children")?;
     let all = again.merge(true).await?;
     assert_eq!(all.rank(), CHILDREN + me);
@@ -85,7 +85,7 @@ async fn family(world: Comm) -> Result<Vec<u32>, RankError> {
 
 #[test]
 fn spawned_ranks_and_their_parents_send_to_each_other() {
-    // The parents asked to come last.
+    // The parents give `true` to `merge`, so they come after the children.
     check(FOUNDERS, family, |_| vec![3, 4, 5, 6, 7, 0, 1, 2]);
 }
 
@@ -110,7 +110,7 @@ fn ranks_spawn_while_a_strategy_moves_them() {
                 FOUNDERS,
                 async |world: Comm| {
                     let found = family(world.clone()).await?;
-                    // The barriers take many periods.
+                    // The barriers take many balancing periods.
                     for _ in 0..100 {
                         world.barrier().await?;
                     }
@@ -144,7 +144,7 @@ fn children_spawn_children() {
                         children.send(&[depth + 1], child, 0).await?;
                     }
                 }
-                // The first rank of each generation reports how many there are below it.
+                // The first rank of each generation reports how many ranks are below it.
                 if world.rank() == 0 {
                     below = 2 + children.recv::<u32>(0, 1).await?.0[0];
                 }
@@ -169,7 +169,7 @@ fn spawned_ranks_live_where_they_are_told_to() {
             return Ok(());
         }
         for (placement, places) in [
-            // Three sites of four PEs.
+            // The site, and the PEs of the six children. Each of the three sites has four PEs.
             (SpawnPlacement::AtSite(2), vec![2, 8, 8, 9, 10, 10, 11]),
             (SpawnPlacement::OnPe(5), vec![1, 5, 5, 5, 5, 5, 5]),
         ] {

@@ -1,4 +1,4 @@
-//! Random traffic against a model that handles one message after the other.
+//! Compares random traffic with a model that handles one message after the other.
 
 use crate::common::simulate;
 use gridspan_ranks::{ANY_TAG, Comm, EagerLimit, RankError, TagSelector, run_then};
@@ -100,7 +100,7 @@ fn job(traffic: &Arc<Traffic>) -> Job {
         assert_eq!(counts.iter().sum::<usize>(), count);
         Ok(())
     });
-    // Some messages are longer, and wait for their receives.
+    // Some messages exceed this limit, so their senders wait until a receive matches.
     job.resource(EagerLimit { bytes: 100 }).time_limit(Duration::from_secs(60))
 }
 

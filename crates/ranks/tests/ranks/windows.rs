@@ -212,7 +212,7 @@ fn a_flush_also_waits_for_the_accesses_of_one_that_was_dropped() {
             let mut found = 1;
             match me {
                 0 => {
-                    // Over the wide area this takes longer than the messages of the others.
+                    // Over the wide area, this transfer takes longer than other ranks' messages.
                     let ones = vec![1_u8; LENGTH];
                     window.put(&ones, 1, 0)?;
                     {
@@ -248,7 +248,7 @@ fn a_flush_also_waits_for_a_change_whose_result_is_no_longer_wanted() {
             let mut found = 1;
             match me {
                 0 => {
-                    // Over the wide area this takes longer than the messages of the others.
+                    // Over the wide area, this transfer takes longer than other ranks' messages.
                     let ones = vec![1_u8; LENGTH];
                     {
                         let change = pin!(window.get_accumulate(&ones, 1, 0));
@@ -279,7 +279,7 @@ fn several_tasks_wait_for_the_same_accesses() {
             let (me, other) = (world.rank(), 1 - world.rank());
             let window = world.window(vec![0_u32; 4], ops::sum).await?;
             {
-                // Each flush is a task with another waker, and waits for all accesses.
+                // Each flush has a different waker, and waits for all accesses.
                 let mut flushes = FuturesUnordered::new();
                 for at in 0..4 {
                     window.put(&[me + 1], other, at)?;

@@ -29,15 +29,15 @@ impl Heuristic for InTurn {
 }
 
 impl Grid {
-    /// Returns the addresses of servers, as the registry sees them.
+    /// Returns the names of the servers, with their addresses as the registry sees them.
     async fn addresses(&self) -> Vec<(String, SocketAddr)> {
         let listed = self.client().list().await.unwrap().into_iter();
         listed.map(|listed| (listed.card.name, listed.address.unwrap())).collect()
     }
 }
 
-/// Returns the pairs of servers, by name, for which the client knows that the first cannot reach
-/// the second.
+/// Returns the pairs of servers, by name, for which the client knows that the second cannot reach
+/// the first.
 async fn apart(remote: &Remote) -> BTreeSet<(String, String)> {
     let assumed = AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
     let cards = remote.cards().await.unwrap();
@@ -46,8 +46,8 @@ async fn apart(remote: &Remote) -> BTreeSet<(String, String)> {
     platform.apart().iter().map(|&(from, to)| (name(from), name(to))).collect()
 }
 
-/// Makes a vector of the numbers from 0 on each of the two servers, and adds the vectors there.
-/// Returns four times the sum of each vector.
+/// Makes a vector of the numbers from 0 on each of the two servers. Each server then uses data of
+/// the other one. Returns four times the sum of each vector.
 async fn crosswise(remote: &Remote) -> Result<(u64, u64), RpcError> {
     let group = remote.map(&InTurn, async |group| {
         let count = group.value(&COUNT)?;
@@ -57,7 +57,7 @@ async fn crosswise(remote: &Remote) -> Result<(u64, u64), RpcError> {
         let (twice,) = group.call(&ADD, (&both, &both));
         let (sum,) = group.call(&SUM, (&twice,));
         assert_eq!(group.get(&sum).await?, SUM_OF_ALL);
-        // In a second window, with data that servers keep from the first.
+        // These calls form a second window, and use data that servers keep from the first.
         let (first,) = group.call(&SUM, (one,));
         let (again,) = group.call(&SUM, (other,));
         Ok((4 * group.get(&first).await?, 4 * group.get(&again).await?))

@@ -1,12 +1,12 @@
-//! Functions of one name with different types at servers and at the client; and clients that start
-//! early.
+//! Clients that declare a function with other types than its servers, and clients that start before
+//! the servers have joined a restarted registry.
 
 use super::{Grid, LARGEST, Process, SUM_OF_ALL, sum, within_limit};
 use gridspan_rpc::calls::Function;
 use gridspan_runtime::Numbers;
 use gridspan_workflow::heuristics::HeftC;
 
-/// The function of a client that uses integers as numbers.
+/// Declares `largest` for integers, although the servers define it for floating-point numbers.
 const OF_INTEGERS: Function<(Numbers<u64>,), (f64,)> =
     Function::new("largest", |_, _| Err("it is not executed here".into()));
 

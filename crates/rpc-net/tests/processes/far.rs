@@ -24,7 +24,7 @@ fn site_of(name: &str) -> &str {
     &name[..name.len() - 2]
 }
 
-/// Routers, by the sites of their servers.
+/// The routers, each with the site of its server.
 type Routers = Arc<Mutex<Vec<(&'static str, Nat)>>>;
 
 /// Returns a rule that delays packets from another site.
@@ -96,6 +96,6 @@ async fn short_tasks_stay_at_the_near_site() {
         Ok(names)
     });
     let names = within_limit(executed).await.unwrap();
-    // Two tasks on each server take 20 ms there, and a round trip to the others takes 80 ms.
+    // Two tasks take 20 ms on a near server, and a round trip to a far server takes 80 ms.
     assert_eq!(names, ["near 1", "near 2"].map(str::to_owned).into());
 }

@@ -31,8 +31,8 @@ impl Heuristic for FillsOnOne {
     }
 }
 
-/// Kills a server, and returns the time that a group then takes. If `is_at_it`, the server executes
-/// a call of the group; otherwise it has data for a call.
+/// Kills a server, and returns how long the group takes after that. If `is_at_it`, the killed
+/// server executes a call of the group; otherwise it holds an argument of a later call.
 async fn cost(is_at_it: bool) -> Duration {
     let mut grid = Grid::new(&["one", "other"]);
     let (remote, file) = (grid.remote(), grid.file("go"));
@@ -47,7 +47,7 @@ async fn cost(is_at_it: bool) -> Duration {
         while !file.with_extension("other").exists() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // The numbers are made meanwhile.
+        // The server `one` makes the numbers meanwhile.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let begun = Instant::now();
         drop(grid.servers.remove(usize::from(is_at_it)));
@@ -78,8 +78,8 @@ async fn a_server_killed_during_a_call_costs_the_group_at_most_2500_ms() {
     assert_cost(true).await;
 }
 
-/// The other server tries to reach the killed one for longer than the client does, and gets new
-/// orders meanwhile.
+/// The other server tries to reach the killed one for longer than the client does. Meanwhile, the
+/// client sends new orders to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_killed_with_an_argument_costs_the_group_at_most_2500_ms() {
     assert_cost(false).await;

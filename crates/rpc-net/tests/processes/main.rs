@@ -1,5 +1,5 @@
-//! Groups and calls between processes: a registry, servers of a program's own functions, and a
-//! client. Some processes are killed.
+//! Groups and single calls between processes: a registry, servers that offer functions of this
+//! program, and a client. Some tests kill processes.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -35,8 +35,8 @@ const ROLE: &str = "GRIDSPAN_TEST_ROLE";
 /// Variable that gives a process of these tests the path of its token.
 const TOKEN: &str = "GRIDSPAN_TEST_TOKEN";
 
-/// Waits until a file exists, and returns its second argument, so that tests control when a call
-/// ends. First creates a file of the same name, with the name of its server as ending.
+/// Creates a file of the given name with its server's name as extension. Then waits until the given
+/// file exists, so that tests control when the call ends. Returns its second argument.
 const HOLD: Function<(PathBuf, u64), (u64,)> = Function::new("hold", |(file, value), _| {
     fs::write(file.with_extension(std::env::var(ROLE).unwrap()), "").unwrap();
     while !file.exists() {
@@ -60,7 +60,7 @@ const FILL: Function<(u64,), (Numbers,)> =
 const ADD: Function<(Numbers, Numbers), (Numbers,)> = Function::new("add", |(one, other), _| {
     Ok((one.iter().zip(&other).map(|(one, other)| one + other).collect(),))
 });
-/// As `sum`, once its second argument exists too.
+/// As `sum`, but runs only after the call that makes its second argument.
 const SUM_AFTER: Function<(Numbers, u64), (u64,)> =
     Function::new("sum after", |(numbers, _), _| Ok((numbers.iter().sum(),)));
 const SUM: Function<(Numbers,), (u64,)> =
@@ -192,8 +192,8 @@ async fn within_limit<T>(future: impl Future<Output = T>) -> T {
 
 const COUNT: u64 = 100_000;
 
-/// Adds two vectors of numbers from 0; only the sum of all comes to the client. Returns the sum,
-/// and the number of bytes that the client kept.
+/// Adds vectors of the numbers from 0 on the servers. The client fetches only the sum of all
+/// numbers. Returns this sum, and the number of bytes that the client kept.
 async fn sum(remote: &Remote) -> Result<(u64, u64), RpcError> {
     let (mapper, dice) = (remote.mapper(), RandomMapping::new(3));
     let group = mapper.map(&dice, async |group| {
@@ -269,7 +269,7 @@ async fn the_work_of_a_server_killed_during_a_group_is_repeated_by_another() {
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             };
-            // The server is lost with all that it has made, and with its current call.
+            // The server's data and its current call are lost.
             drop(grid.servers.remove(holder));
             fs::write(&file, "").unwrap();
         };
@@ -328,7 +328,7 @@ async fn a_group_continues_without_its_registry_and_servers_find_the_next_one() 
         assert_eq!(group.await.unwrap(), SUM_OF_ALL / 4);
     })
     .await;
-    // A new client can use it too.
+    // A new client can use the new registry.
     assert_eq!(within_limit(sum(&grid.remote())).await.unwrap().0, SUM_OF_ALL);
 }
 
@@ -347,7 +347,7 @@ async fn abandoned_calls_are_not_started() {
             _ = &mut first => panic!("its file does not exist yet"),
             () = calls(1) => {}
         }
-        // Two calls are queued behind it: one of a caller that goes away, and one with a short
+        // Two calls wait behind the first: one of a caller that goes away, and one with a short
         // timeout.
         let away = call(&never, LIMIT);
         tokio::select! {
@@ -357,7 +357,7 @@ async fn abandoned_calls_are_not_started() {
         }
         let late = call(&never, Duration::from_millis(100)).await.unwrap();
         assert_eq!(late, Err(RpcError::CommunicationFailed));
-        // They leave the queue while the server executes the first.
+        // Both leave the queue while the server executes the first call.
         calls(1).await;
 
         fs::write(&go, "").unwrap();

@@ -13,8 +13,9 @@ use tokio::net::UdpSocket;
 /// Delay of packets from and to an address; `None` drops them.
 pub(crate) type Rule = Arc<dyn Fn(SocketAddr) -> Option<Duration> + Send + Sync>;
 
-/// The router of one server. Packets with which the server contacts another process first bypass
-/// the router.
+/// The router of one server. The server reaches the registry, and processes that have contacted it,
+/// through the router. If the server itself opens a connection to another process, it bypasses the
+/// router.
 #[derive(Clone)]
 pub(crate) struct Nat {
     outside: Arc<UdpSocket>,
@@ -31,8 +32,8 @@ struct Inside {
 }
 
 impl Nat {
-    /// Opens the router of a server that first contacts `registry`. Also returns the address at
-    /// which the server does so.
+    /// Opens the router of a server. Also returns the address at which the server reaches
+    /// `registry`.
     pub(crate) async fn open(registry: SocketAddr, rule: Rule) -> (Self, SocketAddr) {
         let nat = Self { outside: socket().await, rule, inside: Arc::default() };
         let to_registry = nat.other(registry).await.local_addr().unwrap();
@@ -72,8 +73,8 @@ impl Nat {
         });
     }
 
-    /// Returns the socket that represents another process inside. It forwards the server's
-    /// packets to that process.
+    /// Returns the socket that represents another process to the server. A task forwards the
+    /// packets that the server sends to this socket.
     async fn other(&self, other: SocketAddr) -> Arc<UdpSocket> {
         let known = self.inside.lock().unwrap().others.get(&other).cloned();
         if let Some(known) = known {

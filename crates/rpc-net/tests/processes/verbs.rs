@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The function of a client that uses another signature of `sum`.
+/// Declares `sum` with a signature that differs from the servers'.
 const OTHER_SUM: Function<(String,), (u64,)> = Function::new("sum", |_, _| Err("not here".into()));
 
 /// Starts a call that runs until a file exists. Returns the path of the file, and the session.
@@ -180,8 +180,8 @@ async fn calls_without_a_server_end_together_after_their_timeout() {
             assert!(rpc.wait(session).await.is_err());
         }
         let took = begun.elapsed();
-        // A request for the list of servers takes a second, and a call to the last known servers up
-        // to another. One after the other, all would take eight seconds at least.
+        // Each call waits half a second for the list of servers, and then up to one second for the
+        // server that it knows. Eight calls in sequence could take twelve seconds.
         assert!(took < Duration::from_secs(6), "it took {took:?}");
     })
     .await;
@@ -211,7 +211,7 @@ async fn a_server_that_takes_over_a_call_counts_as_busy() {
         names.remove(place);
         drop(grid.servers.remove(place));
         let second = holder(names.clone()).await;
-        // A call to this server would wait for ever.
+        // A call to `second` would wait behind the first call.
         let idle = names.into_iter().find(|name| *name != second).unwrap();
         let whereabouts = rpc.handle(&WHERE).await.unwrap();
         for _ in 0..5 {
@@ -240,7 +240,7 @@ async fn a_call_whose_server_is_killed_or_late_goes_to_another() {
         fs::write(&go, "").unwrap();
         assert_eq!(rpc.wait(&session).await, Ok((7,)));
 
-        // Both are late, and then there is no other server.
+        // Both servers exceed the timeout, and there is no third one.
         let config = Config::default().with_timeout(Duration::from_secs(2));
         grid.servers.push(Process::start("third", &grid.token()));
         let remote = grid.remote();
@@ -276,7 +276,7 @@ async fn each_server_of_a_call_has_the_whole_timeout_and_gets_the_call_once() {
         assert_ne!(second, third);
         let begun = |name| fs::metadata(go.with_extension(name)).unwrap().modified().unwrap();
         let took = begun(third).duration_since(begun(second)).unwrap();
-        // A quarter of the first server's time was left.
+        // Only a quarter of the timeout was left when the first server was lost.
         assert!(took > limit / 2 && took < limit * 7 / 4, "{second} had it for {took:?}");
         fs::write(&go, "").unwrap();
         assert_eq!(rpc.wait(&session).await, Ok((7,)));
@@ -287,8 +287,8 @@ async fn each_server_of_a_call_has_the_whole_timeout_and_gets_the_call_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_with_a_short_timeout_continue_without_the_registry() {
     let mut grid = Grid::new(&["one", "other"]);
-    // Half of this timeout is shorter than the time for which a client waits for news of servers.
-    // The timeout is long enough for a busy machine.
+    // A call waits half of this timeout for the list of servers, which is less than the two seconds
+    // that a request to the registry may take. The timeout is long enough for a busy machine.
     let config = Config::default().with_timeout(Duration::from_secs(3));
     let rpc = grid.remote().rpc(&config).unwrap();
     within_limit(async {

@@ -69,7 +69,8 @@ async fn readers(
     Ok(grid.now().await.unwrap().since(begin).as_secs_f64())
 }
 
-/// Times in seconds until all servers have read data of the client, and data of one of them.
+/// Returns the times in seconds until all servers have read data of the client, and until they have
+/// read data of a server.
 fn times(heuristic: &'static str) -> [f64; 2] {
     let (tell, told) = mpsc::channel();
     let job = with_rpc::<Looks>(Job::new("broadcasts")).main(async move |grid: Grid| {

@@ -177,7 +177,7 @@ fn a_group_under_way_postpones_no_checkpoint() {
     assert_eq!(simulation.unwrap().run().outcome, Ok(()));
 }
 
-/// Number of calls of the test of single calls, and of those that are under way at once.
+/// Number of calls in the tests of single calls, and the most that are under way at once.
 const CALLS: u64 = 60;
 const AT_ONCE: usize = 6;
 
@@ -305,7 +305,8 @@ fn calls_under_way_give_their_results_once_without_any_of_the_nodes() {
 const STEPS: u64 = 24;
 const WINDOW: u64 = 3;
 
-/// Functions of a chain of calls, each of which makes a longer list, and a counter of executions.
+/// Defines a counter, a function that makes a list longer and counts its executions, and a
+/// catalogue with this function.
 macro_rules! chain_functions {
     ($catalogue:ident, $grow:ident, $executed:ident) => {
         static $executed: AtomicU64 = AtomicU64::new(0);
@@ -423,7 +424,8 @@ fn a_group_goes_on_after_a_restart_or_a_loss_without_repeating_its_calls() {
         assert_chain_was_resumed(&notes, &format!("without node {}", seed % 4));
         all += 1;
     }
-    // Only calls since the last complete checkpoint: those of at most two windows.
+    // A resumed job repeats only the calls since its last complete checkpoint: those of at most two
+    // windows.
     let executed = GROWN.load(Ordering::Relaxed);
     assert!((all * STEPS..=all * (STEPS + 2 * WINDOW)).contains(&executed), "{executed} of {all}");
 }

@@ -120,8 +120,8 @@ fn data_between_calls_does_not_go_to_the_client() {
     let direct = run("2x2,wan=20ms", true, main);
     let star = run("2x2,wan=20ms", false, main);
 
-    // With the two calls on two servers in parallel, at least one vector of 1 MB has to change
-    // servers, and through the client it crosses the wide area twice.
+    // Two servers make the vectors in parallel, so at least one vector of 1 MB goes to another
+    // server. Through the client, it crosses the wide area twice.
     assert!(direct.wide_area_bytes < 200_000, "{}", direct.wide_area_bytes);
     assert!(star.wide_area_bytes > 2 * SIZE, "{}", star.wide_area_bytes);
 }

@@ -275,8 +275,8 @@ fn lost_data_is_made_again_only_where_its_function_is_offered() {
             looked
         };
         let losing = async {
-            // The step is done; its server is lost, and so is the server of the call that reads the
-            // result.
+            // After 1.5 s, the step is done. Then its server is lost, and also the server of the
+            // call that reads the result.
             grid.sleep(Duration::from_millis(1_500)).await.unwrap();
             services.lose("maker").await.unwrap();
             services.lose("reader").await.unwrap();

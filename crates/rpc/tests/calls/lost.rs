@@ -64,12 +64,12 @@ async fn lose_soon(
     services.lose(server).await
 }
 
-/// When a server is stuck in the resumed group.
+/// The time at which a server is stuck in the resumed group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stuck {
-    /// When main asks what servers have.
+    /// Main asks the servers which data they have.
     AtTheStart,
-    /// When main tells servers that data that they have dropped is made again.
+    /// Main notifies the servers that a call makes dropped data again.
     WithinTheGroup,
 }
 
@@ -174,7 +174,7 @@ fn a_result_on_a_server_that_is_stuck_and_lost_is_reported_as_lost() {
     run(async |grid, services| {
         let mut rpc = GridRpc::new(&services);
         rpc.initialize(&Config::default())?;
-        // Then all calls go to the other one.
+        // From now on, all calls go to the server `other`.
         services.lose("one").await?;
         let mapper = Mapper::new(&services);
         let heuristic = HeftC::default();

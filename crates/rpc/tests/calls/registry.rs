@@ -234,7 +234,7 @@ fn groups_wait_a_limited_time_for_a_server_whose_departure_was_given_up() {
             group.run().await?;
             let took_s = while_stuck((&grid, &services), (stuck, 20), async || {
                 services.restart_registry().await?;
-                // The registry holds the question for ten seconds.
+                // The registry waits ten seconds for the stuck server before it answers.
                 assert!(polled_only(1, services.leave(left)).await);
                 pause(&grid, 15.0).await;
                 assert_eq!(services.list().await?, before[2..]);
@@ -266,7 +266,7 @@ fn groups_wait_a_limited_time_for_a_server_whose_departure_was_given_up() {
 fn a_server_whose_joining_was_given_up_can_leave_once_it_is_listed() {
     run(async |grid, services| {
         let plan = ServerPlan::new("new", grid.layout().pes().last().unwrap());
-        // Dropped once the server is open and the registry has the message.
+        // The future is dropped once the server is open and the registry has its message.
         assert!(polled_only(2, services.join(plan)).await);
         pause(&grid, 1.0).await;
         assert!(services.list().await?.iter().any(|card| card.name == "new"));

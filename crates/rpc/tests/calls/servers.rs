@@ -128,7 +128,7 @@ fn servers_register_with_a_restarted_registry_and_clients_go_on() {
         });
         assert_eq!(value.await?[0], 3);
         assert_eq!(rpc.wait(&going).await?.0, bytes(1));
-        // A question waits until all servers have registered.
+        // The registry answers requests when all servers have registered again.
         services.restart_registry().await?;
         assert_eq!(services.list().await?, before);
         assert_eq!(rpc.call(&handle, &(bytes(7),)).await?.0, bytes(7));
@@ -148,8 +148,8 @@ fn servers_register_with_a_restarted_registry_and_clients_go_on() {
     });
 }
 
-/// Time of nine tasks of a second on three servers, one of which may be busy with other calls, in
-/// seconds.
+/// Returns the seconds that nine tasks of one second each take on three servers, one of which may
+/// be busy with other calls.
 async fn nine(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<f64, RpcError> {
     let begin = grid.now().await.unwrap();
     mapper
@@ -224,8 +224,8 @@ impl Heuristic for Kept {
 /// Data size, in bytes, at which a transfer between sites at 12 Mbit/s takes longer than a task.
 const LARGE: usize = 2_000_000;
 
-/// Time of a group in the job and in its simulated execution, in seconds. Its results are joined in
-/// pairs until one is left, so that data has to go from server to server.
+/// Returns the seconds that a group takes in the job and in its simulated execution. The group
+/// joins its results in pairs until one is left, so that data has to go from server to server.
 async fn both(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<(f64, f64), RpcError> {
     let kept = Kept::default();
     let took_s = mapper
@@ -251,9 +251,9 @@ async fn both(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<(f64, f64
     Ok((took_s, simulated.makespan_s))
 }
 
-/// At most two sites, because then their uplinks are the link between them. In the job, unlike in
-/// the simulation, orders and answers take latencies, data travels in segments, and concurrent
-/// transfers share links in a slightly different way.
+/// Each grid has at most two sites, so that the uplinks of the sites and the link between them are
+/// the same. In the job, unlike in the simulated execution, orders and answers have latencies, data
+/// travels in segments, and concurrent transfers share links in a slightly different way.
 #[test]
 fn a_group_takes_as_long_as_its_simulated_execution() {
     for (place, mbit) in [

@@ -188,7 +188,8 @@ async fn disturbed(
     let mut disturbing = pin!(async {
         let _ = grid.sleep(pause).await;
         let cards = services.list().await.unwrap();
-        // A server has a successor only if the server and another one send data to other servers.
+        // A leaving server has a successor only if it and a remaining server can send data directly
+        // to other servers.
         let leaving = if disturbance == Disturbance::TwoLeave { 2 } else { 1 };
         let are_direct = cards[..leaving].iter().all(|card| card.is_direct);
         let has_successor = are_direct && cards[leaving..].iter().any(|card| card.is_direct);

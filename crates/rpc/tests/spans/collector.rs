@@ -13,7 +13,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// The only trace.
 const TRACE: u128 = 0x7ace;
-/// Beginnings of the targets whose spans are kept: those of calls, and those of the tests.
+/// Prefixes of the targets whose spans the collector keeps: those of calls and of the tests.
 const TARGETS: [&str; 2] = ["gridspan_rpc", "spans"];
 
 #[derive(Clone, Debug)]
@@ -126,9 +126,9 @@ impl Propagator for Collector {
     }
 }
 
-/// Asserts that there is one span of the client and one of a server for each of these calls, in any
-/// order, that the parent of each server's span is another one of the client's spans, and that all
-/// have ended.
+/// Asserts that each of these calls has one span of the client and one of a server, and that all
+/// spans have ended. The parents of the servers' spans are different spans of the client, in any
+/// order.
 pub(crate) fn assert_pairs(clients: &[KeptSpan], servers: &[KeptSpan], calls: usize) {
     assert_eq!((clients.len(), servers.len()), (calls, calls), "{clients:#?} {servers:#?}");
     let mut numbers: Vec<u64> = clients.iter().map(|span| span.number).collect();

@@ -1,5 +1,5 @@
-//! Spans of calls in a job, and the contexts that connect them. One test, since the subscriber and
-//! the propagator are those of the process.
+//! Spans of calls in a job, and the contexts that connect them. There is only one test, because the
+//! subscriber and the propagator are global to the process.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod collector;

@@ -33,8 +33,9 @@ impl Actor for Echo {
     }
 }
 
-/// Decodes a frame. The host of the coordinator on one of two nodes handles it if it is for the
-/// coordinator; otherwise PE 0 does, if the sender exists. Returns whether the frame decoded.
+/// Decodes a frame. The coordinator host of node 0 or of node 1 handles a frame for the
+/// coordinator. PE 0 handles any other frame whose sender exists. Returns whether decoding
+/// succeeded.
 pub(crate) fn handle(data: &[u8]) -> bool {
     let Ok((from, to, packet)) = Packet::from_frame(&Bytes::copy_from_slice(data)) else {
         return false;

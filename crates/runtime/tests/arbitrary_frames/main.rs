@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 use std::sync::Mutex;
 
-/// Number of frames for each start of a frame, sender and receiver.
+/// Number of frames for each combination of sender, receiver and next bytes.
 const FRAMES: u32 = 150;
-/// More than the number of kinds of control.
+/// Number of kinds of control to try: more than there are.
 const CONTROLS: u8 = 90;
 /// Number of kinds of content to try: a message, a control, and so on.
 const CONTENTS: u8 = 8;

@@ -299,7 +299,7 @@ fn collections_that_cannot_be_bound_are_refused_with_the_reason() {
             let group = grid.create_group::<Cell>(Per::Pe, |_| ()).await?;
             let grouped = grid.create_bound::<Swarm>(&group, vec![Ix1(0)], |_| ()).await;
             assert_eq!(grouped.err(), Some(GridError::BoundToGroup));
-            // Some of the indices of the base, after failures.
+            // After these failures, a collection is bound at some indices of the base.
             let some = grid.create_bound::<Swarm>(&cells, vec![Ix1(3), Ix1(0)], |_| ()).await?;
             assert_eq!(count(&some).await?, 2);
             Ok(())

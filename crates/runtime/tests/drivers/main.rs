@@ -278,7 +278,8 @@ fn large_collections_are_split_and_large_publications_are_refused() {
                 let sum = blobs.member(Ix1(index)).ask(ASK, BlobMsg::First).await?;
                 assert_eq!(sum, u64::from(index as u8) + (30 << 20));
             }
-            // Large and small members on each PE, whose parts overtake each other.
+            // The collection has large and small members, so that the messages that create them may
+            // overtake each other.
             let size = |ix: Ix1| if ix.0 % 2 == 0 { 9 << 20 } else { 10 };
             let mixed = grid
                 .create_placed::<Blob>(Placement::RoundRobin, Ix1::range(10), |ix| {

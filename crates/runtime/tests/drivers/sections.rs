@@ -69,8 +69,8 @@ fn a_section_across_collections_receives_and_reduces_as_one_while_its_members_mo
                 let sum: u64 = all[1].section_reduction(&section, Op::Sum).await?;
                 assert_eq!(sum, (round + 1) * len);
             }
-            // Also multicast from a member. Reductions over a section of one collection are
-            // separate.
+            // A member multicasts, too. Reductions over a section of one collection do not mix with
+            // those over `section`.
             all[2].member(Ix1(1)).send(Msg::Multicast(section.clone()));
             grid.quiescence().await?;
             let own = all[0].section(1, (0..20).map(Ix1));

@@ -30,7 +30,7 @@ impl Drop for GoesOn {
     }
 }
 
-/// A job whose actors send messages as long as it is to go on.
+/// A job whose actors send messages until `goes_on` is false.
 fn hopping(goes_on: Arc<AtomicBool>) -> Job {
     job().main(async move |grid| {
         let cells = grid.create::<Cell>(Ix1::range(MEMBERS), |_| 0).await?;

@@ -77,7 +77,7 @@ fn a_stream_gives_each_output_once_and_keeps_to_its_window() {
                 let (number, output) = next?;
                 assert_eq!(output, (number % 10).pow(2));
                 assert!(seen.insert(number), "{number} has come twice");
-                // The stream takes one task ahead, to know whether there is one.
+                // The stream takes one task ahead, to know whether it has another one.
                 let open = asked.load(Ordering::Relaxed) - seen.len() as u64;
                 assert!(open <= window + 1, "{open} are under way");
             }
@@ -232,7 +232,7 @@ impl Task for Squares {
 
     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
         if self.below > 8 {
-            // Another task of this type may run on another PE, which then uses the other pool, too.
+            // The child may run on another PE, so that this PE, too, uses the other pool.
             cx.spawn(Self { below: self.below - 1, ..self });
             cx.spawn_in(self.pool, Square::Of(self.below - 1), |square| square.to_string());
             return Step::Sync(vec![String::new(); 2]);
@@ -282,14 +282,15 @@ fn a_task_that_waits_for_a_closed_pool_ends_the_job_with_the_reason() {
     assert!(error.contains("waits for a pool that is closed; close a pool only"), "{error}");
 }
 
-/// A task that takes 20 ms for each step and then calls the first of these pools.
+/// A task that spawns a [`Slow`] in the first of these pools or, without one, a [`Square`] in the
+/// second.
 #[derive(Serialize, Deserialize)]
 struct Caller {
     steps: u32,
     pools: (Option<TaskPoolRef<Slow>>, TaskPoolRef<Square>),
 }
 
-/// A caller of another type.
+/// A task that takes 20 ms for each step, and then spawns a [`Square`] in the second pool.
 #[derive(Serialize, Deserialize)]
 struct Slow(Caller);
 
@@ -406,8 +407,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Serialize, Deserialize)]
 enum Talk {
     Begin,
-    /// For every second number `word` from the first value to below the second: waits until the
-    /// bound is at most `-word`, and then improves it by one.
+    /// Takes every second number `word` from the first value up to, but excluding, the second. For
+    /// each, waits until the bound is at most `-word`, and then improves the bound by one.
     Says(i64, i64),
 }
 
@@ -518,7 +519,7 @@ fn a_call_for_counts_ends_although_main_closes_the_pool_meanwhile() {
             let pool = grid.task_pool::<Square>().await?;
             let other = pool.clone();
             let mut counts = pin!(other.statistics());
-            // Main asks which nodes are lost.
+            // At the first poll, the call asks which nodes are lost.
             if poll_fn(|cx| Poll::Ready(counts.as_mut().poll(cx))).await.is_pending() {
                 pool.close();
                 match counts.await {

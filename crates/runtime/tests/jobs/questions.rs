@@ -106,7 +106,7 @@ fn job(folder: &Path) -> Job {
     job.time_limit(MINUTE)
 }
 
-/// Makes a checkpoint while no question has an answer. Returns the reason to end.
+/// Makes a checkpoint while no question has an answer. Returns the error that ends the first run.
 async fn ask(grid: &Grid, folder: &Path) -> Result<JobError, JobError> {
     let askers = grid.create::<Asker>(Ix1::range(ASKERS), |_| ()).await?;
     let oracles = grid.create::<Oracle>(Ix1::range(1), |_| ()).await?;

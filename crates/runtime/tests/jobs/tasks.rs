@@ -245,7 +245,7 @@ fn a_search_that_main_gives_up_leaves_no_tasks() {
             {
                 let endless = Long::Root { tasks: 100_000, each: Duration::from_millis(10) };
                 let mut run = pin!(grid.run_search(endless));
-                // Until its pool is open and its tasks run.
+                // Polls until the pool of the search is open and its tasks run.
                 for _ in 0..20 {
                     let polled = std::future::poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx)));
                     assert!(polled.await.is_pending());

@@ -589,7 +589,7 @@ fn exact_sums_have_the_same_bits_for_any_number_of_ranks() {
         sum.total()
     };
     assert_ne!(terms().sum::<f64>().to_bits(), exact.to_bits());
-    for ranks in [1, 3, 8, 240] {
+    for ranks in [1, 3, 7, 8, 240] {
         let job = run_then(
             ranks,
             async |world| {

@@ -14,8 +14,8 @@ use std::sync::Mutex;
 const FRAMES: u32 = 150;
 /// Number of kinds of control to try: more than there are.
 const CONTROLS: u8 = 90;
-/// Number of kinds of content to try: a message, a control, and so on.
-const CONTENTS: u8 = 8;
+/// Number of tags of contents to try: more than the largest, which is that of traced messages.
+const CONTENTS: u8 = 11;
 const BODY_BYTES_END: u64 = 41;
 
 /// Place and message of the last panic.

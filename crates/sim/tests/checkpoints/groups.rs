@@ -306,6 +306,7 @@ fn members_keep_their_indices_if_their_number_does_not_change() {
         assert_eq!(notes.names, [vec![1, 2, 3, 4], vec![1, 2]]);
         assert_eq!(notes.sums, [expected(); 2]);
     }
+    // One node has as many PEs, but the group of nodes would become smaller.
     let error = restart(fixed, "1x1x4", &image).unwrap_err().to_string();
     assert!(error.contains("on each of 2 nodes"), "{error}");
 }

@@ -1,5 +1,5 @@
-//! Questions that have no answer yet at a checkpoint: each is answered once after a restart, even if
-//! actors move and the PEs change.
+//! Questions that have no answer yet at a checkpoint: each is answered once after a restart, even
+//! if actors move and the PEs change.
 
 use super::{every, gathered, grid, without};
 use gridspan_runtime::pe::PlantedFault;

@@ -1,4 +1,4 @@
-//! Broadcasts without the total order: as fast from any node, and once for each member.
+//! Unordered broadcasts take as long from any node, and each member handles each of them once.
 
 use crate::common::speaker::times_ms;
 use gridspan_bcast::Mode;

@@ -33,7 +33,8 @@ fn the_best_leaf_is_found_whatever_nodes_but_mains_are_lost_while_a_pool_runs() 
     assert!(several > 10 && ended < 40, "{several}, {ended}");
 }
 
-/// One or two nodes, and two to five guests, all of which are lost.
+/// One or two nodes, and two to five guests. Each guest is killed, or declared lost by mistake,
+/// while the job runs.
 #[derive(Debug)]
 struct Guests {
     policy: &'static str,

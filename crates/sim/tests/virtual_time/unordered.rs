@@ -1,4 +1,4 @@
-//! Unordered broadcasts take as long from any node, and each member handles each of them once.
+//! Unordered broadcasts are equally fast from every node, and each member handles each one once.
 
 use crate::common::speaker::times_ms;
 use gridspan_bcast::Mode;

@@ -10,7 +10,8 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// Longer than the detection of a stall takes: 3 s of idleness and some rounds of questions.
+/// Longer than the detection of a stall takes: 3 s of idleness, and some rounds in which the
+/// coordinator asks all PEs.
 const LONG: Duration = Duration::from_secs(9);
 
 #[derive(Serialize, Deserialize)]
@@ -214,8 +215,8 @@ fn over_a_network_a_job_is_stalled_only_if_nothing_is_on_its_way() {
         Ok(())
     });
 
-    // The runtime watches links as long as the job runs, so a change may come. On a busy machine,
-    // links sometimes seem to change.
+    // A main that waits for a link to change is not stalled, because a link may change at any time.
+    // It waits in a loop, because links sometimes seem to change on a busy machine.
     let patient = job(async |grid| {
         loop {
             grid.link_change().await?;

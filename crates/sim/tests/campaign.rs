@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Virtual seconds of each seed; the example `campaign` runs longer ones.
 const SECONDS: u64 = 6;
 
-/// On one thread: the tests run side by side, and seeds after a failure would be wasted.
+/// A campaign on one thread. The tests run in parallel anyway, and further threads would run seeds
+/// after a failure in vain.
 fn campaign(seeds: std::ops::Range<u64>, planted: Planted) -> Campaign {
     Campaign { virtual_seconds: SECONDS, threads: 1, planted, ..Campaign::new(seeds) }
 }

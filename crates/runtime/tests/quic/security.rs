@@ -1,5 +1,4 @@
-//! Peers that break the rules are refused, with a reason, and change nothing. The tests follow the
-//! rows on transport and launch of the threat table.
+//! A node refuses peers that break the rules. It reports the reason, and its state does not change.
 //!
 //! Tests of 0-RTT and session tickets are beside the TLS settings, tests of lines from the launcher
 //! beside the bootstrap, and tests of memory for announced lengths beside the frame reader.
@@ -116,7 +115,8 @@ fn hello_of_b() -> Vec<u8> {
     let mut body = vec![];
     body.extend_from_slice(&[7]);
     body.extend_from_slice(b"virtual");
-    // Node, incarnation, to, session with, connections, received small and bulk, no ranges.
+    // The fields of `Hello` after the job: node 1, incarnation 1, to node 0, no session, and no
+    // connections and frames so far.
     body.extend_from_slice(&[1, 1, 0, 0, 0, 0, 0, 0]);
     let mut hello = b"GSPN\x00\x01\x00".to_vec();
     hello.push(body.len() as u8);
@@ -348,7 +348,6 @@ fn acknowledging_frames_that_were_never_sent_ends_the_connection() {
     raw.run(&mut world, 10);
     raw.write(Dir::Bi, &hello_of_b());
     raw.run(&mut world, 10);
-    // It acknowledges frames that A never sent.
     raw.connection.datagrams().send(Bytes::from_static(&[1, 9, 9]), false).unwrap();
     raw.run(&mut world, 10);
     assert!(raw.reason().contains("acknowledges"), "{}", raw.reason());

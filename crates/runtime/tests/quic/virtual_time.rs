@@ -1,5 +1,4 @@
-//! Tests the transport against a reference, in virtual time: the layer above must not notice a
-//! rough network.
+//! Tests the transport in virtual time: the layer above must not notice the faults of the network.
 
 use crate::world::{Weather, World};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -455,7 +454,7 @@ fn a_small_frame_behind_bulk_that_fills_the_window_arrives() {
     for number in 0..100 {
         world.send(a, b, FrameClass::Bulk, frame(BULK, number, 100_000));
     }
-    // Then the window is full, and no small frame has opened a stream.
+    // Once this holds, the window is full, and no small frame has opened a stream.
     let has_begun = |world: &mut World| world.transport(a).stats(b).bytes_sent > 1 << 20;
     assert!(world.run_until(Duration::from_secs(5), has_begun));
     world.send(a, b, FrameClass::Small, frame(SMALL, 0, 10));

@@ -63,8 +63,8 @@ pub(crate) struct World {
     pub(crate) weather: Weather,
     /// Limits of the transports that start from now on.
     pub(crate) limits: TransportLimits,
-    /// Silence after which transports that start from now on declare others lost, where it is not
-    /// the default.
+    /// By node, the silence after which transports that start from now on declare it lost. Other
+    /// nodes have the default.
     pub(crate) lost_after: BTreeMap<NodeId, Duration>,
     pub(crate) fault: PlantedSessionFault,
     pub(crate) began: Instant,
@@ -157,7 +157,7 @@ impl World {
         self.note(node, "crash");
     }
 
-    /// Stops a node's process for `duration`. It handles packets that arrive meanwhile afterwards.
+    /// Stops a node's process for `duration`. After that, it handles the packets that have arrived.
     pub(crate) fn stop(&mut self, node: NodeId, duration: Duration) {
         let until = self.now + duration;
         if let Some(member) = &mut self.members[node.index()] {

@@ -1,6 +1,6 @@
-//! Runs operations such as a send or a broadcast. Hooks record the functions that run from each
-//! call to its handler. `cargo run -p gridspan-studies --example call_paths` instruments all
-//! functions; without it, the hooks record nothing.
+//! Runs operations such as a send or a broadcast. For each, hooks record the functions that run
+//! from the call until the handler of the receiver. They record nothing unless
+//! `cargo run -p gridspan-studies --example call_paths` instruments all functions.
 
 mod hooks;
 
@@ -150,7 +150,7 @@ fn job() -> Job {
         print("a reduction to main");
         let tasks = grid.task_pool().await?;
         let done = tasks.run(Work(8)).await?;
-        // Only the join happens meanwhile.
+        // Meanwhile a guest joins, and nothing else happens.
         hooks::begin();
         grid.sleep(Duration::from_secs(10)).await?;
         match (members, done) {

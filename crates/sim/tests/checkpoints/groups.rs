@@ -1,5 +1,5 @@
-//! Groups on other numbers of PEs and nodes than at the checkpoint: no message is lost, and the
-//! right members are merged and created.
+//! Groups after a restart on other numbers of PEs and nodes: no message is lost, and the right
+//! members are merged and created.
 
 use super::{every, grid, without};
 use gridspan_runtime::{
@@ -14,14 +14,15 @@ use std::time::Duration;
 
 /// Number of messages that main sends to each group.
 const SENT: u64 = 120;
-/// The value of a message that comes later.
+/// The value that a [`Message::Later`] adds.
 const LATER: u64 = 1_000_000;
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Adds up what it receives, and remembers which members it consists of.
+/// Adds up what it receives, and remembers the members that were merged into it.
 #[derive(Serialize, Deserialize)]
 struct Tally {
-    /// The number with which each was created, plus one, as hexadecimal digits.
+    /// A hexadecimal digit for this member and for each that was merged into it: the number with
+    /// which it was created, plus one.
     names: u64,
     sum: u64,
     arrivals: u64,
@@ -278,7 +279,8 @@ fn groups_have_one_member_for_each_pe_and_node_of_any_layout() {
 fn members_of_lost_nodes_are_merged_into_those_of_their_site() {
     let spec = grid("2x2x1,wan=8ms");
     let (image, _) = checkpoint(RESIZABLE, "2x2x1,wan=8ms", 1);
-    // By the lost node: a member that continues on its PE comes before one of a lost PE.
+    // The names for each lost node. A member that stays on its PE comes before the one of a lost PE
+    // that is merged into it.
     let names: [[u64; 3]; 4] = [[0x21, 3, 4], [0x12, 3, 4], [1, 2, 0x43], [1, 2, 0x34]];
     for (lost, names) in names.into_iter().enumerate() {
         let (left, nodes) = without(&spec, lost as u32);
@@ -295,7 +297,7 @@ fn members_of_lost_nodes_are_merged_into_those_of_their_site() {
 fn members_keep_their_indices_if_their_number_does_not_change() {
     let fixed = Features::default();
     let (image, _) = checkpoint(fixed, "1x2x2", 5);
-    // Another node has the first PEs, and another number of nodes has as many PEs.
+    // The nodes change places, so the first PEs belong to another node.
     let spec = grid("1x2x2");
     let swapped = [Some(NodeId(1)), Some(NodeId(0))];
     let plan = RestorePlan::recovery(&image, &spec, &swapped, &swapped).unwrap();
@@ -304,6 +306,7 @@ fn members_keep_their_indices_if_their_number_does_not_change() {
         assert_eq!(notes.names, [vec![1, 2, 3, 4], vec![1, 2]]);
         assert_eq!(notes.sums, [expected(); 2]);
     }
+    // One node has as many PEs, but the group of nodes would become smaller.
     let error = restart(fixed, "1x1x4", &image).unwrap_err().to_string();
     assert!(error.contains("on each of 2 nodes"), "{error}");
 }
@@ -335,7 +338,8 @@ fn no_checkpoint_is_made_while_a_resizable_group_contributes() {
     let reason = notes.lock().unwrap().postponed.clone().unwrap();
     assert!(reason.contains("Tally") && reason.contains("under way"), "{reason}");
 
-    // Other groups may be restored on as many nodes, with their contributions.
+    // A checkpoint may contain contributions to a group that is not resizable. It can be restored
+    // only on as many nodes.
     let fixed = Features { is_resizable: false, ..contributes };
     let (image, _) = checkpoint(fixed, "1x2x2", 5);
     let error = restart(RESIZABLE, "1x1x2", &image).unwrap_err();

@@ -1,5 +1,5 @@
-//! Groups that keep their members on other numbers of PEs: each is found by its index, wherever it
-//! lives.
+//! Groups that keep their members when the number of PEs changes: messages find each member by its
+//! index, wherever it lives.
 
 use super::{every, gathered, grid, without};
 use gridspan_runtime::{
@@ -48,7 +48,7 @@ impl Actor for Tally {
     }
 }
 
-/// The index and the sum of each member, as main has learned them.
+/// The index and the sum of each member, from its answer to main.
 type Reports = Arc<Mutex<Vec<(i32, u64)>>>;
 
 fn job(reports: &Reports) -> Job {
@@ -77,7 +77,7 @@ fn job(reports: &Reports) -> Job {
     Job::new("tallies").kept_group::<Tally>().restartable_main(main).checkpoints(every(1))
 }
 
-/// What main learns if each of `runs` mains has sent its messages.
+/// The reports if main has sent all its messages in each of `runs` runs.
 fn expected(runs: u64) -> Vec<(i32, u64)> {
     (0..MEMBERS).map(|index| (index, runs * (index as u64 * 500 + 1))).collect()
 }

@@ -46,7 +46,7 @@ impl Task for Tree {
 
 #[derive(Default, Debug, PartialEq)]
 struct Notes {
-    /// The rounds from which mains have begun.
+    /// For each run of main, the round at which it began.
     begun: Vec<u32>,
     postponed: Vec<String>,
     is_complete: bool,
@@ -105,10 +105,11 @@ fn an_open_pool_whose_tasks_are_done_does_not_postpone_checkpoints() {
 /// Number of independent trees.
 const TREES: u32 = 100;
 
-/// What the mains of a job with independent trees have done.
+/// Notes of main in a job with independent trees, from all runs.
 #[derive(Default)]
 struct TreeNotes {
-    /// For each main, the number of outputs in the checkpoint and of those that it has taken since.
+    /// For each run of main, the number of outputs in the checkpoint, and the number that it has
+    /// taken since.
     outputs: Vec<(usize, usize)>,
     postponed: Vec<String>,
     is_complete: bool,

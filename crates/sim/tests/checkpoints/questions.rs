@@ -1,5 +1,5 @@
-//! Questions that have no answer at a checkpoint: each is answered once, even if actors have moved
-//! and the PEs have changed by then.
+//! Questions that have no answer yet at a checkpoint: each is answered once after a restart, even
+//! if actors move and the PEs change.
 
 use super::{every, gathered, grid, without};
 use gridspan_runtime::pe::PlantedFault;
@@ -158,7 +158,7 @@ struct At {
 /// Notes of main for the test.
 #[derive(Default)]
 struct Notes {
-    /// Number of open questions when main began again, added up.
+    /// Sum of the numbers of open questions at the times when main began again.
     open: u64,
     postponed: Vec<String>,
     /// For each asker its sum, and its numbers of late, repeated and missing answers.
@@ -290,7 +290,8 @@ fn questions_are_answered_once_without_any_of_the_nodes() {
 
 #[test]
 fn a_question_outlives_several_restarts() {
-    // On other numbers of PEs each time. On one PE, all steps take less time than an answer.
+    // Each restart changes the number of PEs. On one PE, all steps together take less time than an
+    // answer.
     let [short, long] = [60_000_000, 260_000_000].map(Time);
     for (first, until, second) in
         [("1x1x1", short, "2x2x2,wan=8ms"), ("3x2x4,wan=8ms", long, "1x1x3")]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Asks its neighbour a question. The neighbour keeps it until it receives `Answer`.
+/// Asks its neighbour a question. The neighbour answers when it receives `Answer`.
 #[derive(Serialize, Deserialize)]
 struct Asker {
     state: Vec<u8>,
@@ -82,10 +82,11 @@ fn a_complete_checkpoint_is_reported_with_its_size_and_times() {
     let [report] = &reports[..] else { panic!("one checkpoint: {reports:?}") };
     assert_eq!(report.number, 1);
     assert!((4_000_000..4_010_000).contains(&report.bytes), "{report:?}");
-    // Nothing is in flight: two rounds, and the encoding, of two crossings of 10 ms each.
+    // Nothing is in flight, so the stop takes three round trips of 20 ms: two rounds in which the
+    // coordinator asks, and the encoding.
     assert!((60..80).contains(&report.stopped.as_millis()), "{report:?}");
-    // The copy of 2 MB starts 20 ms before the last part is known to be encoded. It takes 10 ms,
-    // and 16 ms at 1 Gbit/s, and its confirmation takes 10 ms.
+    // The copy of 2 MB starts 20 ms before the coordinator knows that the last part is encoded. It
+    // takes 16 ms at 1 Gbit/s and 10 ms of latency, and its confirmation takes 10 ms.
     assert!((16..17).contains(&report.stored.as_millis()), "{report:?}");
 }
 

@@ -81,8 +81,8 @@ fn job(places: &Places) -> Job {
     Job::new("cells").actor::<Cell>().restartable_main(main).checkpoints(every(1))
 }
 
-/// The number of cells on each of the two PEs that are left when node 0 is lost. The plan to go on
-/// knows the speeds that `known` states.
+/// The number of cells on each of the two PEs that are left when node 0 is lost. The plan for the
+/// restoration uses the speeds in the grid that `known` returns.
 fn cells_after_loss(first: Job, known: impl FnOnce(&GridSpec) -> GridSpec) -> [usize; 2] {
     let simulation = Simulation::new(first, grid(FIRST), SimOptions::with_seed(1)).unwrap();
     let Ok(halted) = simulation.run_until(HALT) else { panic!("it has ended") };
@@ -109,7 +109,7 @@ fn a_slow_pe_goes_on_with_fewer_members_by_the_speeds_of_the_grid() {
 fn a_slow_pe_goes_on_with_less_work_by_the_measured_speeds() {
     let strategy: StrategyName = "greedy".parse().expect("it is a name");
     let first = job(&Places::default()).strategy(strategy).balance_gate(false);
-    // This grid states equal speeds, so only the checkpoint has others.
+    // This grid states equal speeds, so only the checkpoint contains the measured ones.
     let [fast, slow] = cells_after_loss(first, |_| grid("1x2"));
     assert!((46..=50).contains(&fast), "{fast} and {slow}");
 }

@@ -65,7 +65,7 @@ fn handle<A: Version>(number: u64, sum: &mut u64, cx: &mut Context<'_, A>) {
     }
 }
 
-/// Another type of the job.
+/// An actor type that the first version of the program does not have.
 #[derive(Serialize, Deserialize)]
 struct Other;
 
@@ -123,18 +123,18 @@ fn restore(job: Job, image: &Image) -> Result<(), JobError> {
     simulation.run().outcome
 }
 
-/// Versions of a program. Their actor types have one name, since one function defines them all.
+/// Versions of a program. All actor types have the same name, since one function defines them.
 struct Programs {
     first: Job,
-    /// With another field, but not another version.
+    /// With one more field and the same `VERSION`.
     careless: Job,
-    /// With another field and version, and another order of types.
+    /// With one more field, another `VERSION`, and another actor type before this one.
     second: Job,
-    /// With another version, and no function that converts the states.
+    /// With another `VERSION`, and no function that converts the states.
     without_upgrade: Job,
     /// With an upgrade that decodes the old states as another type.
     mistaken: Job,
-    /// With other messages.
+    /// With another message type.
     talkative: Job,
 }
 
@@ -186,7 +186,7 @@ fn programs() -> Programs {
         fn upgrade(old: OldState<'_>) -> Result<Self, UpgradeError> {
             assert_eq!(old.version(), 0);
             let Counter0 { sum } = old.decode()?;
-            // The difference shows in the sum.
+            // The sum at the end shows that this function has run.
             Ok(Self { sum: sum + 1000, more: 1 })
         });
         let sum = sum + u64::from(MEMBERS) * 1000;

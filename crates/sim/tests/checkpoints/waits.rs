@@ -1,4 +1,4 @@
-//! Other waits of actors at a checkpoint: for quiescence, and for answers that come too late.
+//! Actors that wait at a checkpoint: for quiescence, or for an answer that comes too late.
 
 use super::{every, grid};
 use gridspan_runtime::{
@@ -98,7 +98,7 @@ impl Case {
         grid.sleep(SECOND).await
     }
 
-    /// What main does after the checkpoint, even if it begins again there.
+    /// What main does after the checkpoint, also in a run that begins there.
     async fn go_on(self, grid: &Grid, waiters: &Collection<Waiter>) -> Result<(), GridError> {
         if matches!(self, Self::LateAnswer) {
             waiters.member(Ix1(0)).send(Message::Ask(60 * SECOND));

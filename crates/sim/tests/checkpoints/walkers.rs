@@ -14,7 +14,7 @@ use std::time::Duration;
 const WALKERS: i32 = 60;
 const STEPS: u32 = 40;
 
-/// Sends numbers to others at once, by timers, broadcasts and reductions, and migrates.
+/// Sends numbers to others, directly and with timers and broadcasts, and migrates.
 #[derive(Serialize, Deserialize)]
 struct Walker {
     sum: u64,
@@ -86,7 +86,7 @@ impl Actor for Walker {
     }
 }
 
-/// Asks for the sums at the end.
+/// A member that is bound to a walker. It contributes 1 for each message.
 #[derive(Serialize, Deserialize)]
 struct Totals;
 

@@ -70,8 +70,8 @@ impl World {
     }
 }
 
-/// A message to a busy member, with its place in the order if it has one: messages of timers and
-/// results of reductions are in no order.
+/// A message to a busy member, with its place in the order. Messages of timers, answers, results of
+/// reductions and unordered broadcasts have no place.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Mail(pub(crate) Option<Stamp>, pub(crate) Message);
 
@@ -85,13 +85,13 @@ pub(crate) enum Message {
     },
     /// Only count this.
     Count(u64),
-    /// The sender's own timer of this number.
+    /// The timer of this number, which the receiver had set, has expired.
     Alarm(u64),
-    /// Count this, and answer with the number after it, now or later.
+    /// Count this value, and answer with the value plus one, now or later.
     Question(u64, Reply<u64>),
     /// Answer the question that waits for the longest time.
     AnswerNext,
-    /// The answer to the sender's own question of this number.
+    /// The answer to the question of this number, which the receiver had asked.
     Answered(u64, u64),
     /// Take part in a phase.
     Begin(Phase),

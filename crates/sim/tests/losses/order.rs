@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Number of sections of the busy members: a member multicasts to the others whose index has the
-/// same remainder.
+/// Number of sections of the busy members: a member multicasts to all whose index has the same
+/// remainder.
 pub(crate) const SECTIONS: i32 = 3;
 
 /// Priorities at which messages are sent.
@@ -216,8 +216,8 @@ impl Heard {
     }
 
     /// Adds the messages that another member of the group has received, after the group has become
-    /// smaller. Both have handled the same broadcasts; other orders are noted as a problem, since
-    /// the other member no longer reports its hash.
+    /// smaller. Both have handled the same broadcasts. Notes a problem if their orders differ,
+    /// since the other member no longer reports its hash.
     pub(crate) fn add(&mut self, other: Self) {
         let Self { counts, broadcasts, problem } = other;
         for (channel, count) in counts {

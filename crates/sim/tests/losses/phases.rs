@@ -32,7 +32,7 @@ pub(crate) enum LossPhase {
     Creation,
     /// Tasks that began on the first PE are running, and other PEs have taken some of them.
     Steal,
-    /// Nodes are to leave or join, and the job has not yet gone on with the others.
+    /// Nodes were asked to leave or join, and main has not yet continued after that.
     Handover,
 }
 

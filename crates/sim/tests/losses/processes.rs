@@ -5,7 +5,7 @@ use gridspan_runtime::{CheckpointStore, Image, NodeId, RestorePlan};
 use gridspan_topology::GridSpec;
 use gridspan_topology::dice::Dice;
 
-/// The processes of a job, whose numbers do not change.
+/// The processes of a job. A process keeps its number; its node number may change.
 #[derive(Clone)]
 pub(crate) struct Processes {
     spec: GridSpec,

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Largest number of times that a job is stopped.
 const STOPS_MAX: u32 = 6;
 
-/// Number of random sets of members, one of which is lost.
+/// Number of random sets of members from which the test chooses the one to lose.
 const LOSSES_DRAWN: u32 = 6;
 
 /// Time by which a job must have ended.
@@ -26,7 +26,7 @@ const END: Time = Time(600_000_000_000);
 /// Summary of the events of a job.
 #[derive(Default)]
 pub(crate) struct Story {
-    /// Number of times that it went on from a checkpoint.
+    /// Number of times that it went on from a checkpoint after a loss.
     pub(crate) recoveries: u32,
     /// Number of times that nodes left or joined as requested.
     pub(crate) changes: u32,

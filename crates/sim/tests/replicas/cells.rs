@@ -168,7 +168,7 @@ impl Actor for Pair {
     }
 }
 
-/// Keeps the PE of the pairs busy for a number of turns, behind all other messages.
+/// Keeps the PE of the pairs busy for a number of turns. All other messages come before a turn.
 #[derive(Serialize, Deserialize)]
 struct Hog;
 

@@ -49,7 +49,7 @@ fn restarted(seed: u64, fault: PlantedFault, text: &str) -> SimReport {
     let again = Simulation::restored(again, grid(text), options(seed + 100), (image, plan));
     let report = again.unwrap().run();
     let postponed = postponed.lock().unwrap();
-    // A node that pauses stores late.
+    // A node that pauses stores its part late, which postpones the next checkpoint.
     let is_late = |reason: &String| reason == "the checkpoint before is still being stored";
     assert!(postponed.iter().all(is_late), "seed {seed}: {postponed:?}");
     report

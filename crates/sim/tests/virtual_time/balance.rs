@@ -164,7 +164,7 @@ fn a_changed_link_causes_a_rebalance() {
     let job = job(1, 1000, &told, &places)
         .strategy(Follow { to: 0 })
         .balance_gate(false)
-        // The links are watched once the places of nodes are known.
+        // A rebalance makes the runtime measure the places of nodes; then it watches links.
         .balance_every(Duration::from_secs(5));
     let spec = GridSpec::from_emulate("2x1,wan=5ms").unwrap();
     let spec = spec.with_change("at 10s link a-b latency=40ms").unwrap();

@@ -22,7 +22,7 @@ enum Order {
     /// A word that a new member has broadcast.
     Word(i32),
     Words,
-    /// Contribute the number of the PE, which has to be that of the partner.
+    /// Contribute the number of the PE.
     Place,
 }
 
@@ -185,8 +185,8 @@ fn a_strategy_sees_partners_as_one_actor_of_the_base() {
     assert_eq!(snapshot.actors.len(), MEMBERS as usize);
     for actor in &snapshot.actors {
         assert_eq!(actor.id.collection, snapshot.actors[0].id.collection);
-        // Each partner handled one order. The member of the base also handled five messages from
-        // its partner and five from the partner of the member before.
+        // Each member of both collections handled one order. A member of the base also handled five
+        // messages from its own partner, and five from the partner of the member before it.
         assert_eq!(actor.load, WORK[1] + WORK[0] * 11, "{actor:?}");
         assert!((1100..1200).contains(&actor.bytes), "{actor:?}");
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 const MS: u64 = 1_000_000;
 /// Time that a task takes to read the bound.
 const WATCH: Duration = Duration::from_millis(1);
-/// Time until the finder finds the value, and time for which it continues.
+/// Time until the finder finds the value, and also the time for which it continues after that.
 const FINDS: Duration = Duration::from_millis(500);
 
 /// Many short tasks that read the bound, and a long one that improves it half way.
@@ -62,7 +62,7 @@ impl Search for Look {
                 cx.spawn(Self::Finder);
             }
             Self::Out { times } => {
-                // A backup sees the bound worse by one.
+                // A backup task sees a bound that is worse by one.
                 if cx.bound().is_some_and(|bound| bound <= -6) {
                     cx.total().first.entry(pe).or_insert(now);
                 } else {

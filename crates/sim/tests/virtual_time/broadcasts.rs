@@ -154,7 +154,7 @@ fn plans_become_no_slower_than_the_default_tree_and_nearly_optimal() {
         let times = |mode| {
             let job = Job::new("listeners").broadcasts(mode);
             let (_, times) = run(job, &spec, &sizes, (false, pause));
-            // The last three, after ten broadcasts of the last size.
+            // The mean of the last three, which follow ten broadcasts of the last size.
             mean(&times[times.len() - 3..]).as_secs_f64() * 1e3
         };
         let (planned_ms, tree_ms) = (times(Mode::Planned), times(Mode::Layout));
@@ -246,7 +246,7 @@ fn large_multicasts_are_passed_on_as_they_arrive() {
 /// Mean time of the last three broadcasts from the node `root` until all members have them, in ms.
 fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize, mode: Mode) -> f64 {
     let job = Job::new("speakers").broadcasts(mode);
-    // A plan is made of what the first broadcasts have measured.
+    // The planner needs measurements, which the first broadcasts give.
     let rounds = if mode == Mode::Planned { 16 } else { 8 };
     let times = times_ms(job, spec, root, (bytes, true), rounds);
     times[rounds - 3..].iter().sum::<f64>() / 3.0

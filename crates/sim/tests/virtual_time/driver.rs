@@ -87,7 +87,7 @@ fn a_job_gives_the_same_result_on_threads_and_in_virtual_time() {
     assert_eq!(results, [4950 + 100 + 500_500; 3]);
 }
 
-/// Runs a [`ring`] in sessions over a link that is cut at 50 ms, on which frames are under way.
+/// Runs a [`ring`] in sessions. The link is cut at 50 ms, while frames are on their way.
 fn cut_ring(end: &str) -> (SimReport, Option<u64>) {
     let (out, results) = mpsc::channel();
     let spec = format!("2x2,wan=8ms; at 50ms link a-b loss=100%{end}");
@@ -249,7 +249,7 @@ fn charges_beyond_the_range_of_virtual_time_end_a_job_at_its_time_limit() {
 fn a_panic_in_a_handler_ends_the_job_and_names_the_place() {
     let job = Job::new("panic").actor::<Cell>().main(async |grid| {
         let cells = grid.create::<Cell>(Ix1::range(7), |_| 0).await?;
-        // A failed PE does not handle the second message.
+        // The PE fails at the first message and does not handle the second.
         cells.member(Ix1(6)).send(Msg::Panic);
         cells.member(Ix1(6)).send(Msg::Add(1));
         grid.quiescence().await?;

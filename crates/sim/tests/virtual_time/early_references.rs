@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const MEMBERS: u32 = 6;
-/// The word of broadcasts, which are counted. Their order with other words is not checked.
+/// The word of a broadcast. Members count broadcasts, and do not check their place among other
+/// words.
 const SHOUT: u64 = 9;
 
 /// Sends a reference to its collection to a listener while the collection is being created.

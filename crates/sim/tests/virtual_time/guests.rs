@@ -157,7 +157,7 @@ fn a_pool_that_main_gives_up_before_it_is_open_is_closed() {
     let (job, events) = job("directory", true);
     let job = job.checkpoints(Checkpoints::every(CheckpointEvery::Points(1)));
     let job = job.main(async |grid| {
-        // Main gives it up before, and after, the members exist.
+        // Main drops the call once before the workers of the pool exist, and once after that.
         for wait in [0, 100] {
             let mut run = pin!(grid.run_search(Comb::new(TEETH, COST)));
             let polled = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await;
@@ -179,7 +179,7 @@ fn a_pool_that_main_gives_up_before_it_is_open_is_closed() {
     assert!(matches!(events[..], [GuestEvent::Joined { .. }, ..]), "{events:?}");
 }
 
-/// A task of 100 ms with a text of any size. Its children have longer texts.
+/// A task of 100 ms with a text. The text has 300 KiB at depth 0, and is empty above.
 #[derive(Serialize, Deserialize)]
 struct Text {
     depth: u32,
@@ -276,7 +276,7 @@ fn with_random_guests_on_a_faulty_network_counts_are_exact_and_runs_repeat() {
         };
         let report = simulate();
         assert_eq!(report.outcome, Ok(()), "seed {seed}, {policy}");
-        // Once under each policy.
+        // Repeat one run under each policy.
         if seed < STEALING_POLICIES.len() as u64 {
             assert_eq!(report.log_hash, simulate().log_hash, "seed {seed}");
         }

@@ -1,5 +1,5 @@
-//! Pools whose tasks share a bound, while nodes are lost that have spread the best value: the tasks
-//! that run again find it again.
+//! Pools whose tasks share a bound lose nodes that have spread the best value: the tasks that run
+//! again find that value again.
 
 use crate::common::leaves::{Leaves, Upper};
 use crate::common::losses::{Case, Outcomes, Purpose, draw, four_nodes};
@@ -33,7 +33,8 @@ fn the_best_leaf_is_found_whatever_nodes_but_mains_are_lost_while_a_pool_runs() 
     assert!(several > 10 && ended < 40, "{several}, {ended}");
 }
 
-/// A few nodes, and more guests, which all are lost in the end.
+/// One or two nodes, and two to five guests. Each guest is killed, or declared lost by mistake,
+/// while the job runs.
 #[derive(Debug)]
 struct Guests {
     policy: &'static str,

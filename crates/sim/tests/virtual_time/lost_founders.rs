@@ -128,7 +128,7 @@ fn the_loss_of_a_node_that_the_grid_does_not_have_is_refused() {
     assert_eq!(refusal, Some(SimError::NoSuchNode { node: NodeId(4) }));
 }
 
-/// What main does when it has counted the tree without node 3.
+/// What main does after it has counted the tree without node 3.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Quiescence,
@@ -216,7 +216,7 @@ fn what_needs_a_lost_node_ends_the_job_with_the_loss_and_everything_else_goes_on
     }
 }
 
-/// A task whose children are roots of the pool of combs.
+/// A node of a binary tree of tasks. Each leaf of the tree starts a root in the pool of combs.
 #[derive(Serialize, Deserialize)]
 struct Caller {
     combs: gridspan_runtime::TaskPoolRef<Comb>,

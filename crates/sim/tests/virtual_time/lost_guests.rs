@@ -65,8 +65,8 @@ impl Case {
         let (calm, took) = self.run(None);
         let dies = took / 2;
         let (runs, _) = self.run(Some((victim, dies)));
-        // Under the default policy, sites work on copies of the tasks that they have lent: there, a
-        // task that runs twice need not be an orphan.
+        // Under the default policy, a site also works on copies of the tasks that it has lent to
+        // another site. So a task that runs twice need not be an orphan.
         if self.policy != "directory" || self.sites.len() == 1 {
             self.check_orphans(&runs, dies + self.silence);
         }

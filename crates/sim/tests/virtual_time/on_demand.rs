@@ -78,8 +78,8 @@ fn run(job: Job, grid: &str) -> SimReport {
     Simulation::new(job, spec, SimOptions::default()).unwrap().run()
 }
 
-/// A job with a speaker on each of three PEs, each of which gets `say`. At quiescence, it sends the
-/// number of members, and the number of notes and words that they have received.
+/// A job with a speaker on each of three PEs. Main broadcasts `say` and waits for quiescence. The
+/// receiver then gets the number of members, and the number of notes and words that they received.
 fn speaking(at: CreateAt, coordinator: u32, say: Say) -> (Job, Receiver<Vec<u64>>) {
     let (out, results) = channel();
     let job = Job::new("on demand").on_demand::<Speaker>(at, |_| ()).coordinator_on(coordinator);

@@ -33,7 +33,7 @@ struct Runner {
 enum Baton {
     Start,
     Lap(u64),
-    /// To a section of the runners.
+    /// Multicast to a section of the runners: ask the next one a question.
     Half(SectionRef<Runner>),
     Question(Reply<u64>),
     Answer(u64),
@@ -195,7 +195,7 @@ fn times_of_handlers_and_tasks_add_up() {
         let busy = |bin: &Bin| bin.busy_ns.iter().map(|(_, ns)| *ns).sum::<u64>();
         let all = |bin: &Bin| busy(bin) + bin.idle_ns + bin.network_ns + bin.waited_ns;
         let time: u64 = record.bins.iter().map(all).sum();
-        // The end of the job reaches PEs at other times than main's.
+        // The job ends on other PEs at another time than on main's.
         assert!(time <= report.virtual_time.0 + MS, "{time} of {:?}", report.virtual_time);
         let until = record.spans.last().map_or(0, |span| span.end_ns());
         assert!(time >= until, "{time} of {until}");
@@ -265,7 +265,7 @@ fn messages_of_timers_have_no_cause() {
         for timed in &record.timed {
             let [set, handled] = [timed.set_by, timed.number].map(span);
             assert!(set.actor == handled.actor && handled.cause.is_none(), "{set:?} {handled:?}");
-            // A turn begins before its first handler.
+            // The delay counts from the start of the turn, which is before its first handler.
             assert!(handled.begin_ns >= set.begin_ns + lap / 2, "{set:?} {handled:?}");
             assert_eq!(timed.delay_ns, lap);
         }

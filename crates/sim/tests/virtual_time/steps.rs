@@ -100,7 +100,7 @@ struct Link {
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Talk {
-    /// Send to the next member, so that the pattern of communication is known.
+    /// Send to the next member, so that the runtime can measure which members communicate.
     Chat,
     /// In one step, wake members 0 to 2, the farthest from the border first.
     Wake {

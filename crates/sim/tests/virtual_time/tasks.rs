@@ -235,7 +235,7 @@ fn counts_are_not_those_of_an_earlier_call_that_main_gave_up() {
         let pool = grid.search_pool::<Comb>().await?;
         {
             let mut early = pin!(pool.statistics());
-            // Main learns which nodes are lost, and sends the request for the report.
+            // During these polls, main asks which nodes are lost, and then requests the report.
             for _ in 0..3 {
                 let polled = poll_fn(|cx| Poll::Ready(early.as_mut().poll(cx))).await;
                 assert!(polled.is_pending(), "the report takes a round trip of 20 ms");

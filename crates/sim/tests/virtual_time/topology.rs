@@ -43,7 +43,7 @@ fn known_links_are_told_at_once() {
     let (first, at, later): (Option<Links>, Time, Option<Links>) = run(&spec, async |grid| {
         let first = grid.known_links().await?;
         let at = grid.now().await?;
-        // The first request has begun the measurements, which take some crossings.
+        // The first request has started the measurements, which take some round trips.
         grid.sleep(Duration::from_secs(2)).await?;
         Ok((first, at, grid.known_links().await?))
     });

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-/// Size of a message in bytes: one segment, but more than 4 kB, so that its sender does not leave
-/// it to PE 0.
+/// Size of a message in bytes. It is one segment. A message below 4 KiB would go to the coordinator
+/// first, and from there to all.
 const BYTES: usize = 8000;
 
 /// Tag of frames that carry segments of a broadcast from node 0.

@@ -1,4 +1,4 @@
-//! Broadcasts without the total order: as fast from any node, and once for each member.
+//! Unordered broadcasts are equally fast from every node, and each member handles each one once.
 
 use crate::common::speaker::times_ms;
 use gridspan_bcast::Mode;

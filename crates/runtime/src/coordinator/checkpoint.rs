@@ -70,7 +70,7 @@ use crate::address::collection::CollectionInfo;
 use crate::address::id::MAIN_PE;
 use crate::error::{JobError, Warning};
 use crate::message::codec;
-use crate::message::pending_work::NAMED_MAX;
+use crate::message::pending_work::{NAMED_MAX, counted};
 use crate::message::{
     CheckpointMessage, Control, DrainCounts, Manifest, PartSummary, ReductionGroup,
 };
@@ -388,11 +388,13 @@ impl Coordinator {
         let left = sum.created.saturating_sub(sum.processed).saturating_sub(sum.waiting);
         let waited = self.now.since(since);
         let reason = if sum.questions > 0 {
-            Some(format!("{} questions of actors wait for an answer", sum.questions))
+            let several = "questions of actors wait for an answer";
+            Some(counted(sum.questions, "question of an actor waits for an answer", several))
         } else if sum.tasks > 0 {
-            Some(format!("{} tasks are not done", sum.tasks))
+            Some(counted(sum.tasks, "task is not done", "tasks are not done"))
         } else if sum.unmovable > 0 {
-            Some(format!("{} actors wait within an async method", sum.unmovable))
+            let several = "actors wait within an async method";
+            Some(counted(sum.unmovable, "actor waits within an async method", several))
         } else if let Some(actor) = contributing {
             Some(format!("an operation over the group of `{actor}` is under way"))
         } else if left > 0 && left == sum.stranded.saturating_add(sum.insertions) {

@@ -133,5 +133,5 @@ fn a_question_that_postpones_checkpoints_for_long_causes_one_warning() {
     let late: Vec<&String> =
         warnings.iter().filter(|text| text.contains("have been postponed for 60 s")).collect();
     assert_eq!(late.len(), 1, "{warnings:?}");
-    assert!(late[0].contains("1 questions of actors wait for an answer"), "{late:?}");
+    assert!(late[0].contains("1 question of an actor waits for an answer"), "{late:?}");
 }

@@ -171,7 +171,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let restored: Option<(Progress, Option<GroupProgress>)> = grid.restored().await?;
     let (services, mut progress, mut group) = match restored {
         Some((Progress { calls, .. }, _)) if calls != options.calls() => {
-            return Err("the checkpoint was made with other options; use the same".into());
+            return Err("the checkpoint was made with other options; start with those".into());
         }
         Some((progress, group)) => (Services::restored(grid, &progress.services), progress, group),
         None => {

@@ -269,7 +269,10 @@ fn print(way: Way, outcome: &HydroOutcome) {
         end.error
     );
     if account.fast_steps() > 0 {
-        println!("  the gas was faster than foreseen {} times", account.fast_steps());
+        println!(
+            "  the gas was faster than foreseen in the last step of {} of the windows",
+            account.fast_steps()
+        );
     }
     println!("  digests {:016x} {:016x}", end.digests[0], end.digests[1]);
 }

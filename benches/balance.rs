@@ -296,7 +296,7 @@ fn uneven() {
     let sites = [0..10, 10..22].map(error).into_iter().fold(0.0, f64::max);
     let pes = (0..22).map(|pe| part(&works, pe..pe + 1) / part(&speeds, pe..pe + 1));
     println!(
-        "\nUneven sites (10 + 12 PEs, speeds 1 to 4), shares beside capacity: sites {} off;",
+        "\nUneven sites (10 + 12 PEs, speeds 1 to 4), largest relative error of a site's share of the load: {};",
         judge(sites, SHARE)
     );
     println!("the fullest PE has {} of its share.", judge(pes.fold(0.0, f64::max), 1.03));

@@ -95,7 +95,9 @@ fn levels(hierarchy: &Hierarchy) -> Vec<Vec<u32>> {
 /// Prints the scores of all methods on all shapes, from the round trips of all pairs.
 fn full(suite: &mut Suite, nodes: u32, seeds: &[u64]) {
     println!("\nFull matrix, {nodes} nodes, mean of {} seeds:", seeds.len());
-    println!("agreement (ARI) of the closest groups / of the sites (levels too many)\n");
+    println!(
+        "agreement (ARI) of the closest groups / of the sites (levels found minus true levels)\n"
+    );
     let names: Vec<_> = NetworkShape::ALL.iter().map(|shape| shape.name()).collect();
     println!("| method | {} |\n| --- {}|", names.join(" | "), "| --- ".repeat(names.len()));
     let row = |name: &str, find: &dyn Fn(&RttMatrix) -> Vec<Vec<u32>>, has_goal: bool| {
@@ -172,7 +174,7 @@ fn sampled(suite: &mut Suite, nodes: u32, seeds: &[u64]) {
         seeds.len()
     );
     println!(
-        "| network | fine / coarse ARI (levels too many) | probes per node: mean, most | rounds | goals |"
+        "| network | fine / coarse ARI (levels found minus true levels) | probes per node: mean, most | rounds | goals |"
     );
     println!("| --- | --- | --- | --- | --- |");
     for shape in NetworkShape::ALL {

@@ -21,8 +21,8 @@ pub fn hint(error: &JobError) -> Option<&'static str> {
             "send less before receiving, or raise the budget with `Job::limits`"
         }
         JobError::Stalled { .. } => {
-            "find the member that did not send, answer, contribute or reach the sync point; in virtual time, by \
-             `gridctl sim`, the same happens again and again"
+            "find the member that did not send, answer, contribute or reach the sync point; run the job by \
+             `gridctl sim`: each run with the same seed stalls in the same way"
         }
         JobError::TimeLimit { .. } => "give it more time, or look at what it waits for",
         JobError::Protocol(_) | JobError::OtherProgram { .. } => {

@@ -134,7 +134,9 @@ impl ForwardedInput {
         let added = bytes.len() as u64;
         let waiting = open.waiting.fetch_add(added, Ordering::SeqCst) + added;
         if waiting > INPUT_WINDOW_BYTES {
-            return self.give_up("the launcher has sent more than this node has asked for");
+            let window = INPUT_WINDOW_BYTES >> 10;
+            let reason = format!("the launcher has sent more than the window of {window} KiB");
+            return self.give_up(&reason);
         }
         // The thread has ended if the program reads no more.
         let _ = open.parts.send(bytes);

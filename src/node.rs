@@ -349,7 +349,7 @@ fn refuse(error: BootstrapError) -> ExitCode {
     match error {
         BootstrapError::Left => ExitCode::SUCCESS,
         BootstrapError::Port(error) => {
-            let hint = "the `port` of the site in the grid file says where";
+            let hint = "set another `port` for the site in the grid file";
             let mut failure = Failure::new(&error.to_string(), Some(hint), None);
             failure.is_port_taken = error.source.kind() == io::ErrorKind::AddrInUse;
             Control::Failed(failure).tell();

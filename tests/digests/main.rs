@@ -146,7 +146,7 @@ fn runs_equal_the_stored_ones() {
     assert!(
         changed.is_empty() && lines.len() == stored.len(),
         "{} of {} runs have changed (hash, events, messages, ns of virtual time, run):\n  {}\n\
-         If this is meant, say why in the commit, and store them: STORE_DIGESTS=1 cargo test --test digests",
+         If this is intended, say why in the commit, and store them: STORE_DIGESTS=1 cargo test --test digests",
         changed.len(),
         lines.len(),
         changed.join("\n  ")

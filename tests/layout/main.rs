@@ -319,7 +319,7 @@ fn every_crate_is_listed_in_the_rules() {
 #[test]
 fn only_listed_files_have_external_effects() {
     let found = &findings().effects;
-    assert!(found.is_empty(), "rule: deciding is pure; {found:#?}");
+    assert!(found.is_empty(), "rule: only listed files have external effects; {found:#?}");
 }
 
 #[test]

@@ -26,6 +26,6 @@ pub(crate) fn assert_only_shrinks(
     }
     assert_eq!(
         found, &stored,
-        "{name} lists what is no longer there; take it off: STORE_LAYOUT=1 cargo test --test layout"
+        "{name} lists violations that no longer exist; remove them: STORE_LAYOUT=1 cargo test --test layout"
     );
 }

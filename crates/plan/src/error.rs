@@ -23,7 +23,9 @@ pub enum ForecastError {
     )]
     ActorsOfTasks,
     /// Nodes were lost or changed while the job was recorded, or a node has no file.
-    #[error("nodes were lost, left or joined in the recorded run; record one without such changes")]
+    #[error(
+        "nodes were lost, left or joined in the recorded run, or the file of a node is missing; record a run without such changes, and give the files of all nodes"
+    )]
     NodesChanged,
     /// A job of tasks was recorded at one site, so that the effect of latency is not known.
     #[error(
@@ -72,8 +74,9 @@ pub enum ForecastError {
         /// The name.
         name: String,
     },
-    /// A strategy made a plan that does not fit, which is a fault of the strategy.
-    #[error("the plan of {name} does not fit: {reason}")]
+    /// A strategy cannot plan from the measurements, which are invalid, or it made a plan that does
+    /// not fit them, which is a fault of the strategy.
+    #[error("{name} cannot plan, or its plan does not fit: {reason}")]
     BadPlan {
         /// The strategy.
         name: String,

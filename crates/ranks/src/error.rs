@@ -31,7 +31,7 @@ pub struct CallSite {
     /// The tag, if there is a certain one.
     pub tag: Option<u32>,
     /// The number of the communicator; the world is number 0. The numbers of groups that were
-    /// spawned, connected or joined start at 2^30.
+    /// spawned, connected or joined start at 2^30; texts number these connected groups from 0 on.
     pub communicator: u32,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for CallSite {
         match self.communicator {
             0 => f.write_str(", on the world"),
             number @ 1..SERVED_FROM => write!(f, ", on communicator {number}"),
-            number => write!(f, ", on inter-communicator {}", (number - SERVED_FROM) / 2),
+            number => write!(f, ", on connected group {}", (number - SERVED_FROM) / 2),
         }
     }
 }
@@ -100,7 +100,7 @@ pub enum RankError {
         expected: &'static str,
     },
     /// A value does not encode or decode.
-    #[error("{at}: a value of type {of}: {reason}")]
+    #[error("{at}: a value of type {of} does not encode or decode: {reason}")]
     Malformed {
         /// The operation.
         at: CallSite,

@@ -60,9 +60,9 @@
 //! it now and then, for example with [`Comm::ssend`].
 //!
 //! In a job that has only ranks, if ranks wait for each other and no message is on its way to them,
-//! the job ends with an error that names the operation for which each of them waits. This usually
-//! takes less than five seconds. While other ranks run, it may take half a minute, and a job of
-//! more than 10,000 ranks does not notice it.
+//! the job ends with an error that names these ranks, at most 32 of them, and the operation for
+//! which each waits. This usually takes less than five seconds. While other ranks run, it may take
+//! half a minute, and a job of more than 10,000 ranks does not notice it.
 //!
 //! # Migration
 //!

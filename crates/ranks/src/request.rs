@@ -134,7 +134,8 @@ impl<'a, T> CommRequest<'a, T> {
             return Poll::Ready(result.unwrap_or(Err(RankError::Cancelled { at })));
         }
         let at = self.at;
-        let again = || RankError::Invalid { at, reason: "waited for twice".to_owned() };
+        let again =
+            || RankError::Invalid { at, reason: "its result was already returned".to_owned() };
         Poll::Ready(self.take().unwrap_or_else(|| Err(again())))
     }
 

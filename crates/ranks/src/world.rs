@@ -152,7 +152,7 @@ async fn restored<P: RankProgram, O: DeserializeOwned + PartialEq>(
     let Some((AtPoint { ranks }, before)) = found else { return Ok(None) };
     match before == *options {
         true => Ok(Some(grid.collection(ranks))),
-        false => Err("the checkpoint was made with other options; use the same".into()),
+        false => Err("the checkpoint was made with other options; start with those".into()),
     }
 }
 

@@ -218,7 +218,8 @@ const STRATEGIES: [(&str, StragglerPolicy); 7] = [
 /// of all strategies and of a portfolio that knows which server is slow.
 fn surprises(graphs: &[(String, TaskGraph)]) -> Result<(), String> {
     println!(
-        "with surprises: geometric means relative to the best strategy, or a portfolio that knows"
+        "with surprises: geometric means relative to the best strategy, or to a portfolio that knows \
+         the slow server"
     );
     println!(
         "{:10} {:13} {:>7} {:>7} {:>7} {:>7} {:>6}",

@@ -18,6 +18,8 @@
 //! The other examples, by subject:
 //!
 //! - Simulator: `speed`. Launcher: `start_costs`, compared with those of MPI and Slurm.
+//!   Predictions: `plan_accuracy`, compared with measured times.
+//! - Losses: `false_alarms`, which counts the nodes that are declared lost although they run.
 //! - Observation of a job: `recording_cost`, the cost of recordings and counters. Lab:
 //!   `lab_agreement`, which compares the lab with `gridctl run --emulate`.
 //! - Checkpoints: `checkpoint_cost`; `recoveries`, which kills processes; `resizing`, in which

@@ -4,7 +4,8 @@
 //! and portable one ([`Pcg64Mcg`]; O'Neill, "PCG: A family of simple fast space-efficient
 //! statistically good algorithms for random number generation", 2014), and the functions below draw
 //! ranges, orders and durations from its bits, because the functions of `rand` may change with a
-//! release. The tests contain stored sequences of all these functions. [`Dice`] is also a
+//! release. Only the last bits of [`Dice::logarithmic`] and [`Dice::exponential`] may differ between
+//! machines. The tests contain stored sequences of all these functions. [`Dice`] is also a
 //! [`rand::Rng`], from which distributions of that crate can draw where the sequence may change.
 //!
 //! These numbers are not secret. Keys, tokens, and numbers that must not be guessed come from the

@@ -148,7 +148,7 @@ impl Link {
 #[non_exhaustive]
 pub enum LinkError {
     /// The loss is not a probability.
-    #[error("a loss of {loss} is not a probability; write one between 0% and 100%")]
+    #[error("a loss of {loss} is not a probability; write one between 0 and 1")]
     Loss {
         /// The rejected value.
         loss: f64,

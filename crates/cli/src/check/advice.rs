@@ -23,7 +23,7 @@ pub(super) fn advice(
     wanted: &Wanted<'_>,
 ) -> (Level, String, String) {
     let try_it = match &subject.ssh {
-        Some(ssh) => format!("`{} true` must work without a question", ssh.login),
+        Some(ssh) => format!("`{} true` must work without a prompt", ssh.login),
         None => "try again".to_owned(),
     };
     let what_and_remedy = |what: &str, remedy: &str| (what.to_owned(), remedy.to_owned());
@@ -173,7 +173,7 @@ mod tests {
         let different: std::collections::BTreeSet<_> = texts.iter().map(|(_, it, _)| it).collect();
         assert_eq!(different.len(), texts.len(), "{texts:?}");
         let (_, _, remedy) = advice(&Failure::NoKey, &subject(), &wanted(true));
-        assert!(remedy.ends_with("`ssh -p 2 ann@d01 true` must work without a question"));
+        assert!(remedy.ends_with("`ssh -p 2 ann@d01 true` must work without a prompt"));
         let (_, _, remedy) = advice(&Failure::HostKeyChanged, &subject(), &wanted(true));
         assert!(remedy.contains("`ssh-keygen -R d01`"), "{remedy}");
     }

@@ -131,7 +131,7 @@ fn of_resources(host: usize, subject: &Subject, answers: &Answers, findings: &mu
     }
     let memory = facts.memory_bytes.zip(facts.free_memory_bytes);
     if memory.is_some_and(|(total, free)| free < total / FREE_SHARE) {
-        let what = format!("less than a part in {FREE_SHARE} of its memory is free");
+        let what = format!("less than 1/{FREE_SHARE} of its memory is free");
         warn(what, "end other programs, or use more hosts");
     }
     if facts.free_disk_bytes.is_some_and(|free| free < DISK_BYTES_MIN) {

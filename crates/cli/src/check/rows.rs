@@ -119,7 +119,7 @@ fn row(
         Ok(state) if is_same(state, reference) => "same",
         Ok(ProgramState::Executable { .. }) => "other",
         Ok(ProgramState::Missing) => "missing",
-        Ok(ProgramState::NotExecutable) => "no program",
+        Ok(ProgramState::NotExecutable) => "not executable",
         Ok(ProgramState::Unreadable { .. }) => "unreadable",
     };
     let (udp, is_through) = udp(host, traffic);

@@ -118,7 +118,7 @@ impl LinkGroups {
             text += &format!("  {}  {}\n", describe(&group.link), group.names());
         }
         if self.others > 0 {
-            text += &format!("  {} more links, with other numbers\n", self.others);
+            text += &format!("  {} more links, with other properties\n", self.others);
         }
         text
     }

@@ -10,7 +10,7 @@ pub(crate) enum BcastCommandError {
     #[error("there is no grid to broadcast over")]
     NoGrid,
     /// The node that is to broadcast does not exist, or its name is ambiguous.
-    #[error("there is no node `{}` in the grid", .name.escape_debug())]
+    #[error("`{}` does not name exactly one node of the grid", .name.escape_debug())]
     NoRoot {
         /// The name as written.
         name: String,

@@ -40,7 +40,7 @@ impl CliError {
                     .into()
             }
             Self::WitnessHost { host, .. } => format!(
-                "`ssh {host} true` must work without a question, on each machine with a launcher, and \
+                "`ssh {host} true` must work without a prompt, on each machine with a launcher, and \
                  the host needs this gridctl at the same path as here, and a folder that you can \
                  write to, on a file system with hard links"
             ),

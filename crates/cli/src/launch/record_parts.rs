@@ -96,7 +96,7 @@ mod tests {
         let mut receive = |pe, is_last| parts.receive(&part(pe, is_last), 10, 1000);
         assert_eq!(receive(2, false), Received::Added);
         assert_eq!(receive(2, true), Received::Added);
-        assert_eq!(receive(2, true), Received::Refused, "it has told all");
+        assert_eq!(receive(2, true), Received::Refused, "it has sent its last part");
         assert_eq!(receive(4, true), Received::Refused, "it is a PE of another node");
         assert_eq!(receive(3, true), Received::Completed);
         assert_eq!(receive(3, true), Received::Refused);

@@ -76,7 +76,9 @@ fn limit(plan: &Comparison) -> String {
         Some(Bottleneck::Latency) => {
             "PEs wait for messages of other sites; the latency counts".to_owned()
         }
-        Some(Bottleneck::Waiting) => "PEs wait, since too little can be done at a time".to_owned(),
+        Some(Bottleneck::Waiting) => {
+            "PEs wait, since too little work can run in parallel".to_owned()
+        }
         _ => "unknown".to_owned(),
     }
 }

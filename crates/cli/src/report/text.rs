@@ -17,7 +17,7 @@ pub(super) fn render(analysis: &Analysis, page: &Path) -> String {
     let times = &analysis.times;
     let part = |ns: u64| percent(analysis.share_of(ns));
     text += &format!(
-        "time of PEs: handlers {}, messages {}, idle {}",
+        "time of PEs: handlers {}, network and runtime {}, idle {}",
         part(times.busy_ns),
         part(times.network_ns.saturating_add(times.runtime_ns)),
         part(times.idle_ns)
@@ -105,7 +105,7 @@ mod tests {
             format!("What limited the run: {cause}; that took 44 % of the time of all PEs.");
         assert_eq!(lines[0], sentence);
         assert_eq!(lines[2], "planted: done after 24.0 ms, on 3 PEs of 3 nodes at 1 site");
-        assert_eq!(lines[3], "time of PEs: handlers 56 %, messages 0 %, idle 44 %");
+        assert_eq!(lines[3], "time of PEs: handlers 56 %, network and runtime 0 %, idle 44 %");
         assert_eq!(lines[6], format!(" 44 %  {cause}"));
         assert_eq!(lines.last(), Some(&"the page is r/report.html"));
     }

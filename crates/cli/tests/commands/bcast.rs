@@ -209,8 +209,8 @@ fn invalid_requests_for_a_plan_exit_with_2_and_a_hint() {
     let cases: [(&[&str], &[&str]); 11] = [
         (&[], &["there is no grid to broadcast over", "--grid FILE"]),
         (&["-e", "2x2", "-s", "magic"], &["invalid value 'magic'", "clustered-sa", "striped"]),
-        (&["-e", "2x2", "-r", "4"], &["no node `4` in the grid", "a[1-2], b[1-2]"]),
-        (&["-e", "2x2", "-r", "z1"], &["no node `z1` in the grid"]),
+        (&["-e", "2x2", "-r", "4"], &["`4` does not name exactly one node", "a[1-2], b[1-2]"]),
+        (&["-e", "2x2", "-r", "z1"], &["`z1` does not name exactly one node"]),
         (&["-e", "2x2", "-b", "0B"], &["write a size of 1B to 1TB"]),
         (&["-e", "2x2", "-b", "1kB,2TB"], &["write a size of 1B to 1TB"]),
         (&["-e", "2x2", "-b", "12"], &["`12` has no known unit"]),

@@ -157,7 +157,7 @@ fn the_text_has_a_line_for_each_host_and_for_each_problem_what_to_do() {
     assert_eq!(rows[2][..4], ["a", "127.0.0.22", "refused", "-"]);
     let line = "error: 127.0.0.22: it refuses connections of ssh; start sshd there";
     assert!(output.stdout.contains(line), "{output:?}");
-    let ssh = "-o BatchMode=yes 127.0.0.23 true` must work without a question\n";
+    let ssh = "-o BatchMode=yes 127.0.0.23 true` must work without a prompt\n";
     assert!(output.stdout.contains(ssh), "{output:?}");
     let summary = output.stdout.lines().last().unwrap();
     assert!(summary.starts_with("3 hosts at 1 site, 3 nodes, "), "{summary}");

@@ -173,7 +173,7 @@ fn errors_of_a_topology_file_name_line_and_column() {
         (".toml", "[site.a]\nhosts = 3\n", "line 2, column 9: `hosts` must be"),
         (".csv", "0,1\n1,x\n", "line 2, column 3: `x` is not a round trip"),
         (".txt", "0 1\n1 0 2\n", "line 2, column 1: this row has 3 numbers"),
-        (".txt", "0 1\n", "line 1, column 1: there are 1 rows of 2 numbers"),
+        (".txt", "0 1\n", "line 1, column 1: there are fewer rows than columns"),
         (".txt", "# nothing\n", "line 1, column 1: there are no round trips"),
         (".txt", "0 9999999\n1 0\n", "line 1, column 3: 9999999 is more than an hour"),
     ];

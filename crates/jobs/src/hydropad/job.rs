@@ -171,7 +171,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let restored: Option<(Progress, Option<GroupProgress>)> = grid.restored().await?;
     let (services, mut progress, mut group) = match restored {
         Some((Progress { calls, .. }, _)) if calls != options.calls() => {
-            return Err("the checkpoint was made with other options; use the same".into());
+            return Err("the checkpoint was made with other options; start with those".into());
         }
         Some((progress, group)) => (Services::restored(grid, &progress.services), progress, group),
         None => {
@@ -269,7 +269,10 @@ fn print(way: Way, outcome: &HydroOutcome) {
         end.error
     );
     if account.fast_steps() > 0 {
-        println!("  the gas was faster than foreseen {} times", account.fast_steps());
+        println!(
+            "  the gas was faster than foreseen in the last step of {} of the windows",
+            account.fast_steps()
+        );
     }
     println!("  digests {:016x} {:016x}", end.digests[0], end.digests[1]);
 }

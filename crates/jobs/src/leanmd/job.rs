@@ -84,7 +84,7 @@ async fn simulate(
     let restored: Option<Progress> = grid.restored().await?;
     // The options are compared first, because the trajectory file is truncated when it is opened.
     if restored.as_ref().is_some_and(|progress| progress.schedule != *schedule) {
-        return Err("the checkpoint was made with other options; use the same".into());
+        return Err("the checkpoint was made with other options; start with those".into());
     }
     let kept = restored.as_ref().map(|progress| progress.trajectory_bytes);
     let mut frames = match &options.trajectory {

@@ -61,7 +61,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     }
     let mut progress: Progress = match grid.restored().await? {
         Some(Progress { plan: then, .. }) if then != plan => {
-            return Err("the checkpoint was made with other options; use the same".into());
+            return Err("the checkpoint was made with other options; start with those".into());
         }
         Some(progress) => progress,
         None => begin(grid, options, plan).await?,

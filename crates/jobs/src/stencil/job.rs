@@ -251,7 +251,7 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
     let blocks = options.partition().count();
     let mut progress: Progress = match grid.restored().await? {
         Some(Progress { options: then, .. }) if then != options => {
-            return Err("the checkpoint was made with other options; use the same".into());
+            return Err("the checkpoint was made with other options; start with those".into());
         }
         Some(progress) => progress,
         None => begin(grid, options).await?,

@@ -63,6 +63,15 @@ pub enum CellsError {
         /// The given length in sigma.
         length: f64,
     },
+    /// The cutoff is not a number.
+    #[error("the cutoff is not a number")]
+    Cutoff,
+    /// An axis has no cells.
+    #[error("axis {axis} has 0 cells; use 1 or more")]
+    NoCells {
+        /// Axis: 0, 1 or 2.
+        axis: usize,
+    },
     /// A cell would be narrower than the cutoff, and pairs of atoms would be missed.
     #[error(
         "{cells} cells on axis {axis} are {edge} sigma wide, less than the cutoff {cutoff}; use fewer cells or a larger box"
@@ -92,8 +101,8 @@ impl Cells {
     /// (sigma).
     ///
     /// # Errors
-    /// If a length is not positive and finite, the box is narrower than the cutoff, or there would
-    /// be too many cells.
+    /// If a length is not positive and finite, the cutoff is not a number, the box is narrower than
+    /// the cutoff, or there would be too many cells.
     pub fn for_cutoff(lengths: [f64; 3], cutoff: f64) -> Result<Self, CellsError> {
         let fitting = |length: f64| {
             // The quotient can round up to a whole number of cells, one more than fits.
@@ -107,16 +116,22 @@ impl Cells {
     /// `cutoff` (sigma).
     ///
     /// # Errors
-    /// If a length is not positive and finite, a cell is narrower than the cutoff, or there are too
-    /// many cells.
+    /// If a length is not positive and finite, the cutoff is not a number, a cell is narrower than
+    /// the cutoff, or there are no cells or too many.
     pub fn with_dims(lengths: [f64; 3], dims: [u32; 3], cutoff: f64) -> Result<Self, CellsError> {
         for axis in 0..3 {
             let length = lengths[axis];
             if !(length.is_finite() && length > 0.0) {
                 return Err(CellsError::Length { axis, length });
             }
+            if cutoff.is_nan() {
+                return Err(CellsError::Cutoff);
+            }
+            if dims[axis] == 0 {
+                return Err(CellsError::NoCells { axis });
+            }
             let edge = length / f64::from(dims[axis]);
-            if dims[axis] == 0 || edge < cutoff || cutoff.is_nan() {
+            if edge < cutoff {
                 return Err(CellsError::Narrow { axis, cells: dims[axis], edge, cutoff });
             }
         }
@@ -356,5 +371,8 @@ mod tests {
             Err(CellsError::Length { axis: 1, .. })
         ));
         assert!(Cells::for_cutoff([2.0; 3], 3.0).is_err());
+        assert_eq!(Cells::for_cutoff([8.0; 3], f64::NAN), Err(CellsError::Cutoff));
+        let none = Cells::with_dims([8.0; 3], [2, 0, 2], 3.0);
+        assert_eq!(none, Err(CellsError::NoCells { axis: 1 }));
     }
 }

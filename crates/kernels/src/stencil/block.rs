@@ -52,6 +52,20 @@ pub enum BlockError {
         /// Requested number of columns.
         cols: usize,
     },
+    /// A stored block has fewer or more values than it has points.
+    #[error(
+        "a block of {rows} by {cols} points and its ghost edge have {expected} values, but {found} were stored"
+    )]
+    Values {
+        /// Number of rows.
+        rows: usize,
+        /// Number of columns.
+        cols: usize,
+        /// Number of values with the ghost edge.
+        expected: usize,
+        /// Number of values that were stored.
+        found: usize,
+    },
     /// A received ghost edge does not have the length of the side; the neighbour is cut
     /// differently.
     #[error("the {side:?} edge has {expected} points, but {found} were received")]
@@ -91,10 +105,11 @@ impl TryFrom<Stored> for Block {
 
     fn try_from(stored: Stored) -> Result<Self, BlockError> {
         let Stored { rows, cols, points } = stored;
-        if points.len() == points_of(rows, cols)? {
+        let (expected, found) = (points_of(rows, cols)?, points.len());
+        if found == expected {
             Ok(Self { rows, cols, points, spare: Vec::new() })
         } else {
-            Err(BlockError::Size { rows, cols })
+            Err(BlockError::Values { rows, cols, expected, found })
         }
     }
 }
@@ -318,6 +333,7 @@ mod tests {
         let mut block = Block::new(3, 5, |_, _| 0.0).unwrap();
         let error = block.set_ghost(Side::Left, &[0.0; 5]).unwrap_err();
         assert_eq!(error.to_string(), "the Left edge has 3 points, but 5 were received");
-        assert!(Block::try_from(Stored { rows: 3, cols: 5, points: vec![0.0; 15] }).is_err());
+        let refused = Block::try_from(Stored { rows: 3, cols: 5, points: vec![0.0; 15] });
+        assert_eq!(refused, Err(BlockError::Values { rows: 3, cols: 5, expected: 35, found: 15 }));
     }
 }

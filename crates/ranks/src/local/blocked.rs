@@ -19,7 +19,7 @@ impl LocalState {
         let waits: Vec<String> =
             self.slots.waiting().chain(probes).map(|at| at.to_string()).collect();
         match waits.is_empty() {
-            true => "something other than an operation of ranks".to_owned(),
+            true => "code that is not an operation of ranks".to_owned(),
             false => waits.join(" and "),
         }
     }

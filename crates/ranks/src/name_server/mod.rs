@@ -242,7 +242,9 @@ impl NameServer {
         let ranks = u32::try_from(ranks).unwrap_or(u32::MAX);
         let end = first.checked_add(ranks).filter(|end| i32::try_from(*end).is_ok());
         let Some(end) = end.filter(|_| ranks > 0) else {
-            return Err(format!("{ranks} ranks; spawn at least 1, and at most 2^31 - 1 in a job"));
+            return Err(format!(
+                "{ranks} ranks; spawn at least 1, and at most 2^31 - 1 in a job, which has had {first} so far"
+            ));
         };
         let pes = placement.pes(first, ranks, layout)?;
         let number = self.number()?;

@@ -177,9 +177,9 @@ fn parents_and_children_that_wait_for_each_other_are_named_while_others_run() {
     };
     let text = soon(run(3, family), SITES);
     let expected = "ranks are in a deadlock while others run: rank 2 waits in recv, tag 0, on \
-                    inter-communicator 0; rank 3 waits in recv with rank 0, tag 0, on \
-                    inter-communicator 0; rank 4 waits in recv with rank 0, tag 0, on \
-                    inter-communicator 0";
+                    connected group 0; rank 3 waits in recv with rank 0, tag 0, on \
+                    connected group 0; rank 4 waits in recv with rank 0, tag 0, on \
+                    connected group 0";
     assert_eq!(text, expected);
 }
 

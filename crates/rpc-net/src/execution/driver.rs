@@ -145,7 +145,7 @@ impl<E: GroupEvents> Driver<'_, E> {
             DispatchCommand::Has { data, server, .. } => self.events.has(data, server),
             DispatchCommand::HasNot(data, server) => self.events.has_not(data, server),
             DispatchCommand::Apart(from, to) => {
-                tracing::info!(%from, %to, "do not reach each other");
+                tracing::info!(%from, %to, "the server `to` does not reach the server `from`");
                 self.events.part(from, to);
             }
             DispatchCommand::Failed { task, first, failure } => {

@@ -64,7 +64,9 @@ impl<C: Catalogue> Executor<C> {
     ) -> Result<(), RpcError> {
         let failed = |reason: String| RpcError::SessionFailed { reason };
         let time = Duration::try_from_secs_f64(work_s / self.speed);
-        let time = time.map_err(|error| failed(format!("its time: {error}")))?;
+        let time = time.map_err(|error| {
+            failed(format!("the computing time of the task is not valid: {error}"))
+        })?;
         tokio::select! {
             () = tokio::time::sleep(time) => Ok(()),
             () = unwanted => Err(failed("the call was given up".to_owned())),

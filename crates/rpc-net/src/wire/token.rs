@@ -107,7 +107,7 @@ pub enum RemoteError {
     #[error("the requests exceed what the daemon may keep at once; ask again later, or for less")]
     TooMuch,
     /// A message cannot be understood.
-    #[error("the other side of the registry sent a message that cannot be understood: {0}")]
+    #[error("the other side of the connection sent a message that cannot be understood: {0}")]
     Malformed(String),
 }
 

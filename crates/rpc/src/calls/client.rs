@@ -209,7 +209,7 @@ impl<C: Catalogue> GridRpc<C> {
         let owner = reference.owner;
         let session_manager = services.claim_client(owner).ok_or_else(|| {
             let reason = format!(
-                "client {owner} is not one of the services' checkpoint, or was restored before; \
+                "client {owner} is not in the checkpoint of these services, or was restored before; \
                  remember the services and the client at the same progress point"
             );
             RpcError::Other { reason }

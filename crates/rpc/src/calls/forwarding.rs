@@ -87,7 +87,10 @@ impl<C: Catalogue> GridRpc<C> {
         let made = self.call_until(wanted, given_up).await?.into_segments();
         match made.len() == results as usize {
             true => Ok(made),
-            false => Err(RpcError::Other { reason: format!("got {} results", made.len()) }),
+            false => {
+                let reason = format!("the server sent {} results, not {results}", made.len());
+                Err(RpcError::Other { reason })
+            }
         }
     }
 

@@ -86,21 +86,22 @@ impl Disk {
         block: &EncodedBlock,
     ) -> Result<(), String> {
         let bytes = block.len() as u64;
-        let refused = |why: &dyn std::fmt::Display| {
+        let refused = |why: &dyn std::fmt::Display, remedy: &str| {
             format!(
-                "the server has no room for {bytes} bytes more: {why}; give it more memory, or a folder with more space"
+                "the server has no room for {bytes} bytes more: {why}; give it more memory, or {remedy}"
             )
         };
         if self.used_bytes + bytes > room.disk_bytes {
             let limit = room.disk_bytes;
-            return Err(refused(&format_args!("it may keep {limit} bytes on disk")));
+            let why = format!("it may keep {limit} bytes on disk");
+            return Err(refused(&why, "a higher limit of bytes on disk"));
         }
         let offset = self.extents.take(bytes);
         self.places.insert(key, (offset, bytes));
         self.used_bytes += bytes;
         self.try_write(room, offset, block).map_err(|error| {
             self.remove(key);
-            refused(&error)
+            refused(&error, "a folder with more space")
         })
     }
 

@@ -70,6 +70,10 @@ impl<C: Catalogue> Mapper<Services<C>> {
     }
 }
 
+/// The number that stands for data of another group. This group has no such data, so a call with it
+/// fails.
+const FOREIGN: u32 = u32::MAX;
+
 /// The default estimates of a mapper.
 const ASSUMED: AssumedLinks = AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
 
@@ -281,9 +285,7 @@ impl<S: ServerPool> CallGroup<'_, S> {
         arguments: impl Arguments<I>,
     ) -> O::Lazies {
         let tokens = arguments.into_tokens();
-        // `u32::MAX` is a version that this group does not have: no server holds it, so the call
-        // fails.
-        let own = |&(group, data): &(u32, u32)| if group == self.number { data } else { u32::MAX };
+        let own = |&(group, data): &(u32, u32)| if group == self.number { data } else { FOREIGN };
         let inputs: Vec<u32> = tokens.iter().map(own).collect();
         let mut outputs = Vec::new();
         let results = O::lazies(&mut || {
@@ -350,9 +352,12 @@ pub(super) fn other(error: &dyn std::fmt::Display) -> RpcError {
     RpcError::Other { reason: error.to_string() }
 }
 
-pub(super) fn nowhere(data: impl std::fmt::Display) -> RpcError {
-    let reason =
-        format!("no server has data {data}: its servers have left, or it is of another group");
+/// The error of data that no server has. [`FOREIGN`] is data of another group.
+pub(super) fn nowhere(data: u32) -> RpcError {
+    let reason = match data {
+        FOREIGN => "an argument is of another group; get it there, and pass its value".to_owned(),
+        _ => format!("no server has data {data}: its servers have left, or it is of another group"),
+    };
     RpcError::Other { reason }
 }
 

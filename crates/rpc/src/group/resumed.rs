@@ -111,7 +111,7 @@ impl<C: Catalogue> Mapper<Services<C>> {
         let number = reference.number;
         if !self.services.claim_group(number) {
             let reason = format!(
-                "group {number} is not one of the services' checkpoint, or was resumed before; \
+                "group {number} is not a running group of the services' checkpoint, or was resumed before; \
                  remember the services and the group at the same progress point"
             );
             return Err(RpcError::Other { reason });

@@ -84,9 +84,9 @@ impl Sequence {
 }
 
 fn other_sequence() -> RpcError {
-    let reason = "the group has made other values or calls, or in another order, than before its \
-                  checkpoint; make them depend only on their arguments and on results, or begin a \
-                  new group";
+    let reason = "the group makes other values or calls than before its checkpoint, or makes them \
+                  in another order; make them depend only on their arguments and on results, or \
+                  begin a new group";
     RpcError::Other { reason: reason.to_owned() }
 }
 

@@ -174,7 +174,10 @@ fn a_server_without_room_fails_the_group_and_says_what_to_do() {
             })
             .await;
         let error = failed.unwrap_err().to_string();
-        assert!(error.contains("give it more memory, or a folder with more space"), "{error}");
+        assert!(
+            error.contains("give it more memory, or a higher limit of bytes on disk"),
+            "{error}"
+        );
         assert_eq!(services.kept_bytes().await?, 0);
         Ok(())
     });

@@ -87,7 +87,10 @@ impl Coordinator {
         let is_asked = !self.quiescence.waiting.is_empty() || !self.other_waits().is_empty();
         let is_early = self.requests.0.values().any(|order| !order.early.is_empty());
         let is_reducing = self.accumulators.len() > 0;
-        is_saving || is_moving || is_asked || is_early || is_reducing || !self.balances.is_settled()
+        // A survey ends only when each node that measures has reported.
+        let is_surveying = self.survey.inference.is_some();
+        let is_begun = is_saving || is_moving || is_surveying || !self.balances.is_settled();
+        is_begun || is_asked || is_early || is_reducing
     }
 
     /// Asks all other founders whether they know of a need for a lost one.

@@ -8,9 +8,9 @@
 //!
 //! **Steady state.** See `monitor`.
 //!
-//! **Failure.** A node that does not answer a probe leaves a gap, which inference tolerates. A lost
-//! node ends the job, unless the job goes on without it (`losses`). In that case a survey that
-//! still waits for measurements of the lost node does not end.
+//! **Failure.** A node that does not answer a probe leaves a gap, which inference tolerates. A node
+//! that is lost during the survey ends the job, since the survey waits for its measurements
+//! (`losses`).
 
 use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;

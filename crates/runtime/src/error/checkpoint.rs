@@ -58,7 +58,7 @@ pub enum CheckpointError {
         place: String,
     },
     /// A file or object was not written as a part of a checkpoint.
-    #[error("{place}: it is no file of a checkpoint")]
+    #[error("{place}: it is not a part of a checkpoint")]
     Foreign {
         /// The file or object.
         place: String,

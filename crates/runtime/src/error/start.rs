@@ -87,7 +87,7 @@ pub enum StartError {
         reason: String,
     },
     /// A checkpoint cannot be read, or the place with the checkpoints cannot be used.
-    #[error("cannot read the checkpoint: {0}")]
+    #[error("cannot use the checkpoint, or the place for checkpoints: {0}")]
     Checkpoint(#[from] CheckpointError),
     /// The folder for checkpoints has those of an earlier run.
     #[error(

@@ -286,10 +286,10 @@ impl Job {
     ///
     /// The loss is tolerated if a pool is open, and main has created no other collection; if
     /// neither main nor the coordinator runs on the node; if main waits only for tasks on other
-    /// nodes; if no guest has joined; and if at least half of the nodes are left. From then on main
-    /// may open further pools, and checkpoints are postponed. If main does anything else that needs
-    /// all nodes, the job ends with the loss. The job keeps its layout, with the PEs of the lost
-    /// node.
+    /// nodes; if no guest has joined; if the nodes do not measure their distances, as at the start
+    /// of a job; and if at least half of the nodes are left. From then on main may open further
+    /// pools, and checkpoints are postponed. If main does anything else that needs all nodes, the
+    /// job ends with the loss. The job keeps its layout, with the PEs of the lost node.
     ///
     /// A node keeps the tasks that it lends until their outputs are back. It passes borrowed tasks
     /// on only once one of its PEs has taken them, so tasks of milliseconds reach all nodes a

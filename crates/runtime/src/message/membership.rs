@@ -29,7 +29,7 @@ impl Stage {
     }
 }
 
-/// Reports that a guest has reached a stage.
+/// Reports that a guest has reached a stage, or that a founder is suspended or lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MembershipEvent {
     pub(crate) node: NodeId,

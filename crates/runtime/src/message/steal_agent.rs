@@ -23,7 +23,7 @@ pub(crate) trait StealAgent: Send {
     /// Handles an event from a worker of the node.
     fn handle_event(&mut self, now: Time, event: StealEvent, out: &mut Vec<StealCommand>);
 
-    /// Handles a new stage of a guest, or of a founder that is lost.
+    /// Handles a new stage of a guest, or of a founder that is suspended or lost.
     fn handle_membership(&mut self, now: Time, event: MembershipEvent, out: &mut Vec<StealCommand>);
 
     /// Handles a message from the agent of another node. Messages between two nodes arrive once and

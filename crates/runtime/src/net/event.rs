@@ -109,14 +109,25 @@ fn tenths(silence: Duration) -> Duration {
 /// A frame was not accepted. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
-    /// The frame exceeds the limit.
+    /// The frame exceeds the limit for all frames.
     #[error(
         "a frame of {bytes} bytes exceeds the limit of {limit}: send it in parts, or raise `message_bytes` of the job's `Limits`"
     )]
     TooLarge {
         /// Its length.
         bytes: u64,
-        /// The limit for its class.
+        /// The limit for all frames.
+        limit: u64,
+    },
+    /// The frame exceeds the limit of [`FrameClass::Small`].
+    #[error(
+        "a frame of {bytes} bytes exceeds the limit of {limit} for small frames: send it as \
+         `FrameClass::Auto`, or raise `small_bytes_max` of `TransportLimits`"
+    )]
+    NotSmall {
+        /// Its length.
+        bytes: u64,
+        /// The limit for small frames.
         limit: u64,
     },
     /// Too many bytes already wait for the node.

@@ -219,7 +219,10 @@ impl Transport {
             Class::Bulk => limits.frame_bytes_max,
         };
         if bytes > limit {
-            return Err(SendError::TooLarge { bytes, limit });
+            return Err(match class {
+                Class::Small => SendError::NotSmall { bytes, limit },
+                Class::Bulk => SendError::TooLarge { bytes, limit },
+            });
         }
         let peer = match self.peers.get_mut(to) {
             Some(peer) if to != self.config.identity.node => peer,

@@ -157,7 +157,7 @@ impl Lines {
         match has_room {
             true => Ok(()),
             false => Err(refusal(format_args!(
-                "{own} bytes of this node, and {} of all guests, already wait for earlier messages \
+                "{own} bytes of the sender, and {} of all guests, already wait for earlier messages \
                  or for unknown pools",
                 self.guest_bytes(room.layout)
             ))),

@@ -441,7 +441,9 @@ impl Relay {
         let is_due = self.default_plan(root).stripes()[0].tree.parent(self.node) == Some(from);
         let is_known = new.is_some_and(|plan| self.plan(plan).is_some());
         if !is_due || is_known {
-            return refuse(format!("it is known already, or does not come from {from}"));
+            return refuse(format!(
+                "it is known already, or {from} is not the parent of this node in the default tree"
+            ));
         }
         self.plans.learn(&self.layout, plan, &retired)?;
         self.pass_plan(root, &frame.clone().into(), out);

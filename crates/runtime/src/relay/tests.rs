@@ -291,7 +291,7 @@ fn invalid_frames_are_refused() {
         refused(0, segment(0, SegmentHead { stripe: 1, ..good })).contains("does not lead from")
     );
     let plan = PlanHead { plan: Some(striped(1)), retired: Vec::new() };
-    assert!(refused(2, plan.into_frame(PeId(0))).contains("does not come from"));
+    assert!(refused(2, plan.into_frame(PeId(0))).contains("is not the parent of"));
     for pe in [PeId(99), COORDINATOR] {
         let target = MulticastTarget { pe, members: Vec::new() };
         let stranger = SpreadFrame::multicast(&multicast(), vec![target], Bytes::new());

@@ -165,7 +165,7 @@ impl fmt::Display for Schema {
 
 /// Error of a received description that refers to a missing shape, or has too many or none.
 #[derive(Debug, thiserror::Error)]
-#[error("the structure refers to parts that it does not have")]
+#[error("the structure has no parts or too many, or refers to parts that it does not have")]
 pub struct Incomplete;
 
 impl TryFrom<Vec<Shape>> for Schema {

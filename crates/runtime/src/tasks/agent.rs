@@ -161,8 +161,10 @@ impl<W: Work> PoolAgent<W> {
         if let Some(Loan { lender, .. }) =
             loans.iter().find(|loan| !loan.is_from(&self.layout, from))
         {
-            let reason =
-                format_args!("it lends tasks that work for {}, which is not of {from}", lender.pe);
+            let reason = format!(
+                "it lends tasks whose outputs go to {}, which is not a PE of {from}",
+                lender.pe
+            );
             return Err(DecodeError::new("a grant of tasks", reason));
         }
         let is_via = |via: &Via| match *via {

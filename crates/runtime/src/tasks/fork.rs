@@ -192,10 +192,10 @@ impl<T: Task> TaskContext<'_, T> {
     }
 
     /// Returns the best value of this pool's bound that is known here, if there is any. A better
-    /// value of another node may be missing for some milliseconds plus the latency between sites.
-    /// A task that repeats work, as a backup or because a node is lost, sees a value that is worse
-    /// by one, so that it finds equal values again. So prune only what is not better than this
-    /// value, and put each value that the task finds into its output.
+    /// value from another node of the job may be missing for some milliseconds plus the latency
+    /// between sites. A task that repeats work, as a backup or because a node is lost, sees a value
+    /// that is worse by one, so that it finds equal values again. So prune only what is not better
+    /// than this value, and put each value that the task finds into its output.
     #[inline]
     pub fn bound(&self) -> Option<i64> {
         self.engine.bound.seen_by(self.engine.lineage)

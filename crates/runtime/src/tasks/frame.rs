@@ -13,7 +13,7 @@ pub(crate) struct FrameId {
     serial: u32,
 }
 
-/// A frame of another PE, and the child number under which a loan works for it.
+/// The frame of another PE that receives the output of a loan, and the child number of that output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lender {
     pub(super) pe: PeId,
@@ -26,7 +26,7 @@ pub(crate) struct Lender {
 }
 
 impl Lender {
-    /// Whether the loan works for this frame of `pe`.
+    /// Whether the output of the loan goes to this frame of `pe`.
     pub(super) fn works_for(&self, pe: PeId, frame: FrameId) -> bool {
         (self.pe, self.frame) == (pe, frame)
     }

@@ -61,7 +61,7 @@ impl<W: Work> Worker<W> {
                 }
                 self.drop_orphans();
                 if let Err(error) = self.ledger.recall(node, &mut self.engine) {
-                    cx.fail(format!("tasks that {node} owed: {error}"));
+                    cx.fail(format!("the tasks that {node} owed cannot run again: {error}"));
                 }
                 let own = cx.pe();
                 pes.filter(|&pe| pe != own)

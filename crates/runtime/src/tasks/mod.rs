@@ -7,9 +7,9 @@
 //!
 //! - [`Task`] forks and joins: its children's outputs come back to it. [`Search`] visits a tree and
 //!   adds its nodes to one total.
-//! - `frame`: the frames that wait for outputs. A frame stays on its PE; a stolen task works for a
-//!   *loan*, a frame of the thief that sends its result back to the lender. So there is no counter
-//!   that all PEs share, and the end is known when the root's frame is complete.
+//! - `frame`: the frames that wait for outputs. A frame stays on its PE; the outputs of stolen tasks
+//!   go to a *loan*, a frame of the thief that sends its result back to the lender. So there is no
+//!   counter that all PEs share, and the end is known when the root's frame is complete.
 //! - `engine`: the queue and the frames of a PE. `deques`: the tasks that the PEs of a node share.
 //! - `agent`: takes tasks from other nodes and gives tasks to them, in the node's relay. `lending`:
 //!   the choice of the tasks that leave.

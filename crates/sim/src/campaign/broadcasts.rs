@@ -72,7 +72,9 @@ impl Broadcasts {
         let (asked, came) = (self.loads.get(&number).copied().unwrap_or(0), load.len());
         match came == asked && load.iter().all(|&byte| byte == number as u8) {
             true => Ok(()),
-            false => Err(format!("broadcast {number} of {asked} bytes has {came} bytes or others")),
+            false => Err(format!(
+                "broadcast {number} was sent with {asked} bytes and arrived with {came} bytes, or with other content"
+            )),
         }
     }
 

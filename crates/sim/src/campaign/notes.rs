@@ -50,7 +50,7 @@ impl Notes {
         way.read += 1;
         if (next, way.read) != (Some(number), count) {
             return Err(format!(
-                "reader {} received note {number} from forwarder {forwarder} as the {count}th, but the {}th is {next:?}",
+                "reader {} received note {number} from forwarder {forwarder} as number {count}, but number {} is {next:?}",
                 reader.0, way.read
             ));
         }

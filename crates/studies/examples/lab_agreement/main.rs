@@ -100,7 +100,8 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         }
     }
     let of = options.delays.len() * options.rates.len() * QUANTITIES.len();
-    println!("{outside} of {of} medians differ by more than {:.0} %", DIFFERENCE_MAX * 100.0);
+    let percent = DIFFERENCE_MAX * 100.0;
+    println!("{outside} of {of} median ratios differ from 1 by more than {percent:.0} %");
     losses(&places, options)
 }
 

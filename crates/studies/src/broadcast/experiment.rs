@@ -9,7 +9,7 @@ use gridspan_bcast::{Draft, Network, Sharing, SimulatedBroadcast, bound_s};
 const BROADCASTS: u32 = 60;
 const FIRST_BYTES: u64 = 1_000_000;
 const FIRST_GAP_S: f64 = 90.0;
-/// Ratio of each gap to the previous one: 3.7 s at the end, 27 minutes in all.
+/// Ratio of each gap to the previous one: 3.9 s at the end, 27 minutes in all.
 const GAP_FACTOR: f64 = 0.9475;
 
 /// The first part of a message is its size divided by this number. After it, a contender that plans

@@ -22,14 +22,18 @@ pub enum HierarchyError {
     },
     /// A group other than the first has no parent, is listed before its parent or after a group of
     /// a deeper level, or is deeper than the last level.
-    #[error("group {group} is not part of a group of the level above; list parents first")]
+    #[error(
+        "group {group} is out of order or deeper than the last level; list parents first, level by level"
+    )]
     Parent {
         /// The number of the group.
         group: usize,
     },
     /// A group of the last level has no members, another group lists members, or the leader of a
     /// group is not among its members.
-    #[error("group {group} lacks nodes or its leader; list the nodes of each closest group")]
+    #[error(
+        "group {group} lacks nodes or its leader, or has nodes above the last level; list the nodes of each closest group"
+    )]
     Members {
         /// The number of the group.
         group: usize,

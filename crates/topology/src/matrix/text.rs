@@ -76,7 +76,10 @@ pub enum MatrixProblem {
         expected: usize,
     },
     /// There are fewer or more rows than columns.
-    #[error("there are {rows} rows of {columns} numbers; a matrix has as many rows as columns")]
+    #[error(
+        "there are {} rows than columns, {columns}; write as many rows as columns",
+        if .rows < .columns { "fewer" } else { "more" }
+    )]
     NotSquare {
         /// Number of rows, or a lower bound of it.
         rows: usize,
@@ -369,11 +372,11 @@ mod tests {
         );
         assert_eq!(
             message("0 1\n1 0\n2 2"),
-            "line 3, column 1: there are 3 rows of 2 numbers; a matrix has as many rows as columns"
+            "line 3, column 1: there are more rows than columns, 2; write as many rows as columns"
         );
         assert_eq!(
             message("0 1\n"),
-            "line 1, column 1: there are 1 rows of 2 numbers; a matrix has as many rows as columns"
+            "line 1, column 1: there are fewer rows than columns, 2; write as many rows as columns"
         );
         assert_eq!(
             message("0 1e9"),

@@ -34,7 +34,7 @@ const ROOT_KEYS: &[Key] = &[SITE, LINK, WAN, LAN, LOOPBACK, TIMELINE];
 
 const HOSTS: Key = key("hosts", "a list of strings", "hosts = [\"d[01-04]\"]");
 const PES: Key = key("pes", "a whole number from 1", "pes = 2");
-const SPEED: Key = key("speed", "a number from 0.01 to 100", "speed = 0.5");
+const SPEED: Key = key("speed", "a number from 0.01 to 100, or a fraction as text", "speed = 0.5");
 const CLUSTER: Key = key("cluster", "tables with a name each", "[site.delft.cluster.das]");
 const PORT: Key = key("port", "a whole number from 1 to 65535", "port = 7000");
 const GATEWAY: Key = key("gateway", "the name of a host", "gateway = \"head.delft\"");

@@ -19,7 +19,7 @@ pub enum GridSpecError {
     Site(#[from] SiteError),
     /// A link or a change names a site that does not exist, or a link joins a site with itself.
     #[error(
-        "a link leads from site {from} to site {to}; write two different numbers below {sites}"
+        "a link or a change names sites {from} and {to}; write numbers below {sites}, different ones for a link"
     )]
     LinkEnds {
         /// The number of the first site.
@@ -38,7 +38,7 @@ pub enum GridSpecError {
         nodes: u32,
     },
     /// A change is invalid.
-    #[error("a change: {reason}")]
+    #[error("a change is invalid: {reason}")]
     Change {
         /// The reason.
         reason: String,

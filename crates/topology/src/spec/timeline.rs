@@ -34,7 +34,7 @@ pub enum TimelineError {
     #[error("a grid has at most {CHANGES_MAX} changes; remove some")]
     TooMany,
     /// The sites do not exist in the grid.
-    #[error("`{}` joins no two sites of the grid, or more than two; write SITE-SITE, or SITE>SITE for one direction, with two of {known}", shorten(.ends))]
+    #[error("`{}` does not name two sites of the grid, or can be read in several ways; write SITE-SITE, or SITE>SITE for one direction, with two of {known}", shorten(.ends))]
     Ends {
         /// The text of the sites.
         ends: String,

@@ -130,7 +130,7 @@ pub enum DispatchEvent {
 /// A command to the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DispatchCommand {
-    /// Order a task of a server.
+    /// Send a server the order to execute a task.
     Order {
         /// The attempt.
         attempt: AttemptId,

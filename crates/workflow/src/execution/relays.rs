@@ -11,8 +11,8 @@ const AT_ONCE: usize = 8;
 /// only if nothing would progress otherwise.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
-/// The pairs of servers that do not reach each other, and the data that the client relays between
-/// them.
+/// The pairs of servers of which one does not reach the other, and the data that the client relays
+/// between them.
 #[derive(Debug, Default)]
 pub(super) struct Relays {
     /// The pairs of servers of which the second does not reach the first.

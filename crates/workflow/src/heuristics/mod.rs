@@ -80,7 +80,7 @@ use crate::platform::Platform;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a heuristic",
     label = "a heuristic is a value, not a name",
-    note = "write a reference to one, such as `&HeftC::default()`; `heuristics::by_name` makes one of a name that a user gives"
+    note = "write a reference to one, such as `&HeftC::default()`; `heuristics::by_name` creates one from a name that a user gives"
 )]
 pub trait Heuristic: Send + Sync {
     /// The name by which users select it.

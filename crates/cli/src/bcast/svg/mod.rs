@@ -86,7 +86,7 @@ fn heading(inputs: &Inputs, size: &Predictions, prediction: &Prediction) -> Head
         subtitles: vec![
             format!("predicted {}, {ratio}", seconds(prediction.time_s)),
             format!(
-                "{}; {cut}; all of it crosses {crossings} times between sites",
+                "{}; {cut}; the whole message crosses between sites {crossings} times",
                 count(prediction.trees.len(), "tree")
             ),
             format!("as {} describes the grid; {}", inputs.source, sharing(inputs.sharing)),

@@ -31,7 +31,7 @@ fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(S
     Some(match exit {
         Exit::Code(255) if is_starting => (
             format!("ssh cannot start a node on host `{host}`"),
-            format!("`{login} true` must work without a question"),
+            format!("`{login} true` must work without a prompt"),
         ),
         Exit::Code(255) | Exit::Unreachable => (
             format!("the ssh connection to host `{host}` broke"),

@@ -33,7 +33,7 @@ pub(crate) fn panel(analysis: &Analysis) -> Option<Panel> {
 
 fn conclusion(broadcasts: &Broadcasts) -> String {
     let mut text = format!(
-        "{} of 30 kB and more took {} together, if none overlap.",
+        "{} of 30 kB and more took {} in sum; they may overlap.",
         count(broadcasts.count, "broadcast"),
         time(broadcasts.sum_ns)
     );

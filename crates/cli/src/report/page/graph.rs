@@ -28,7 +28,7 @@ fn conclusion(graph: &RebalanceGraph) -> String {
     let rebalance = &graph.rebalance;
     let gain = match rebalance.gain() {
         Some(gain) => format!("has the largest gain, {}", share(gain)),
-        None => "is the largest one, since no gain is known".to_owned(),
+        None => "moved the most actors; no gain is known".to_owned(),
     };
     let moved = count(usize::try_from(rebalance.moved).unwrap_or(usize::MAX), "actor");
     let at = time(rebalance.at_ns);

@@ -163,9 +163,9 @@ fn coverage(analysis: &Analysis) -> String {
             &mut html,
             format_args!(
                 "<p class=\"note\">{} of the spans were dropped to stay within the budget of the \
-                 recording: spans are those of one of {} windows of {}. Waits, the critical path and \
-                 messages between types and nodes are estimated from these; times and traffic are \
-                 exact.</p>\n",
+                 recording: of {} windows of {} each, the spans of one were kept. Waits, the \
+                 critical path and messages between types and nodes are estimated from these; times \
+                 and traffic are exact.</p>\n",
                 share(coverage.dropped_share),
                 coverage.one_window_of,
                 time(coverage.window_ns)

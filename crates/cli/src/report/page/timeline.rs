@@ -52,7 +52,7 @@ fn conclusion(analysis: &Analysis) -> String {
     let times = &analysis.times;
     let part = |ns: u64| format!("{:.0} %", analysis.share_of(ns) * 100.0);
     let mut text = format!(
-        "PEs computed for {} of the time, handled messages for {}, were idle for {}",
+        "PEs computed for {} of the time, spent {} on network and runtime, were idle for {}",
         part(times.busy_ns),
         part(times.network_ns.saturating_add(times.runtime_ns)),
         part(times.idle_ns)

@@ -78,8 +78,8 @@ fn conclusion(analysis: &Analysis) -> String {
     };
     if analysis.pes_recorded > 1 && analysis.times.busy_ns > 0 {
         text += &format!(
-            " The PE that was busiest at a time had {} times the mean work of a PE, as a mean over \
-             the work of the run.",
+            " In an interval of the run, the busiest PE computed {} times as long as the mean PE; \
+             this is the mean of all intervals, weighted by their work.",
             digits(analysis.utilisation.unevenness)
         );
     }

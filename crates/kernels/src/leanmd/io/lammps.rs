@@ -72,18 +72,12 @@ pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
         match section {
             None => header.line(line, text.len())?,
             Some("Atoms") => {
-                let count = header.atoms.ok_or(ReadError::Missing {
-                    line: line.number,
-                    expected: "`N atoms` before the atoms",
-                })?;
+                let count = header.atoms.ok_or(ReadError::NoCount { line: line.number })?;
                 let (id, atom) = atom(line, &mut names)?;
                 insert(&mut atoms, line, id, atom, count)?;
             }
             Some("Velocities") => {
-                let count = header.atoms.ok_or(ReadError::Missing {
-                    line: line.number,
-                    expected: "`N atoms` before the velocities",
-                })?;
+                let count = header.atoms.ok_or(ReadError::NoCount { line: line.number })?;
                 let mut fields = line.fields();
                 let id = fields.whole("an atom id")?;
                 insert(&mut velocities, line, id, fields.vector("a velocity")?, count)?;
@@ -267,6 +261,11 @@ mod tests {
     fn errors_give_the_line() {
         for (from, to, message) in [
             ("3 atoms", "4 atoms", "line 26: the file ends here, after 3 of 4 atoms"),
+            (
+                "3 atoms",
+                "# 3 atoms",
+                "line 18: the header does not give the number of atoms (`N atoms`)",
+            ),
             ("3 atoms", "2 atoms", "line 20: atom 2 is one more than the header announces"),
             (
                 "3 atoms",

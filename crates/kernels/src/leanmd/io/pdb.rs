@@ -136,15 +136,11 @@ mod tests {
                 "line 2: the box is tilted; only boxes with right angles are supported",
             ),
             ("   4.250", "   4.x50", "line 4: expected a coordinate, found `4.x50`"),
-            (
-                "   4.250   6.000",
-                "   4.250",
-                "line 4: expected a coordinate, found the end of the line",
-            ),
+            ("   4.250   6.000", "   4.250", "line 4: expected a coordinate, found nothing there"),
             (
                 "HETATM    2  H1 ",
                 "HETATM    2     ",
-                "line 4: expected an atom name or element, found the end of the line",
+                "line 4: expected an atom name or element, found nothing there",
             ),
         ] {
             assert_eq!(

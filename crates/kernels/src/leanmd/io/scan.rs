@@ -25,12 +25,18 @@ pub enum ReadError {
         line: usize,
     },
     /// A field is missing.
-    #[error("line {line}: expected {expected}, found the end of the line")]
+    #[error("line {line}: expected {expected}, found nothing there")]
     Missing {
         /// Number of the line.
         line: usize,
         /// Meaning of the field.
         expected: &'static str,
+    },
+    /// The atoms begin, but the header did not give their number.
+    #[error("line {line}: the header does not give the number of atoms (`N atoms`)")]
+    NoCount {
+        /// Number of the first line of atoms or velocities.
+        line: usize,
     },
     /// The content of a field is not of the expected kind.
     #[error("line {line}: expected {expected}, found `{found}`")]
@@ -211,7 +217,7 @@ mod tests {
         );
         assert_eq!(
             fields.word("z").unwrap_err().to_string(),
-            "line 7: expected z, found the end of the line"
+            "line 7: expected z, found nothing there"
         );
     }
 

@@ -183,14 +183,14 @@ mod tests {
             ),
             ("2\n\nAr 0.0 0.0 0.0\n", "line 3: the file ends here, after 1 of 2 atoms"),
             ("1\n\nAr 0 x 0\n", "line 3: expected a coordinate, found `x`"),
-            ("1\n\nAr 0 0\n", "line 3: expected a coordinate, found the end of the line"),
+            ("1\n\nAr 0 0\n", "line 3: expected a coordinate, found nothing there"),
             (
                 "1\nLattice=\"1 0 0 1 1 0 0 0 1\"\nAr 0 0 0\n",
                 "line 2: the lattice is tilted; only boxes with right angles are supported",
             ),
             (
                 "1\nLattice=\"1 0 0\"\nAr 0 0 0\n",
-                "line 2: expected nine numbers in Lattice, found the end of the line",
+                "line 2: expected nine numbers in Lattice, found nothing there",
             ),
             (
                 "1\nProperties=species:S:1\nAr 0 0 0\n",

@@ -3,7 +3,9 @@
 use super::*;
 use crate::error::LossCause;
 use crate::message::pending_work::PendingWork;
+use crate::message::probe::{ProbeOrder, ProbeReport, Probed};
 use crate::message::{Looked, MainStatus, MembershipEvent, MembershipMessage, Stage};
+use crate::schema::definition::Definition;
 use crate::{Step, Task, TaskContext};
 use gridspan_balance::Refine;
 use gridspan_topology::NodeId;
@@ -48,6 +50,25 @@ fn job_of_tasks_with(settings: impl FnOnce(Job) -> Job) -> CoordinatorHost {
     }
     tell(&mut coordinator, MAIN_PE, Control::PoolOpened { collection });
     coordinator
+}
+
+/// Greets the coordinator on behalf of a node. The last node makes it measure the distances.
+fn greet(coordinator: &mut CoordinatorHost, node: u32) -> Vec<(PeId, Control)> {
+    let definition = coordinator.coordinator().unwrap().common.definition.clone();
+    let definition = Box::new(Definition::clone(&definition));
+    tell(coordinator, PeId(node), Control::Greet { definition })
+}
+
+/// Answers the orders to measure round trips, and those that follow.
+fn measure(coordinator: &mut CoordinatorHost, mut told: Vec<(PeId, Control)>) {
+    let round_trip = Some(Duration::from_micros(100));
+    while let Some((pe, control)) = told.pop() {
+        let Control::Probe(ProbeOrder { id, targets, .. }) = control else { continue };
+        let probed = |target| Probed { round_trip, ..Probed::nothing(target) };
+        let found = targets.into_iter().map(probed).collect();
+        let report = ProbeReport { id, send_cost: None, found };
+        told.extend(tell(coordinator, pe, Control::Probed(report)));
+    }
 }
 
 /// Reports that a node is lost, and returns the nodes that are asked about it.
@@ -184,6 +205,8 @@ fn a_lost_node_that_runs_cannot_end_the_job() {
 fn a_progress_probe_that_ends_after_a_tolerated_loss_begins_no_rebalance() {
     let settings = |job: Job| job.strategy(Refine).balance_every(Duration::from_secs(1));
     let mut coordinator = job_of_tasks_with(settings);
+    // Not all nodes have greeted, so the distances are not measured.
+    greet(&mut coordinator, 0);
     let at = |seconds: u64| Time(seconds * 1_000_000_000 + 1);
     let report = |from: u32, control| CoordinatorEvent::Packet {
         from: PeId(from),
@@ -208,6 +231,28 @@ fn a_progress_probe_that_ends_after_a_tolerated_loss_begins_no_rebalance() {
 
     assert!(!told.iter().any(is_measure), "{told:?}");
     assert_eq!(outcome(&coordinator), None);
+}
+
+#[test]
+fn a_loss_is_tolerated_only_when_the_distances_are_measured() {
+    for is_measured in [false, true] {
+        let mut coordinator = job_of_tasks();
+        let told = (0..5).flat_map(|node| greet(&mut coordinator, node)).collect();
+        if is_measured {
+            measure(&mut coordinator, told);
+        }
+
+        let asked = lose(&mut coordinator, 4);
+
+        assert_eq!(coordinator.coordinator().unwrap().survey.places.is_some(), is_measured);
+        match is_measured {
+            true => assert_eq!(asked, [0, 1, 2, 3]),
+            false => {
+                let is_loss = matches!(outcome(&coordinator), Some(Err(JobError::NodeLost { .. })));
+                assert!(is_loss && asked.is_empty(), "{:?}", outcome(&coordinator));
+            }
+        }
+    }
 }
 
 #[test]

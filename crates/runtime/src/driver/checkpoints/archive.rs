@@ -423,7 +423,7 @@ mod tests {
             (whole.slice(..whole.len() - 1), "its digest does not match"),
             (whole.slice(..10), "it is too short"),
             (altered(50_000), "its digest does not match"),
-            (altered(0), "it is no file of a checkpoint"),
+            (altered(0), "it is not a part of a checkpoint"),
             (altered(8), "and this program reads version 4"),
         ] {
             storage.put(&name, vec![bytes]).unwrap();

@@ -128,7 +128,7 @@ impl Pe {
             };
             let Some(home) = self.core.home(member.id) else {
                 let reason = format!(
-                    "a checkpoint has a member of collection {}, which it does not have",
+                    "a checkpoint has a member of collection {}, but does not describe that collection",
                     member.id.collection.0
                 );
                 return self.core.fail(JobError::Protocol(reason));

@@ -39,7 +39,7 @@ pub(crate) struct Checkpointing<C> {
     /// By base member: the PE on which it and the members bound to it continue, if several PEs take
     /// over a part.
     pub(crate) targets: BTreeMap<ActorId, PeId>,
-    /// For each part: number of its members that this PE has assigned to each PE.
+    /// For each part: number of base members that this PE has assigned to each PE.
     pub(crate) dealt: BTreeMap<PeId, BTreeMap<PeId, u64>>,
     /// Actions of main that wait until the PE continues.
     pub(crate) waiting: Vec<Callback<C>>,

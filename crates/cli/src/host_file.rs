@@ -122,7 +122,7 @@ impl Merged {
             *slots = slots.saturating_add(host.slots);
             return Ok(());
         }
-        // The caller's grid checks the numbers of all lines together.
+        // This checks only the name. The grid that the caller makes checks the sums of the slots.
         grid("hosts", vec![HostSlots { slots: 1, ..host.clone() }])?;
         self.places.insert(host.name.clone(), self.hosts.len());
         self.hosts.push(host);

@@ -110,7 +110,7 @@ impl LogLimit {
     fn move_out(&mut self, end: u64) -> io::Result<()> {
         let mut from = BufReader::new(File::open(&self.path)?);
         let begin = match end - self.begin > self.bytes {
-            // Much was read at once.
+            // More than the limit was read at once, of which only the last lines are kept.
             true => {
                 let before = end - self.bytes - 1;
                 from.seek(SeekFrom::Start(before))?;

@@ -71,7 +71,8 @@ impl JobModel {
     /// recording; that of a job of tasks is fitted to all.
     ///
     /// # Errors
-    /// If a recording has nothing to replay, or misses a part.
+    /// If there is no recording, if the recordings are of different jobs, if nodes were lost, left
+    /// or joined in one of them, or if one has nothing to replay or misses a part.
     pub fn of(recordings: &[&Recording]) -> Result<Self, ForecastError> {
         let Some(last) = recordings.last() else { return Err(ForecastError::Empty) };
         for recording in recordings {
@@ -95,8 +96,9 @@ impl JobModel {
     /// replays the second recording.
     ///
     /// # Errors
-    /// If sizes are equal or not above 0, if the recordings have different numbers of actors or
-    /// miss a part, and for jobs of tasks, whose work cannot be predicted.
+    /// If sizes are equal or not above 0, if the recordings are of different jobs, if they have
+    /// different numbers of actors, miss a part or have nothing to replay, if nodes were lost, left
+    /// or joined in one of them, and for jobs of tasks, whose work cannot be predicted.
     pub fn of_size(
         [first, second]: [SizedRecording<'_>; 2],
         size: f64,

@@ -1,8 +1,8 @@
 //! The records of one node as bytes.
 //!
-//! Each record has its length and its CRC-32 (IEEE) before it, both as 32 bits in little-endian
-//! order, and is a [`PeRecord`] in the format of `postcard`. If there are answers to main or spans
-//! of timers, the lists of both follow it within the same length and checksum.
+//! A record is a [`PeRecord`] in the format of `postcard`. Its length and its CRC-32 (IEEE) precede
+//! it, each as 32 bits in little-endian order. If the record has answers to main or spans of
+//! timers, the lists of both follow it; its length and its checksum include these lists.
 
 use crate::answer::MainAnswer;
 use crate::pe_record::{PeRecord, TimedSpan};

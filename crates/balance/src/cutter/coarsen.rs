@@ -22,8 +22,8 @@ pub(super) struct CoarsenRule {
     pub(super) rounds: usize,
 }
 
-/// Maximum load of a cluster, as a multiple of the average load of a vertex on its level: smaller
-/// steps give refinement more levels.
+/// Maximum load of a cluster, as a multiple of the average load of a vertex of the finer graph. A
+/// small multiple gives refinement more levels.
 const SHRINK_MAX: i64 = 6;
 /// Coarsening stops if the next graph would keep more than this part of the vertices.
 const SHRINK_MIN: f64 = 0.93;

@@ -17,8 +17,8 @@ pub(super) struct Bounds {
 /// Why some part must exceed the tolerance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The load of one vertex exceeds the limit of every part that has neither a fixed vertex nor a
-    /// heavier one.
+    /// The load of one vertex exceeds the limit of every part that holds neither fixed load nor a
+    /// heavier vertex.
     HeavyVertex {
         /// The heaviest such vertex.
         vertex: u32,
@@ -102,10 +102,10 @@ pub(super) fn bounds(
     }
 }
 
-/// Returns the limits, raised in proportion if the vertices are too large to fit; for example, nine
-/// vertices of load 1 do not fit into four parts of 2.3. They are raised to the result of packing
-/// the vertices, heaviest first, each into the part that is then filled least in proportion to its
-/// target (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969).
+/// Returns the limits, raised in proportion to the targets if the vertices are too large to fit;
+/// for example, nine vertices of load 1 do not fit into four parts of 2.3. The raised limits allow
+/// this packing: each vertex, heaviest first, goes into the part that is then filled least in
+/// proportion to its target (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969).
 fn reachable(
     problem: &Problem,
     filled: &Filled<'_>,
@@ -130,9 +130,9 @@ fn reachable(
     let heaviest = free.iter().map(|&(load, _)| load).max().unwrap_or(0);
     let room: i64 = open.iter().map(|&part| limits[part] - loads[part]).sum();
     let slack = room - free.iter().map(|&(load, _)| load).sum::<i64>();
-    // While vertices remain, the room of the open parts is their load plus the slack. So the part
-    // with the most room has at least its share of the slack, and each vertex fits if the
-    // heaviest is at most that.
+    // At any time, the room in all open parts is the load of the remaining vertices plus the
+    // slack. So the part with the most room has room for at least `slack / open.len()`, and all
+    // vertices fit if the heaviest one is not larger than that.
     if open.is_empty() || heaviest <= slack / open.len() as i64 {
         return limits.to_vec();
     }
@@ -175,7 +175,7 @@ impl Filled<'_> {
     fn bounds(&self, total: i64) -> (Vec<i64>, Vec<i64>) {
         let closed: i64 = self.closed.iter().flatten().sum();
         let left = (total - closed).max(0);
-        // Whole numbers keep equal shares equal to the last unit, even for sums beyond 2^53.
+        // In whole numbers, equal shares give exactly equal targets, even for sums beyond 2^53.
         let whole = |share: f64| (share * SHARE_UNIT) as u128;
         let parts = self.shares.iter().zip(&self.closed);
         let open: u128 =

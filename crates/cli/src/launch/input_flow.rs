@@ -1,12 +1,12 @@
 //! Forwards the standard input of the launcher to processes that cannot inherit it: the process of
 //! one node, or those of all nodes.
 //!
-//! A thread reads the standard input and sends it in lines ([`gridspan::input`]), once the
+//! A thread reads the standard input and sends it in control lines ([`gridspan::input`]), once the
 //! processes have said that they take input. All get the same bytes, and the slowest one sets the
 //! pace: the thread reads no more before each has room. For each process at most
-//! [`INPUT_WINDOW_BYTES`] are on their way, or less if there are many processes. Those that have
-//! ended, or take no more, do not count. If the launcher starts another process of a node, the new
-//! process gets the rest of the input and its end.
+//! [`INPUT_WINDOW_BYTES`] are on their way, or less if there are many processes. The thread does
+//! not wait for processes that have ended or take no more. If the launcher starts another process
+//! of a node, the new process gets the rest of the input and its end.
 
 use super::line_queue::LineQueue;
 use gridspan::input::{INPUT_PART_BYTES_MAX, INPUT_WINDOW_BYTES, InputLine};
@@ -113,7 +113,7 @@ impl InputFlow {
     }
 
     /// Directs the input to a process that has just started, over its `lines`, if its node gets the
-    /// input. The caller sends the bundle to the process afterwards.
+    /// input. The caller must do this before it sends the process the bundle of its node.
     pub(super) fn direct(&self, node: NodeId, lines: Weak<LineQueue>) {
         let mut state = self.lock();
         if state.is_for_all || state.flows.contains_key(&node) {
@@ -148,7 +148,7 @@ impl InputFlow {
     /// Sends the bytes of a stream, and its end. Never returns, since another process may start as
     /// long as the launcher runs.
     pub(super) fn forward(&self, mut from: impl Read) {
-        // Read nothing before a process takes input: it may not start.
+        // If no process starts, the input must stay unread.
         drop(self.await_that(|state| state.has_room(1)));
         let mut buffer = vec![0; INPUT_PART_BYTES_MAX];
         loop {

@@ -35,7 +35,8 @@ type Matrix = Vec<Vec<f64>>;
 /// Largest number below which primes are counted: the sieve takes half as many bytes.
 const PRIMES_BELOW_MAX: u64 = 1 << 28;
 
-/// Largest number of elements of a product, 128 MB: their text must fit into an answer.
+/// Largest number of elements of a product, which take 128 MB. As JSON, they must fit into an
+/// answer.
 const ELEMENTS_MAX: usize = 1 << 24;
 
 /// Largest number of unknowns of a linear system. Its matrix has as many elements as the largest

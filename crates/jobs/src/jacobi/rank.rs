@@ -8,8 +8,9 @@ use std::time::Duration;
 /// The summary that the first rank sends to main at the end.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Summary {
-    /// Time of all steps, and of a step in the later half.
+    /// Time of all steps.
     pub(super) time: Duration,
+    /// Mean time of a step in the second half.
     pub(super) step: Duration,
     /// Steps, and the largest change of a point in each of them.
     pub(super) changes: Vec<(u64, f64)>,
@@ -17,7 +18,6 @@ pub(super) struct Summary {
     pub(super) error: f64,
 }
 
-/// A rank.
 #[derive(Serialize, Deserialize)]
 pub(super) struct JacobiRank {
     plan: Plan,

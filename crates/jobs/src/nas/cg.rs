@@ -27,7 +27,8 @@ const STEPS: u32 = 25;
 const ELEMENT_COST: Duration = Duration::from_nanos(2);
 const TOLERANCE: f64 = 1e-10;
 
-/// Order, elements of a vector, iterations, shift, and the published value.
+/// Order of the matrix, nonzeros of each vector that generates it, iterations, shift, and the
+/// published zeta.
 const PROBLEMS: [(u32, u32, u32, f64, f64); 4] = [
     (1_400, 7, 15, 10.0, 8.5971775078648),
     (7_000, 8, 15, 12.0, 10.362595087124),
@@ -50,7 +51,7 @@ async fn dot(world: &Comm, one: &[f64], other: &[f64]) -> Result<f64, RankError>
 }
 
 impl Cg {
-    /// Gathers a vector along the columns of ranks, and adds up the parts of sums meanwhile.
+    /// Gathers a vector along the columns of ranks, and meanwhile adds up `sums` over all ranks.
     async fn gather_and_sum(
         &self,
         world: &Comm,

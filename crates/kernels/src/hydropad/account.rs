@@ -17,7 +17,7 @@ pub struct Account {
     /// The largest total momentum, relative to the momentum that all matter would have if it used
     /// all its energy to move in one direction.
     momentum: f64,
-    /// Number of steps in which the gas swept more than once along each axis.
+    /// Number of steps in which the solver of the gas swept along each axis more than once.
     fast_steps: u32,
 }
 
@@ -157,7 +157,7 @@ mod tests {
             gravity: -3.0 * scale.powi(3),
             energy: 0.0,
         };
-        // Minus the difference of the cubes.
+        // The integral of -3 a^3 over ln a is 0.5^3 - 2^3 = -7.875.
         assert!((between(entry(0.5), entry(2.0)) + 7.875).abs() < 1e-12);
         let flat = Entry { gravity: -2.0, ..entry(1.0) };
         let later = Entry { scale: 1.5, ..flat };

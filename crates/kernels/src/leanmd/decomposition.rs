@@ -3,7 +3,8 @@
 //! A cell's edges are at least as long as the cutoff, so an atom interacts only with atoms of its
 //! cell and the touching cells. With three or more cells per axis, two cells touch at most once.
 //! With two they touch on both sides, and with one a cell touches itself: such a pair has several
-//! periodic *images*, each an explicit shift. Every pair of atoms and images occurs exactly once.
+//! periodic *images*, each an explicit shift. Every interaction of an atom with another atom, or
+//! with an image of one, occurs exactly once.
 
 use std::collections::BTreeMap;
 

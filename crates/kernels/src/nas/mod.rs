@@ -3,7 +3,7 @@
 //! Source: Bailey and others, "The NAS Parallel Benchmarks", RNR-94-007 (1994).
 //!
 //! - [`ep`]: pairs of normal deviates
-//! - [`is`]: ranks of integers
+//! - [`is`]: positions of integers in sorted order ("integer sort")
 //! - [`matrix`], [`rank_grid`]: the sparse matrix of CG, and its blocks on a grid of ranks
 //! - [`mg`], [`planes`], [`share`]: the steps of a multigrid solver, on planes divided among ranks
 //! - [`ft`]: Fourier transforms of a field that is divided among ranks

@@ -41,7 +41,8 @@ impl Rank for Walker {
         let (right, left) = ((me + 1) % size, (me + size - 1) % size);
         self.pes.push(world.pe(me).ok_or("no place")?);
         if self.round > 0 {
-            // These were sent before the migration point, and one was only offered.
+            // The neighbour sent both before the migration point. The long one exceeds the eager
+            // limit, so that it was sent as an offer.
             let (short, _) = world.recv::<u32>(left, 1).await?;
             let (long, _) = world.recv::<u32>(ANY_SOURCE, ANY_TAG).await?;
             assert_eq!((short, long.len()), (vec![self.round - 1, left], 1000));

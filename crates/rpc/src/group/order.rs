@@ -144,7 +144,8 @@ pub struct Done {
     pub outcome: Result<Vec<u64>, Fault>,
     /// Total size of the arguments, in bytes.
     pub input_bytes: u64,
-    /// Time of the task on a server of speed 1, in seconds, by its formula or as emulated.
+    /// Time of the task on a server of speed 1, in seconds: that of the cost formula of its
+    /// function, or else the time that the function emulated; `None` without both.
     pub work_s: Option<f64>,
     /// Time that the server spent on it, in seconds; `None` if too short to measure.
     pub took_s: Option<f64>,
@@ -160,7 +161,7 @@ pub enum Fault {
     Lost(String),
 }
 
-/// A server's data of a group that goes on after a restoration.
+/// The data that one server has of one group, when the group goes on after a restoration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupData {
     /// The data that it has, by number, with its size in bytes.

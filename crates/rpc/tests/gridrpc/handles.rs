@@ -1,4 +1,4 @@
-//! Handles and calls that block.
+//! Function handles, and blocking calls.
 
 use crate::fixture::{
     ADD, FAIL, PANIC, SLEEP, SPECIAL, UNKNOWN, client, code, servers, simulated, stranger,

@@ -153,7 +153,7 @@ fn all_variants_of_nested_enums_are_found() {
     assert!(text.contains("Number: i64") && text.contains("(T { A, C, B: u8 }; 2)"), "{text}");
 }
 
-/// A type that accepts no offered value.
+/// A type that refuses all made-up values.
 #[derive(Serialize, Deserialize)]
 #[serde(try_from = "String")]
 struct Picky;
@@ -166,7 +166,7 @@ impl TryFrom<String> for Picky {
     }
 }
 
-/// A type that panics on offered values.
+/// A type that panics on made-up values.
 #[derive(Serialize, Deserialize)]
 #[serde(from = "u64")]
 struct Fragile;

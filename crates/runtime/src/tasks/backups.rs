@@ -9,13 +9,13 @@
 //!
 //! Backups are not lent to other sites, which have the other copy.
 //!
-//! In a job that goes on without lost founders, a node keeps a copy of every loan to a founder
-//! until its output has come. If the founder is lost, the loan is *recalled*: it is forgotten, so
-//! that no later output of it counts, and its tasks run again. A loan whose backup runs here is not
-//! recalled.
+//! In a job that goes on without lost founders (nodes with which it began), a node keeps a copy of
+//! every loan to a founder until its output has come. If the founder is lost, the loan is
+//! *recalled*: it is forgotten, so that no later output of it counts, and its tasks run again. A
+//! loan whose backup runs here is not recalled.
 //!
-//! Backups and recalled loans are marked as [repetitions](super::lineage::Repeats), on which the
-//! pool's bound depends (`bound`).
+//! Backups and recalled loans are marked as [repetitions](super::lineage::Repeats). Their tasks see
+//! a worse value of the pool's bound than other tasks (`bound`).
 
 use super::lineage::{LINEAGE_MAX, Via};
 use super::message::Loan;
@@ -25,11 +25,13 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of guests and copies in [`Passed`]. Passed-on work that came through an older one
-/// runs to its end even if no frame waits for it.
+/// Maximum number of guests and copies in [`Passed`], which forgets the oldest ones beyond it. Work
+/// that came through a forgotten one, and was passed on, runs to its end even if no frame waits for
+/// it.
 const PASSED_MAX: usize = 16 << 10;
 
-/// The loans of a node to other sites. Its PEs and its agent share them.
+/// The loans of a node to other sites and, if they can be recalled, to founders of its site. The
+/// PEs and the agent of the node share them.
 #[derive(Default)]
 pub(super) struct Backups(Mutex<Known>);
 
@@ -62,7 +64,7 @@ struct Lent {
 /// loans have come through. This node does not learn when these loans are done.
 #[derive(Default)]
 struct Passed {
-    /// The nodes, after the number of the entry in `order`.
+    /// For each guest or copy, the number of its entry in `order`, and the nodes.
     to: BTreeMap<Via, (u64, BTreeSet<NodeId>)>,
     /// The guests and copies, oldest first.
     order: BTreeMap<u64, Via>,

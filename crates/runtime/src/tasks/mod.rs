@@ -15,9 +15,9 @@
 //!   the choice of the tasks that leave.
 //! - `message`: messages to workers and agents. `trading`: the workers' part in trading tasks, for
 //!   their agent.
-//! - `ledger`: loans to guests. `backups`: copies of loans to other sites. `lineage`: the guests
-//!   and copies that a task has come through. `membership`: the workers' reaction when guests join
-//!   and leave.
+//! - `ledger`: loans to guests (nodes that join the running job). `backups`: copies of loans to
+//!   other sites. `lineage`: the guests and copies that a task has come through. `membership`: the
+//!   workers' reaction when guests join and leave.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
 //! - `pool`: main hands in a root and gets its result. `stream`: main hands in many roots and gets
 //!   their results as they come. `roots` and `serving`: the worker's part in both, and in tasks

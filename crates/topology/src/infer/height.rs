@@ -1,18 +1,18 @@
 //! Estimates the delay that a busy host adds to each of its round trips.
 //!
-//! A busy host adds `h` to all of its round trips (the "height" of Vivaldi's coordinates, Dabek et
-//! al., SIGCOMM 2004), so from any third node `k`, a busy host `i` is `h(i)` further away than a
-//! quiet neighbour `j`: `d(i,k) - d(j,k) = h(i) - h(j)`. The estimate is the median of these
-//! differences over many `k`, with weights inversely proportional to the distance of `k`, since
-//! long round trips vary more. It assumes that the quietest neighbours have no height. A node in a
-//! separate cluster looks like a busy host to its nearest neighbours, but not to nodes further
-//! away. So a height counts only if subtracting it makes the round trips of the node more like
-//! those of its neighbours.
+//! A busy host `i` adds `h(i)` to all of its round trips (the "height" of Vivaldi's coordinates,
+//! Dabek et al., SIGCOMM 2004). So for a neighbour `j` of `i` and any third node `k`, the distances
+//! `d` satisfy `d(i,k) - d(j,k) = h(i) - h(j)`. The estimate is the median of these differences
+//! over many `k`, with weights inversely proportional to the distance of `k`, since long round
+//! trips vary more. It assumes that the quietest neighbours have no height. A node in a separate
+//! cluster looks like a busy host to its nearest neighbours, but not to nodes further away. So a
+//! height counts only if subtracting it makes the round trips of the node more like those of its
+//! neighbours.
 
 use super::pairs::{LEAST_MS, Pairs, median, quantile};
 
-/// Maximum delay of a busy host; schedulers add a fraction of it. A node with a longer delay is in
-/// a different place.
+/// Maximum delay of a busy host. The delays that the scheduler of an operating system adds are only
+/// a fraction of this. A node with a longer delay is in a different place.
 pub(in crate::infer) const MOST_MS: f32 = 0.5;
 /// Number of nearest neighbours in the comparison: few enough to be in one small cluster.
 const NEIGHBOURS: usize = 6;

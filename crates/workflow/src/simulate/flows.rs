@@ -11,7 +11,7 @@ use gridspan_topology::FairShares;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// One transfer, by its position.
+/// A transfer, by its index among all transfers of the simulated platform.
 pub(super) type TransferId = u32;
 
 /// Maximum number of bytes that a complete transfer may lack, because times are rounded.

@@ -119,7 +119,7 @@ fn balanced() -> Hosts {
     let program = Program::new(job.main(async |_| Ok::<(), JobError>(())), layout).unwrap();
     let mut hosts = Hosts::new(2);
     hosts.hosts = [0, 1].map(|node| program.coordinator_host(NodeId(node))).into();
-    // Not all nodes have greeted, so the places are not measured.
+    // Only one of the two nodes greets the coordinator, so that no survey of the places begins.
     let definition = hosts.hosts[0].coordinator().unwrap().common.definition.clone();
     let definition = Box::new(Definition::clone(&definition));
     hosts.tell(0, PeId(0), Packet::control(Control::Greet { definition }));

@@ -10,8 +10,8 @@ use crate::pe::delivery::{Accounted, AccountedBroadcast};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A box of indices gets a table if the mean number of members on a PE is at least one in
-/// `TABLE_SHARE` of its indices; a table entry takes a twelfth of the memory of a hash map entry.
+/// Maximum number of indices in a box that gets a table, for each of the members that a PE has on
+/// average. A table entry takes a twelfth of the memory of a hash map entry.
 const TABLE_SHARE: u64 = 16;
 /// Maximum number of entries in all tables of a PE, 1 GiB: a peer that claims many members must not
 /// make this PE allocate more before any of them exists. Further collections get hash maps.

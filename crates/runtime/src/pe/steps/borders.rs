@@ -2,18 +2,18 @@
 //! actor has 0 hops if it communicates with another site, 1 if it communicates with such an actor,
 //! and so on.
 //!
-//! **Start.** A PE that gets its first message of a step reports that to the coordinator, so that
-//! jobs without steps pay for none of this. Until the first rebalance the communication between
-//! actors is not known, and steps alone determine the order.
+//! **Start.** When a PE gets the first message that belongs to a step, it reports to the
+//! coordinator that the job uses steps. Other jobs pay for none of this. Until the first rebalance
+//! the communication between actors is not known, and steps alone determine the order.
 //!
-//! **Steady state.** With every plan, the coordinator computes the hops of each actor to another
-//! site as of the end of the plan, and sends each PE the hops of its members; if leaders plan, each
-//! leader does so for its site. An actor that arrives later with the plan gets the hops that were
-//! sent in advance; one that arrives at its own request gets the hops [`FAR`].
+//! **Steady state.** With every plan, the coordinator computes the hops that each actor will have
+//! after the plan. It sends to each PE the hops of the actors that will be there; if leaders plan,
+//! each leader does so for its site. So the PE knows the hops of an actor before the plan moves the
+//! actor there. An actor that arrives at its own request gets the hops [`FAR`].
 //!
 //! **Order.** When the hops of a receiver change, its waiting messages are ranked again. So
-//! messages of one pair and one step never have two ranks, and are handled in the order in which
-//! they were sent.
+//! messages of one step from one sender to one receiver always have the same rank, and the PE
+//! handles them in the order in which they were sent.
 
 use crate::address::id::{ActorId, COORDINATOR, KindId};
 use crate::message::Control;
@@ -38,8 +38,7 @@ impl Core {
         Rank::new(priority, self.member(kind, slot).map_or(FAR, |member| member.border_hops))
     }
 
-    /// Sets the hops of this PE's members to another site, and ranks their waiting messages by
-    /// them.
+    /// Sets the hops of this PE's members, and ranks their waiting messages by these hops.
     pub(crate) fn handle_borders(&mut self, hops: Vec<(ActorId, u8)>) {
         self.steps.learn(hops);
         let mut all = std::mem::take(&mut self.members);

@@ -45,6 +45,8 @@ struct UnderWay {
     members: Vec<NodeId>,
     /// Members whose processes run.
     awake: BTreeSet<NodeId>,
+    /// Members without which the job goes on. They do not answer.
+    left_out: BTreeSet<NodeId>,
     /// Members that others suspect, with the longest silence in seconds.
     suspected: BTreeMap<NodeId, u64>,
     /// What the coordinator has found.
@@ -66,10 +68,19 @@ impl Diagnosing {
             is_asked_again: false,
             members,
             awake: BTreeSet::new(),
+            left_out: BTreeSet::new(),
             suspected: BTreeMap::new(),
             found: None,
         });
         Some(self.number)
+    }
+
+    /// Leaves a member out of the diagnosis under way, if there is one: the job goes on without it.
+    pub(super) fn leave_out(&mut self, node: NodeId) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.awake.remove(&node);
+            under_way.left_out.insert(node);
+        }
     }
 
     /// Returns when [`ask_again`](Self::ask_again) and [`take_ended`](Self::take_ended) must be
@@ -94,7 +105,9 @@ impl Diagnosing {
             return;
         }
         let Some(under_way) = &mut self.under_way else { return };
-        under_way.awake.insert(node);
+        if !under_way.left_out.contains(&node) {
+            under_way.awake.insert(node);
+        }
         for (suspect, seconds) in silent {
             // A suspect that is no member is a guest, which this launcher has not started.
             if let Some(&member) = under_way.members.get(suspect.index()) {
@@ -120,7 +133,8 @@ impl Diagnosing {
         name: impl Fn(NodeId) -> &'a str,
     ) -> Option<(Vec<u64>, Diagnosis)> {
         let is_ended = |it: &mut UnderWay| {
-            it.ends_at() <= now || it.found.is_some() && it.awake.len() == it.members.len()
+            let known = it.awake.len() + it.left_out.len();
+            it.ends_at() <= now || it.found.is_some() && known == it.members.len()
         };
         let mut ended = self.under_way.take_if(is_ended)?;
         let requests = std::mem::take(&mut ended.requests);
@@ -145,7 +159,7 @@ impl UnderWay {
         let asked = now.since(self.began).as_secs();
         let is_found = self.found.is_some();
         let mut diagnosis = self.found.unwrap_or_default();
-        for &node in &self.members {
+        for &node in self.members.iter().filter(|node| !self.left_out.contains(node)) {
             let (name, suspected) = (name(node), self.suspected.get(&node).copied());
             let (seconds, text) = match (self.awake.contains(&node), suspected) {
                 (true, None) => continue,
@@ -243,6 +257,20 @@ mod tests {
         let (_, diagnosis) = diagnosing.take_ended(seconds(11), name).unwrap();
         let summary = diagnosis.summary();
         assert!(summary.starts_with("b/1 runs, but other nodes have not heard it for 4 s"));
+    }
+
+    #[test]
+    fn a_member_without_which_the_job_goes_on_is_neither_awaited_nor_named() {
+        let mut diagnosing = begun();
+        diagnosing.note_awake(B, 1, &[]);
+        diagnosing.leave_out(B);
+        diagnosing.note_awake(B, 1, &[]);
+        diagnosing.note_found(1, found());
+        assert_eq!(diagnosing.take_ended(seconds(11), name), None, "the other one is awaited");
+
+        diagnosing.note_awake(A, 1, &[(B, 14)]);
+
+        assert_eq!(diagnosing.take_ended(seconds(11), name), Some((vec![5, 6], found())));
     }
 
     #[test]

@@ -105,7 +105,8 @@ impl Keeping {
                 }
                 End::Unanswered(_) | End::Broken => {}
             }
-            self.command.order.task = BridgeTask::Attend { from: Some(self.mirror.positions()) };
+            self.command.order.task =
+                next_task(&self.command.order.task, self.mirror.known_positions());
             self.content.clear();
             let pause = PAUSES.get(tries).copied().unwrap_or_else(|| self.shared.long_pause());
             if !self.shared.pause(pause + spread_of(self.shared.node)) {
@@ -214,6 +215,17 @@ impl Keeping {
     }
 }
 
+/// Returns the task of the bridge that follows one with this task. `known`: the positions up to
+/// which the streams of the node are copied, if a keeper has said where the copies begin in them.
+fn next_task(task: &BridgeTask, known: Option<[u64; 2]>) -> BridgeTask {
+    match (task, known) {
+        (_, Some(from)) => BridgeTask::Attend { from: Some(from) },
+        // The keeper has noted where the output of the process begins that it has started.
+        (BridgeTask::Start, None) => BridgeTask::Attend { from: None },
+        (task, None) => task.clone(),
+    }
+}
+
 /// The heartbeats of a connection.
 #[derive(Default)]
 struct Pulse {
@@ -255,5 +267,22 @@ fn write_frames(mut to: ChildStdin, frames: &Receiver<Frame>) {
             // The thread that reads notices it.
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bridge_that_has_not_answered_does_not_change_where_the_next_one_begins() {
+        let attend = |from| BridgeTask::Attend { from };
+        for task in [attend(None), attend(Some([3, 4])), BridgeTask::Start] {
+            assert_eq!(next_task(&task, Some([7, 0])), attend(Some([7, 0])));
+        }
+        // Another machine has no copies yet, and would begin at 0.
+        assert_eq!(next_task(&attend(None), None), attend(None));
+        assert_eq!(next_task(&attend(Some([3, 4])), None), attend(Some([3, 4])));
+        assert_eq!(next_task(&BridgeTask::Start, None), attend(None));
     }
 }

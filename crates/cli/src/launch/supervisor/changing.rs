@@ -219,7 +219,7 @@ impl Supervisor {
         let leaves = |node: &NodeId| !stops && !next.contains(node);
         let numbered = members.iter().enumerate().filter(|(_, node)| leaves(node));
         let leaving = numbered.map(|(number, _)| NodeId::from(number)).collect();
-        self.pauses += 1;
+        self.pauses = self.pauses.saturating_add(1);
         let order = PauseOrder { number: self.pauses, leaving, is_end: stops };
         if let Some(&of_main) = members.first() {
             self.commands.push_back(Command::Pause(of_main, order));
@@ -283,9 +283,11 @@ impl Supervisor {
 
     /// Handles the report that the job has paused: prepares the next run, or ends the job.
     pub(super) fn paused(&mut self, pause: &Pause, now: Time) {
-        if !matches!(self.phase, Phase::Running) || pause.order != self.pauses {
+        if !matches!(self.phase, Phase::Running) || pause.order < self.pauses {
             return;
         }
+        // The previous launcher may have ended after it gave the order, before it saved the number.
+        self.pauses = pause.order;
         let members = self.members();
         if self.changes.will_stop() || self.changes.applied_to(&members).is_empty() {
             let text = match &pause.error {

@@ -15,7 +15,10 @@ impl Supervisor {
             return self.commands.push_back(Command::Answer(request, Answer::Refused(reason)));
         }
         let members = self.members();
+        let is_lost = |node: &NodeId| self.nodes[node.index()].is_left;
+        let lost: Vec<NodeId> = members.iter().copied().filter(is_lost).collect();
         if let Some(number) = self.diagnosing.add(request, members, now) {
+            lost.into_iter().for_each(|node| self.diagnosing.leave_out(node));
             self.diagnose_all(number);
         }
     }

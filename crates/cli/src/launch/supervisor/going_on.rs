@@ -36,9 +36,12 @@ impl Supervisor {
     /// Lets the job go on once all nodes that remain have stopped, and those to be replaced have
     /// ended.
     pub(super) fn go_on(&mut self, now: Time) {
-        let (before, left) = (self.members(), self.left());
-        let lost = before.iter().copied().filter(|node| !left.contains(node));
-        let lost: Vec<NodeId> = lost.collect();
+        if !matches!(self.phase, Phase::Recovering { .. }) {
+            return;
+        }
+        let before = self.members();
+        let is_lost = |node: &NodeId| self.nodes[node.index()].is_left;
+        let (lost, left): (Vec<NodeId>, Vec<NodeId>) = before.iter().copied().partition(is_lost);
         let Some(recovery) = self.recovery.as_ref().filter(|it| self.can_go_on(it, &left, &lost))
         else {
             return;
@@ -64,8 +67,7 @@ impl Supervisor {
     fn can_go_on(&self, recovery: &Recovery, left: &[NodeId], lost: &[NodeId]) -> bool {
         let has_stopped = |node: &NodeId| recovery.holdings.contains_key(node);
         let is_over = |node: &NodeId| self.nodes[node.index()].is_over;
-        matches!(self.phase, Phase::Recovering { .. })
-            && left.iter().all(has_stopped)
+        left.iter().all(has_stopped)
             && (recovery.on_loss != OnLoss::Replace || lost.iter().all(is_over))
     }
 

@@ -53,6 +53,7 @@ impl Supervisor {
         }
         node.is_left = true;
         self.loss_reports.drop_of(id);
+        self.diagnosing.leave_out(id);
         let node = &self.nodes[id.index()];
         let (name, has_ended) = (node.name.clone(), node.exit.is_some());
         if !has_ended {

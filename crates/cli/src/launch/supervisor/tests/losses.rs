@@ -1,8 +1,8 @@
 //! How a job goes on after the loss of nodes.
 
 use super::*;
-use gridspan_runtime::PeId;
 use gridspan_runtime::net::bootstrap::LossNotice;
+use gridspan_runtime::{Diagnosis, PeId};
 
 #[test]
 fn a_job_goes_on_if_its_program_makes_checkpoints_and_no_flag_forbids_it() {
@@ -364,6 +364,27 @@ fn a_job_of_tasks_goes_on_at_once_if_its_coordinator_says_so() {
     assert_eq!(commands(&mut supervisor), [], "once, and for good");
     ends(&mut supervisor, A, Exit::Code(0), seconds(61));
     assert_eq!(supervisor.outcome(), Some(DONE));
+}
+
+#[test]
+fn a_diagnosis_does_not_wait_for_a_node_without_which_the_job_goes_on() {
+    let diagnose = |id| Event::Requested { id, request: Request::Diagnose };
+    let found = Diagnosis { pes: 1, ..Diagnosis::default() };
+    let diagnosed = |number| Event::Diagnosed { number, diagnosis: Box::new(found.clone()) };
+    let awake = |number| Event::Awake { node: A, number, silent: vec![] };
+    let mut supervisor = repeating();
+    supervisor.handle(diagnose(1), seconds(5));
+    [awake(1), diagnosed(1)].into_iter().for_each(|it| supervisor.handle(it, seconds(5)));
+    assert_eq!(answers(commands(&mut supervisor)), []);
+
+    supervisor.handle(tolerated(), seconds(6));
+    supervisor.handle_timeout(seconds(6));
+
+    assert_eq!(answers(commands(&mut supervisor)), [Answer::Diagnosis(found.clone())]);
+    supervisor.handle(diagnose(2), seconds(8));
+    assert_eq!(commands(&mut supervisor), [Command::Diagnose(A, 2)]);
+    [awake(2), diagnosed(2)].into_iter().for_each(|it| supervisor.handle(it, seconds(8)));
+    assert_eq!(answers(commands(&mut supervisor)), [Answer::Diagnosis(found)]);
 }
 
 #[test]

@@ -49,6 +49,31 @@ fn another_launcher_goes_on_with_a_recovery_and_with_a_job_that_has_stopped() {
 }
 
 #[test]
+fn another_launcher_goes_on_with_a_stop_whose_order_was_not_saved() {
+    let before = recovering(OnLoss::Shrink);
+    let mut next = taking_over(&before, OnLoss::Shrink);
+    next.handle(pause(1, 3), seconds(10));
+    assert_eq!(actions(&mut next), [Command::Recover(A), Command::Recover(B)]);
+    for (node, part) in [(A, 0), (B, 1)] {
+        next.handle(Event::Holds { node, holdings: holdings(3, &[part]) }, seconds(10));
+    }
+    let [Command::GoOn(members, _)] = &actions(&mut next)[..] else { panic!() };
+    assert_eq!(members, &[A, B]);
+    for (node, port) in [(A, 1), (B, 2)] {
+        next.handle(Event::Listening { node, address: address(port) }, seconds(10));
+    }
+    let introduced = Command::Introduce(vec![A, B], vec![address(1), address(2)]);
+    assert_eq!(actions(&mut next), [introduced]);
+
+    // The next order has another number.
+    next.handle(drain(B), seconds(11));
+    next.handle_timeout(seconds(12));
+    assert_eq!(actions(&mut next), [stop_for(2, &[B])]);
+    next.handle(pause(1, 3), seconds(12));
+    assert_eq!(actions(&mut next), [], "a late report");
+}
+
+#[test]
 fn another_launcher_ends_a_job_that_had_not_begun_or_was_ending() {
     let mut ending = recovering(OnLoss::Shrink);
     ending.handle(Event::Interrupted { signal: 2 }, seconds(5));

@@ -22,6 +22,7 @@ use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{ActorId, CollectionId, KindId};
 use crate::address::index::{Key, Shape};
 use crate::error::Misuse;
+use crate::message::ReductionGroup;
 use crate::message::limits::COLLECTIONS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -118,7 +119,7 @@ impl Coordinator {
         if let Some(state) = self.state(id.collection) {
             state.reductions.leave(reductions);
             state.syncs.leave(syncs);
-            self.complete_reductions(id.collection);
+            self.complete_reductions(ReductionGroup::Collection(id.collection));
         }
     }
 }

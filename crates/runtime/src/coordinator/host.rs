@@ -156,12 +156,31 @@ impl CoordinatorHost {
             out.extend(coordinator.handle(now, event));
             return self.let_go(out);
         }
-        // No event of the planner is lost here, because the coordinator waits for its planner
-        // before it leaves. The failure of a guest does not fail the job.
-        if let CoordinatorEvent::Failed(error) = event
-            && !self.common.layout.is_guest(self.node)
-        {
+        let error = match event {
+            CoordinatorEvent::Failed(error) => error,
+            CoordinatorEvent::Overflow(bytes) => self.over_budget(bytes),
+            // No event of the planner is lost here, because the coordinator waits for its planner
+            // before it leaves.
+            _ => return,
+        };
+        // The failure of a guest does not fail the job.
+        if !self.common.layout.is_guest(self.node) {
             self.fail(self.common.layout.leader(self.node), error, out);
+        }
+    }
+
+    /// Returns the error of a job in which `bytes` wait here to be forwarded, so that further
+    /// packets were dropped.
+    fn over_budget(&self, bytes: usize) -> JobError {
+        let layout = &self.common.layout;
+        let site = layout.site_name(layout.site_of_node(self.node));
+        JobError::OverBudget {
+            pe: layout.leader(self.node),
+            place: format!("{} at site {site}", self.node),
+            queued_bytes: bytes as u64,
+            held_bytes: 0,
+            limit_bytes: self.common.limits.hard_bytes as u64,
+            fullest: "packets for the coordinator, which is on another node".to_owned(),
         }
     }
 

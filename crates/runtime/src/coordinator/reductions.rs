@@ -31,13 +31,17 @@ impl Coordinator {
             },
         };
         accumulators.insert((group, sequence), merged);
-        self.complete_reductions(group.collection());
+        self.complete_reductions(group);
     }
 
-    /// Completes the reductions over a collection to which all members have contributed.
-    pub(super) fn complete_reductions(&mut self, collection: CollectionId) {
+    /// Completes the reductions over a group, and the sync points of its collection, to which all
+    /// members have contributed. Called for the group of each contribution, and for the collection
+    /// of each member that leaves; neither completes a reduction over another group.
+    pub(super) fn complete_reductions(&mut self, group: ReductionGroup) {
+        let collection = group.collection();
         self.skip_unattended_syncs(collection);
-        while let Some(done) = self.take_complete(collection) {
+        let syncs = ReductionGroup::Sync(collection);
+        while let Some(done) = self.take_complete(group).or_else(|| self.take_complete(syncs)) {
             let Contribution { group, op, target, partial, .. } = done;
             if let Some(state) = self.state(collection) {
                 state.complete(group);
@@ -69,13 +73,14 @@ impl Coordinator {
         }
     }
 
-    fn take_complete(&mut self, collection: CollectionId) -> Option<Contribution> {
-        let state = self.collections.get(&collection)?;
+    /// Removes and returns the next reduction over a group, if it is complete. A job may have very
+    /// many sections, so this looks at no other group.
+    fn take_complete(&mut self, group: ReductionGroup) -> Option<Contribution> {
+        let state = self.collections.get(&group.collection())?;
+        let next = (group, state.next(group));
         let accumulators = &mut self.accumulators.0;
-        let mut of_collection =
-            accumulators.iter().filter(|(key, _)| key.0.collection() == collection);
-        let (&key, _) = of_collection.find(|(_, here)| state.is_complete(here))?;
-        accumulators.remove(&key)
+        let is_complete = accumulators.get(&next).is_some_and(|here| state.is_complete(here));
+        is_complete.then(|| accumulators.remove(&next)).flatten()
     }
 
     /// Delivers the result of a reduction.

@@ -344,10 +344,13 @@ impl Switch {
         undelivered.map_or(Ok(()), Err)
     }
 
-    /// Passes a packet to a PE of this node. The end of the job goes to all PEs of the node at
-    /// once, since the first of them, which receives it for all, may be inside a handler.
+    /// Passes a packet to a PE of this node. The end of the job, which the coordinator sends, goes
+    /// to all PEs of the node at once, since the first of them, which receives it for all, may be
+    /// inside a handler. The PE drops the same packet of a guest.
     fn deliver(&self, to: PeId, (from, packet): (PeId, Packet)) {
-        if let Some(outcome) = packet.stop() {
+        if from == COORDINATOR
+            && let Some(outcome) = packet.stop()
+        {
             for inbox in &self.inboxes {
                 let outcome = outcome.clone();
                 inbox.push_action(Box::new(move |core| core.handle_stop(outcome)));

@@ -106,20 +106,25 @@ impl Attendance {
 }
 
 impl CollectionState {
-    pub(crate) fn is_complete(&self, here: &Contribution) -> bool {
-        let Contribution { sequence, count, .. } = *here;
-        match here.group {
-            ReductionGroup::Collection(_) => {
-                sequence == self.reductions.next && count >= self.reductions.expected(sequence)
-            }
-            ReductionGroup::Sync(_) => {
-                sequence == self.syncs.next && count >= self.syncs.expected(sequence)
-            }
+    /// Returns the number of the next operation over a group.
+    pub(crate) fn next(&self, group: ReductionGroup) -> u64 {
+        match group {
+            ReductionGroup::Collection(_) => self.reductions.next,
+            ReductionGroup::Sync(_) => self.syncs.next,
             ReductionGroup::Section(section) => {
-                let next = self.sections.get(&section.name).copied().unwrap_or_default();
-                sequence == next && count >= here.expected
+                self.sections.get(&section.name).copied().unwrap_or_default()
             }
         }
+    }
+
+    /// Whether all members have contributed to the next operation over their group.
+    pub(crate) fn is_complete(&self, next: &Contribution) -> bool {
+        let expected = match next.group {
+            ReductionGroup::Collection(_) => self.reductions.expected(next.sequence),
+            ReductionGroup::Sync(_) => self.syncs.expected(next.sequence),
+            ReductionGroup::Section(_) => next.expected,
+        };
+        next.count >= expected
     }
 
     pub(crate) fn complete(&mut self, group: ReductionGroup) {

@@ -4,13 +4,13 @@ use super::{contribution, create, program, request, tell};
 use crate::address::collection::Map;
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, MAIN_PE};
 use crate::address::index::{ActorIndex, Ix1};
-use crate::coordinator::event::Asker;
+use crate::coordinator::event::{Asker, CoordinatorCommand, CoordinatorEvent};
 use crate::coordinator::machine::Coordinator;
 use crate::error::{JobError, Misuse};
 use crate::message::limits::COLLECTIONS_MAX;
 use crate::message::payload::Payload;
-use crate::message::{Contribution, Control, ReductionGroup};
-use gridspan_topology::{NodeId, PeId, SiteId};
+use crate::message::{Content, Contribution, Control, Packet, ReductionGroup};
+use gridspan_topology::{NodeId, PeId, SiteId, Time};
 
 #[test]
 fn the_first_error_stops_all_nodes_and_later_errors_are_ignored() {
@@ -46,6 +46,21 @@ fn one_collection_too_many_ends_the_job_with_advice() {
     assert_eq!(outcome, Err(JobError::Misuse(expected)));
     let error = outcome.unwrap_err().to_string();
     assert!(error.contains("run many roots in one pool"), "{error}");
+}
+
+#[test]
+fn packets_that_a_node_without_the_coordinator_has_dropped_end_the_job() {
+    let mut host = program(&[1, 1]).coordinator_host(NodeId(1));
+
+    let mut commands = host.handle(Time::ZERO, CoordinatorEvent::Overflow(usize::MAX));
+
+    let Some(CoordinatorCommand::Forward { node, frame }) = commands.pop() else { panic!() };
+    assert_eq!((node, commands.len()), (NodeId(0), 0));
+    let (_, to, packet) = Packet::from_frame(&frame.into()).unwrap();
+    let Content::Control(control) = packet.0 else { panic!() };
+    let Control::Failed { error } = *control else { panic!() };
+    let is_over_budget = matches!(error, JobError::OverBudget { pe: PeId(1), .. });
+    assert!(to == COORDINATOR && is_over_budget, "{error}");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! The order of broadcasts, insertions and results, and the memory of those that wait.
 
 use super::{contribution, create, held_bytes, numbers, program, request, tell};
-use crate::address::id::ActorId;
+use crate::address::id::{ActorId, SectionId};
 use crate::address::index::{ActorIndex, Ix1};
 use crate::error::JobError;
 use crate::job::program::Program;
 use crate::message::payload::Payload;
-use crate::message::{Contribution, Control};
+use crate::message::{Contribution, Control, ReductionGroup};
 use crate::reduce::{Reduction, Target};
 use crate::{Actor, Context, Job};
 use gridspan_topology::{Layout, NodeId, PeId};
@@ -63,6 +63,30 @@ fn an_insertion_that_waits_counts_in_the_budget() {
     let told = tell(&mut coordinator, PeId(1), Control::Inserted { id: ids[0] });
     assert!(matches!(told.last(), Some((_, Control::Insert(_)))), "{told:?}");
     assert!(held_bytes(&coordinator) <= before);
+}
+
+#[test]
+fn reductions_over_a_group_complete_in_their_order_whatever_other_groups_wait_for() {
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
+    let collection = create(&mut coordinator);
+    let whole = ReductionGroup::Collection(collection);
+    let section = |name: u64| ReductionGroup::Section(SectionId { collection, name });
+    // Adds a contribution, and returns the numbers of results for main so far.
+    let mut contribute = |group: ReductionGroup, sequence: u64, expected: u64| {
+        let contribution =
+            Contribution { group, expected, ..contribution(collection, sequence, 1) };
+        tell(&mut coordinator, PeId(0), Control::Contribution(contribution));
+        let state = &coordinator.coordinator().unwrap().collections[&collection];
+        let results =
+            |group: ReductionGroup| state.for_main.get(&group).map_or(0, |it| it.results.len());
+        [whole, section(1), section(2)].map(results)
+    };
+
+    assert_eq!(contribute(section(1), 0, 2), [0, 0, 0], "the other member is missing");
+    assert_eq!(contribute(whole, 1, 0), [0, 0, 0], "it is early");
+    assert_eq!(contribute(section(2), 0, 1), [0, 0, 1]);
+    assert_eq!(contribute(whole, 0, 0), [2, 0, 1]);
+    assert_eq!(contribute(section(1), 0, 2), [2, 1, 1]);
 }
 
 /// Takes results of reductions.

@@ -1,13 +1,17 @@
-//! The end of a node whose transport does not accept all frames at once.
+//! The end of a node: which packets end it, and frames that the transport does not accept at once.
 
 use super::*;
+use crate::address::id::{COORDINATOR, MAIN_PE};
 use crate::driver::CheckpointKeeper;
 use crate::driver::coordinator::CoordinatorDriver;
+use crate::driver::inbox::Taken;
 use crate::job::program::Program;
+use crate::message::{Control, Packet};
 use crate::net::bootstrap::{Joined, NodeBundle, issue};
 use crate::net::{Authority, TransportLimits, UdpPort};
 use crate::{Job, Limits};
-use gridspan_topology::{GridSpec, Layout};
+use bytes::Bytes;
+use gridspan_topology::{GridSpec, Layout, PeId, SiteId};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -88,4 +92,23 @@ fn two_nodes_that_have_stopped_reading_end_without_waiting_for_each_other() {
     });
 
     assert!(begin.elapsed() < FLUSH, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn the_coordinator_can_end_the_pes_of_a_node_and_a_guest_cannot() {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+    let job = Job::new("guarded").main(async |_| Ok::<(), JobError>(()));
+    let program = Program::new(job, layout).unwrap();
+    let node = switch(&program, NodeId(0));
+    let guest = program.layout().guest(SiteId(0), 0).unwrap();
+    let ends = |from: NodeId, sender: PeId| {
+        let stop = Packet::control(Control::Stop { outcome: Ok(()) });
+        node.receive(from, &Bytes::from(stop.into_frame(sender, MAIN_PE))).unwrap();
+        let mut taken = Taken::default();
+        node.inbox(MAIN_PE).take(&mut taken, true);
+        taken.actions.len()
+    };
+
+    assert_eq!(ends(guest, program.layout().leader(guest)), 0);
+    assert_eq!(ends(NodeId(1), COORDINATOR), 1);
 }

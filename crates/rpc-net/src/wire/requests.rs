@@ -15,7 +15,7 @@ const OPEN_MAX: u32 = 1000;
 /// Largest number of unanswered calls, or orders of tasks, that one side has on a connection. Their
 /// answers take as long as functions do. The other streams are for requests with early answers,
 /// such as cancellations and requests for results, which must not wait for the calls.
-const LONG_MAX: usize = 800;
+pub(crate) const LONG_MAX: usize = 800;
 /// The other side allows new streams only when more than an eighth of [`OPEN_MAX`] have ended.
 const _: () = assert!(LONG_MAX + (OPEN_MAX as usize / 8) < OPEN_MAX as usize);
 

@@ -5,6 +5,7 @@ use crate::client::task_client::{Supply, supply};
 use crate::execution::events::Contact;
 use crate::server::link_probes::measured;
 use crate::wire::messages::{ListedServer, Request, Source, request_response};
+use crate::wire::requests::LongRequests;
 use crate::wire::token::RemoteError;
 use gridspan_topology::LinkSample;
 use quinn::Connection;
@@ -51,7 +52,7 @@ impl Connector {
                 let (is_registry, address) = (listed.address.is_none(), listed.address);
                 let address = address.unwrap_or(self.client.address());
                 let source = Source::Server { address, is_registry };
-                Some((Contact { connection, source }, sample))
+                Some((Contact { connection, source, orders: LongRequests::default() }, sample))
             }
             Err(error) => {
                 tracing::warn!(server = listed.card.name, %error, "left out");

@@ -200,7 +200,7 @@ impl<E: GroupEvents> Driver<'_, E> {
             inputs.push(Input { data: self.events.version(data), bytes, from });
         }
         let outputs = self.plan.graph.task(task).outputs.iter();
-        let connection = self.contacts[server.index()].connection.clone();
+        let Contact { connection, orders, .. } = self.contacts[server.index()].clone();
         let work = self.events.work(task);
         let span = order_span(&work, connection.remote_address());
         let order_of_task = Order {
@@ -214,6 +214,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         self.events.ordered(server);
         let tell = self.tell.clone();
         let going = self.running.spawn(async move {
+            let _unanswered = orders.begin().await;
             let begun = || {
                 // The driver may be gone.
                 let _ = tell.send((attempt, Instant::now()));

@@ -1,6 +1,7 @@
 //! The plan of a group for its servers, and the receiver of its events.
 
 use crate::wire::messages::{Source, Times, Work};
+use crate::wire::requests::LongRequests;
 use gridspan_workflow::execution::Execution;
 use gridspan_workflow::execution::TaskFailure;
 use gridspan_workflow::stragglers::StragglerPolicy;
@@ -13,6 +14,8 @@ pub(crate) struct Contact {
     pub(crate) connection: Connection,
     /// How other servers reach this server.
     pub(crate) source: Source,
+    /// The unanswered orders on the connection.
+    pub(crate) orders: LongRequests,
 }
 
 /// A group to execute.

@@ -352,7 +352,7 @@ impl<C: Catalogue> Daemon<C> {
         }
         let place = (pes, Some(caller.connection.remote_address()));
         // The server table is unlocked after this statement.
-        let number = self.server_table().join(card, place, Route::There(caller.connection.clone()));
+        let number = self.server_table().join(card, place, Route::to(caller.connection.clone()));
         match number {
             Ok(number) => {
                 *joined = Some(number);

@@ -52,14 +52,14 @@ pub(crate) async fn join<C: Catalogue>(
         entered = enter(&client, &card, pes) => Some(entered?),
     };
     let mut pause = PAUSE;
-    loop {
+    let joined = loop {
         let Some(joined) = connection.take() else {
             let enter_again = async {
                 tokio::time::sleep(pause).await;
                 enter(&client, &card, pes).await.ok()
             };
             tokio::select! {
-                () = &mut end => return Ok(()),
+                () = &mut end => break None,
                 entered = enter_again => connection = entered,
             }
             pause = (pause * 2).min(PAUSE_MAX);
@@ -67,17 +67,22 @@ pub(crate) async fn join<C: Catalogue>(
         };
         on_ready();
         pause = PAUSE;
-        tokio::select! {
-            () = &mut end => {
-                open.over(GRACE).await;
-                joined.close(VarInt::from_u32(0), b"the server has left");
-                client.leave().await;
-                return Ok(());
-            }
-            () = serve(&joined, &executor, &open) => {}
-            () = probe_links(&joined, &task_server, address) => {}
+        let is_over = tokio::select! {
+            () = &mut end => true,
+            () = serve(&joined, &executor, &open) => false,
+            () = probe_links(&joined, &task_server, address) => false,
+        };
+        if is_over {
+            break Some(joined);
         }
+    };
+    // Tasks of groups continue without a registry.
+    open.over(GRACE).await;
+    if let Some(joined) = joined {
+        joined.close(VarInt::from_u32(0), b"the server has left");
     }
+    client.leave().await;
+    Ok(())
 }
 
 async fn enter(client: &Client, card: &ServerCard, pes: u32) -> Result<Connection, RemoteError> {
@@ -213,5 +218,66 @@ async fn response<C: Catalogue>(
             let reason = "a server takes calls only".to_owned();
             Response::Called(Err(RpcError::RpcRefused { reason }))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::task_client::order;
+    use crate::server::daemon::{DaemonOptions, OpenedDaemon, daemon};
+    use crate::server::process::{Role, ServeOptions, serve as serve_process};
+    use crate::wire::messages::{Order, Work};
+    use gridspan_rpc::calls::Functions;
+    use gridspan_rpc::group::Room;
+    use std::sync::mpsc;
+    use std::thread;
+
+    struct Nothing;
+
+    impl Catalogue for Nothing {
+        fn functions() -> Functions {
+            Functions::new()
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_server_that_is_stopped_without_its_registry_answers_its_orders() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("grid.token");
+        let options =
+            DaemonOptions { listen: None, advertise: None, token: path.clone(), is_kept: false };
+        let opened = OpenedDaemon::open(options).unwrap();
+        let token = Token::read(&path).unwrap();
+        let (end_of_registry, over) = oneshot::channel::<()>();
+        let registry = daemon::<Nothing>(opened, None, async { drop(over.await) });
+        let registry = tokio::spawn(registry);
+        let (name, role) = ("one".to_owned(), Role::Member(token.clone()));
+        let options = ServeOptions { name, pes: 1, speed: 1.0, room: Room::default(), role };
+        let (end_of_server, ended) = oneshot::channel();
+        let (ready, joined) = mpsc::channel();
+        let on_ready = move |address| ready.send(address).unwrap();
+        let server = thread::spawn(|| serve_process::<Nothing>(options, ended, on_ready));
+        tokio::task::block_in_place(|| joined.recv_timeout(PATIENCE).unwrap());
+        let client = Client::new(token).unwrap();
+        let listed = client.list().await.unwrap();
+        let connection = client.connect_to(listed[0].address).await.unwrap();
+        let work = Work::Emulated { work_s: 3.0, bytes: vec![8] };
+        let (inputs, outputs) = (vec![], vec![0]);
+        let task = Order { group: 1, place: 0, work, inputs, outputs, traceparent: None };
+        let (tell, begun) = oneshot::channel::<()>();
+        let executed = tokio::spawn(async move { order(&connection, task, || drop(tell)).await });
+        // The sender is dropped when the task begins.
+        drop(begun.await);
+
+        drop(end_of_registry);
+        registry.await.unwrap().unwrap();
+        // This gives the server time to notice the end of the registry.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        drop(end_of_server);
+
+        let executed = executed.await.unwrap();
+        assert!(matches!(&executed, Ok(Ok(times)) if times.sizes == [8]), "{executed:?}");
+        tokio::task::block_in_place(|| server.join().unwrap().unwrap());
     }
 }

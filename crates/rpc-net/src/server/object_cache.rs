@@ -104,17 +104,18 @@ impl ObjectCache {
         }
     }
 
-    /// Returns kept data; `None` if there is none, or if it cannot be read.
+    /// Returns kept data; `None` if there is none, or if it cannot be read and is lost.
     pub(crate) fn get(&mut self, group: u64, data: u32) -> Option<Encoded> {
         let key = self.key(group, data)?;
-        self.objects.value(key).map_err(|reason| warn_of_loss(&reason)).ok()
+        self.objects.value(key).map_err(|reason| self.lose(group, data, &reason)).ok()
     }
 
     /// Returns a segment of existing data, and the number of segments of the data; `None` if there
-    /// is none, or if it cannot be read.
+    /// is none, or if it cannot be read and is lost.
     pub(crate) fn segment(&mut self, group: u64, data: u32, index: u32) -> Option<(Bytes, u32)> {
         let key = self.key(group, data).filter(|_| self.has(group, data))?;
-        let segment = self.objects.segment(key, index).map_err(|reason| warn_of_loss(&reason));
+        let segment = self.objects.segment(key, index);
+        let segment = segment.map_err(|reason| self.lose(group, data, &reason));
         segment.ok().map(|(segment, count)| (Bytes::from_owner(segment), count))
     }
 
@@ -123,10 +124,19 @@ impl ObjectCache {
         let mut claim = self.budget.claim();
         claim.grow(usize::try_from(bytes).ok()?).then_some(claim)
     }
-}
 
-fn warn_of_loss(reason: &str) {
-    tracing::warn!(%reason, "data of a group is lost");
+    /// Removes data that cannot be read, so that it can be fetched or made again. Data that is
+    /// being fetched keeps its place.
+    fn lose(&mut self, group: u64, data: u32, reason: &str) {
+        tracing::warn!(%reason, "data of a group is lost");
+        if !self.has(group, data) {
+            return;
+        }
+        if let Some(Group { number, places }) = self.groups.get_mut(&group) {
+            places.remove(&data);
+            self.objects.remove(DataKey { group: *number, data });
+        }
+    }
 }
 
 #[cfg(test)]
@@ -178,6 +188,25 @@ mod tests {
         objects.abandon(1, 0);
 
         assert_eq!(places(&objects), 0);
+    }
+
+    #[test]
+    fn data_that_the_disk_does_not_take_can_be_made_again() {
+        let folder = tempfile::tempdir().unwrap().path().join("none");
+        let room = Room::default().with_memory_bytes(5).with_disk_bytes(10).with_folder(folder);
+        let mut objects = ObjectCache::new(room);
+        objects.begin(1);
+        put(&mut objects, 0, 4);
+        // The memory holds only one of them, and the other cannot be written.
+        put(&mut objects, 1, 4);
+        assert!(objects.has(1, 0) && objects.segment(1, 0, 0).is_none());
+        assert!(!objects.has(1, 0) && objects.has(1, 1));
+        objects.free(1, &[(1, 2)]);
+
+        put(&mut objects, 0, 4);
+
+        assert_eq!(objects.get(1, 0).map(|value| value.bytes()), Some(4));
+        assert!(objects.room(7).is_none() && objects.room(6).is_some());
     }
 
     #[test]

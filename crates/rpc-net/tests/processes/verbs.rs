@@ -138,6 +138,26 @@ async fn many_concurrent_calls_are_shared_by_the_servers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_executes_more_concurrent_calls_than_a_connection_has_streams() {
+    let grid = Grid::new(&["one"]);
+    let rpc = grid.remote().rpc(&Config::default()).unwrap();
+    within_limit(async {
+        let sum = rpc.handle(&SUM).await.unwrap();
+        // Most of the others wait for this call.
+        let (go, first) = held(&rpc, &grid, "go", 1).await;
+        let start = |number| rpc.call_async(&sum, &(vec![number, 1],)).unwrap();
+        let sessions: Vec<CallSession<(u64,)>> = (0..1500).map(start).collect();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        fs::write(&go, "").unwrap();
+        assert_eq!(rpc.wait(&first).await, Ok((1,)));
+        for (number, session) in (0..).zip(&sessions) {
+            assert_eq!(rpc.wait(session).await, Ok((number + 1,)));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_wait_takes_no_session() {
     let grid = Grid::new(&["one"]);
     let rpc = grid.remote().rpc(&Config::default()).unwrap();

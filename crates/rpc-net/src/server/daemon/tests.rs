@@ -62,7 +62,7 @@ async fn repeated_requests_return_only_what_is_new() {
     const SERVERS: u32 = 256;
     let (daemon, _there, connection) = with_caller().await;
     for number in 0..SERVERS {
-        let route = Route::There(connection.clone());
+        let route = Route::to(connection.clone());
         daemon.server_table().join(card(&number.to_string()), (1, None), route).unwrap();
     }
     let round_trip = Some(Duration::from_millis(2));
@@ -110,7 +110,7 @@ async fn links_of_a_server_that_leaves_during_a_probe_are_removed() {
     let (daemon, _there, connection) = with_caller().await;
     let caller = Caller { connection, joined: Mutex::default(), groups: Mutex::default() };
     assert!(matches!(daemon.join(card("own"), 1, &caller), Response::Joined));
-    let route = Route::There(caller.connection.clone());
+    let route = Route::to(caller.connection.clone());
     let other = daemon.server_table().join(card("other"), (1, None), route).unwrap();
     let round_trip = Some(Duration::from_millis(2));
     let seen =

@@ -77,7 +77,7 @@ impl Transport {
                     Some(node),
                     HelloRefusal::Handshake(error.to_string()),
                 );
-                self.wait_and_redial(node);
+                self.give_up_or_redial(node, time);
             }
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! - While both dial, the lower node refuses the connection of the higher node, and the higher node
 //!   drops its own dial and accepts that of the lower node. A dial older than [`COLLISION_BEATS`]
-//!   no longer counts, in case only one direction works.
+//!   and [`HANDSHAKE_ROUND_TRIPS`] no longer counts, in case only one direction works.
 //! - While a connection is open, a new one replaces it if the other side has given up the old one.
 //!   The other side has done so if it dialled the old one itself, or if its hello counts the old
 //!   one as an earlier connection. Otherwise the hello is older than the open connection, and is
@@ -26,8 +26,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Time, in periods of the heartbeat, for which a dial by the lower node makes it refuse a
-/// connection from the higher node: longer than a handshake.
+/// connection from the higher node: longer than a handshake, unless the path is very long.
 const COLLISION_BEATS: u32 = 5;
+/// Round trips of a dial: one for the handshake, one for the hellos, and one to prove the address.
+/// On a path so long that these take longer than the beats of a dial or of a collision, they count.
+const HANDSHAKE_ROUND_TRIPS: u32 = 3;
 /// First pause before a broken connection is dialled again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest pause: by default the detector declares a node lost after 3 s, and several attempts must
@@ -121,17 +124,20 @@ impl Peer {
         }
     }
 
-    /// Whether to accept a connection that the other side dialled, with `connections` in its hello;
-    /// see the rules of the module.
+    /// Whether to accept a connection that the other side dialled, with `connections` in its hello
+    /// and this `round_trip`; see the rules of the module.
     pub(super) fn admits(
         &self,
         (me, them): (NodeId, NodeId),
         connections: u64,
         now: Time,
-        beat: Duration,
+        (beat, round_trip): (Duration, Duration),
     ) -> bool {
         match self.phase {
-            Phase::Dialling { since, .. } => them < me || now.since(since) > beat * COLLISION_BEATS,
+            Phase::Dialling { since, .. } => {
+                let handshake = round_trip.saturating_mul(HANDSHAKE_ROUND_TRIPS);
+                them < me || now.since(since) > handshake.max(beat * COLLISION_BEATS)
+            }
             Phase::Open { .. } => !self.dialled_latest || connections >= self.connections,
             Phase::Idle | Phase::Waiting { .. } => true,
             Phase::Lost => false,
@@ -140,11 +146,12 @@ impl Peer {
 
     /// Returns the time after which a dial is replaced by another.
     pub(super) fn dial_timeout(&self, beat: Duration) -> Duration {
-        let doublings = match self.detector {
-            None => self.attempts.min(DIAL_DOUBLINGS_MAX),
-            Some(_) => 0,
+        let (doublings, round_trip) = match &self.detector {
+            None => (self.attempts.min(DIAL_DOUBLINGS_MAX), Duration::ZERO),
+            Some(detector) => (0, detector.round_trip()),
         };
-        beat * (DIAL_BEATS << doublings)
+        let handshake = round_trip.saturating_mul(HANDSHAKE_ROUND_TRIPS);
+        handshake.max(beat * (DIAL_BEATS << doublings))
     }
 
     /// Records that a connection is open.
@@ -176,6 +183,7 @@ mod tests {
     const LOW: NodeId = NodeId(1);
     const HIGH: NodeId = NodeId(2);
     const BEAT: Duration = Duration::from_millis(200);
+    const NEAR: (Duration, Duration) = (BEAT, Duration::from_millis(20));
 
     fn peer(phase: Phase) -> Peer {
         Peer { phase, connections: 5, ..Peer::new(1000, PlantedSessionFault::None) }
@@ -185,11 +193,13 @@ mod tests {
     fn the_lower_nodes_dial_wins_if_both_nodes_dial_at_once() {
         let dialling = peer(Phase::Dialling { handle: ConnectionHandle(0), since: Time::ZERO });
         let early = Time(1_000_000);
-        assert!(!dialling.admits((LOW, HIGH), 5, early, BEAT), "the lower refuses");
-        assert!(dialling.admits((HIGH, LOW), 5, early, BEAT), "the higher yields");
+        assert!(!dialling.admits((LOW, HIGH), 5, early, NEAR), "the lower refuses");
+        assert!(dialling.admits((HIGH, LOW), 5, early, NEAR), "the higher yields");
         let late = Time(2_000_000_000);
-        assert!(dialling.admits((LOW, HIGH), 5, late, BEAT), "but not for ever");
-        assert!(!dialling.admits((LOW, HIGH), 5, late, BEAT * 5), "for longer with longer beats");
+        assert!(dialling.admits((LOW, HIGH), 5, late, NEAR), "but not for ever");
+        for longer in [(BEAT * 5, NEAR.1), (BEAT, Duration::from_millis(700))] {
+            assert!(!dialling.admits((LOW, HIGH), 5, late, longer), "for longer: {longer:?}");
+        }
     }
 
     #[test]
@@ -197,12 +207,12 @@ mod tests {
         let open = Phase::Open { handle: ConnectionHandle(0) };
         let dialled = Peer { dialled_latest: true, ..peer(open) };
         assert!(
-            !dialled.admits((LOW, HIGH), 4, Time::ZERO, BEAT),
+            !dialled.admits((LOW, HIGH), 4, Time::ZERO, NEAR),
             "said before the fifth was open"
         );
-        assert!(dialled.admits((LOW, HIGH), 5, Time::ZERO, BEAT), "the fifth is over there");
+        assert!(dialled.admits((LOW, HIGH), 5, Time::ZERO, NEAR), "the fifth is over there");
         assert!(
-            peer(open).admits((LOW, HIGH), 4, Time::ZERO, BEAT),
+            peer(open).admits((LOW, HIGH), 4, Time::ZERO, NEAR),
             "a new dial gives up the last"
         );
     }
@@ -231,5 +241,16 @@ mod tests {
         let settings = crate::session::DetectorSettings::default();
         peer.detector = Some(Detector::new(settings, Time::ZERO));
         assert_eq!(peer.dial_timeout(BEAT).as_millis(), 1_200);
+    }
+
+    #[test]
+    fn a_dial_over_a_long_path_gets_the_time_that_its_round_trips_take() {
+        for (round_trip, timeout) in [(400, 1_200), (700, 2_100)] {
+            let settings = crate::session::DetectorSettings::default();
+            let mut detector = Detector::new(settings, Time::ZERO);
+            detector.measured(Duration::from_millis(round_trip));
+            let known = Peer { detector: Some(detector), ..peer(Phase::Idle) };
+            assert_eq!(known.dial_timeout(BEAT).as_millis(), timeout);
+        }
     }
 }

@@ -177,6 +177,11 @@ impl Detector {
         self.round_trip = round_trip;
     }
 
+    /// Returns the latest round trip to the node; zero if none was measured.
+    pub fn round_trip(&self) -> Duration {
+        self.round_trip
+    }
+
     /// Returns the silence after which the node is lost, including [`LOST_ROUND_TRIPS`].
     pub fn patience(&self) -> Duration {
         self.settings.lost_after.saturating_add(self.round_trip.saturating_mul(LOST_ROUND_TRIPS))

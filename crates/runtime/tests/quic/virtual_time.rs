@@ -402,6 +402,28 @@ fn two_nodes_that_dial_each_other_at_once_keep_one_connection() {
 }
 
 #[test]
+fn a_connection_over_a_very_long_path_is_established_again_after_it_broke() {
+    let mut world = World::new(2, 21);
+    let (a, b) = (NodeId(0), NodeId(1));
+    world.weather.latency = Duration::from_millis(350);
+    for (number, broken) in [&[][..], &[(a, b)], &[(b, a)], &[(a, b), (b, a)]].iter().enumerate() {
+        for &(node, other) in *broken {
+            let now = world.now;
+            world.transport(node).break_connection(now, other);
+        }
+        for (from, to) in [(a, b), (b, a)] {
+            world.send(from, to, FrameClass::Small, frame(SMALL, number as u64, 10));
+        }
+        world.run_for(Duration::from_secs(5));
+        for (from, to) in [(a, b), (b, a)] {
+            let received = world.received.get(&(to, from)).map_or(0, Vec::len);
+            assert_eq!(received, number + 1, "{broken:?}: {:?}", world.log);
+        }
+    }
+    assert!(world.losses().is_empty(), "{:?}", world.losses());
+}
+
+#[test]
 fn a_handshake_is_counted_at_both_ends_and_only_for_nodes_that_talk() {
     let mut world = World::new(4, 14);
     let [a, b, c, d] = [0, 1, 2, 3].map(NodeId);

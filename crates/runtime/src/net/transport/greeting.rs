@@ -77,7 +77,7 @@ impl Transport {
                     Some(node),
                     HelloRefusal::Handshake(error.to_string()),
                 );
-                self.wait_and_redial(node);
+                self.give_up_or_redial(node, time);
             }
         }
     }
@@ -185,8 +185,11 @@ impl Transport {
     fn open_accepted(&mut self, handle: ConnectionHandle, hello: &Hello) {
         let node = hello.node;
         let (me, now, beat) = (self.node(), self.time(), self.config.detector.beat);
+        let Some(round_trip) = self.links.get(handle).map(|link| link.connection.rtt()) else {
+            return;
+        };
         let peer = &self.peers[node];
-        if !peer.admits((me, node), hello.connections, now, beat) {
+        if !peer.admits((me, node), hello.connections, now, (beat, round_trip)) {
             tracing::debug!(%node, "a second connection is refused");
             self.replace(handle);
             return;

@@ -58,6 +58,27 @@ fn the_port_of_a_silent_guest_is_checked_unless_a_firewall_hides_it() {
     }
 }
 
+#[test]
+fn a_node_with_an_address_that_cannot_be_dialled_is_lost_after_the_connect_patience() {
+    let (mut transport, _) = transport();
+    let (began, patience) = (transport.began, transport.config.limits.connect_patience);
+    transport.set_address(NodeId(1), address(0));
+    transport.connect(NodeId(1));
+    let mut losses = Vec::new();
+    for millis in (0..30_000).step_by(100) {
+        let now = began + Duration::from_millis(millis);
+        transport.handle_timeout(now);
+        while let Some(event) = transport.poll_event() {
+            if matches!(event, TransportEvent::Lost { .. }) {
+                losses.push((now >= began + patience, event));
+            }
+        }
+    }
+
+    let (node, reason) = (NodeId(1), LossReason::Unreachable(patience));
+    assert_eq!(losses, [(true, TransportEvent::Lost { node, reason })]);
+}
+
 /// A founder of a job with two nodes, which has a place for one handshake.
 fn founder(authority: &Authority, node: u32, seed: u8, now: Instant) -> Transport {
     let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);

@@ -156,7 +156,8 @@ impl Transport {
         }
     }
 
-    fn give_up_or_redial(&mut self, node: NodeId, now: Time) {
+    /// Declares a node lost that was never reached within the patience, or schedules the next dial.
+    pub(super) fn give_up_or_redial(&mut self, node: NodeId, now: Time) {
         let patience = self.config.limits.connect_patience;
         let peer = &self.peers[node];
         let tried = peer.trying_since.map_or(Duration::ZERO, |since| now.since(since));

@@ -188,7 +188,7 @@ impl Comm {
         let turn = MakerTurn::take(&self.local).await;
         let next = turn.next();
         let agreed = self.agreement(("shrink", count), u64::MAX, Some(next)).await?;
-        turn.end(agreed.number + 1);
+        turn.end(at, agreed.number, 1)?;
         let ranks = runs::ranks(&agreed.survivors).collect();
         self.part(ranks, agreed.number).ok_or(RankError::Cancelled { at })
     }

@@ -2,7 +2,7 @@
 
 use crate::collective::operation::Operation;
 use crate::comm::Comm;
-use crate::error::RankError;
+use crate::error::{CallSite, RankError, SERVED_FROM};
 use crate::local::Local;
 use crate::ops;
 use crate::scope::Scope;
@@ -148,9 +148,21 @@ impl<'a> MakerTurn<'a> {
         self.0.with(|state| state.next_communicator)
     }
 
-    /// Records that all numbers below this one may be in use.
-    pub(crate) fn end(self, next: u32) {
+    /// Takes `count` numbers from `first` on, so that this rank uses no number below them again.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Invalid`] if they do not lie below those of the name server. All ranks that
+    /// have agreed on the numbers get it.
+    pub(crate) fn end(self, at: CallSite, first: u32, count: usize) -> Result<(), RankError> {
+        let next = u32::try_from(count).ok().and_then(|count| first.checked_add(count));
+        let Some(next) = next.filter(|next| *next <= SERVED_FROM) else {
+            let reason =
+                "its ranks have used all 2^30 numbers of communicators; make fewer, or keep them";
+            return Err(RankError::Invalid { at, reason: reason.to_owned() });
+        };
         self.0.with(|state| state.next_communicator = state.next_communicator.max(next));
+        Ok(())
     }
 }
 
@@ -166,6 +178,10 @@ impl Drop for MakerTurn<'_> {
 /// [`split_by_site`](Self::split_by_site) are collective operations: all ranks of this communicator
 /// call them. Ranks that share several communicators make these calls in the same order. The other
 /// functions send nothing.
+///
+/// A communicator has a number that none of its ranks has used, and a [`split`](Self::split) uses
+/// one for each colour. There are 2^30 numbers. A call that would need more, also in another
+/// function that makes a communicator, fails with [`RankError::Invalid`] at all ranks.
 impl Comm {
     /// The ranks of this communicator.
     pub fn group(&self) -> RankGroup {
@@ -183,7 +199,7 @@ impl Comm {
         let turn = MakerTurn::take(&self.local).await;
         let next = vec![turn.next()];
         let number = operation.complete(|| operation.allreduce(next, ops::max)).await?[0];
-        turn.end(number + 1);
+        turn.end(operation.at, number, 1)?;
         Ok(Comm::new(self.local.clone(), self.scope.clone(), number, self.rank()))
     }
 
@@ -204,7 +220,7 @@ impl Comm {
         for (rank, [colour, key, _]) in all.iter().enumerate().filter(|(_, [c, ..])| *c > 0) {
             members.entry(*colour).or_default().push((*key as i64, rank as u32));
         }
-        turn.end(first + members.len() as u32);
+        turn.end(operation.at, first, members.len())?;
         let Some(at) = members.keys().position(|colour| *colour == mine[0]) else {
             return Ok(None);
         };
@@ -287,5 +303,17 @@ mod tests {
         assert_eq!(some.difference(&other).world_ranks(), [2]);
         assert_eq!(all.translate(&[0, 1, 9], &some), [Some(1), None, None]);
         assert!(all.include(&[4]).is_err() && all.include(&[0, 0]).is_err());
+    }
+
+    #[test]
+    fn a_communicator_gets_no_number_of_the_name_server() {
+        let local = Local::new(0);
+        let end = |first, count| MakerTurn(&local).end(CallSite::new("split", 0), first, count);
+        assert_eq!(end(5, 3), Ok(()));
+        for (first, count) in [(SERVED_FROM, 1), (SERVED_FROM - 1, 2), (8, usize::MAX)] {
+            assert!(matches!(end(first, count), Err(RankError::Invalid { .. })));
+        }
+        assert_eq!(MakerTurn(&local).next(), 8);
+        assert_eq!((end(SERVED_FROM - 2, 2), end(SERVED_FROM, 0)), (Ok(()), Ok(())));
     }
 }

@@ -29,6 +29,9 @@ impl<P: RankProgram> RankActor<P> {
             }
             Err(error) => cx.fail(format!("rank {rank}: {error}")),
             Ok(RunEnd::Moves(state)) => {
+                // Requests do not outlive a migration point, so the ranks that have asked for a
+                // notice of the end no longer wait when the next run begins.
+                self.wait_for_end.clear();
                 self.life = Life::Between(state);
                 arrive(true, cx);
             }

@@ -189,7 +189,7 @@ impl InterComm {
         let is_last = |is_own: bool| u32::from(is_own && comes_last);
         let wanted = vec![turn.next(), is_last(self.is_first), is_last(!self.is_first)];
         let found = operation.complete(|| operation.allreduce(wanted, ops::max)).await?;
-        turn.end(found[0] + 1);
+        turn.end(operation.at, found[0], 1)?;
         let mut ranks = self.both.group().world_ranks().to_vec();
         if found[1] > found[2] {
             let first = if self.is_first { self.local_size } else { self.remote_size() };

@@ -215,12 +215,28 @@ impl Slots {
         self.poll_left(ticket, cx)
     }
 
-    /// Forgets a task that no longer waits for an operation for which several tasks may wait.
+    /// Forgets one wait of a task for an operation for which several tasks may wait. Wakes the
+    /// task: it may wait for the operation in another place, too, and then keeps its waker again.
     pub(crate) fn forget_waker(&mut self, ticket: Ticket, gone: &Waker) {
-        if let Some(Slot { state: State::Waiting { waker, .. }, .. }) = self.find(ticket) {
-            *waker = waker.take().filter(|waker| !waker.will_wake(gone));
-        }
         self.others.retain(|(other, waker)| *other != ticket || !waker.will_wake(gone));
+        let Some(Slot { state: State::Waiting { waker, .. }, .. }) = self.find(ticket) else {
+            return;
+        };
+        if waker.as_ref().is_some_and(|waker| waker.will_wake(gone)) {
+            *waker = None;
+            self.keep_other_waker(ticket);
+        }
+        gone.wake_by_ref();
+    }
+
+    /// Moves a waker of a further task into the slot of an operation: without one, the operation
+    /// would count as one for which no task waits.
+    fn keep_other_waker(&mut self, ticket: Ticket) {
+        let Some(at) = self.others.iter().position(|(other, _)| *other == ticket) else { return };
+        let (_, next) = self.others.swap_remove(at);
+        if let Some(Slot { state: State::Waiting { waker, .. }, .. }) = self.find(ticket) {
+            *waker = Some(next);
+        }
     }
 
     /// Takes the outcome and frees the place, if the operation has ended.
@@ -307,6 +323,9 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
 
     #[test]
     fn a_place_is_used_again_and_the_old_ticket_finds_nothing() {
@@ -320,5 +339,40 @@ mod tests {
         assert!(slots.end(first, Outcome::Sent).is_some());
         assert!(!slots.is_done(second) && slots.is_done(first));
         assert_eq!(slots.pending().count(), 1);
+    }
+
+    /// A task that counts how often it is woken.
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_wait_that_is_dropped_leaves_the_other_waits_for_the_same_operation() {
+        let mut slots = Slots::default();
+        let access = slots.add(CallSite::new("put", 0), Wait::Access);
+        let tasks = [Arc::new(Counted::default()), Arc::new(Counted::default())];
+        let wakers = tasks.clone().map(Waker::from);
+        let wait = |slots: &mut Slots, task: usize| {
+            let mut cx = Context::from_waker(&wakers[task]);
+            assert!(slots.poll_shared(access, &mut cx).is_pending());
+        };
+        // Task 1 waits in two places, and drops one wait. It is woken, so that the other wait keeps
+        // its waker again.
+        for task in [0, 1, 1] {
+            wait(&mut slots, task);
+        }
+        slots.forget_waker(access, &wakers[1].clone());
+        let woken = || tasks.each_ref().map(|task| task.0.load(Ordering::Relaxed));
+        assert_eq!((woken(), slots.awaited().count()), ([0, 1], 1));
+        wait(&mut slots, 1);
+        assert!(slots.end(access, Outcome::Answer(None)).is_none());
+        assert_eq!(woken(), [1, 2]);
+        slots.forget_waker(access, &wakers[1].clone());
+        assert_eq!(woken(), [1, 2]);
     }
 }

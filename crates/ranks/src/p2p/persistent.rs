@@ -166,7 +166,7 @@ impl Comm {
         tag: u32,
         call: &'static str,
     ) -> Result<PersistentSend, RankError> {
-        self.destination(to, self.at(call).with(None, Some(tag)))?;
+        self.destination(to, self.sender(to, tag, call))?;
         Ok(PersistentSend { comm: self.clone(), mode, to, tag })
     }
 }

@@ -162,7 +162,7 @@ impl Comm {
         recv_tag: impl Into<TagSelector>,
     ) -> Result<Status, RankError> {
         let (call, to) = ("sendrecv", to.into());
-        self.destination(to, self.at(call).with(None, Some(send_tag)))?;
+        self.destination(to, self.sender(to, send_tag, call))?;
         let (receiving, at) = self.begin_recv(source.into(), recv_tag.into(), call)?;
         // `Receiving` keeps a message that arrives before the send has ended.
         let receiving = receiving.map(|begun| Receiving::new(&self.local, begun, at));

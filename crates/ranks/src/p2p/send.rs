@@ -4,7 +4,7 @@ use super::wait::outcome;
 use crate::comm::Comm;
 use crate::content::Content;
 use crate::element::Element;
-use crate::error::RankError;
+use crate::error::{CallSite, RankError};
 use crate::local::slots::Outcome;
 use crate::local::{Begun, SendMode};
 use crate::request::{CommRequest, go_on};
@@ -202,11 +202,7 @@ impl Comm {
         tag: u32,
         call: &'static str,
     ) -> Result<(Begun<()>, bool), RankError> {
-        let peer = match to {
-            Destination::Rank(rank) => Some(rank),
-            Destination::Null => None,
-        };
-        let at = self.at(call).with(peer, Some(tag));
+        let at = self.sender(to, tag, call);
         let Some(to) = self.destination(to, at)? else { return Ok((Begun::Now(()), false)) };
         let pe_of = |rank| self.scope.places().of(rank).1;
         let is_near = pe_of(to) == pe_of(self.local.rank);
@@ -215,6 +211,15 @@ impl Comm {
             let begun = state.send(mode, to, self.label(tag), content, at)?;
             Ok((begun, state.gives_way_after_send()))
         })
+    }
+
+    /// Describes the send, for errors.
+    pub(super) fn sender(&self, to: Destination, tag: u32, call: &'static str) -> CallSite {
+        let peer = match to {
+            Destination::Rank(rank) => Some(rank),
+            Destination::Null => None,
+        };
+        self.at(call).with(peer, Some(tag))
     }
 
     /// Waits for the end of a send. If the send is already complete and `gives_way` is true, yields
@@ -239,7 +244,7 @@ impl Comm {
         tag: u32,
         call: &'static str,
     ) -> Result<CommRequest<'static, ()>, RankError> {
-        let at = self.at(call).with(None, Some(tag));
+        let at = self.sender(to, tag, call);
         let (begun, _) = self.begin(mode, content, to, tag, call)?;
         Ok(match begun {
             Begun::Now(()) => CommRequest::ended(&self.local, at, Ok(())),

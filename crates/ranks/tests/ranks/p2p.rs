@@ -464,10 +464,15 @@ fn errors_name_call_peer_tag_and_communicator() {
 }
 
 #[test]
-fn a_rank_that_ends_with_a_receive_under_way_is_told() {
+fn a_rank_that_ends_with_a_receive_or_a_send_under_way_is_told() {
     let text = failure(async |world| {
         drop(world.irecv::<u8>(1 - world.rank(), 4)?);
         Ok(())
     });
     assert!(text.contains("before these operations were complete: irecv with rank"), "{text}");
+    let text = failure(async |world| {
+        drop(world.issend(&[1], 1 - world.rank(), 5)?);
+        Ok(())
+    });
+    assert!(text.contains("were complete: issend with rank"), "{text}");
 }

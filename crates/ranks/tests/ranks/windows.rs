@@ -1,7 +1,7 @@
 //! Windows: ranks access the elements of other ranks.
 
 use crate::common::{check, failure};
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use gridspan_ranks::{Comm, ops};
 use std::pin::pin;
@@ -268,6 +268,34 @@ fn a_flush_also_waits_for_a_change_whose_result_is_no_longer_wanted() {
             Ok(found)
         },
         |_| 1,
+    );
+}
+
+#[test]
+fn a_flush_that_is_dropped_leaves_another_one_waiting() {
+    const LENGTH: usize = 4 << 20;
+    check(
+        2,
+        async |world| {
+            let me = world.rank();
+            let length = if me == 1 { LENGTH } else { 0 };
+            let window = world.window(vec![0_u8; length], ops::sum).await?;
+            if me == 0 {
+                let ones = vec![1_u8; LENGTH];
+                window.put(&ones, 1, 0)?;
+                // The transfer over the wide area takes longer than the delay.
+                let dropped = async {
+                    let flush = pin!(window.flush(1));
+                    let delay = pin!(world.sleep(Duration::from_micros(100)));
+                    drop(select(flush, delay).await);
+                };
+                let (flushed, ()) = join(window.flush(1), dropped).await;
+                flushed?;
+            }
+            window.fence().await?;
+            Ok(window.local(|mine| mine.iter().all(|element| *element == 1)))
+        },
+        |_| true,
     );
 }
 

@@ -53,7 +53,13 @@ pub(crate) enum CheckpointMessage {
     /// To the coordinator: an actor whose replica has ended for a checkpoint has one again, or
     /// cannot have one.
     Rebuilt,
+    /// To the home of these members, which are gone.
+    Ended(Vec<SectionsOfGone>),
 }
+
+/// A member that is gone, and the number of reductions over each section that it has contributed
+/// to. A new member of its index continues with these numbers.
+pub(crate) type SectionsOfGone = (ActorId, Vec<(SectionId, u64)>);
 
 /// Size, in bytes, from which a manifest may travel in a frame that later frames overtake.
 const LARGE_BYTES: usize = 32 << 10;
@@ -176,7 +182,8 @@ pub(crate) struct PartSummary {
     /// Compute time of these members since the last measurement for balancing, in microseconds; 0
     /// if the job does not measure it.
     pub(crate) load_us: u64,
-    /// Number of delayed messages, of questions, and of members that are gone.
+    /// Number of delayed messages, of questions, of members that are gone, and of those of them
+    /// that have contributed to reductions over sections.
     pub(crate) others: u64,
     pub(crate) published: u64,
     /// Size of each segment in bytes.
@@ -203,6 +210,35 @@ pub(crate) struct PartImage {
     pub(crate) published: Vec<(u32, Bytes)>,
     /// Unanswered questions of actors.
     pub(crate) questions: Vec<QuestionImage>,
+    /// Those of the members that are gone which have contributed to reductions over sections.
+    #[serde(skip)]
+    pub(crate) gone_sections: Vec<SectionsOfGone>,
+}
+
+impl PartImage {
+    /// Encodes the image, and `gone_sections` after it, if there are any.
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut bytes = codec::encode(self);
+        if !self.gone_sections.is_empty() {
+            codec::append(&self.gone_sections, &mut bytes);
+        }
+        bytes.into()
+    }
+
+    /// Decodes an image.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the bytes are not an image.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        const WHAT: &str = "a checkpoint";
+        let (image, rest): (Self, &[u8]) = codec::decode_front(WHAT, bytes)?;
+        let gone_sections = match rest.is_empty() {
+            true => Vec::new(),
+            false => codec::decode(WHAT, rest)?,
+        };
+        Ok(Self { gone_sections, ..image })
+    }
 }
 
 /// The part of a segment that continues on one PE.

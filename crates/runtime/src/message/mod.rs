@@ -41,7 +41,7 @@ pub(crate) use broadcast::{
 };
 pub(crate) use checkpoint::{
     ActorType, AwaitedImage, CheckpointMessage, DelayedImage, DrainCounts, Manifest, MeasuredSpeed,
-    MemberImage, PartImage, PartSummary, QuestionImage, RestoredPart, Segment,
+    MemberImage, PartImage, PartSummary, QuestionImage, RestoredPart, SectionsOfGone, Segment,
 };
 pub use checkpoint::{CheckpointSegment, RestoreTarget};
 pub(crate) use control::{

@@ -33,6 +33,22 @@ impl<A: Actor> TypedStore<A> {
         }
         self.actors[slot] = Some(actor);
     }
+
+    /// Builds the actor of a slot, without putting it there.
+    fn build(&self, core: &mut Core, slot: u32, init: A::Init) -> A {
+        let at = Slot { kind: self.kind, index: slot };
+        call(core, at, |core| A::create(init, &mut Context::new(core, at.kind, slot)))
+    }
+}
+
+/// Calls a method of an actor other than `handle`. The error after a panic names the actor's type.
+fn call<R>(core: &mut Core, slot: Slot, method: impl FnOnce(&mut Core) -> R) -> R {
+    let before = core.running.replace(slot.kind);
+    core.begin_actor_span(slot);
+    let result = method(core);
+    core.end_actor_span(slot.kind);
+    core.running = before;
+    result
 }
 
 impl<A: Actor> TypedStore<A> {
@@ -102,9 +118,7 @@ impl<A: Actor> Store for TypedStore<A> {
         for (key, init) in inits {
             let id = ActorId { collection: new.collection, key };
             let slot = core.add_member(self.kind, new.member(id));
-            core.begin_actor_span(Slot { kind: self.kind, index: slot });
-            let actor = A::create(init, &mut Context::new(core, self.kind, slot));
-            core.end_actor_span(self.kind);
+            let actor = self.build(core, slot, init);
             self.put(slot, actor);
             core.release_awaiting(id);
         }
@@ -161,9 +175,7 @@ impl<A: Actor> Store for TypedStore<A> {
         let inits: Vec<(Key, A::Init)> =
             init.open().map_err(|error| JobError::Protocol(error.to_string()))?;
         for (_, init) in inits {
-            core.begin_actor_span(Slot { kind: self.kind, index: slot });
-            let actor = A::create(init, &mut Context::new(core, self.kind, slot));
-            core.end_actor_span(self.kind);
+            let actor = self.build(core, slot, init);
             self.put(slot, actor);
         }
         Ok(())
@@ -178,17 +190,14 @@ impl<A: Actor> Store for TypedStore<A> {
     ) {
         if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
             let slot = Slot { kind: self.kind, index: slot };
-            core.begin_actor_span(slot);
-            merge(actor, state, core, slot);
-            core.end_actor_span(self.kind);
+            call(core, slot, |core| merge(actor, state, core, slot));
         }
     }
 
     fn arrived(&mut self, core: &mut Core, slot: u32) {
         if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
-            core.begin_actor_span(Slot { kind: self.kind, index: slot });
-            actor.arrived(&mut Context::new(core, self.kind, slot));
-            core.end_actor_span(self.kind);
+            let at = Slot { kind: self.kind, index: slot };
+            call(core, at, |core| actor.arrived(&mut Context::new(core, at.kind, slot)));
         }
     }
 
@@ -200,9 +209,8 @@ impl<A: Actor> Store for TypedStore<A> {
 
     fn resume(&mut self, core: &mut Core, slot: u32) {
         if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
-            core.begin_actor_span(Slot { kind: self.kind, index: slot });
-            actor.resume(&mut Context::new(core, self.kind, slot));
-            core.end_actor_span(self.kind);
+            let at = Slot { kind: self.kind, index: slot };
+            call(core, at, |core| actor.resume(&mut Context::new(core, at.kind, slot)));
         }
     }
 }

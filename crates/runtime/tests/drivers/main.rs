@@ -8,6 +8,7 @@ mod cell;
 mod crossing;
 mod full;
 mod on_demand;
+mod panics;
 mod sections;
 #[cfg(feature = "net")]
 mod telemetry;

@@ -208,9 +208,13 @@ impl<A: Actor> Context<'_, A> {
         if self.core.breaks_promise(self.slot.kind, "ask others") {
             return;
         }
-        let me = self.id();
+        let (me, kind) = (self.id(), self.slot.kind);
         let reply = self.core.expect_reply_for_actor((me, to.id), timeout, move |core, answer| {
-            core.send::<A>(Sender::Pe, me, 0, answered(answer));
+            // The error after a panic names the type.
+            core.running = Some(kind);
+            let message = answered(answer);
+            core.running = None;
+            core.send::<A>(Sender::Pe, me, 0, message);
         });
         self.send(to, question(reply));
     }

@@ -67,7 +67,11 @@ impl Core {
     /// Sends an actor the message that its type makes of an answer.
     fn send_answer(&mut self, to: ActorId, kind: KindId, answer: TaggedAnswer) {
         let Some(known) = self.common.kind(kind) else { return };
-        match known.answered(answer) {
+        // The error after a panic names the type.
+        self.running = Some(kind);
+        let message = known.answered(answer);
+        self.running = None;
+        match message {
             Some(message) => self.send_encoded(kind, to, message),
             None => self.fail(Misuse::NotAnswered { actor: known.name().to_owned() }.into()),
         }

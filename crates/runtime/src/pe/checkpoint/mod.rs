@@ -17,7 +17,6 @@ use super::replicas;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
 use crate::error::Warning;
-use crate::message::codec;
 use crate::message::{
     CheckpointMessage, CheckpointSegment, Control, DelayedImage, DrainCounts, MainRequest,
     MemberImage, PartImage, PartSummary, QuestionImage, Segment,
@@ -55,6 +54,7 @@ impl Pe {
                 self.core.report_restored(1);
             }
             CheckpointMessage::Places(members) => self.core.learn_places(from, &members),
+            CheckpointMessage::Ended(gone) => self.core.restore_sections_of(gone),
             // These are for the coordinator.
             _ => {}
         }
@@ -151,7 +151,10 @@ impl Pe {
     fn encode(&mut self, checkpoint: u64, leaving: &[NodeId], is_pause: bool) {
         let mut image = self.core.image_without_members();
         let mut summary = PartSummary {
-            others: (image.delayed.len() + image.gone.len() + image.questions.len()) as u64,
+            others: (image.delayed.len()
+                + image.gone.len()
+                + image.questions.len()
+                + image.gone_sections.len()) as u64,
             published: image.published.len() as u64,
             ..PartSummary::default()
         };
@@ -179,13 +182,13 @@ impl Pe {
                 bytes += member.bytes();
                 image.members.push(member);
                 if bytes >= SEGMENT_BYTES {
-                    segments.push(Bytes::from(codec::encode(&std::mem::take(&mut image))));
+                    segments.push(std::mem::take(&mut image).encode());
                     bytes = 0;
                 }
             }
             debug_assert!(mailboxes.is_empty(), "messages of {kind:?} for empty slots");
         }
-        segments.push(codec::encode(&image).into());
+        segments.push(image.encode());
         summary.load_us = load_ns.div_ceil(1_000);
         summary.segments = segments.iter().map(|segment| segment.len() as u64).collect();
         // The report goes before the copies, so that it does not wait behind them.
@@ -304,6 +307,7 @@ impl Core {
             gone,
             published: self.published_images(),
             questions,
+            gone_sections: self.delivery.sections_of_gone(self.me),
             ..PartImage::default()
         }
     }

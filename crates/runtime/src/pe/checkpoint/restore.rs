@@ -6,10 +6,9 @@
 use super::restoration::Restoration;
 use crate::address::id::{ActorId, COORDINATOR};
 use crate::error::JobError;
-use crate::message::codec;
 use crate::message::{
     AwaitedImage, CheckpointMessage, Control, DelayedImage, MemberImage, MemberRecord, PartImage,
-    QuestionImage, RestoreTarget, RestoredPart,
+    QuestionImage, RestoreTarget, RestoredPart, SectionsOfGone,
 };
 use crate::pe::core::Core;
 use crate::pe::delivery::Place;
@@ -53,11 +52,12 @@ impl Pe {
 
     /// Restores a segment of `part` of the image, whose members continue at `target`.
     pub fn restore(&mut self, part: PeId, segment: &Bytes, target: &RestoreTarget) {
-        let image: PartImage = match codec::decode("a checkpoint", segment) {
+        let image = match PartImage::decode(segment) {
             Ok(image) => image,
             Err(error) => return self.core.fail(JobError::Protocol(error.to_string())),
         };
-        let PartImage { members, delayed, phases, gone, published, questions } = image;
+        let PartImage { members, delayed, phases, gone, published, questions, gone_sections } =
+            image;
         for (phase, counts) in phases {
             *self.core.phases.entry(phase).or_default() += counts;
         }
@@ -97,6 +97,7 @@ impl Pe {
         for (pe, part) in parts {
             self.core.post_with_room(pe, CheckpointMessage::Restore(part));
         }
+        let dropped = dropped + self.core.pass_on_sections(gone_sections);
         self.core.report_restored(dropped as u64);
     }
 
@@ -202,6 +203,29 @@ impl Core {
             self.learn(id, Place::at(at, AWAY));
         }
         self.report_restored(members.len() as u64);
+    }
+
+    /// Sends the homes of members that are gone the numbers of their reductions over sections.
+    /// Returns how many of these members are not sent, since their groups have other indices now.
+    fn pass_on_sections(&mut self, all: Vec<SectionsOfGone>) -> usize {
+        let members = all.len();
+        let mut homes: BTreeMap<PeId, Vec<SectionsOfGone>> = BTreeMap::new();
+        for of_gone in all.into_iter().filter(|(id, _)| !self.is_resized(*id)) {
+            homes.entry(self.home(of_gone.0).unwrap_or(self.me)).or_default().push(of_gone);
+        }
+        let sent: usize = homes.values().map(Vec::len).sum();
+        for (home, gone) in homes {
+            self.post_with_room(home, CheckpointMessage::Ended(gone));
+        }
+        members - sent
+    }
+
+    /// Takes the numbers of reductions over sections of members that are gone and whose home this
+    /// is.
+    pub(super) fn restore_sections_of(&mut self, gone: Vec<SectionsOfGone>) {
+        let members = gone.len() as u64;
+        self.delivery.restore_sections(gone);
+        self.report_restored(members);
     }
 
     pub(super) fn report_restored(&mut self, items: u64) {

@@ -5,6 +5,7 @@ use crate::address::id::{ActorId, CollectionId};
 use crate::address::index::{ActorIndex, Key};
 use crate::error::JobError;
 use crate::job::program::Program;
+use crate::message::codec;
 use crate::message::payload::Payload;
 use crate::message::{Content, Insertion, Manifest, MemberRecord, Packet, ReplicaOrder};
 use crate::pe::Restoration;

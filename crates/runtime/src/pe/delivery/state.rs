@@ -6,7 +6,7 @@ use super::channels::Channels;
 use super::directory::{Directory, Place};
 use super::tombstones::Tombstones;
 use crate::address::id::{ActorId, CollectionId, KindId};
-use crate::message::Control;
+use crate::message::{Control, SectionsOfGone};
 use crate::pe::PlantedFault;
 use gridspan_topology::{PeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +78,20 @@ impl Delivery {
     /// The members that are gone and whose home is `me`.
     pub(crate) fn gone(&self, me: PeId) -> Vec<ActorId> {
         self.directory.gone(me)
+    }
+
+    /// Those of the members that are gone and whose home is `me` which have contributed to
+    /// reductions over sections.
+    pub(crate) fn sections_of_gone(&self, me: PeId) -> Vec<SectionsOfGone> {
+        let sections = |id| (id, self.tombstones.sections(id));
+        self.gone(me).into_iter().map(sections).filter(|(_, all)| !all.is_empty()).collect()
+    }
+
+    /// Restores what [`sections_of_gone`](Self::sections_of_gone) has returned, on the homes.
+    pub(crate) fn restore_sections(&mut self, gone: Vec<SectionsOfGone>) {
+        for (id, sections) in gone {
+            self.tombstones.set_sections(id, sections);
+        }
     }
 
     /// Number of insertions that wait for a tombstone.

@@ -8,7 +8,7 @@
 use super::budget::{AccountedEnvelope, Budget};
 use super::channels::{Channels, channel};
 use super::verdict::{Receiver, Verdict, verdict};
-use crate::address::id::ActorId;
+use crate::address::id::{ActorId, SectionId};
 use crate::message::Insertion;
 use crate::message::envelope::Header;
 use crate::pe::timers::TimerId;
@@ -78,6 +78,17 @@ impl Tombstones {
     pub(super) fn has_passed(&self, header: &Header) -> bool {
         let channels = self.channels.get(&header.to);
         channels.is_some_and(|known| header.sequence < known.passed(header.source, header.priority))
+    }
+
+    /// The number of reductions over each section that a destroyed member has contributed to.
+    pub(super) fn sections(&self, id: ActorId) -> Vec<(SectionId, u64)> {
+        let sections = self.channels.get(&id).map(|channels| &channels.section_reductions);
+        sections.into_iter().flatten().map(|(&section, &next)| (section, next)).collect()
+    }
+
+    /// Sets these numbers for the next member of this index.
+    pub(super) fn set_sections(&mut self, id: ActorId, sections: Vec<(SectionId, u64)>) {
+        self.channels.entry(id).or_default().section_reductions = sections.into_iter().collect();
     }
 
     /// Number of messages that wait here for an earlier one.

@@ -85,7 +85,8 @@ impl FromStr for Speed {
         let (above, below) = text.split_once('/').unwrap_or((text, "1"));
         let number = |part: &str| part.trim().parse::<f64>().ok();
         let factor = number(above).zip(number(below)).map(|(above, below)| above / below);
-        let refuse = || QuantityError::Speed { text: text.to_owned() };
+        // As for other quantities, no terminal interprets an external text as a command.
+        let refuse = || QuantityError::Speed { text: text.escape_debug().to_string() };
         factor.and_then(Self::new).ok_or_else(refuse)
     }
 }
@@ -112,6 +113,8 @@ mod tests {
             let message = text.parse::<Speed>().unwrap_err().to_string();
             assert!(message.ends_with("write a number from 0.01 to 100, such as `0.5` or `1/3`"));
         }
+        let message = "\u{1b}[2J".parse::<Speed>().unwrap_err().to_string();
+        assert!(!message.contains('\u{1b}'), "{message}");
     }
 
     #[test]

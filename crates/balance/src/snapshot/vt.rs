@@ -120,7 +120,7 @@ struct Communication {
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum VtError {
     /// A file has another type.
-    #[error("file {file} has type `{kind}`; give files of type `LBDatafile`")]
+    #[error("file {file} has type `{}`; give files of type `LBDatafile`", .kind.escape_debug())]
     Kind {
         /// Position of the file.
         file: usize,

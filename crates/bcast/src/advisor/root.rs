@@ -5,6 +5,7 @@ use super::contest::Contest;
 use super::predict::Predictor;
 use crate::model::{BroadcastPlan, PlanId};
 use gridspan_topology::Time;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -77,7 +78,11 @@ impl Root {
             return Vec::new();
         }
         let others = self.contests.iter().filter(|(other, _)| **other != bucket);
-        let oldest = others.min_by_key(|(_, contest)| contest.used).map(|(&oldest, _)| oldest);
+        // Of sizes that were last used at the same time, the most different one is dropped.
+        // Otherwise predicted sizes could replace each other without end.
+        let rank = |other: u32, used: Time| (used, Reverse(other.abs_diff(bucket)));
+        let oldest = others.min_by_key(|&(&other, contest)| rank(other, contest.used));
+        let oldest = oldest.map(|(&oldest, _)| oldest);
         let dropped = oldest.and_then(|oldest| self.contests.remove(&oldest));
         let ways = dropped.iter().flat_map(|contest| contest.ways());
         // The default plan stays, since all nodes know it.

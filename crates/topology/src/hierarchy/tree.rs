@@ -114,7 +114,9 @@ impl Hierarchy {
     pub fn rtt_between(&self, a: GroupId, b: GroupId) -> Option<Duration> {
         let (common, sides) = self.meet(a, b);
         let group = self.group(common);
-        let measured = sides.and_then(|(one, other)| {
+        // A group with very many children stores no pairs, so it need not be searched for both.
+        let paired = sides.filter(|_| !group.between.is_empty());
+        let measured = paired.and_then(|(one, other)| {
             let place = |child| group.children.iter().position(|&other| other == child);
             let nanos = *group.between.get(between_place(place(one)?, place(other)?))?;
             (nanos > 0).then(|| Duration::from_nanos(nanos))

@@ -235,6 +235,12 @@ impl SiteDirectory {
         let receivers: Vec<Receivers> =
             parts.iter().map(|part| part.1).chain(askers.iter().map(|asker| asker.1)).collect();
         let level = level(&receivers, parts.iter().map(|part| part.2).sum());
+        let spare = |&(number, receiver, work, queued): &(usize, Receivers, f64, f64)| {
+            (number, (work - share(receiver, level)).clamp(0.0, queued).round() as u64)
+        };
+        let spare: Vec<(usize, u64)> = parts.iter().map(spare).collect();
+        // Running tasks count as work but cannot leave, so this may be less than all shares.
+        let mut left: u64 = spare.iter().map(|part| part.1).sum();
         let mut lacking: Vec<(Option<usize>, u64, Vec<NodeId>)> = Vec::new();
         let (mut fair, mut handed) = (0.0, 0.0);
         for &(site, receiver) in &askers {
@@ -245,9 +251,12 @@ impl SiteDirectory {
             if pace.is_replenished {
                 tasks = self.grants.entry(site).or_default().limit(tasks, receiver.nodes as u32);
             }
+            // The request of a site that gets nothing now stays.
+            tasks = tasks.min(left);
             if tasks > 0
                 && let Some(standing) = self.requests.answer(site)
             {
+                left -= tasks;
                 lacking.push((Some(site), tasks, standing.receivers));
             }
         }
@@ -261,7 +270,8 @@ impl SiteDirectory {
                 demand.receivers = few(nodes, post);
             }
             let is_lacking = demand.queued == 0 || work < fair * LEVEL_ENOUGH;
-            if tasks >= 1.0 && is_lacking && !demand.receivers.is_empty() {
+            if tasks >= 1.0 && left > 0 && is_lacking && !demand.receivers.is_empty() {
+                left = left.saturating_sub(tasks as u64);
                 if let Some(keeper) = post.places.keeper(own, number) {
                     post.send(keeper, StealMessage::Incoming { tasks: tasks as u64 });
                 }
@@ -270,10 +280,7 @@ impl SiteDirectory {
                 part.at = post.now;
             }
         }
-        let spare = |&(number, receiver, work, queued): &(usize, Receivers, f64, f64)| {
-            (number, (work - share(receiver, level)).clamp(0.0, queued).round() as u64)
-        };
-        self.hand_out(lacking, parts.iter().map(spare).collect(), post);
+        self.hand_out(lacking, spare, post);
         self.wake_to_reconsider(post);
     }
 

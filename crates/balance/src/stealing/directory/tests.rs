@@ -205,7 +205,7 @@ fn a_task_whose_result_would_be_late_stays() {
 /// Returns the number of tasks that node 1 is to give to each waiting node, after it has advertised
 /// `tasks` tasks.
 fn served(waiting: &[u32], tasks: u64) -> Vec<(u32, u64)> {
-    let grid = GridSpec::from_emulate("1x8,lan=50us").unwrap();
+    let grid = GridSpec::from_emulate("1x200,lan=50us").unwrap();
     let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
     let mut keeper = Stealing::new(stealing_policy("directory").unwrap(), NodeId(0), 1, places, 1);
     for &node in waiting {
@@ -228,6 +228,10 @@ fn tasks_are_served_at_once_if_more_workers_wait() {
     assert_eq!(served(&[2, 3, 4], 2), [(2, 1), (3, 1)]);
     // Other nodes may have more to spare: adverts are gathered first.
     assert_eq!(served(&[2, 3, 4], 4), []);
+    // More nodes than one message names.
+    let waiting: Vec<u32> = (2..200).collect();
+    let expected: Vec<(u32, u64)> = (2..102).map(|node| (node, 1)).collect();
+    assert_eq!(served(&waiting, 100), expected);
 }
 
 #[test]
@@ -336,4 +340,43 @@ fn a_directory_counts_the_tasks_given_to_a_thief() {
     assert_eq!(holder_after(None), NodeId(1));
     let gave = StealMessage::Granted { to: NodeId(1), tasks: 5 };
     assert_eq!(holder_after(Some(gave)), NodeId(2));
+}
+
+/// Lets time pass until `until`. Returns the heads of the other sites that get tasks meanwhile.
+fn answered(head: &mut Stealing, until: Time) -> Vec<NodeId> {
+    let mut answered = Vec::new();
+    loop {
+        let mut next = None;
+        for command in head.commands().collect::<Vec<_>>() {
+            match command {
+                Command::Send { to, message: StealMessage::RemoteGrant { .. } } => {
+                    answered.push(to)
+                }
+                Command::WakeAt(time) => next = Some(time),
+                _ => {}
+            }
+        }
+        let Some(time) = next.filter(|&time| time <= until) else { return answered };
+        head.handle_timeout(time);
+    }
+}
+
+#[test]
+fn a_site_for_which_no_task_is_left_gets_some_later() {
+    let grid = GridSpec::from_emulate("3x8,wan=10ms,lan=50us").unwrap();
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
+    let mut head = Stealing::new(stealing_policy("directory").unwrap(), NodeId(0), 1, places, 1);
+    for first in [8, 16] {
+        let receivers = vec![NodeId(first), NodeId(first + 1)];
+        let standing = StandingRequest { nodes: 8, backlog: Duration::ZERO, receivers };
+        head.handle_message(Time(0), NodeId(first), StealMessage::RemoteRequest(standing));
+    }
+    let advert = |tasks| StealMessage::Advertise { tasks, task_ns: 1000 * MS, workers: 1 };
+
+    // All eight nodes of the site run a task, so that only two can leave.
+    head.handle_message(Time(0), NodeId(1), advert(2));
+    assert_eq!(answered(&mut head, Time(MS)), [NodeId(8)]);
+
+    head.handle_message(Time(2 * MS), NodeId(1), advert(400));
+    assert_eq!(answered(&mut head, Time(3 * MS)), [NodeId(16)]);
 }

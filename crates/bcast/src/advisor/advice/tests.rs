@@ -309,6 +309,26 @@ fn planning_ends_however_few_sizes_are_kept() {
 }
 
 #[test]
+fn planning_ends_if_the_predicted_size_is_not_the_last_one() {
+    for plans_max in 1..=4 {
+        let config = AdvisorConfig { plans_max, ..AdvisorConfig::default() };
+        let mut advisor = advisor_of((10..19).map(NodeId).collect(), config);
+        for second in 0..12 {
+            let bytes = if second % 2 == 0 { 300_000 } else { 1_000_000 };
+            advisor.plan(at(second), ROOT, bytes).unwrap();
+            observe(&mut advisor, ROOT, at(second), bytes);
+        }
+        let budget = SearchBudget::evaluations(100_000);
+
+        // The last size was used at the time of planning.
+        advisor.tick(at(11), &budget);
+
+        assert!(budget.spent() > 0 && !budget.is_over(), "{plans_max}: {}", budget.spent());
+        assert!(advisor.roots[&ROOT].contests.len() <= plans_max);
+    }
+}
+
+#[test]
 fn a_multicast_takes_the_part_of_a_plan_to_its_targets_if_that_is_faster() {
     let (root, bytes) = (NodeId(0), 1_000_000);
     let mut advisor = advisor_of((0..9).map(NodeId).collect(), AdvisorConfig::default());

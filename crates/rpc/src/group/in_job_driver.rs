@@ -190,8 +190,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
                 self.share(data, from, to)
             }
             DispatchCommand::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
-            // The program owns the data while a handle names it.
-            DispatchCommand::Drop(_) => {}
+            DispatchCommand::Drop(data) => self.window.spent(data),
             DispatchCommand::Has { data, server, is_maker } => {
                 self.window.has(data, server, is_maker)
             }

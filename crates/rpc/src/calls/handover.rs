@@ -70,6 +70,7 @@ impl<C: Catalogue> Server<C> {
         let Some(successor) = self.handover.as_ref().map(|handover| handover.successor) else {
             return Some(message);
         };
+        let to = cx.collection().at(Ix1(successor as i32));
         match &message {
             GroupMessage::Kept(_) => return Some(message),
             GroupMessage::Share(packet, _) if self.store.has(packet.key) => return Some(message),
@@ -81,12 +82,18 @@ impl<C: Catalogue> Server<C> {
             }
             GroupMessage::Free { group, data } => self.store.free(*group, data),
             GroupMessage::TakeBack { group, data, .. } => self.store.take_back(*group, data),
+            // The successor answers, and may not know what this server has freed.
+            GroupMessage::Resume(group, _) => {
+                if let Some(data) = self.store.freed_of(*group) {
+                    let free = GroupMessage::Free { group: *group, data: data.clone() };
+                    cx.send(&to, ServerMessage::Group(free));
+                }
+            }
             // The successor has the orders.
             GroupMessage::End { group, floor } => drop(self.store.end(*group, *floor)),
             _ => {}
         }
-        let successor = cx.collection().at(Ix1(successor as i32));
-        cx.send(&successor, ServerMessage::Group(message.into_sent()));
+        cx.send(&to, ServerMessage::Group(message.into_sent()));
         None
     }
 }

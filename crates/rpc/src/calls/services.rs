@@ -342,9 +342,11 @@ impl<C: Catalogue> Services<C> {
         self.membership().first_attempt()
     }
 
-    /// The numbers of the servers that have not left.
-    pub(crate) fn standing_servers(&self) -> Vec<u32> {
-        self.membership().standing_servers().into_keys().collect()
+    /// The numbers of the servers whose data is not lost: they have it, or their successors.
+    pub(crate) fn servers_with_data(&self) -> Vec<u32> {
+        let membership = self.membership();
+        let started = membership.ever_started().into_iter();
+        started.filter(|&number| membership.standing(number).is_some()).collect()
     }
 
     /// Starts a group and returns its number.

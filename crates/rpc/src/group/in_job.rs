@@ -89,7 +89,8 @@ impl<C: Catalogue> ServerPool for Services<C> {
     }
 }
 
-/// Returns the data of a group that goes on after a restoration, for each server that has not left.
+/// Returns the data of a group that goes on after a restoration, for each server whose data is not
+/// lost. A server that has left reports the data of its successor, and what it has dropped itself.
 /// Omits servers that are lost before they answer: data that only they had is produced again.
 pub(super) async fn group_data<C: Catalogue>(
     services: &Services<C>,
@@ -100,7 +101,7 @@ pub(super) async fn group_data<C: Catalogue>(
         let data: Option<GroupData> = services.ask_standing(server, question).await?;
         Ok::<_, RpcError>(data.map(|data| (server, data)))
     };
-    let answers = join_all(services.standing_servers().into_iter().map(ask)).await;
+    let answers = join_all(services.servers_with_data().into_iter().map(ask)).await;
     answers.into_iter().filter_map(Result::transpose).collect()
 }
 

@@ -37,6 +37,8 @@ struct Driver<'w, 'a, 'b, C: Catalogue> {
     services: &'w Services<C>,
     dispatcher: Dispatcher<'w>,
     routes: Routes,
+    /// Data that servers pass on, with its routes. Servers are named by their positions.
+    passed_on: Vec<(DataId, Vec<Route>)>,
     going: FuturesUnordered<Going<'w>>,
     /// Number of servers that had left at the last check.
     departures: usize,
@@ -55,6 +57,7 @@ impl<C: Catalogue> Execute for Services<C> {
             services: window.server_pool(),
             dispatcher: Dispatcher::new(of, &window.platform, &window.mapping, policy, is_kept),
             routes: Routes::default(),
+            passed_on: Vec::new(),
             going: FuturesUnordered::new(),
             departures: 0,
             successors: numbers,
@@ -122,9 +125,13 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         if std::mem::replace(&mut self.departures, departures) == departures {
             return;
         }
+        let mut lost = Vec::new();
         for (server, card) in (0..).map(ServerId).zip(&self.window.cards) {
             let successor = self.services.successor_of(card.number);
             let before = std::mem::replace(&mut self.successors[server.index()], successor);
+            if before.is_some() && successor.is_none() {
+                lost.push(server);
+            }
             // A server that had left before gets a new successor when its old one leaves. The
             // departure of the old successor is reported instead.
             if before != Some(card.number) || successor == before {
@@ -138,6 +145,19 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
                 }
             };
             self.dispatcher.handle(now_s, event);
+        }
+        lost.into_iter().for_each(|server| self.strand(now_s, server));
+    }
+
+    /// Tells the dispatcher which data a lost server had to pass on. The server may be stuck, and
+    /// never pass it on.
+    fn strand(&mut self, now_s: f64, lost: ServerId) {
+        for (data, routes) in &self.passed_on {
+            let beyond = routes.iter().flat_map(|route| route.beyond(lost.0));
+            let to: Vec<ServerId> = beyond.map(|hop| ServerId(hop.to)).collect();
+            if !to.is_empty() {
+                self.dispatcher.handle(now_s, DispatchEvent::Stranded { data: *data, to });
+            }
         }
     }
 
@@ -170,8 +190,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
                 self.share(data, from, to)
             }
             DispatchCommand::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
-            // The program owns the data while a handle names it.
-            DispatchCommand::Drop(_) => {}
+            DispatchCommand::Drop(data) => self.window.spent(data),
             DispatchCommand::Has { data, server, is_maker } => {
                 self.window.has(data, server, is_maker)
             }
@@ -192,7 +211,11 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         let bytes = window.graph.datum(data).bytes;
         let routes = self.routes.plan(&window.platform, window.mapping.relays, (from, bytes), to);
         let number = |place| window.number(ServerId(place));
-        routes.iter().map(|route| route.renamed(&number)).collect()
+        let renamed = routes.iter().map(|route| route.renamed(&number)).collect();
+        if routes.iter().any(|route| !route.then.is_empty()) {
+            self.passed_on.push((data, routes));
+        }
+        renamed
     }
 
     /// Asks a server a question, and queues its answer for the driver, or an error as soon as the

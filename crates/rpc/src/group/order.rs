@@ -97,6 +97,16 @@ impl Route {
         [self.to].into_iter().chain(self.then.iter().map(|hop| hop.to))
     }
 
+    /// The servers that get the data through a server of the route; none if it is not on the route.
+    pub(crate) fn beyond(&self, server: u32) -> &[Hop] {
+        if self.to == server {
+            return &self.then;
+        }
+        let Some(at) = self.then.iter().position(|hop| hop.to == server) else { return &[] };
+        let rest = &self.then[at + 1..];
+        &rest[..(self.then[at].below as usize).min(rest.len())]
+    }
+
     /// The route with its server numbers mapped by `number`.
     pub(crate) fn renamed(&self, number: &dyn Fn(u32) -> u32) -> Self {
         let hop = |hop: &Hop| Hop { to: number(hop.to), ..*hop };

@@ -53,8 +53,7 @@ fn by_pairs(
     declared: Declared,
 ) -> Platform {
     let free = Link::perfect().with_latency(Latency::ZERO);
-    let nodes =
-        |site: SiteId| layout.nodes().filter(move |&node| layout.site_of_node(node) == site);
+    let nodes = |site: SiteId| layout.nodes_in(site);
     let lan = |site| {
         let mut nodes = nodes(site);
         let pair = nodes.next().zip(nodes.next_back());

@@ -120,10 +120,11 @@ impl<C: Catalogue> Mapper<Services<C>> {
         for (server, GroupData { held, dropped }) in group_data(&self.services, number).await? {
             draft.touched.insert(server);
             draft.dropped.merge(&dropped);
+            let holder = self.services.successor_of(server).unwrap_or(server);
             for (data, bytes) in held {
                 let known = draft.known.entry(data).or_default();
                 known.bytes = bytes;
-                known.servers.insert(server);
+                known.servers.insert(holder);
             }
         }
         self.run_group(Begun { number, draft, heuristic, along: None }, body).await

@@ -130,6 +130,11 @@ impl Store {
         GroupData { held: self.objects.resume(group), dropped }
     }
 
+    /// Returns the freed data of a group that has not ended, if there is any.
+    pub(crate) fn freed_of(&self, group: u32) -> Option<&Ranges> {
+        self.freed.get(&group).filter(|freed| !freed.is_empty())
+    }
+
     /// Accepts freed data again.
     pub(crate) fn take_back(&mut self, group: u32, data: &Ranges) {
         if let Some(freed) = self.freed.get_mut(&group) {

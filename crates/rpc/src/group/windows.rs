@@ -374,6 +374,24 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         self.group.draft.borrow().values.get(&self.version(data)).cloned()
     }
 
+    /// Drops relayed data of the client, unless the program may still ask for it, or has gathered a
+    /// call meanwhile that reads it.
+    pub(super) fn spent(&self, data: DataId) {
+        let version = self.version(data);
+        if self.group.is_named(version) {
+            return;
+        }
+        let mut draft = self.group.draft.borrow_mut();
+        let mut later = draft.calls.iter().chain(&draft.aside);
+        if later.any(|call| call.inputs.contains(&version)) {
+            return;
+        }
+        draft.values.remove(&version);
+        if let Some(known) = draft.known.get_mut(&version) {
+            known.at_client = false;
+        }
+    }
+
     /// Whether the program may ask for the data when the window has ended.
     pub fn is_named(&self, data: DataId) -> bool {
         self.group.is_named(self.version(data))

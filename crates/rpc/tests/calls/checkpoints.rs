@@ -8,8 +8,8 @@ use gridspan_rpc::calls::{
 };
 use gridspan_rpc::group::{CallGroup, GroupRef, Mapper, Room};
 use gridspan_runtime::{
-    CheckpointEvery, CheckpointStore, Checkpoints, Grid, Image, Job, JobError, NodeId, Progress,
-    RestorePlan, Time,
+    CheckpointEvery, CheckpointStore, Checkpoints, Grid, Image, Job, JobError, NodeId, PeId,
+    Progress, RestorePlan, Time,
 };
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -444,6 +444,72 @@ fn data_on_disk_is_no_part_of_a_checkpoint_and_is_made_again() {
     assert_chain_was_resumed(&notes, "from disk");
     let after = SPILLED.load(Ordering::Relaxed) - before;
     assert_eq!(after, STEPS, "the whole chain, which the first call that is new needs");
+}
+
+chain_functions!(Departing, DEPART, DEPARTED);
+
+/// Makes a chain of calls on a server, which leaves in the middle.
+async fn run_departing(grid: &Grid, notes: &ChainNotes) -> Result<u64, RpcError> {
+    let (services, before) = match grid.restored::<(ServicesRef<Departing>, GroupRef)>().await? {
+        Some((services, group)) => (Services::restored(grid, &services), Some(group)),
+        None => {
+            let services: Services<Departing> = Services::new(grid).await?;
+            services.join(ServerPlan::new("first", PeId(1))).await?;
+            (services, None)
+        }
+    };
+    let is_again = before.is_some();
+    notes.lock().unwrap().0 |= is_again;
+    if is_again {
+        let names: Vec<String> = services.list().await?.into_iter().map(|card| card.name).collect();
+        assert_eq!(names, ["second"], "the first one had left before the checkpoint");
+    }
+    let calls = async |group: &CallGroup<'_, Services<Departing>>| {
+        let (mut numbers, mut sums) = (group.value(&vec![1_u64])?, 0);
+        for step in 1..=STEPS {
+            (numbers,) = group.call(&DEPART, (numbers,));
+            if step % WINDOW == 0 {
+                let (sum,) = group.call(&SUM, (&numbers,));
+                sums += group.get(&sum).await?;
+                if step == STEPS / 2 && !is_again {
+                    services.join(ServerPlan::new("second", PeId(2))).await?;
+                    services.leave("first").await?;
+                }
+                let at = (services.reference(), group.reference());
+                let made = grid.progress(&at).await?;
+                notes.lock().unwrap().1.extend(reason(made));
+            }
+        }
+        Ok::<_, RpcError>(sums)
+    };
+    let mapper = Mapper::new(&services);
+    match before {
+        Some(before) => mapper.resume(&before, &HeftC::default(), calls).await,
+        None => mapper.map(&HeftC::default(), calls).await,
+    }
+}
+
+#[test]
+fn a_resumed_group_does_not_repeat_calls_whose_results_a_server_dropped_before_it_left() {
+    let notes = ChainNotes::default();
+    let job = || {
+        let notes = notes.clone();
+        let main = async move |grid: Grid| {
+            let sum = run_departing(&grid, &notes).await.map_err(JobError::from)?;
+            notes.lock().unwrap().2 = Some(sum);
+            Ok::<_, JobError>(())
+        };
+        with_rpc::<Departing>(Job::new("departing"))
+            .restartable_main(main)
+            .checkpoints(every_point())
+    };
+    let (image, _) = halted(job(), 1, Time(2_600_000_000));
+    restart(job(), 1, "1x1x2", image);
+
+    assert_chain_was_resumed(&notes, "a server has left");
+    // It repeats only the calls since its last complete checkpoint.
+    let executed = DEPARTED.load(Ordering::Relaxed);
+    assert!((STEPS..=STEPS + 2 * WINDOW).contains(&executed), "{executed}");
 }
 
 /// Number of leaves of the sum in the test of a window under way.

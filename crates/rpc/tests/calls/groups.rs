@@ -1,5 +1,6 @@
 //! Groups of calls in virtual time: results, transfers, windows, failures, and memory.
 
+use futures_util::future::join;
 use gridspan_rpc::calls::{
     Catalogue, Function, Functions, RpcError, ServerPlan, Services, Work, with_rpc,
 };
@@ -7,7 +8,8 @@ use gridspan_rpc::group::Mapper;
 use gridspan_runtime::{Grid, Job, JobError, PeId, driver};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
-use gridspan_workflow::heuristics::{HeftC, MinCompletionTime};
+use gridspan_workflow::heuristics::{HeftC, MinCompletionTime, RandomMapping};
+use std::cell::Cell;
 use std::time::Duration;
 
 type Vector = Vec<u8>;
@@ -140,6 +142,38 @@ fn servers_that_communicate_only_with_the_client_execute_groups() {
             group.get(&largest).await
         });
         assert_eq!(largest.await?, 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn the_client_keeps_no_relayed_data_that_no_handle_names() {
+    run("1x3", false, async |grid, services| {
+        let (mapper, most) = (Mapper::new(&services), Cell::new(0));
+        let heuristic = RandomMapping::new(1);
+        let group = mapper.map(&heuristic, async |group| {
+            let (bytes, one) = (group.value(&SIZE)?, group.value(&1)?);
+            let (mut state,) = group.call(&MAKE, (&bytes, &one));
+            // About half of the calls read data of the other server.
+            for _ in 0..20 {
+                (state, _) = group.call(&SUM, (&state, &state));
+            }
+            let is_over = Cell::new(false);
+            let running = async {
+                let ended = group.run().await;
+                is_over.set(true);
+                ended
+            };
+            let watching = async {
+                while !is_over.get() {
+                    most.set(group.held_bytes().max(most.get()));
+                    let _ = grid.sleep(Duration::from_millis(100)).await;
+                }
+            };
+            join(running, watching).await.0
+        });
+        group.await?;
+        assert!(most.get() <= 2 * SIZE, "{}", most.get());
         Ok(())
     });
 }

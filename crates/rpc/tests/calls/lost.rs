@@ -155,8 +155,16 @@ fn a_group_is_resumed_without_a_server_that_is_stuck_and_lost() {
     }
 }
 
-/// Runs main on four PEs, with the servers `one` and `other` on the last two.
+/// Runs main on four PEs of one node, with the servers `one` and `other` on the last two.
 fn run(main: impl AsyncFnOnce(Grid, Services<Growing>) -> Result<(), RpcError> + Send + 'static) {
+    run_at("1x1x4", main);
+}
+
+/// Runs main on the four PEs of a grid, with the servers `one` and `other` on the last two.
+fn run_at(
+    place: &str,
+    main: impl AsyncFnOnce(Grid, Services<Growing>) -> Result<(), RpcError> + Send + 'static,
+) {
     let job = with_rpc::<Growing>(Job::new("lost")).main(async move |grid: Grid| {
         let services = Services::new(&grid).await?;
         for (name, pe) in [("one", 2), ("other", 3)] {
@@ -164,7 +172,7 @@ fn run(main: impl AsyncFnOnce(Grid, Services<Growing>) -> Result<(), RpcError> +
         }
         main(grid, services).await.map_err(JobError::from)
     });
-    let spec = GridSpec::from_emulate("1x1x4").unwrap();
+    let spec = GridSpec::from_emulate(place).unwrap();
     let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
     assert_eq!(report.outcome, Ok(()));
 }
@@ -230,6 +238,35 @@ fn a_window_goes_on_elsewhere_when_its_server_is_stuck_and_lost() {
         let (numbers, took_s) = gone?;
         assert_eq!(numbers, [1, 1]);
         assert!((7.0..7.5).contains(&took_s), "1 s, and 6 s at the slow one: {took_s} s");
+        Ok(())
+    });
+}
+
+#[test]
+fn data_that_a_stuck_and_lost_server_had_to_pass_on_comes_another_way() {
+    // The client is at one site, and both servers are at the other: the value goes to `one`, which
+    // passes it on.
+    run_at("2x2,wan=20ms", async |grid, services| {
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default())?;
+        make_stuck(&grid, &rpc, "one").await?;
+        let mapper = Mapper::new(&services);
+        let heuristic = HeftC::default();
+        let begin = grid.now().await?;
+        let going = async {
+            let group = mapper.map(&heuristic, async |group| {
+                let value = group.value(&vec![1_u64])?;
+                let (first,) = group.call(&GROW, (&value,));
+                let (second,) = group.call(&GROW, (&value,));
+                Ok([group.get(&first).await?, group.get(&second).await?])
+            });
+            Ok::<_, RpcError>((group.await?, seconds_since(&grid, begin).await?))
+        };
+        let (gone, lost) = join(going, lose_soon(&grid, &services, "one")).await;
+        lost?;
+        let (both, took_s) = gone?;
+        assert_eq!(both, [vec![1_u64, 1], vec![1, 1]]);
+        assert!((1.0..2.0).contains(&took_s), "it is lost after 1 s: {took_s} s");
         Ok(())
     });
 }

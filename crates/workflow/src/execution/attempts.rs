@@ -102,6 +102,21 @@ impl Attempts {
         std::mem::take(&mut self.all[attempt].readers)
     }
 
+    /// Removes a server from those to which the attempts at a task send a result. Returns whether
+    /// it was one of them.
+    pub(super) fn drop_reader(&mut self, task: TaskId, data: DataId, server: ServerId) -> bool {
+        let mut was_reader = false;
+        for &attempt in &self.of_task[task.index()] {
+            let readers = self.all[attempt].readers.iter_mut();
+            for (_, servers) in readers.filter(|(of, _)| *of == data) {
+                let before = servers.len();
+                servers.retain(|reader| *reader != server);
+                was_reader |= servers.len() < before;
+            }
+        }
+        was_reader
+    }
+
     /// Moves all open orders of `from` to `to`, which also replaces `from` as a receiver of
     /// results.
     pub(super) fn hand_over(&mut self, from: ServerId, to: ServerId) {

@@ -258,9 +258,19 @@ impl<'a> DataCopies<'a> {
         sends
     }
 
-    /// Notes that a server has reported on a command to send data.
-    pub(super) fn end_send(&mut self, data: DataId, to: ServerId) {
-        self.sending.remove(&(data, to));
+    /// Notes that a server has reported on a command to send data. Returns whether one had the
+    /// command.
+    pub(super) fn end_send(&mut self, data: DataId, to: ServerId) -> bool {
+        self.sending.remove(&(data, to))
+    }
+
+    /// Removes a server to which data was sent and that is not known to have it, if another
+    /// endpoint is known to have the data. Returns whether it did.
+    pub(super) fn remove_unsure(&mut self, data: DataId, server: ServerId) -> bool {
+        let copies = &self.holders[data.index()];
+        let is_certain = self.is_at_client(data) || copies.those(true).next().is_some();
+        let is_unsure = copies.contains(server) && !copies.is_sure(server);
+        is_certain && is_unsure && self.remove(data, server)
     }
 
     /// Whether a server has been asked to send data, and has not reported on it.

@@ -167,6 +167,10 @@ impl<'a> Dispatcher<'a> {
                 self.note_missing(data, Endpoint::Server(from))
             }
             DispatchEvent::Lost(server, reason) => self.lost(server, reason),
+            DispatchEvent::Stranded { data, to } => {
+                let lacking = self.state.stranded(data, &to).into_iter();
+                self.commands.extend(lacking.map(|server| DispatchCommand::HasNot(data, server)));
+            }
             DispatchEvent::HandedOver(server, successor) => {
                 self.state.handed_over(server, successor)
             }

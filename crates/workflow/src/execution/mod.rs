@@ -25,8 +25,9 @@
 //! **Failure.** A function that fails causes all tasks that depend on its task to fail, and no
 //! others. A task whose server is lost, refuses it, or lacks an argument is ordered elsewhere, up
 //! to a bound. Lost data that is still needed is produced again and sent to the servers that wait
-//! for it. The data and orders that a server has [handed over](DispatchEvent::HandedOver) belong to
-//! its successor. A task that can no longer be executed fails with the reason given by each server.
+//! for it. Data that a lost server had to pass on is sent again by another holder. The data and
+//! orders that a server has [handed over](DispatchEvent::HandedOver) belong to its successor. A task
+//! that can no longer be executed fails with the reason given by each server.
 //!
 //! **End.** [`Dispatcher::is_over`]: all tasks are done or have failed, and the client has the
 //! results that it requested.
@@ -118,6 +119,13 @@ pub enum DispatchEvent {
     },
     /// A server is lost; with the reason.
     Lost(ServerId, String),
+    /// Data may not reach servers to which it is sent, because a lost server had to pass it on.
+    Stranded {
+        /// The data.
+        data: DataId,
+        /// The receivers beyond the lost server.
+        to: Vec<ServerId>,
+    },
     /// A server has left, and another has taken over all its data and orders. The second value is
     /// that successor; `None` if it is not a server of the mapping.
     HandedOver(ServerId, Option<ServerId>),

@@ -155,6 +155,33 @@ fn only_data_that_a_lost_server_had_is_reported_as_gone() {
 }
 
 #[test]
+fn data_that_a_lost_server_had_to_pass_on_is_sent_again_unless_it_was_used() {
+    let (graph, platform) = (graph(), platform(&[]));
+    let mut run = Run::begin(&graph, &platform);
+    run.commands();
+    let stranded = |data, to| DispatchEvent::Stranded { data, to: vec![to] };
+    let to_other = send(MADE, ONE, &[OTHER]);
+
+    assert_eq!(run.happens(stranded(START, ONE)), [send(START, None, &[ONE])]);
+    assert_eq!(run.happens(stranded(MADE, OTHER)), [], "it does not exist yet");
+    assert_eq!(run.done(0), [to_other.clone()]);
+    assert_eq!(run.happens(stranded(MADE, OTHER)), [to_other.clone()], "it is being sent");
+    let sent = || {
+        let (data, from, to, is_sent) = (MADE, ONE, vec![OTHER], true);
+        DispatchEvent::Sent { data, from, to, is_sent }
+    };
+    assert_eq!(run.happens(sent()), []);
+    assert_eq!(run.happens(stranded(MADE, OTHER)), [to_other], "it was sent");
+    assert_eq!(run.happens(sent()), []);
+    assert_eq!(run.done(1), []);
+    assert_eq!(run.happens(stranded(MADE, OTHER)), []);
+    for attempt in [2, 3] {
+        assert_eq!(run.done(attempt), []);
+    }
+    assert!(run.0.is_over());
+}
+
+#[test]
 fn a_successor_takes_over_data_and_orders() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);

@@ -69,6 +69,31 @@ impl ExecutionState<'_> {
         }
     }
 
+    /// Handles data that may not reach servers to which it is sent, because a lost server had to
+    /// pass it on: another holder sends it to them again, if they wait for it. Returns the servers
+    /// that do not count as holders any more.
+    pub(in crate::execution) fn stranded(
+        &mut self,
+        data: DataId,
+        to: &[ServerId],
+    ) -> Vec<ServerId> {
+        let mut lacking = Vec::new();
+        for &to in to {
+            let to = self.data.successor_of(to);
+            let was_sending = self.data.end_send(data, to);
+            let producer = self.graph.datum(data).producer;
+            let was_reader = producer.is_some_and(|task| self.attempts.drop_reader(task, data, to));
+            let was_holder = self.data.remove_unsure(data, to);
+            if was_holder {
+                lacking.push(to);
+            }
+            if was_sending || was_reader || was_holder {
+                self.require(data, to);
+            }
+        }
+        lacking
+    }
+
     /// Handles an attempt that failed because its server cannot reach the servers that have this
     /// data. The attempt does not count against the bound on attempts: each such failure reveals at
     /// least one more pair of servers that cannot connect, so their number is bounded too.

@@ -8,6 +8,7 @@ mod pools;
 mod questions;
 mod reports;
 mod speeds;
+mod stops;
 mod versions;
 mod waits;
 mod walkers;

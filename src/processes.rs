@@ -96,7 +96,8 @@ impl Processes {
         begun: impl FnOnce(NodeHandle),
     ) -> Result<(), JobError> {
         let of_others = of_other_nodes(&job, settings);
-        let (joined, mut children) = self.start(job.name(), &of_others, on_printed, is_cancelled)?;
+        let (joined, mut children) =
+            self.start(job.name(), &of_others, on_printed, is_cancelled)?;
         let outcome = cluster::run_with(settings.apply(job), joined, begun);
         let outcome = outcome.map_err(|error| explained(error, &mut children));
         end(children);
@@ -213,7 +214,12 @@ fn explained(error: JobError, children: &mut BTreeMap<NodeId, Child>) -> JobErro
         JobError::NodeLost { node, site, cause, reason, others } => {
             let exit = children.get_mut(&node).and_then(Child::take_exit);
             let (cause, reason) = match exit {
-                Some(exit) => (LossCause::Ended, format!("{reason}; its process {}", exit.text())),
+                Some(exit) => {
+                    // A process also ends because of a refusal.
+                    let is_refusal = matches!(cause, LossCause::Refused(_));
+                    let cause = if is_refusal { cause } else { LossCause::Ended };
+                    (cause, format!("{reason}; its process {}", exit.text()))
+                }
                 None => (cause, reason),
             };
             JobError::NodeLost { node, site, cause, reason, others }
@@ -423,6 +429,28 @@ fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan_runtime::RefusalCause;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_refusal_is_the_cause_of_a_loss_also_after_the_end_of_the_process() {
+        let refused = LossCause::Refused(RefusalCause::Version);
+        for (cause, expected) in [(refused, refused), (LossCause::Silent, LossCause::Ended)] {
+            let mut process = Command::new("true").spawn().unwrap();
+            process.wait().unwrap();
+            let child = Child { process, input: None, reader: None };
+            let mut children = BTreeMap::from([(NodeId(1), child)]);
+            let (site, reason) = ("a".to_owned(), "it is gone".to_owned());
+            let error = JobError::NodeLost { node: NodeId(1), site, cause, reason, others: vec![] };
+            match explained(error, &mut children) {
+                JobError::NodeLost { cause, reason, .. } => {
+                    assert_eq!(cause, expected);
+                    assert!(reason.starts_with("it is gone; its process ended with"), "{reason}");
+                }
+                other => panic!("{other}"),
+            }
+        }
+    }
 
     #[test]
     fn lines_with_a_mark_are_whole_and_end_where_they_end() {

@@ -21,7 +21,7 @@ use gridspan_runtime::driver::{NodeHandle, cluster, cores};
 use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, NodeBundle, listening_address};
 use gridspan_runtime::net::{Authority, UdpPort};
 use gridspan_runtime::{
-    CheckpointReport, Job, JobError, LossCause, NodeProcessError, StartError, Warning,
+    CheckpointReport, Checkpoints, Job, JobError, LossCause, NodeProcessError, StartError, Warning,
 };
 use gridspan_topology::{GridSpec, LinkChange, NodeId};
 use std::collections::BTreeMap;
@@ -29,6 +29,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::process::{self, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -94,7 +95,9 @@ impl Processes {
         is_cancelled: impl Fn() -> bool,
         begun: impl FnOnce(NodeHandle),
     ) -> Result<(), JobError> {
-        let (joined, mut children) = self.start(job.name(), settings, on_printed, is_cancelled)?;
+        let of_others = of_other_nodes(&job, settings);
+        let (joined, mut children) =
+            self.start(job.name(), &of_others, on_printed, is_cancelled)?;
         let outcome = cluster::run_with(settings.apply(job), joined, begun);
         let outcome = outcome.map_err(|error| explained(error, &mut children));
         end(children);
@@ -138,6 +141,29 @@ impl Processes {
         let bundle = bundles.pop().ok_or_else(|| setup(&"the grid has no node"))?;
         Ok((Joined { bundle, port, addresses: addresses.0 }, children))
     }
+}
+
+/// Returns the settings of the other nodes. Each node stores the parts of its PEs where the job
+/// stores checkpoints, and reads those with which it continues, so all nodes need these places. No
+/// node waits for another run after a loss, because the job has none.
+fn of_other_nodes(job: &Job, settings: &Settings) -> Settings {
+    let place = |path: Option<&Path>| path.map(absolute);
+    let checkpoints = job.checkpoint_settings();
+    Settings {
+        checkpoints: Some(checkpoints).filter(|it| *it != Checkpoints::default()),
+        checkpoint_folder: place(job.folder()),
+        restart: place(job.restart_from()),
+        recovers: Some(false),
+        ..settings.clone()
+    }
+}
+
+/// The path of a folder from the root, since processes may start in other folders; an address of an
+/// object store stays as it is.
+fn absolute(path: &Path) -> PathBuf {
+    let is_address = path.to_str().is_some_and(|text| text.contains("://"));
+    let found = if is_address { None } else { std::path::absolute(path).ok() };
+    found.unwrap_or_else(|| path.to_owned())
 }
 
 impl fmt::Debug for Processes {
@@ -188,7 +214,12 @@ fn explained(error: JobError, children: &mut BTreeMap<NodeId, Child>) -> JobErro
         JobError::NodeLost { node, site, cause, reason, others } => {
             let exit = children.get_mut(&node).and_then(Child::take_exit);
             let (cause, reason) = match exit {
-                Some(exit) => (LossCause::Ended, format!("{reason}; its process {}", exit.text())),
+                Some(exit) => {
+                    // A process also ends because of a refusal.
+                    let is_refusal = matches!(cause, LossCause::Refused(_));
+                    let cause = if is_refusal { cause } else { LossCause::Ended };
+                    (cause, format!("{reason}; its process {}", exit.text()))
+                }
                 None => (cause, reason),
             };
             JobError::NodeLost { node, site, cause, reason, others }
@@ -398,6 +429,28 @@ fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan_runtime::RefusalCause;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_refusal_is_the_cause_of_a_loss_also_after_the_end_of_the_process() {
+        let refused = LossCause::Refused(RefusalCause::Version);
+        for (cause, expected) in [(refused, refused), (LossCause::Silent, LossCause::Ended)] {
+            let mut process = Command::new("true").spawn().unwrap();
+            process.wait().unwrap();
+            let child = Child { process, input: None, reader: None };
+            let mut children = BTreeMap::from([(NodeId(1), child)]);
+            let (site, reason) = ("a".to_owned(), "it is gone".to_owned());
+            let error = JobError::NodeLost { node: NodeId(1), site, cause, reason, others: vec![] };
+            match explained(error, &mut children) {
+                JobError::NodeLost { cause, reason, .. } => {
+                    assert_eq!(cause, expected);
+                    assert!(reason.starts_with("it is gone; its process ended with"), "{reason}");
+                }
+                other => panic!("{other}"),
+            }
+        }
+    }
 
     #[test]
     fn lines_with_a_mark_are_whole_and_end_where_they_end() {

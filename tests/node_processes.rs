@@ -2,11 +2,12 @@
 //! nodes run this program, too.
 #![allow(missing_docs)]
 
-use gridspan::LossCause;
 use gridspan::embed::{self, Event, Runner};
 use gridspan::prelude::*;
 use gridspan::topology::GridSpec;
 use gridspan::variables::{DETACHED, LAUNCHER};
+use gridspan::{CheckpointEvery, Checkpoints, LossCause, Progress};
+use gridspan_runtime::driver::CheckpointArchive;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, id};
@@ -167,6 +168,43 @@ fn a_process_that_is_killed_is_a_lost_node() {
     }
 }
 
+/// Makes a checkpoint, and waits until it is complete in this folder.
+async fn store(grid: Grid, folder: PathBuf) -> Result<(), JobError> {
+    let workers = grid.create::<Worker>(Ix1::range(12), |_| ()).await?;
+    let made = grid.progress(&workers.reference()).await?;
+    assert_eq!(made, Progress::Taken { number: 1 });
+    let archive = CheckpointArchive::open(&folder)?;
+    while archive.complete()?.is_empty() {
+        grid.sleep(Duration::from_millis(5)).await?;
+    }
+    Ok(())
+}
+
+/// Goes on after a checkpoint.
+async fn go_on(grid: Grid) -> Result<BTreeSet<u32>, JobError> {
+    let Some(workers) = grid.restored::<CollectionRef<Worker>>().await? else {
+        return Err("main has no progress point".into());
+    };
+    let workers = grid.collection(workers);
+    workers.broadcast(Message::Tell);
+    Ok(workers.reduction(Union).await?)
+}
+
+fn all_processes_store_a_checkpoint_and_continue_from_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_path_buf();
+    // The job of the other processes does not have these settings.
+    let stored = job()
+        .checkpoints(Checkpoints::every(CheckpointEvery::Points(1)))
+        .checkpoint_folder(folder.path());
+    let limited = || runner().time_limit(Duration::from_secs(60));
+    limited().start(stored, move |grid| store(grid, path)).wait().expect("it is stored");
+
+    let restarted = job().restart(folder.path());
+    let found = limited().start(restarted, go_on).wait().expect("the job goes on");
+    assert_eq!(found.len(), 3, "{found:?}");
+}
+
 fn many_jobs_leave_no_process() {
     for _ in 0..20 {
         runner().start(job(), processes).wait().expect("the job ends well");
@@ -188,13 +226,14 @@ fn main() -> ExitCode {
         println!("skipped: the tests look for processes in /proc");
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 7] = [
+    let tests: [(&str, fn()); 8] = [
         ("main_runs_here", main_runs_here_and_its_value_needs_no_encoding),
         ("several_jobs", several_jobs_run_at_a_time),
         ("in_a_detached_job", nodes_start_in_a_program_that_is_a_node_of_a_detached_job),
         ("a_program_that_is_not_a_node", a_program_that_is_not_a_node_is_an_error),
         ("cancelling", cancelling_ends_the_processes),
         ("a_process_that_is_killed", a_process_that_is_killed_is_a_lost_node),
+        ("checkpoints", all_processes_store_a_checkpoint_and_continue_from_it),
         ("many_jobs", many_jobs_leave_no_process),
     ];
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));

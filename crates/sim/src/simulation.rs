@@ -296,9 +296,6 @@ impl Simulation {
             if self.halts_at.is_some_and(|at| now > at) {
                 return self.halt();
             }
-            if let Some((_, leaving)) = self.pauses_at.take_if(|(at, _)| now >= *at) {
-                self.pause(leaving);
-            }
             if now > limit {
                 return (self.give_up(Ending::TimeLimit), None);
             }
@@ -311,6 +308,9 @@ impl Simulation {
                 return (self.give_up(Ending::Stalled), None);
             }
             self.now = now;
+            if let Some((_, leaving)) = self.pauses_at.take_if(|(at, _)| now >= *at) {
+                self.pause(leaving);
+            }
             self.step(number, event);
         }
     }

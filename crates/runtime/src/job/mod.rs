@@ -369,6 +369,11 @@ impl Job {
         self
     }
 
+    /// Returns what [`checkpoints`](Self::checkpoints) has set.
+    pub fn checkpoint_settings(&self) -> Checkpoints {
+        self.checkpoints
+    }
+
     /// Whether the job has types of [tasks](Self::tasks) or [searches](Self::search).
     pub fn has_tasks(&self) -> bool {
         !self.registry.task_names().is_empty()
@@ -396,7 +401,8 @@ impl Job {
         self
     }
 
-    pub(crate) fn restart_from(&self) -> Option<&Path> {
+    /// Returns the folder or object store from which the job continues, if it continues from one.
+    pub fn restart_from(&self) -> Option<&Path> {
         self.restart.as_deref()
     }
 

@@ -2,11 +2,15 @@
 //! are inside handlers. It accepts and sends packets at the same cost as a PE.
 
 use super::{Detected, Event, OnDetection, Outgoing, Simulation};
-use gridspan_runtime::coordinator::{Coordinator, CoordinatorCommand, CoordinatorEvent};
+use crate::station::panic_message;
+use gridspan_runtime::coordinator::{
+    Coordinator, CoordinatorCommand, CoordinatorEvent, CoordinatorHost,
+};
 use gridspan_runtime::message::{CoordinatorPlace, Packet};
 use gridspan_runtime::pe::PendingWork;
-use gridspan_runtime::{COORDINATOR, NodeId, PeId, Time};
+use gridspan_runtime::{COORDINATOR, JobError, NodeId, PeId, Time};
 use gridspan_topology::Speed;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 impl Simulation {
@@ -35,8 +39,30 @@ impl Simulation {
             return self.send_local(*leaves, pe, COORDINATOR, packet);
         }
         let event = CoordinatorEvent::Packet { from: pe, packet };
-        let commands = self.hosts[node].handle(self.now, event);
+        let commands = self.guard(node, |host, now| host.handle(now, event));
         self.carry_out_of((node, speed), commands, leaves, frames);
+    }
+
+    /// Calls `act` on the coordinator host of a node, and returns its commands. As in real time, a
+    /// panic, such as one in a strategy or in a reducer of the job, ends the job.
+    fn guard(
+        &mut self,
+        node: NodeId,
+        act: impl FnOnce(&mut CoordinatorHost, Time) -> Vec<CoordinatorCommand>,
+    ) -> Vec<CoordinatorCommand> {
+        let now = self.now;
+        let host = &mut self.hosts[node];
+        let panic = match catch_unwind(AssertUnwindSafe(|| act(host, now))) {
+            Ok(commands) => return commands,
+            Err(panic) => panic,
+        };
+        let error = JobError::CoordinatorPanicked { reason: panic_message(&*panic) };
+        let mut try_end = || {
+            let failed = CoordinatorEvent::Failed(error.clone());
+            catch_unwind(AssertUnwindSafe(|| host.handle(now, failed)))
+        };
+        // A listener of the job may panic meanwhile; the second attempt does not call it.
+        try_end().or_else(|_| try_end()).unwrap_or_default()
     }
 
     /// Delivers a packet that has arrived to the coordinator host of a node.
@@ -53,7 +79,7 @@ impl Simulation {
         let event = CoordinatorEvent::Packet { from, packet };
         let was_here = self.hosts[node].coordinator().is_some();
         let before = self.detected(node);
-        let commands = self.hosts[node].handle(self.now, event);
+        let commands = self.guard(node, |host, now| host.handle(now, event));
         if !was_here && self.hosts[node].coordinator().is_some() {
             self.coordinator_at = node;
         }
@@ -87,7 +113,8 @@ impl Simulation {
     pub(super) fn note_coordinator(&mut self, pe: PeId, place: CoordinatorPlace) {
         let node = self.layout.node_of(pe);
         self.relays[node].set_coordinator(place);
-        let commands = self.hosts[node].handle(self.now, CoordinatorEvent::Place(place));
+        let event = CoordinatorEvent::Place(place);
+        let commands = self.guard(node, |host, now| host.handle(now, event));
         self.obey_coordinator(node, commands, Duration::ZERO);
     }
 
@@ -104,7 +131,7 @@ impl Simulation {
             self.nodes[node].coordinator_due = Some((until, event));
             return;
         }
-        let commands = self.hosts[node].wake(self.now);
+        let commands = self.guard(node, CoordinatorHost::wake);
         self.obey_coordinator(node, commands, Duration::ZERO);
     }
 
@@ -156,7 +183,7 @@ impl Simulation {
                 CoordinatorCommand::Plan(mut planning_job) => {
                     planning_job.run_evaluations(super::PLANNING);
                     let event = CoordinatorEvent::Planned(planning_job);
-                    let commands = self.hosts[node].handle(self.now, event);
+                    let commands = self.guard(node, |host, now| host.handle(now, event));
                     // The frames of earlier commands leave first.
                     self.leave_at(*leaves, std::mem::take(frames));
                     self.carry_out_of((node, speed), commands, leaves, frames);

@@ -112,12 +112,18 @@ impl Simulation {
         }
     }
 
-    /// Makes every other founder report a node as silent.
+    /// Makes every other founder report a node as silent. If all founders are dead, ends the job
+    /// with the loss.
     fn miss(&mut self, guest: NodeId) {
         let site = self.layout.site_name(self.layout.site_of_node(guest)).to_owned();
         let (cause, reason, others) = (LossCause::Silent, "it is silent".to_owned(), Vec::new());
         let error = JobError::NodeLost { node: guest, site, cause, reason, others };
         let layout = self.layout.clone();
+        if !layout.is_guest(guest) && layout.nodes().all(|node| self.dead.contains(&node)) {
+            // No node is left that could end the job.
+            self.broken.get_or_insert(error);
+            return;
+        }
         for node in layout.nodes().filter(|&node| node != guest) {
             let error = error.clone();
             let leader = self.layout.leader(node);

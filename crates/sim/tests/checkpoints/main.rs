@@ -9,6 +9,7 @@ mod questions;
 mod reports;
 mod sections;
 mod speeds;
+mod stops;
 mod versions;
 mod waits;
 mod walkers;

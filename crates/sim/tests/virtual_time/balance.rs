@@ -158,6 +158,35 @@ impl Strategy for Follow {
     }
 }
 
+/// Panics instead of a plan.
+#[derive(Clone)]
+struct Panics;
+
+impl Strategy for Panics {
+    fn name(&self) -> &'static str {
+        "panics"
+    }
+
+    fn plan(&mut self, _snapshot: &Snapshot) -> Plan {
+        panic!("no plan")
+    }
+}
+
+#[test]
+fn a_strategy_that_panics_ends_its_job_as_in_real_time() {
+    let (told, places) = (Told::default(), Arc::default());
+    let job = job(1, 1000, &told, &places)
+        .strategy(Panics)
+        .balance_gate(false)
+        .balance_every(Duration::from_millis(200));
+    let spec = GridSpec::from_emulate("2x2,wan=5ms").unwrap();
+
+    let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+
+    let reason = "no plan".to_owned();
+    assert_eq!(report.outcome, Err(JobError::CoordinatorPanicked { reason }));
+}
+
 #[test]
 fn a_changed_link_causes_a_rebalance() {
     let (told, places) = (Told::default(), Arc::default());

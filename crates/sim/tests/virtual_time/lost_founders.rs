@@ -119,6 +119,21 @@ fn a_job_that_does_not_recover_tasks_ends_with_the_loss() {
 }
 
 #[test]
+fn a_job_that_loses_all_its_nodes_ends_with_a_loss() {
+    for nodes in [1, 2] {
+        let job = Job::new("pause").main(async |grid: Grid| {
+            grid.sleep(Duration::from_secs(9)).await?;
+            Ok(())
+        });
+        let spec = GridSpec::from_emulate(&format!("1x{nodes}")).unwrap();
+        let lost = (0..nodes).map(|node| LostNode::new(NodeId(node), MS)).collect();
+        let options = SimOptions::default().with_lost_nodes(lost);
+        let outcome = Simulation::new(job, spec, options).unwrap().run().outcome;
+        assert!(matches!(outcome, Err(JobError::NodeLost { .. })), "{nodes}: {outcome:?}");
+    }
+}
+
+#[test]
 fn the_loss_of_a_node_that_the_grid_does_not_have_is_refused() {
     let job = Job::new("empty").main(async |_| Ok::<(), JobError>(()));
     let spec = GridSpec::from_layout(&four_nodes(Purpose::CountBySearch).layout()).unwrap();

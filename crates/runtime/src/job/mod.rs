@@ -396,6 +396,10 @@ impl Job {
         self
     }
 
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
     pub(crate) fn restart_from(&self) -> Option<&Path> {
         self.restart.as_deref()
     }

@@ -6,6 +6,7 @@ use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, MAIN_PE};
 use crate::address::index::{ActorIndex, Ix1};
 use crate::coordinator::event::{Asker, CoordinatorCommand, CoordinatorEvent};
 use crate::coordinator::machine::Coordinator;
+use crate::coordinator::reductions::RESULT_NUMBER_BYTES;
 use crate::error::{JobError, Misuse};
 use crate::message::limits::COLLECTIONS_MAX;
 use crate::message::payload::Payload;
@@ -61,6 +62,24 @@ fn packets_that_a_node_without_the_coordinator_has_dropped_end_the_job() {
     let Control::Failed { error } = *control else { panic!() };
     let is_over_budget = matches!(error, JobError::OverBudget { pe: PeId(1), .. });
     assert!(to == COORDINATOR && is_over_budget, "{error}");
+}
+
+#[test]
+fn a_budget_that_numbers_of_destroyed_members_fill_is_not_blamed_on_what_waits() {
+    for (receivers, cause) in [(0, "packets and broadcasts that wait"), (9, "of 9 members")] {
+        let host = program(&[1]).coordinator_host(NodeId(0));
+        let common = host.coordinator().unwrap().common.clone();
+        let mut coordinator = Coordinator::new(NodeId(0), common);
+        for index in 0..receivers {
+            let id = ActorId { collection: CollectionId(0), key: Ix1(index).key() };
+            coordinator.result_numbers.insert(id, 1);
+        }
+
+        coordinator.fail_over_budget(9 * RESULT_NUMBER_BYTES);
+
+        let error = coordinator.outcome().unwrap().clone().unwrap_err().to_string();
+        assert!(error.contains(cause), "{error}");
+    }
 }
 
 #[test]

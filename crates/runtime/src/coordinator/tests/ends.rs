@@ -10,7 +10,9 @@ use crate::coordinator::reductions::RESULT_NUMBER_BYTES;
 use crate::error::{JobError, Misuse};
 use crate::message::limits::COLLECTIONS_MAX;
 use crate::message::payload::Payload;
-use crate::message::{Content, Contribution, Control, Packet, ReductionGroup};
+use crate::message::{
+    Content, Contribution, Control, MembershipMessage, Packet, ReductionGroup,
+};
 use gridspan_topology::{NodeId, PeId, SiteId, Time};
 
 #[test]
@@ -93,6 +95,27 @@ fn requests_of_a_guest_for_more_than_membership_are_ignored() {
     assert!(tell(&mut coordinator, guest, first).is_empty());
     assert!(tell(&mut coordinator, guest, Control::End { outcome: Ok(()) }).is_empty());
     assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
+}
+
+#[test]
+fn a_guest_that_fails_before_it_is_admitted_does_not_end_the_job() {
+    for has_asked in [false, true] {
+        let program = program(&[1, 1]);
+        let guest = program.layout().leader(program.layout().guest(SiteId(0), 0).unwrap());
+        let mut coordinator = program.coordinator_host(NodeId(0));
+        if has_asked {
+            let fingerprint = coordinator.coordinator().unwrap().common.definition.fingerprint;
+            let join = MembershipMessage::Join { fingerprint, pes: 1, contact: String::new() };
+            tell(&mut coordinator, guest, Control::Membership(join));
+        }
+
+        let error = JobError::Failed("its device is gone".to_owned());
+        let told = tell(&mut coordinator, guest, Control::Failed { error });
+
+        assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
+        let is_end = |control: &Control| matches!(control, Control::Stop { outcome: Err(_) });
+        assert!(told.iter().any(|(to, it)| *to == guest && is_end(it)), "{told:?}");
+    }
 }
 
 #[test]

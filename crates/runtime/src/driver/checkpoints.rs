@@ -430,10 +430,7 @@ mod tests {
         keeper.complete(manifest(), false);
 
         let warning = warnings.recv().unwrap();
-        assert!(
-            matches!(warning, Warning::ManifestNotStored { checkpoint: 3, .. }),
-            "{warning:?}"
-        );
+        assert!(matches!(warning, Warning::ManifestNotStored { checkpoint: 3, .. }), "{warning:?}");
     }
 
     #[test]

@@ -10,9 +10,7 @@ use crate::coordinator::reductions::RESULT_NUMBER_BYTES;
 use crate::error::{JobError, Misuse};
 use crate::message::limits::COLLECTIONS_MAX;
 use crate::message::payload::Payload;
-use crate::message::{
-    Content, Contribution, Control, MembershipMessage, Packet, ReductionGroup,
-};
+use crate::message::{Content, Contribution, Control, MembershipMessage, Packet, ReductionGroup};
 use gridspan_topology::{NodeId, PeId, SiteId, Time};
 
 #[test]

@@ -93,6 +93,7 @@ impl Start {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Saved {
     /// The checkpoint with which each run began, 0 for the first, and its members by node number.
+    /// Runs of long ago have no members here.
     pub(crate) runs: Vec<(u64, Vec<NodeId>)>,
     /// Number of times that the job went back to the last checkpoint.
     pub(crate) again: u32,

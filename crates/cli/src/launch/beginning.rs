@@ -194,6 +194,9 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
     if launch.detached.is_some() {
         supervisor.set_drain_patience(FILE_PATIENCE);
     }
+    if launch.kept.is_some() {
+        supervisor.set_kept();
+    }
     if tasks.is_some() {
         supervisor.set_start_patience(TASK_PATIENCE);
     }

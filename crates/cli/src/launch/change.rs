@@ -119,6 +119,34 @@ impl Changes {
         numbers
     }
 
+    /// Refuses requests under way to let nodes join, until at most `most` nodes join. Returns their
+    /// numbers.
+    pub(super) fn drop_requests_to_join(&mut self, most: usize) -> Vec<u64> {
+        let mut joining = 0;
+        let is_dropped = |change: &mut Change| match &change.what {
+            What::Join(nodes) if joining + nodes.len() > most => true,
+            What::Join(nodes) => {
+                joining += nodes.len();
+                false
+            }
+            What::Leave(_) | What::Stop => false,
+        };
+        let dropped = self.under_way.extract_if(.., is_dropped);
+        let numbers: Vec<u64> = dropped.filter_map(|change| change.request).collect();
+        if !numbers.is_empty() && self.under_way.is_empty() {
+            self.stage = Stage::None;
+        }
+        numbers
+    }
+
+    /// Whether a request under way lets a node leave.
+    pub(super) fn is_requested_to_leave(&self, node: NodeId) -> bool {
+        self.under_way.iter().any(|change| {
+            let is_named = matches!(&change.what, What::Leave(nodes) if nodes.contains(&node));
+            is_named && change.request.is_some()
+        })
+    }
+
     /// Whether the job is to stop with a change that waits or is under way.
     pub(super) fn will_stop(&self) -> bool {
         self.all().any(|change| change.what == What::Stop)

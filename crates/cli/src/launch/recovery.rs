@@ -19,11 +19,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum number of times that the job goes back to one checkpoint. A program that ends its node
 /// each time would do so for ever.
 const AGAIN_MAX: u32 = 5;
+/// Number of runs whose members are known: the nodes have checkpoints of the last few runs only,
+/// and keepers have yet to agree to few runs.
+const KEPT: usize = 64;
 
 /// The runs of a job so far.
 pub(super) struct Runs {
     roster: Roster,
     /// The checkpoint with which each run began, 0 for the first, and its members by node number.
+    /// Runs before the last [`KEPT`] have no members here: each state for another launcher has all
+    /// runs, and a job may have thousands.
     runs: Vec<(u64, Vec<NodeId>)>,
     /// Number of times that the job went back to the last checkpoint.
     again: u32,
@@ -112,6 +117,8 @@ impl Runs {
         let order = known.map(|(_, manifest)| self.order(number, manifest, &members, holdings));
         let (order, read) = order.transpose()?.unzip();
         self.runs.push((number, members));
+        let old = self.runs.len().saturating_sub(KEPT);
+        self.runs.iter_mut().take(old).for_each(|(_, members)| *members = Vec::new());
         Ok(GoOn { checkpoint: number, order, read: read.unwrap_or_default() })
     }
 
@@ -175,5 +182,33 @@ impl Runs {
         })?;
         let reads_stored = !read.is_empty();
         Ok((RestoreOrder { manifest: manifest.clone(), plan, reads_stored }, read))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::Holding;
+    use gridspan_topology::GridSpec;
+
+    #[test]
+    fn the_members_of_runs_long_ago_are_not_saved() {
+        let grid = GridSpec::from_emulate("1x2").unwrap();
+        let members: Vec<NodeId> = grid.layout().nodes().collect();
+        let mut runs = Runs::new(grid.clone(), &[]);
+        for number in 1..=200 {
+            let manifest = Some(EncodedManifest::without_actors(number, grid.layout().clone()));
+            let parts = vec![PeId(0), PeId(1)];
+            let held = Holding { number, manifest, parts, is_stored: false };
+            let holdings = BTreeMap::from([(members[0], Holdings::new(vec![held], true))]);
+            runs.begin(members.clone(), &holdings).unwrap();
+        }
+        let mut saved = Saved::default();
+
+        runs.save(&mut saved);
+
+        let known = saved.runs.iter().rev().take_while(|(_, of_run)| *of_run == members);
+        assert_eq!((saved.runs.len(), known.count()), (201, KEPT));
+        assert_eq!(saved.runs[0], (0, Vec::new()), "the positions of runs are their numbers");
     }
 }

@@ -133,6 +133,8 @@ pub(super) struct Supervisor {
     has_folder: bool,
     /// Whether the members must stay: guests may join, and the loss of a guest ends the job.
     is_fixed: bool,
+    /// Whether the nodes have keepers, at least half of which must agree to each run.
+    is_kept: bool,
     /// Whether a signal has requested the launcher to stop the job with a checkpoint.
     is_stop_requested: bool,
     /// Number of orders to stop the job so far.
@@ -278,6 +280,7 @@ impl Supervisor {
             drain_deadline: Duration::ZERO,
             has_folder: false,
             is_fixed: false,
+            is_kept: false,
             is_stop_requested: false,
             pauses: 0,
             run: 0,
@@ -304,6 +307,11 @@ impl Supervisor {
     pub(super) fn set_draining(&mut self, deadline: Duration, has_folder: bool, is_fixed: bool) {
         self.drain_deadline = deadline;
         (self.has_folder, self.is_fixed) = (has_folder, is_fixed);
+    }
+
+    /// Notes that the nodes have keepers, so that those that join must not outnumber the members.
+    pub(super) fn set_kept(&mut self) {
+        self.is_kept = true;
     }
 
     /// Sets the number of nodes that share a core, which extends the timeouts of the start and of

@@ -496,18 +496,16 @@ impl Coordinator {
         let stopped = self.now.since(begun).saturating_sub(making.computed);
         let is_pause = making.pause.is_some();
         let copying = if is_pause { Duration::ZERO } else { self.copying_time(&parts) };
-        let manifest = self.manifest(parts).encode(&self.balances.speeds);
-        if manifest.len() > MANIFEST_BYTES_MAX {
+        let manifest = self.manifest(parts);
+        let encoded = manifest.encode(&self.balances.speeds);
+        if encoded.len() > MANIFEST_BYTES_MAX {
             self.checkpoints.keeping = None;
-            let reason = format!(
-                "the state of main and incomplete reductions take {} bytes, more than {MANIFEST_BYTES_MAX}",
-                manifest.len()
-            );
+            let reason = self.too_large(&manifest, encoded.len());
             return self.end_making(Err(reason));
         }
         match &mut self.checkpoints.keeping {
             Some(keeping) => {
-                keeping.manifest = Some(manifest);
+                keeping.manifest = Some(encoded);
                 (keeping.bytes, keeping.stopped, keeping.since) = (bytes, stopped, self.now);
                 (keeping.heard, keeping.copying) = (self.now, copying);
             }
@@ -542,18 +540,6 @@ impl Coordinator {
             if first_syncs.contains(&info.id) { 0 } else { next }
         };
         let collections = self.collections.values();
-        let image = |state: &CollectionState| match self.common.is_left_out(state.info.kind) {
-            true => CollectionImage::ended(state),
-            false => CollectionImage::of(state),
-        };
-        let coordinator = CoordinatorImage {
-            collections: collections.clone().map(image).collect(),
-            reductions: self.stored_reductions(),
-            publications: self.publications.next,
-            phases: self.phases.complete.clone(),
-            uses_steps: self.uses_steps,
-            first_syncs: first_syncs.clone(),
-        };
         Manifest {
             number: self.checkpoints.last,
             run: self.common.run.number,
@@ -568,9 +554,35 @@ impl Coordinator {
             collections: collections
                 .map(|state| (state.info.clone(), settled(&state.info, state.syncs.next)))
                 .collect(),
-            coordinator: codec::encode(&coordinator).into(),
+            coordinator: codec::encode(&self.image()).into(),
             parts,
         }
+    }
+
+    fn image(&self) -> CoordinatorImage {
+        let image = |state: &CollectionState| match self.common.is_left_out(state.info.kind) {
+            true => CollectionImage::ended(state),
+            false => CollectionImage::of(state),
+        };
+        CoordinatorImage {
+            collections: self.collections.values().map(image).collect(),
+            reductions: self.stored_reductions(),
+            publications: self.publications.next,
+            phases: self.phases.complete.clone(),
+            uses_steps: self.uses_steps,
+            first_syncs: self.balances.first_syncs.clone(),
+        }
+    }
+
+    /// Why a manifest of this many bytes is too large.
+    fn too_large(&self, manifest: &Manifest, bytes: usize) -> String {
+        let of_main = ("the state of main", manifest.progress.len());
+        let of_parts = ("the list of parts", codec::encoded_len(&manifest.parts));
+        let all = self.image().sizes().into_iter().chain([of_main, of_parts]);
+        let (what, most) = all.max_by_key(|(_, size)| *size).unwrap_or_default();
+        format!(
+            "its manifest takes {bytes} bytes, more than {MANIFEST_BYTES_MAX}; {most} of them for {what}"
+        )
     }
 
     /// The incomplete reductions without those of members that checkpoints leave out: later members

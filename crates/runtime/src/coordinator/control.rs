@@ -211,9 +211,7 @@ impl Coordinator {
                     Err(error) => self.fail(JobError::Protocol(format!("{from}: {error}"))),
                 }
             }
-            // A guest that has left cannot fail the job.
-            Control::Failed { .. } if self.members.is_gone(node) => {}
-            Control::Failed { error } => self.stop(Err(error)),
+            Control::Failed { error } => self.handle_failed(node, error),
             Control::End { outcome } => self.stop(outcome),
             other => {
                 let reason = format!("{from} sent the coordinator a packet for a PE: {other:?}");

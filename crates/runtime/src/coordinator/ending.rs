@@ -1,8 +1,10 @@
 //! The end of the job.
 
 use super::machine::Coordinator;
+use super::reductions::RESULT_NUMBER_BYTES;
 use crate::error::JobError;
 use crate::message::Control;
+use crate::message::pending_work::counted;
 
 impl Coordinator {
     /// Sends the outcome of the job directly to the first PE of each node, which passes it on
@@ -33,13 +35,23 @@ impl Coordinator {
         let limit = self.common.limits.hard_bytes;
         let layout = &self.common.layout;
         let site = layout.site_name(layout.site_of_node(self.node));
+        let members = self.requests.0.len() + self.result_numbers.len();
+        let numbers = self.requests.bytes() + self.result_numbers.len() * RESULT_NUMBER_BYTES;
+        let fullest = match numbers > held / 2 {
+            true => format!(
+                "numbers of the broadcasts and results of {}, which are kept until the job ends, \
+                 also for members that were destroyed",
+                counted(members as u64, "member", "members")
+            ),
+            false => "packets and broadcasts that wait for the coordinator".to_owned(),
+        };
         self.fail(JobError::OverBudget {
             pe: layout.leader(self.node),
             place: format!("the coordinator, {} at site {site}", self.node),
             queued_bytes: held as u64,
             held_bytes: held as u64,
             limit_bytes: limit as u64,
-            fullest: "packets and broadcasts that wait for the coordinator".to_owned(),
+            fullest,
         });
     }
 }

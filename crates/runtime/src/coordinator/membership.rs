@@ -188,6 +188,21 @@ impl Coordinator {
         }
     }
 
+    /// Handles the failure of a node, which ends the job unless the node is a guest that has no
+    /// tasks: it has left, or the coordinator has not admitted it.
+    pub(super) fn handle_failed(&mut self, node: NodeId, error: JobError) {
+        let stage = self.members.guests.get(&node).map(|entry| entry.stage);
+        match stage {
+            Some(Stage::Joining) => self.lose_guest(node, &error),
+            Some(stage) if stage.is_gone() => {}
+            None if self.common.layout.is_guest(node) => {
+                let leader = self.common.layout.leader(node);
+                self.post(leader, Control::Stop { outcome: Err(error) });
+            }
+            _ => self.stop(Err(error)),
+        }
+    }
+
     fn lose_guest(&mut self, guest: NodeId, error: &JobError) {
         let stage = match self.members.guests.get(&guest) {
             Some(entry) if !entry.stage.is_gone() => entry.stage,

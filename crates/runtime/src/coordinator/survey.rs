@@ -10,7 +10,7 @@
 //!
 //! **Failure.** A node that does not answer a probe leaves a gap, which inference tolerates. A node
 //! that is lost during the survey ends the job, since the survey waits for its measurements
-//! (`losses`).
+//! (`losses`). A job that has gone on without a node begins no survey.
 
 use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;
@@ -56,7 +56,9 @@ impl Coordinator {
         let nodes = self.common.layout.node_count() as usize;
         let seed = self.common.seed;
         let survey = &mut self.survey;
-        if survey.inference.is_some() || survey.places.is_some() {
+        // A survey with a lost node would not end.
+        let is_lacking = self.losses.is_any();
+        if is_lacking || survey.inference.is_some() || survey.places.is_some() {
             return;
         }
         if nodes > Inference::MAX_NODES {

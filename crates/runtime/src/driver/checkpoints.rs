@@ -16,12 +16,13 @@ use super::memory::Memory;
 use crate::Job;
 #[cfg(feature = "net")]
 use crate::error::CheckpointError;
-use crate::error::StartError;
+use crate::error::{StartError, Warning};
 use crate::job::program::Program;
 use crate::message::CheckpointSegment;
 #[cfg(feature = "net")]
 use crate::message::Image;
 use crate::message::{CheckpointStore, Holding, RestorePlan};
+use crate::pe::watch::OnWarning;
 use crate::pe::{Action, Core};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
@@ -44,6 +45,8 @@ pub struct CheckpointKeeper {
     archive: Option<CheckpointArchive>,
     writer: Option<Writer>,
     on_pause: Option<OnPause>,
+    /// The job's listeners for warnings.
+    on_warning: Vec<OnWarning>,
     /// The check whether the machine has room for another checkpoint.
     room: Option<Arc<RoomCheck>>,
     /// When the first run of the job in this process began.
@@ -75,7 +78,14 @@ impl CheckpointKeeper {
             return Err(StartError::CheckpointsBefore { folder: path.to_path_buf(), number });
         }
         let writer = Writer::start(archive.clone())?;
-        Ok(Self { archive: Some(archive), writer: Some(writer), ..Self::default() })
+        let keeper = Self { archive: Some(archive), writer: Some(writer), ..Self::default() };
+        Ok(keeper.warning(job))
+    }
+
+    /// Makes the keeper warn the listeners of the job of the next run.
+    pub(super) fn warning(mut self, job: &Job) -> Self {
+        self.on_warning = job.watch().on_warning.clone();
+        self
     }
 
     /// Begins a run of the job, in which `node` keeps its parts here. Returns the highest number of
@@ -125,7 +135,8 @@ impl CheckpointKeeper {
         let (Some(writer), Some(archive)) = (writer, &self.archive) else { return };
         // A checkpoint with which the job began may be in another place.
         if archive.has_part(image, PeId(0)) {
-            writer.order(Order::Manifest(image.manifest().clone(), None));
+            let stored = self.warning_unless_stored(image.number(), None);
+            writer.order(Order::Manifest(image.manifest().clone(), Some(stored)));
         }
     }
 
@@ -242,13 +253,14 @@ impl CheckpointKeeper {
 
     /// Keeps the manifest of a complete checkpoint. `is_paused`: the job stays stopped.
     pub(super) fn complete(&self, manifest: Bytes, is_paused: bool) {
-        let mut stored: Option<Done> = None;
+        let (mut checkpoint, mut stored): (_, Option<Done>) = (None, None);
         let room = self.room.as_ref().filter(|_| !is_paused);
         let mut kept = None;
         match self.store().complete(manifest.clone()) {
             Err(error) => tracing::warn!(%error, "a complete checkpoint"),
             Ok(image) => {
                 let number = image.number();
+                checkpoint = Some(number);
                 let tell = self.on_pause.clone().filter(|_| is_paused);
                 stored = tell.map(|tell| -> Done { Box::new(move |error| tell(number, error)) });
                 kept = room.and_then(|room| room.kept_of_first(image));
@@ -260,10 +272,26 @@ impl CheckpointKeeper {
         match self.writer.as_ref().filter(|writer| writer.present().0) {
             Some(writer) => {
                 let stored = stored.map(|stored| within(MANIFEST_MAX, stored));
-                writer.order(Order::Manifest(manifest, stored));
+                let done = checkpoint.map(|number| self.warning_unless_stored(number, stored));
+                writer.order(Order::Manifest(manifest, done));
             }
             None => stored.into_iter().for_each(|stored| stored(None)),
         }
+    }
+
+    /// What the thread that stores a manifest calls: warns if there was an error, and then calls
+    /// `stored`.
+    fn warning_unless_stored(&self, checkpoint: u64, stored: Option<Done>) -> Done {
+        let on_warning = self.on_warning.clone();
+        Box::new(move |error| {
+            if let Some(reason) = error.clone() {
+                let warning = Warning::ManifestNotStored { checkpoint, reason };
+                on_warning.iter().for_each(|tell| tell(&warning));
+            }
+            if let Some(stored) = stored {
+                stored(error);
+            }
+        })
     }
 }
 
@@ -383,6 +411,26 @@ mod tests {
 
         assert_eq!(stored.recv().unwrap(), None, "the same manifest again");
         assert_eq!(archive.complete().unwrap(), [3]);
+    }
+
+    #[test]
+    fn a_warning_names_a_complete_checkpoint_whose_manifest_is_not_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let (warn, warnings) = std::sync::mpsc::channel();
+        let job = Job::new("job")
+            .checkpoint_folder(folder.path())
+            .on_warning(move |warning| warn.send(warning.clone()).unwrap());
+        let keeper = CheckpointKeeper::new(&job, false).unwrap();
+        keeper.begin(NodeId(0), 7).unwrap();
+        // Another job has stored a checkpoint with the same number.
+        let archive = CheckpointArchive::open(folder.path()).unwrap();
+        let other = EncodedManifest::without_actors(3, Layout::single(1)).0;
+        archive.write_manifest(&other, &mut None).unwrap();
+
+        keeper.complete(manifest(), false);
+
+        let warning = warnings.recv().unwrap();
+        assert!(matches!(warning, Warning::ManifestNotStored { checkpoint: 3, .. }), "{warning:?}");
     }
 
     #[test]

@@ -65,6 +65,7 @@ pub fn run_keeping(
 ) -> Result<(), JobError> {
     let node = joined.bundle.identity.node;
     let layout = joined.bundle.spec.layout().clone();
+    let keeper = keeper.warning(&job);
     let after = keeper.begin(node, joined.bundle.run)?;
     let program = match (joined.bundle.guest, &joined.bundle.restore) {
         (Some(pes), _) => Program::guest(job, layout, node, pes),

@@ -91,6 +91,17 @@ pub enum Warning {
         /// The parts that are missing.
         reason: String,
     },
+    /// The manifest of a complete checkpoint is not in the folder or object store. The nodes have
+    /// the checkpoint in memory, but no other job can continue from it.
+    #[error(
+        "the manifest of checkpoint {checkpoint} is not stored, so that only this job can go back to it: {reason}"
+    )]
+    ManifestNotStored {
+        /// Number of the checkpoint.
+        checkpoint: u64,
+        /// Why it could not be stored.
+        reason: String,
+    },
     /// Checkpoints have been postponed for long.
     #[error(
         "checkpoints of {job} have been postponed for {} s; a loss repeats all work since then: {reason}",

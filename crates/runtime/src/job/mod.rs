@@ -401,6 +401,10 @@ impl Job {
         self
     }
 
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
     /// Returns the folder or object store from which the job continues, if it continues from one.
     pub fn restart_from(&self) -> Option<&Path> {
         self.restart.as_deref()

@@ -130,7 +130,7 @@ impl Supervisor {
         }
     }
 
-    fn answer(&mut self, request: Option<u64>, answer: Answer) {
+    pub(super) fn answer(&mut self, request: Option<u64>, answer: Answer) {
         self.commands.extend(request.map(|id| Command::Answer(id, answer)));
     }
 
@@ -206,6 +206,9 @@ impl Supervisor {
                 let text = "no node of the job would be left".to_owned();
                 self.answer(Some(request), Answer::Refused(text));
             }
+            next = self.changes.applied_to(&members);
+        }
+        if self.refuse_outnumbering() {
             next = self.changes.applied_to(&members);
         }
         if self.changes.stage == Stage::None {

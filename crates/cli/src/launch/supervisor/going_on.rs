@@ -78,6 +78,9 @@ impl Supervisor {
         stay: BTreeSet<NodeId>,
         now: Time,
     ) -> Result<(GoOn, Vec<NodeId>), String> {
+        if self.changes.stage == Stage::Paused {
+            self.refuse_outnumbering();
+        }
         let Some(recovery) = &mut self.recovery else {
             return Err("it cannot go on after a loss".to_owned());
         };

@@ -68,10 +68,7 @@ impl LossReports {
 
     /// Takes a report that is believed, and drops all others.
     pub(super) fn take_believed(&mut self, known: &RunMembers) -> Option<LossReport> {
-        let is_believed = |(reporter, report): &(&NodeId, &LossReport)| {
-            self.is_believed(**reporter, report, known)
-        };
-        let believed = self.reports.iter().find(is_believed).map(|(_, report)| report.clone())?;
+        let believed = self.believed(known).cloned()?;
         self.clear();
         Some(believed)
     }
@@ -107,26 +104,48 @@ impl LossReports {
         }
     }
 
-    fn is_believed(&self, reporter: NodeId, report: &LossReport, known: &RunMembers) -> bool {
-        let RunMembers { members, left, ended } = known;
-        let is_new = |node: &&NodeId| left.contains(*node);
-        if report.lost.iter().filter(is_new).all(|node| ended.contains(node)) {
-            return true;
-        }
-        let after: BTreeSet<NodeId> = left.difference(&report.lost).copied().collect();
-        let lost = members.len() - members.iter().filter(|node| after.contains(*node)).count();
-        if !has_half_left(members.len(), lost) {
-            return false;
-        }
-        // A node reports its own loss only after the others have told it.
-        if members.first() == Some(&reporter) || report.lost.contains(&reporter) {
-            return true;
-        }
-        let agrees = |node: &&NodeId| {
-            self.reports.get(*node).is_some_and(|other| other.lost.is_disjoint(&after))
+    fn believed(&self, known: &RunMembers) -> Option<&LossReport> {
+        let agreed = self.agreed(known);
+        let is_believed = |(reporter, report): &(&NodeId, &LossReport)| {
+            let is_new = |node: &&NodeId| known.left.contains(*node);
+            // A node reports its own loss only after the others have told it.
+            let decides =
+                known.members.first() == Some(*reporter) || report.lost.contains(*reporter);
+            report.lost.iter().filter(is_new).all(|node| known.ended.contains(node))
+                || agreed.contains(&report.lost)
+                || (decides && known.keep_half_without(&report.lost))
         };
-        let agree = after.iter().filter(agrees).count();
-        2 * agree > members.len() || agree == after.len()
+        self.reports.iter().find(is_believed).map(|(_, report)| report)
+    }
+
+    /// The sets of lost nodes on which enough members agree.
+    fn agreed(&self, known: &RunMembers) -> BTreeSet<&BTreeSet<NodeId>> {
+        let all = known.members.len();
+        // At least half of the members must agree. The sets are not compared for each report of a
+        // large job before that.
+        if 2 * self.reports.len() < all {
+            return BTreeSet::new();
+        }
+        // Most nodes report the same losses.
+        let mut reporters: BTreeMap<&BTreeSet<NodeId>, Vec<NodeId>> = BTreeMap::new();
+        for (&reporter, report) in &self.reports {
+            reporters.entry(&report.lost).or_default().push(reporter);
+        }
+        let is_agreed = |lost: &&BTreeSet<NodeId>| {
+            let after: BTreeSet<NodeId> = known.left.difference(lost).copied().collect();
+            let agreeing = reporters.iter().filter(|(other, _)| other.is_disjoint(&after));
+            let agree = agreeing.flat_map(|(_, by)| by).filter(|by| after.contains(*by)).count();
+            known.keep_half_without(lost) && (2 * agree > all || agree == after.len())
+        };
+        reporters.keys().copied().filter(is_agreed).collect()
+    }
+}
+
+impl RunMembers {
+    /// Whether at least half of the members are left without these nodes.
+    fn keep_half_without(&self, lost: &BTreeSet<NodeId>) -> bool {
+        let (all, left) = (self.members.len(), self.left.difference(lost).count());
+        has_half_left(all, all.saturating_sub(left))
     }
 }
 
@@ -173,6 +192,15 @@ mod tests {
         assert_eq!(lost(&mut reports, 4, 1, [0]), None);
         assert_eq!(lost(&mut reports, 4, 2, [0]), None, "these are half of the members");
         assert_eq!(lost(&mut reports, 4, 3, [0]), Some(vec![0]));
+    }
+
+    #[test]
+    fn a_thousand_reports_before_that_of_mains_node_take_no_time() {
+        let mut reports = LossReports::default();
+        for reporter in 1..=1000 {
+            assert_eq!(lost(&mut reports, 2000, reporter, [0]), None, "half of the members");
+        }
+        assert_eq!(lost(&mut reports, 2000, 1001, [0]), Some(vec![0]));
     }
 
     #[test]

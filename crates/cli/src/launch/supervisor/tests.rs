@@ -251,6 +251,67 @@ fn nodes_do_not_leave_while_more_join_than_would_stay() {
 }
 
 #[test]
+fn nodes_that_would_outnumber_the_members_after_a_loss_do_not_join() {
+    for (is_kept, has_stopped) in [(true, false), (true, true), (false, true)] {
+        let mut roster = Roster::from(grid());
+        let host = gridspan_topology::HostSpec::new("a2", 1);
+        let new = NewNode { site: "a".to_owned(), host };
+        let added = roster.add(&[new.clone(), new]).unwrap();
+        let mut supervisor = recovering(OnLoss::Shrink);
+        if is_kept {
+            supervisor.set_kept();
+        }
+        for node in &added {
+            supervisor.add_node(roster.name(*node), None);
+        }
+        supervisor.set_roster(roster);
+        let request = Request::Add { nodes: added.into_iter().collect() };
+        supervisor.handle(Event::Requested { id: 5, request }, seconds(1));
+        supervisor.handle_timeout(seconds(2));
+        assert_eq!(actions(&mut supervisor), [stop_for(1, &[])]);
+
+        if has_stopped {
+            supervisor.handle(pause(1, 3), seconds(3));
+        }
+        ends(&mut supervisor, B, Exit::Signal(9), seconds(3));
+        let held = holdings(3, &[0, 1]);
+        supervisor.handle(Event::Holds { node: A, holdings: held }, seconds(3));
+        supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(4));
+        supervisor.handle_timeout(seconds(5));
+
+        let all = commands(&mut supervisor);
+        let goes_on = |it: &Command| matches!(it, Command::GoOn(members, _) if members[..] == [A]);
+        assert_eq!(all.iter().any(goes_on), is_kept, "{all:?}");
+        assert!(!all.iter().any(|it| matches!(it, Command::Pause(..))), "{all:?}");
+        assert_eq!(matches!(&answers(all)[..], [Answer::Refused(_)]), is_kept);
+    }
+}
+
+#[test]
+fn nodes_join_in_place_of_members_that_got_sigterm() {
+    let mut roster = Roster::from(grid());
+    let host = gridspan_topology::HostSpec::new("a2", 1);
+    let new = NewNode { site: "a".to_owned(), host };
+    let added = roster.add(&[new.clone(), new]).unwrap();
+    let mut supervisor = recovering(OnLoss::Shrink);
+    supervisor.set_kept();
+    supervisor.set_draining(Duration::from_secs(25), false, false);
+    for node in &added {
+        supervisor.add_node(roster.name(*node), None);
+    }
+    supervisor.set_roster(roster);
+    let request = Request::Add { nodes: added.into_iter().collect() };
+    supervisor.handle(Event::Requested { id: 5, request }, seconds(1));
+    supervisor.handle(Event::Leaving { node: B }, seconds(1));
+
+    supervisor.handle_timeout(seconds(2));
+
+    let all = commands(&mut supervisor);
+    assert!(all.contains(&stop_for(1, &[B])), "{all:?}");
+    assert_eq!(answers(all), []);
+}
+
+#[test]
 fn a_job_whose_guests_may_not_be_lost_keeps_its_nodes() {
     let mut supervisor = recovering(OnLoss::Shrink);
     supervisor.set_draining(Duration::from_secs(25), false, true);

@@ -435,6 +435,21 @@ fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
 }
 
 #[test]
+fn a_checkpoint_whose_manifest_is_too_large_names_what_takes_most_of_it() {
+    let mut job = Coordination::new();
+    job.ask_with(3, vec![0_u8; MANIFEST_BYTES_MAX].into());
+    for round in 1..=2 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+    }
+    job.look();
+    for pe in [MAIN_PE, PE_1] {
+        let part = PartSummary { segments: vec![8], ..PartSummary::default() };
+        job.say(pe, CheckpointMessage::Encoded { checkpoint: 1, part });
+    }
+    job.assert_given_up(1, 3, "6291456 of them for the state of main");
+}
+
+#[test]
 fn a_job_that_goes_back_does_not_use_the_numbers_of_later_checkpoints_again() {
     let mut before = Coordination::new();
     half_stored(&mut before, 3, 1);

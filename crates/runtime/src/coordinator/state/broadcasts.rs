@@ -20,6 +20,11 @@ impl RequestOrders {
     /// the memory budget.
     const BYTES: usize = 2 * size_of::<((CollectionId, ActorId), RequestOrder)>();
 
+    /// Bytes of the entries of all senders, without their requests.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len() * Self::BYTES
+    }
+
     /// Charges all requests to another budget.
     pub(crate) fn charge_to(&mut self, budget: &Budget) {
         for order in self.0.values_mut() {

@@ -6,6 +6,7 @@ use super::sequencer::Sequencer;
 use crate::address::collection::CollectionInfo;
 use crate::address::id::{CollectionId, SectionId};
 use crate::coordinator::event::Asker;
+use crate::message::codec::encoded_len;
 use crate::message::{DrainCounts, PartSummary, PhaseCounts, ReductionGroup};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
@@ -164,6 +165,20 @@ pub(crate) struct CoordinatorImage {
     pub(crate) first_syncs: BTreeSet<CollectionId>,
 }
 
+impl CoordinatorImage {
+    /// Encoded bytes of what may grow without bound in a long job.
+    pub(crate) fn sizes(&self) -> [(&'static str, usize); 4] {
+        let sections = self.collections.iter().map(|it| encoded_len(&it.sections));
+        let results = self.collections.iter().map(|it| encoded_len(&it.for_main));
+        [
+            ("incomplete reductions", encoded_len(&self.reductions)),
+            ("the counts of complete phases", encoded_len(&self.phases)),
+            ("the numbers of reductions over sections", sections.sum::<usize>()),
+            ("results of reductions for which main has not asked", results.sum::<usize>()),
+        ]
+    }
+}
+
 /// The coordinator's state of a collection that an image contains.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CollectionImage {
@@ -243,5 +258,28 @@ impl CollectionImage {
             sections,
             for_main,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_phases_of_a_long_job_are_most_of_its_image() {
+        let counts = PhaseCounts { produced: 1, consumed: 1, done: 1 };
+        let image = CoordinatorImage {
+            collections: Vec::new(),
+            reductions: Accumulators::default(),
+            publications: 0,
+            phases: (0..1000).map(|number| (number, counts)).collect(),
+            uses_steps: false,
+            first_syncs: BTreeSet::new(),
+        };
+
+        let (what, bytes) = image.sizes().into_iter().max_by_key(|(_, bytes)| *bytes).unwrap();
+
+        assert_eq!(what, "the counts of complete phases");
+        assert!(bytes > 4_000, "{bytes}");
     }
 }

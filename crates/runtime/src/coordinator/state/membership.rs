@@ -27,11 +27,6 @@ pub(crate) struct Entry {
 }
 
 impl Members {
-    /// Whether a node was a guest, and is gone.
-    pub(crate) fn is_gone(&self, node: NodeId) -> bool {
-        self.guests.get(&node).is_some_and(|entry| entry.stage.is_gone())
-    }
-
     /// Returns the guests that have members of the pools' collections, and their numbers of PEs.
     pub(crate) fn taking_part(&self) -> Vec<(NodeId, u32)> {
         let is_in = |stage| (Stage::Active..=Stage::Draining).contains(&stage);

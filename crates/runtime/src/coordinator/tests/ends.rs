@@ -6,10 +6,11 @@ use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, MAIN_PE};
 use crate::address::index::{ActorIndex, Ix1};
 use crate::coordinator::event::{Asker, CoordinatorCommand, CoordinatorEvent};
 use crate::coordinator::machine::Coordinator;
+use crate::coordinator::reductions::RESULT_NUMBER_BYTES;
 use crate::error::{JobError, Misuse};
 use crate::message::limits::COLLECTIONS_MAX;
 use crate::message::payload::Payload;
-use crate::message::{Content, Contribution, Control, Packet, ReductionGroup};
+use crate::message::{Content, Contribution, Control, MembershipMessage, Packet, ReductionGroup};
 use gridspan_topology::{NodeId, PeId, SiteId, Time};
 
 #[test]
@@ -64,6 +65,24 @@ fn packets_that_a_node_without_the_coordinator_has_dropped_end_the_job() {
 }
 
 #[test]
+fn a_budget_that_numbers_of_destroyed_members_fill_is_not_blamed_on_what_waits() {
+    for (receivers, cause) in [(0, "packets and broadcasts that wait"), (9, "of 9 members")] {
+        let host = program(&[1]).coordinator_host(NodeId(0));
+        let common = host.coordinator().unwrap().common.clone();
+        let mut coordinator = Coordinator::new(NodeId(0), common);
+        for index in 0..receivers {
+            let id = ActorId { collection: CollectionId(0), key: Ix1(index).key() };
+            coordinator.result_numbers.insert(id, 1);
+        }
+
+        coordinator.fail_over_budget(9 * RESULT_NUMBER_BYTES);
+
+        let error = coordinator.outcome().unwrap().clone().unwrap_err().to_string();
+        assert!(error.contains(cause), "{error}");
+    }
+}
+
+#[test]
 fn requests_of_a_guest_for_more_than_membership_are_ignored() {
     let program = program(&[1, 1]);
     let guest = program.layout().leader(program.layout().guest(SiteId(0), 0).unwrap());
@@ -74,6 +93,27 @@ fn requests_of_a_guest_for_more_than_membership_are_ignored() {
     assert!(tell(&mut coordinator, guest, first).is_empty());
     assert!(tell(&mut coordinator, guest, Control::End { outcome: Ok(()) }).is_empty());
     assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
+}
+
+#[test]
+fn a_guest_that_fails_before_it_is_admitted_does_not_end_the_job() {
+    for has_asked in [false, true] {
+        let program = program(&[1, 1]);
+        let guest = program.layout().leader(program.layout().guest(SiteId(0), 0).unwrap());
+        let mut coordinator = program.coordinator_host(NodeId(0));
+        if has_asked {
+            let fingerprint = coordinator.coordinator().unwrap().common.definition.fingerprint;
+            let join = MembershipMessage::Join { fingerprint, pes: 1, contact: String::new() };
+            tell(&mut coordinator, guest, Control::Membership(join));
+        }
+
+        let error = JobError::Failed("its device is gone".to_owned());
+        let told = tell(&mut coordinator, guest, Control::Failed { error });
+
+        assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
+        let is_end = |control: &Control| matches!(control, Control::Stop { outcome: Err(_) });
+        assert!(told.iter().any(|(to, it)| *to == guest && is_end(it)), "{told:?}");
+    }
 }
 
 #[test]

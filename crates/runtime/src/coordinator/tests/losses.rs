@@ -256,6 +256,28 @@ fn a_loss_is_tolerated_only_when_the_distances_are_measured() {
 }
 
 #[test]
+fn no_distances_are_measured_after_a_tolerated_loss() {
+    // Main asks for links in a job without greetings, or the last node greets late.
+    for greets in [false, true] {
+        let mut coordinator = job_of_tasks();
+        if greets {
+            (1..5).for_each(|node| drop(greet(&mut coordinator, node)));
+        }
+        tolerate(&mut coordinator);
+
+        let request = MainRequest::KnownLinks;
+        let told = match greets {
+            true => greet(&mut coordinator, 0),
+            false => tell(&mut coordinator, MAIN_PE, Control::MainRequest { slot: 9, request }),
+        };
+
+        let is_probe = |(_, control): &(PeId, Control)| matches!(control, Control::Probe(_));
+        assert!(!told.iter().any(is_probe), "{told:?}");
+        assert_eq!(lose(&mut coordinator, 3), [0, 1, 2], "another loss can be tolerated");
+    }
+}
+
+#[test]
 fn a_diagnosis_does_not_wait_for_a_lost_node() {
     let mut coordinator = job_of_tasks();
     tolerate(&mut coordinator);

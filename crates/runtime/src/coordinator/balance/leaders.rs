@@ -95,6 +95,7 @@ impl Coordinator {
         if top.is_undo_put_off() {
             self.balancer.put_off_led_undo();
         }
+        let (pes, loads) = top.pes();
         self.balancer.keep_speeds(top.into_speeds());
         let Some(occasion) = self.end_window() else { return };
         let rebalance = self.balances.present();
@@ -103,7 +104,8 @@ impl Coordinator {
         if is_dropped && is_undo {
             self.balancer.put_off_led_undo();
         }
-        let is_passed = !is_dropped && self.balancer.decide_led(&occasion, figures, is_undo);
+        let is_passed =
+            !is_dropped && self.balancer.decide_led(&occasion, figures, (&pes, &loads), is_undo);
         let uses_steps = self.uses_steps;
         for site in self.common.layout.sites() {
             let to = self.leader_of(site);

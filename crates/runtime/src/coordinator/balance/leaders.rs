@@ -82,7 +82,7 @@ impl Coordinator {
     }
 
     /// Decides about the plans of all leaders, by their combined figures.
-    fn settle_led(&mut self, number: u64, figures: &Figures) {
+    pub(in crate::coordinator) fn settle_led(&mut self, number: u64, figures: &Figures) {
         let now = self.now;
         let balances = &mut self.balances;
         let Some(top) = balances.top.take() else { return };
@@ -97,7 +97,12 @@ impl Coordinator {
         }
         let (pes, loads) = top.pes();
         self.balancer.keep_speeds(top.into_speeds());
+        let was_judging = self.balancer.is_judging();
         let Some(occasion) = self.end_window() else { return };
+        if was_judging {
+            // The leaders have planned without an undo, so the undo needs the next rebalance.
+            self.after_judging();
+        }
         let rebalance = self.balances.present();
         let is_fresh_wanted = std::mem::take(&mut self.balances.events.is_fresh_wanted);
         let is_dropped = is_fresh_wanted && occasion.cause == Cause::ForeignLoad;

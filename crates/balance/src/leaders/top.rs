@@ -240,6 +240,7 @@ impl Top {
         let loads = self.loads();
         let model = CostModel::default();
         let GridView { layout, links, .. } = &self.grid;
+        let links = &SiteLink::by_sites(links);
         let forecaster = Forecaster { layout, terms, links, loads: &loads, model: &model };
         let quiet = |pe: &PeLoad| PeLoad { background: Duration::ZERO, available: 1.0, ..*pe };
         let quiet: Vec<PeLoad> = terms.pes.iter().map(quiet).collect();

@@ -8,6 +8,7 @@ use super::window::{Occasion, Window};
 use crate::cost::figures::Figures;
 use crate::gate::{Appraisal, Refusal};
 use crate::plan::Plan;
+use crate::snapshot::PeLoad;
 use std::time::Duration;
 
 impl Balancer {
@@ -15,7 +16,7 @@ impl Balancer {
     /// out. Call it only if the leaders do not plan: it drops an undo that waits for the leaders,
     /// so their last plan stays as it is.
     pub fn decide(&mut self, window: &Window<'_>) -> Plan {
-        self.stop_if_disturbed(window.snapshot);
+        self.stop_if_disturbed(&window.snapshot.pes, &window.snapshot.load_per_pe());
         if self.passed.is_some() {
             return Plan::none();
         }
@@ -104,7 +105,7 @@ impl Balancer {
         let is_accepted = self.weigh(&Occasion::of(window), &figures, is_undo, Some(inverse));
         if let Some(passed) = self.passed.as_mut().filter(|_| is_accepted) {
             passed.work = work_of_message(window);
-            passed.available = window.snapshot.pes.iter().map(|pe| pe.available).collect();
+            passed.available = available(&window.snapshot.pes);
         }
         is_accepted
     }
@@ -144,11 +145,28 @@ impl Balancer {
     }
 
     /// Returns whether leaders should carry out their plan, or the undo of their last one if
-    /// `is_undo`; records the plan if they should.
-    pub fn decide_led(&mut self, occasion: &Occasion, figures: &Figures, is_undo: bool) -> bool {
+    /// `is_undo`; records the plan if they should. `pes` and `loads` are the measured states of all
+    /// PEs and the time that the actors on each have used ([`Top::pes`](crate::leaders::Top::pes)).
+    pub fn decide_led(
+        &mut self,
+        occasion: &Occasion,
+        figures: &Figures,
+        (pes, loads): (&[PeLoad], &[Duration]),
+        is_undo: bool,
+    ) -> bool {
+        self.stop_if_disturbed(pes, loads);
         // A mistake is undone before anything else is tried, unless its actors cannot move.
         let is_undo_awaited = self.undo.is_some() && !self.is_undo_put_off;
         let is_free = self.passed.is_none() && (is_undo || !is_undo_awaited);
-        is_free && self.weigh(occasion, figures, is_undo, None)
+        let is_accepted = is_free && self.weigh(occasion, figures, is_undo, None);
+        if let Some(passed) = self.passed.as_mut().filter(|_| is_accepted) {
+            passed.available = available(pes);
+        }
+        is_accepted
     }
+}
+
+/// Returns the part of a processor that each PE gets.
+fn available(pes: &[PeLoad]) -> Vec<f64> {
+    pes.iter().map(|pe| pe.available).collect()
 }

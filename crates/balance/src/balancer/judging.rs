@@ -6,7 +6,7 @@ use super::pace::RecentPace;
 use super::passed::Passed;
 use super::undo::{Undo, UndoPlan};
 use crate::gate::Outcome;
-use crate::snapshot::Snapshot;
+use crate::snapshot::PeLoad;
 use gridspan_topology::Time;
 use std::time::Duration;
 
@@ -64,10 +64,10 @@ impl Balancer {
     }
 
     /// Stops judging the present plan if other programs slow PEs, for at most [`DISTURBED_MAX`]
-    /// plans in a row.
-    pub(super) fn stop_if_disturbed(&mut self, snapshot: &Snapshot) {
+    /// plans in a row. `loads`: the time that the actors on each PE have used.
+    pub(super) fn stop_if_disturbed(&mut self, pes: &[PeLoad], loads: &[Duration]) {
         let is_disturbed = self.passed.as_ref().is_some_and(|passed| {
-            passed.is_carried_out && is_disturbed(&passed.available, snapshot)
+            passed.is_carried_out && is_disturbed(&passed.available, pes, loads)
         });
         if is_disturbed && self.disturbed < DISTURBED_MAX {
             self.disturbed += 1;

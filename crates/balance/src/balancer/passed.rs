@@ -12,7 +12,7 @@ pub(super) struct Passed {
     pub(super) messages: f64,
     /// Seconds of work for each message before the plan; `f64::MAX` for a plan of leaders.
     pub(super) work: f64,
-    /// Part of a processor that each PE got before the plan; empty for a plan of leaders.
+    /// Part of a processor that each PE got before the plan.
     pub(super) available: Vec<f64>,
     pub(super) is_carried_out: bool,
     pub(super) is_gated: bool,

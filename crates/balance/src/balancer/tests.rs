@@ -7,6 +7,7 @@ use crate::cost::figures::Figures;
 use crate::fixtures::{actor, snapshot};
 use crate::gate::Refusal;
 use crate::plan::{Move, Plan};
+use crate::snapshot::PeLoad;
 use crate::strategies::random::Random;
 use crate::strategies::refine::Refine;
 use std::time::Duration;
@@ -186,10 +187,20 @@ fn led_occasion(second: u32) -> Occasion {
     Occasion { now: at(second), cause: Cause::Period, time, handled: 100 }
 }
 
+/// States of PEs without other programs, and the time that their actors have used.
+fn quiet_pes() -> (Vec<PeLoad>, Vec<Duration>) {
+    (vec![PeLoad::default(); 4], vec![Duration::from_millis(1); 4])
+}
+
+fn decide_led(balancer: &mut Balancer, second: u32, figures: &Figures, is_undo: bool) -> bool {
+    let (pes, loads) = quiet_pes();
+    balancer.decide_led(&led_occasion(second), figures, (&pes, &loads), is_undo)
+}
+
 /// Returns a balancer whose leaders have carried out a plan that was a mistake.
 fn mistaken_leaders() -> Balancer {
     let mut balancer = Balancer::new(Box::new(crate::LeaderCut::new(1)), true);
-    assert!(balancer.is_led() && balancer.decide_led(&led_occasion(100), &led_figures(), false));
+    assert!(balancer.is_led() && decide_led(&mut balancer, 100, &led_figures(), false));
     balancer.carried_out(at(101), 3, MOVING);
     balancer.progress(at(101), MOVING, 20);
     balancer.progress(at(102), Duration::from_millis(200), 1000);
@@ -203,11 +214,31 @@ fn a_plan_of_leaders_is_judged_and_undone_by_the_leaders() {
     let report = balancer.take_report().unwrap();
     assert_eq!((report.moved, report.bytes_moved, report.actors), (3, 3000, 4));
     assert!(report.realised.unwrap() < -0.9 && balancer.wants_undo());
-    assert!(!balancer.decide_led(&led_occasion(102), &figures, false), "the mistake comes first");
+    assert!(!decide_led(&mut balancer, 102, &figures, false), "the mistake comes first");
     assert!(balancer.take_led_undo() && !balancer.take_led_undo());
-    assert!(balancer.decide_led(&led_occasion(103), &figures, true));
+    assert!(decide_led(&mut balancer, 103, &figures, true));
     balancer.carried_out(at(103), 3, Duration::ZERO);
     assert_eq!(balancer.take_report().unwrap().cause, Cause::Undo);
+}
+
+#[test]
+fn a_plan_of_leaders_is_no_longer_judged_once_other_programs_slow_its_pes() {
+    let mut balancer = Balancer::new(Box::new(crate::LeaderCut::new(1)), true);
+    let figures = led_figures();
+    assert!(decide_led(&mut balancer, 100, &figures, false));
+    balancer.carried_out(at(101), 3, MOVING);
+    balancer.progress(at(101), MOVING, 20);
+    let (mut pes, mut loads) = quiet_pes();
+
+    (pes[3].available, loads[3]) = (0.1, Duration::ZERO);
+    assert!(!balancer.decide_led(&led_occasion(109), &figures, (&pes, &loads), false));
+    assert!(balancer.is_judging(), "no actor of the plan is on the slow PE");
+    pes[1].available = 0.1;
+    assert!(balancer.decide_led(&led_occasion(110), &figures, (&pes, &loads), false));
+
+    let report = balancer.take_report().unwrap();
+    assert_eq!((report.moved, report.realised), (3, None));
+    assert!(!balancer.wants_undo() && balancer.is_moving());
 }
 
 #[test]
@@ -219,9 +250,9 @@ fn an_undo_of_leaders_waits_until_its_actors_can_move() {
 
     assert!(balancer.wants_undo() && balancer.may_begin(at(103)));
     let nothing = Figures { moves: 0, step_after: led_figures().step_before, ..led_figures() };
-    assert!(!balancer.decide_led(&led_occasion(103), &nothing, false));
+    assert!(!decide_led(&mut balancer, 103, &nothing, false));
     assert!(balancer.take_led_undo(), "the undo still waits");
-    assert!(balancer.decide_led(&led_occasion(104), &led_figures(), true));
+    assert!(decide_led(&mut balancer, 104, &led_figures(), true));
 }
 
 #[test]

@@ -16,8 +16,8 @@ pub(crate) mod figures;
 pub(crate) mod replicas;
 mod waits;
 
-use crate::snapshot::{PeLoad, Snapshot};
-use gridspan_topology::{Hierarchy, PeId};
+use crate::snapshot::{LinksBySites, PeLoad, SiteLink, Snapshot};
+use gridspan_topology::{Hierarchy, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -265,19 +265,23 @@ impl<'a> Predictor<'a> {
     fn round_trip(&self, hierarchy: &Hierarchy, compute: f64) -> f64 {
         let pairs: BTreeSet<(u32, u32)> =
             self.crossing().map(|edge| (edge.from, edge.to)).collect();
+        if pairs.is_empty() {
+            return 0.0;
+        }
         let (actors, pes) = ((&self.works[..], self.mapping), self.sites.len());
         let waits = match self.snapshot.has_step_order {
             true => Waits::by_step(actors, pes, &pairs),
             false => Waits::by_arrival(actors, pes, &pairs, self.model.border_wait),
         };
+        let links = SiteLink::by_sites(&self.snapshot.links);
+        let latency = |from, to| self.latency(&links, hierarchy, from, to);
         let mut latencies = BTreeMap::new();
         let mut longest = 0.0_f64;
         for &(from, to) in &pairs {
             let [a, b] = [from, to].map(|actor| self.mapping[actor as usize]);
             let sites = (self.sites[a.index()], self.sites[b.index()]);
-            let (forth, back) = *latencies
-                .entry(sites)
-                .or_insert_with(|| (self.latency(hierarchy, a, b), self.latency(hierarchy, b, a)));
+            let (forth, back) =
+                *latencies.entry(sites).or_insert_with(|| (latency(a, b), latency(b, a)));
             let travel = if pairs.contains(&(to, from)) { forth + back } else { forth };
             longest = longest.max(travel + waits.stay((from, to), compute.max(travel)));
         }
@@ -293,10 +297,15 @@ impl<'a> Predictor<'a> {
     }
 
     /// Returns the latency in seconds from a PE to one of another site; 0 if it is unknown.
-    fn latency(&self, hierarchy: &Hierarchy, from: PeId, to: PeId) -> f64 {
-        let sites = (self.sites[from.index()], self.sites[to.index()]);
-        let mut links = self.snapshot.links.iter();
-        if let Some(link) = links.find(|link| (link.from.0, link.to.0) == sites) {
+    fn latency(
+        &self,
+        links: &LinksBySites<'_>,
+        hierarchy: &Hierarchy,
+        from: PeId,
+        to: PeId,
+    ) -> f64 {
+        let [here, there] = [from, to].map(|pe| SiteId(self.sites[pe.index()]));
+        if let Some(link) = links.get(&(here, there)) {
             return link.latency.duration().as_secs_f64();
         }
         let layout = &self.snapshot.layout;
@@ -316,7 +325,7 @@ impl<'a> Predictor<'a> {
             let sum: &mut u64 = bytes.entry((from, to)).or_default();
             *sum = sum.saturating_add(edge.bytes);
         }
-        let time = |link: &crate::snapshot::SiteLink| {
+        let time = |link: &SiteLink| {
             let bytes = bytes.get(&(link.from.0, link.to.0)).copied().unwrap_or(0);
             link.bandwidth.time_for(bytes).as_secs_f64() / self.steps
         };

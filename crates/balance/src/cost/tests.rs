@@ -4,7 +4,7 @@ use super::*;
 use crate::fixtures::snapshot;
 use crate::fixtures::with_wide_area;
 use crate::snapshot::Edge;
-use gridspan_topology::Bandwidth;
+use gridspan_topology::{Bandwidth, Latency};
 
 const EXACT: CostModel = CostModel { message_overhead: Duration::ZERO, border_wait: 0.0 };
 
@@ -52,6 +52,16 @@ fn a_pair_that_sends_both_ways_takes_a_round_trip_and_the_work_at_both_ends() {
     assert_eq!((prediction.step.as_millis(), prediction.bound), (105, Bound::RoundTrip));
     assert_eq!(prediction.wide_area, Traffic { messages: 20, bytes: 1010 });
     assert_eq!(prediction.levels[0], prediction.wide_area);
+}
+
+#[test]
+fn the_first_of_several_links_between_two_sites_counts() {
+    let mut snapshot = with_wide_area(snapshot(&[0, 1, 2, 3]), Duration::from_millis(50));
+    let slower = |link: &SiteLink| SiteLink { latency: Latency::from_millis(900), ..*link };
+    let slower: Vec<SiteLink> = snapshot.links.iter().map(slower).collect();
+    snapshot.links.extend(slower);
+
+    assert_eq!(predicted(&snapshot, &EXACT).step.as_millis(), 50 + 5);
 }
 
 #[test]

@@ -9,7 +9,7 @@
 
 use super::note::{SiteDuty, Terms};
 use crate::cost::{CostModel, Traffic};
-use crate::snapshot::{PeLoad, SiteLink};
+use crate::snapshot::{LinksBySites, PeLoad, SiteLink};
 use gridspan_topology::{Hierarchy, Layout, SiteId};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(super) struct Forecaster<'a> {
     pub(super) layout: &'a Layout,
     pub(super) terms: &'a Terms,
-    pub(super) links: &'a [SiteLink],
+    pub(super) links: &'a LinksBySites<'a>,
     /// Time that the actors on each PE have used in the window.
     pub(super) loads: &'a [Duration],
     pub(super) model: &'a CostModel,
@@ -81,9 +81,11 @@ impl Forecaster<'_> {
                 if there.0 >= self.layout.site_count() {
                     continue;
                 }
-                let back = duties
-                    .get(there.index())
-                    .and_then(|other| other.toward.iter().find(|toward| toward.site == here.0));
+                let back = duties.get(there.index()).and_then(|other| {
+                    // A leader lists sites in order.
+                    let at = other.toward.binary_search_by_key(&here.0, |toward| toward.site);
+                    at.ok().map(|at| other.toward[at])
+                });
                 let (end, waiting) = back.map_or((0.0, 0.0), |back| (back.end, back.waiting));
                 if toward.sends {
                     let returns =
@@ -102,7 +104,7 @@ impl Forecaster<'_> {
     }
 
     fn link(&self, from: SiteId, to: SiteId) -> Option<&SiteLink> {
-        self.links.iter().find(|link| (link.from, link.to) == (from, to))
+        self.links.get(&(from, to)).copied()
     }
 
     /// Returns the latency in seconds from one site to another; 0 if it is unknown.

@@ -237,7 +237,7 @@ pub(crate) struct SiteDuty {
     /// For each PE, its work in the window in seconds on a PE of speed 1, and the number of
     /// messages to and from other PEs.
     pub(crate) pes: Vec<(f64, u64)>,
-    /// Traffic between this site and others, by site.
+    /// Traffic between this site and others, in the order of the sites.
     pub(crate) toward: Vec<Toward>,
 }
 

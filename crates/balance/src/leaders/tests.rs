@@ -256,6 +256,7 @@ fn an_outlook_before_the_terms_is_ignored() {
     let early = top.handle(SiteId(0), Note::Outlook(Box::default()));
 
     assert_eq!(early, (AddressedNotes::new(), None));
+    assert!(top.pes().0.is_empty());
     let report = note::SiteReport {
         pes: Vec::new(),
         loads: Vec::new(),
@@ -265,6 +266,8 @@ fn an_outlook_before_the_terms_is_ignored() {
         evidence: Evidence::of(&[]),
     };
     assert_eq!(top.handle(SiteId(0), Note::Census(report)).0.len(), 1, "the terms");
+    let (pes, loads) = top.pes();
+    assert_eq!((pes.len(), loads), (2, vec![Duration::ZERO; 2]));
     assert!(top.handle(SiteId(0), Note::Outlook(Box::default())).1.is_some());
 }
 

@@ -116,6 +116,26 @@ impl Top {
         self.census.values().map(|census| census.handled).fold(0, u64::saturating_add)
     }
 
+    /// Returns the measured states of all PEs, and the time that the actors on each have used in
+    /// the window; both are empty before all leaders have reported.
+    pub fn pes(&self) -> (Vec<PeLoad>, Vec<Duration>) {
+        match &self.terms {
+            Some(terms) => (terms.pes.clone(), self.loads()),
+            None => Default::default(),
+        }
+    }
+
+    /// Returns the time that the actors on each PE have used.
+    fn loads(&self) -> Vec<Duration> {
+        let of_site = |(&site, census): (&u32, &SiteReport)| {
+            let count = self.grid.layout.pes_in(SiteId(site)).len();
+            let mut loads = census.loads.clone();
+            loads.resize(count, Duration::ZERO);
+            loads
+        };
+        self.census.iter().flat_map(of_site).collect()
+    }
+
     /// Returns the speeds of PEs, with this rebalance included once all leaders have reported.
     pub fn into_speeds(self) -> SpeedEstimate {
         self.grid.speeds
@@ -139,8 +159,8 @@ impl Top {
 
     fn tell_terms(&mut self) -> AddressedNotes {
         let layout = &self.grid.layout;
+        let loads = self.loads();
         let mut pes: Vec<PeLoad> = Vec::new();
-        let mut loads: Vec<Duration> = Vec::new();
         for (&site, census) in &self.census {
             let count = layout.pes_in(SiteId(site)).len();
             let sound = |pe: &PeLoad| {
@@ -154,9 +174,6 @@ impl Top {
                     .map(sound)
                     .chain(std::iter::repeat(PeLoad::default()))
                     .take(count),
-            );
-            loads.extend(
-                census.loads.iter().copied().chain(std::iter::repeat(Duration::ZERO)).take(count),
             );
         }
         for census in self.census.values() {
@@ -220,9 +237,10 @@ impl Top {
 
     fn sum_up(&mut self) -> Option<Figures> {
         let terms = self.terms.as_ref()?;
-        let loads: Vec<Duration> = self.census.values().flat_map(|c| c.loads.clone()).collect();
+        let loads = self.loads();
         let model = CostModel::default();
         let GridView { layout, links, .. } = &self.grid;
+        let links = &SiteLink::by_sites(links);
         let forecaster = Forecaster { layout, terms, links, loads: &loads, model: &model };
         let quiet = |pe: &PeLoad| PeLoad { background: Duration::ZERO, available: 1.0, ..*pe };
         let quiet: Vec<PeLoad> = terms.pes.iter().map(quiet).collect();

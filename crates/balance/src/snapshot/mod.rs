@@ -3,7 +3,7 @@
 pub use crate::snapshot::actor::{ActorKey, ActorLoad, HandlingTime, Replica};
 use gridspan_topology::{Bandwidth, Hierarchy, Latency, Layout, NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -92,7 +92,19 @@ impl SiteLink {
     pub fn new(from: SiteId, to: SiteId, latency: Latency, bandwidth: Bandwidth) -> Self {
         Self { from, to, latency, bandwidth }
     }
+
+    /// Returns the links by their sites. The first counts if there are several between two sites.
+    pub(crate) fn by_sites(links: &[Self]) -> LinksBySites<'_> {
+        let mut by_sites = LinksBySites::new();
+        for link in links {
+            by_sites.entry((link.from, link.to)).or_insert(link);
+        }
+        by_sites
+    }
 }
+
+/// Links by the sites that send and receive.
+pub(crate) type LinksBySites<'a> = BTreeMap<(SiteId, SiteId), &'a SiteLink>;
 
 /// The messages from one actor to another in the measured window.
 ///

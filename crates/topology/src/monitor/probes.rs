@@ -3,6 +3,7 @@
 use super::table::LinkMonitor;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -23,6 +24,16 @@ pub enum WantedProbe {
     Bandwidth,
 }
 
+impl WantedProbe {
+    /// Time without an observation after which the quantity is measured.
+    const fn period(self) -> Duration {
+        match self {
+            Self::RoundTrip => SILENCE,
+            Self::Bandwidth => STALE,
+        }
+    }
+}
+
 /// A pair of groups to probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Probe {
@@ -40,6 +51,8 @@ pub struct ProbePlan {
     /// Time of the last probe of each group.
     busy: BTreeMap<u32, Time>,
     asked: BTreeMap<Probe, Time>,
+    /// Time at which probes were first selected.
+    begun: Option<Time>,
     /// Whether the plan contains round trips only.
     is_of_round_trips: bool,
 }
@@ -50,10 +63,13 @@ impl ProbePlan {
         Self { is_of_round_trips: true, ..Self::default() }
     }
 
-    /// Returns the probes that are due among `groups`: round trips before bandwidths, and within
-    /// each kind those with the oldest observations first. Each pair is pinged only from the group
-    /// with the lower number.
+    /// Returns the probes that are due among `groups`. If more are due than a group may have, those
+    /// come first whose observations are oldest, in relation to the time without an observation
+    /// after which they are due. So with many groups, all probes are later, and none is left out. A
+    /// quantity that was never observed counts as observed when the first probes were selected.
+    /// Each pair is pinged only from the group with the lower number.
     pub fn due(&mut self, now: Time, groups: &[u32], monitor: &LinkMonitor) -> Vec<Probe> {
+        let begun = *self.begun.get_or_insert(now);
         let mut due = Vec::new();
         let pairs = groups.iter().flat_map(|&from| groups.iter().map(move |&to| (from, to)));
         for (from, to) in pairs.filter(|(from, to)| from != to) {
@@ -62,24 +78,27 @@ impl ProbePlan {
                 let probe = Probe { from, to, what };
                 let last = observed.max(self.asked.get(&probe).copied());
                 if last.is_none_or(|last| now.since(last) >= age) {
-                    due.push((what, last, probe));
+                    let since = now.since(last.unwrap_or(begun)).as_nanos();
+                    let lateness = since / u128::from(what.period().as_secs());
+                    due.push((Reverse(lateness), what, last, probe));
                 }
             };
             if from < to {
                 // An increase needs confirmation by more round trips, and the first round trips may
-                // have been queued behind a message.
+                // have been queued behind a message. Such a probe comes early only if no other is
+                // late.
                 let is_open = monitor.is_young(from, to) || monitor.is_doubted(from, to);
-                let age = if is_open { PAUSE } else { SILENCE };
+                let age = if is_open { PAUSE } else { WantedProbe::RoundTrip.period() };
                 want(WantedProbe::RoundTrip, estimate.map(|estimate| estimate.observed), age);
             }
             if !self.is_of_round_trips {
                 let measured = estimate.and_then(|estimate| estimate.bandwidth_observed);
-                want(WantedProbe::Bandwidth, measured, STALE);
+                want(WantedProbe::Bandwidth, measured, WantedProbe::Bandwidth.period());
             }
         }
         due.sort_unstable();
         let mut probes = Vec::new();
-        for (_, _, probe) in due {
+        for (.., probe) in due {
             let is_free = |group| self.busy.get(&group).is_none_or(|&at| now.since(at) >= PAUSE);
             if is_free(probe.from) && is_free(probe.to) {
                 self.busy.extend([(probe.from, now), (probe.to, now)]);
@@ -113,6 +132,29 @@ mod tests {
         let count = |what| probed.iter().filter(|probe| probe.what == what).count();
         assert!((60..=78).contains(&count(WantedProbe::RoundTrip)), "six pairs every ten seconds");
         assert_eq!(count(WantedProbe::Bandwidth), 24, "twelve directions every minute");
+    }
+
+    #[test]
+    fn among_many_groups_neither_round_trips_nor_bandwidths_are_left_out() {
+        let groups: Vec<u32> = (0..12).collect();
+        let mut plan = ProbePlan::default();
+        let monitor = LinkMonitor::new();
+        let mut counts: BTreeMap<Probe, u32> = BTreeMap::new();
+
+        for half in 0..1200 {
+            for probe in plan.due(Time(half * SECOND / 2), &groups, &monitor) {
+                *counts.entry(probe).or_default() += 1;
+            }
+        }
+
+        // Each group would need about 1.5 probes a second, and gets one.
+        assert_eq!(counts.len(), 66 + 132, "all pairs and all directions");
+        let fewest = |what| {
+            let of_kind = counts.iter().filter(|(probe, _)| probe.what == what);
+            of_kind.map(|(_, &count)| count).min()
+        };
+        assert!(fewest(WantedProbe::RoundTrip) >= Some(30), "{counts:?}");
+        assert!(fewest(WantedProbe::Bandwidth) >= Some(4), "{counts:?}");
     }
 
     #[test]

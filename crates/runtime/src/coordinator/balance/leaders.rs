@@ -82,7 +82,7 @@ impl Coordinator {
     }
 
     /// Decides about the plans of all leaders, by their combined figures.
-    fn settle_led(&mut self, number: u64, figures: &Figures) {
+    pub(in crate::coordinator) fn settle_led(&mut self, number: u64, figures: &Figures) {
         let now = self.now;
         let balances = &mut self.balances;
         let Some(top) = balances.top.take() else { return };
@@ -95,15 +95,22 @@ impl Coordinator {
         if top.is_undo_put_off() {
             self.balancer.put_off_led_undo();
         }
+        let (pes, loads) = top.pes();
         self.balancer.keep_speeds(top.into_speeds());
+        let was_judging = self.balancer.is_judging();
         let Some(occasion) = self.end_window() else { return };
+        if was_judging {
+            // The leaders have planned without an undo, so the undo needs the next rebalance.
+            self.after_judging();
+        }
         let rebalance = self.balances.present();
         let is_fresh_wanted = std::mem::take(&mut self.balances.events.is_fresh_wanted);
         let is_dropped = is_fresh_wanted && occasion.cause == Cause::ForeignLoad;
         if is_dropped && is_undo {
             self.balancer.put_off_led_undo();
         }
-        let is_passed = !is_dropped && self.balancer.decide_led(&occasion, figures, is_undo);
+        let is_passed =
+            !is_dropped && self.balancer.decide_led(&occasion, figures, (&pes, &loads), is_undo);
         let uses_steps = self.uses_steps;
         for site in self.common.layout.sites() {
             let to = self.leader_of(site);

@@ -350,7 +350,7 @@ impl Coordinator {
     }
 
     /// Continues after the balancer may have judged a plan.
-    fn after_judging(&mut self) {
+    pub(super) fn after_judging(&mut self) {
         // The window that began with the plan continues, because loads are measured since then.
         let is_undo = self.balancer.wants_undo();
         self.tell_balances();

@@ -9,9 +9,12 @@ use crate::coordinator::machine::Coordinator;
 use crate::error::JobError;
 use crate::job::program::Program;
 use crate::message::{Control, Packet};
-use gridspan_balance::Refine;
+use gridspan_balance::leaders::{Leader, SiteView, Top};
+use gridspan_balance::{Cause, Figures, LeaderCut, Occasion, PeLoad, Refine, Traffic};
 use gridspan_bcast::PlanId;
 use gridspan_topology::{Layout, NodeId, PeId, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Answers all questions of the coordinator about loads and progress, for PEs that have handled
 /// `handled` messages each. Returns the number of questions about loads.
@@ -68,6 +71,64 @@ fn changes_of_foreign_load_do_not_keep_a_job_that_handles_nothing_from_being_fou
 
     let again: usize = (40..44).map(|at| load_changes(at, 51).0).sum();
     assert!(again > 0, "the job has handled messages again");
+}
+
+/// The figures of a plan of leaders that shortens steps from 10 ms to 4 ms.
+fn led_figures() -> Figures {
+    Figures {
+        actors: 4,
+        moves: 3,
+        replicas: 0,
+        steps: 1,
+        step_before: Duration::from_millis(10),
+        step_after: Duration::from_millis(4),
+        traffic_before: Traffic::default(),
+        traffic_after: Traffic::default(),
+        bytes_inside: 1000,
+        bytes_busiest: BTreeMap::new(),
+        bytes_between_sites: 2000,
+        is_passing: false,
+    }
+}
+
+#[test]
+fn a_plan_of_leaders_is_undone_if_a_request_during_its_judgement_shows_the_mistake() {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1]), ("b".to_owned(), vec![1])]);
+    let job = Job::new("led").actor::<Idle>().strategy(LeaderCut::default());
+    let program = Program::new(job.main(async |_| Ok::<(), JobError>(())), layout).unwrap();
+    let host = program.coordinator_host(NodeId(0));
+    let common = host.coordinator().unwrap().common.clone();
+    let mut coordinator = Coordinator::new(NodeId(0), common);
+    let at = |millis: u64| Time(millis * 1_000_000);
+    let (window, moving) = (Duration::from_millis(10), Duration::from_millis(2));
+    let plan = Occasion { now: at(100_000), cause: Cause::Period, time: window, handled: 100 };
+    let balancer = &mut coordinator.balancer;
+    assert!(balancer.decide_led(&plan, &led_figures(), (&[], &[]), false));
+    balancer.carried_out(at(101_000), 3, moving);
+    balancer.progress(at(101_000), moving, 20);
+    assert!(balancer.is_judging());
+    coordinator.balances.window = (at(101_000), 1000);
+    coordinator.balances.progress.last = Some((at(101_000), 1000));
+
+    // Before the plan, 100 messages took 10 ms. The request finds that they take 20 ms now.
+    coordinator.now = at(101_200);
+    coordinator.queue_balance(Cause::Request);
+    coordinator.measure();
+    let layout = coordinator.common.layout.clone();
+    for site in layout.sites() {
+        let (pes, handled) = (vec![PeLoad::default()], 1000);
+        let view = SiteView { site, pes, members: Vec::new(), talks: Vec::new(), handled };
+        let (_, notes) = Leader::new(&layout, view, Vec::new(), 1);
+        let top = coordinator.balances.top.as_mut().unwrap();
+        for (_, note) in notes.into_iter().filter(|(to, _)| to.is_none()) {
+            top.handle(site, note);
+        }
+    }
+    coordinator.settle_led(1, &led_figures());
+
+    assert_eq!(coordinator.balances.queue, [Cause::Undo]);
+    coordinator.measure();
+    assert!(coordinator.balances.top.as_ref().is_some_and(Top::is_undo));
 }
 
 #[test]

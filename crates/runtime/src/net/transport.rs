@@ -33,7 +33,7 @@ use self::refusals::Refusals;
 use super::config::{PathKind, TransportConfig, quic_config, server_config};
 use super::connections::Connections;
 use super::event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};
-use super::hello::{CODE_CLOSED, CODE_REPLACED, HelloRefusal};
+use super::hello::{CODE_CLOSED, CODE_REPLACED};
 use super::identity::{self, IdentityError, check_job_name};
 use super::incoming::Assembly;
 use super::link::{LinkEvent, Stage};
@@ -286,7 +286,8 @@ impl Transport {
             let sender = &mut peers[node].session.sender;
             let written = link.outgoing.write(&mut link.connection, sender);
             if written.is_err() {
-                link.close(now, HelloRefusal::Malformed.code(), "a stream was stopped");
+                // Not a refusal: the other side would then count this node as lost.
+                link.close(now, CODE_REPLACED, "a stream was stopped");
                 broken = Some(node);
             }
             written.is_ok()

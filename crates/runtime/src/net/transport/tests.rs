@@ -5,6 +5,8 @@ use super::super::identity::Authority;
 use super::*;
 use crate::session::DetectorSettings;
 use gridspan_topology::SiteId;
+use quinn_proto::{Dir, Side, StreamId, VarInt};
+use std::ops::Range;
 
 /// The transport of node 0 in a job of two founders, and the number of the first guest.
 fn transport() -> (Transport, NodeId) {
@@ -165,4 +167,54 @@ fn a_hello_may_state_any_number_of_earlier_connections() {
 
     let peer = &dialled.peers[NodeId(1)];
     assert_eq!((peer.open_link(), peer.connections), (Some(ConnectionHandle(0)), u64::MAX));
+}
+
+/// Lets the time from `began` go on in steps of a millisecond. The packets that two transports send
+/// in a step arrive in it: the first transport is at `address(1)`, the second at `address(2)`.
+/// Returns the events of each.
+fn run_both(
+    pair: &mut [Transport; 2],
+    began: Instant,
+    steps: Range<u64>,
+) -> [Vec<TransportEvent>; 2] {
+    let mut events = [Vec::new(), Vec::new()];
+    for millis in steps {
+        let now = began + Duration::from_millis(millis);
+        let sent = pair.each_mut().map(|transport| {
+            transport.handle_timeout(now);
+            packets(transport, now)
+        });
+        for (from, sent) in sent.into_iter().enumerate() {
+            for packet in sent {
+                pair[1 - from].handle_datagram(now, address(1 + from as u16), None, packet);
+            }
+        }
+        for (transport, events) in pair.iter_mut().zip(&mut events) {
+            events.extend(std::iter::from_fn(|| transport.poll_event()));
+        }
+    }
+    events
+}
+
+#[test]
+fn a_session_goes_on_after_the_other_side_has_stopped_a_stream() {
+    let (authority, began) = (Authority::new("job").unwrap(), Instant::now());
+    let mut pair = [0, 1].map(|node| founder(&authority, node, 1 + node as u8, began));
+    pair[0].send(NodeId(1), FrameClass::Small, vec![1_u8]).unwrap();
+    let first = run_both(&mut pair, began, 0..100);
+    let handle = pair[1].peers[NodeId(0)].open_link().unwrap();
+    let link = pair[1].links.get_mut(handle).unwrap();
+    let stream = StreamId::new(Side::Server, Dir::Uni, 0);
+    link.connection.recv_stream(stream).stop(VarInt::from_u32(0)).unwrap();
+    pair[1].links.wake(handle);
+    let between = run_both(&mut pair, began, 100..200);
+
+    pair[0].send(NodeId(1), FrameClass::Small, vec![2_u8]).unwrap();
+    let later = run_both(&mut pair, began, 200..1_200);
+
+    let events = [0_usize, 1].map(|node| [&first[node][..], &between[node], &later[node]].concat());
+    let frame = |byte: u8| TransportEvent::Frame { from: NodeId(0), bytes: vec![byte].into() };
+    assert_eq!(events[0], [TransportEvent::Connected(NodeId(1))]);
+    assert_eq!(events[1], [TransportEvent::Connected(NodeId(0)), frame(1), frame(2)]);
+    assert_eq!(pair[1].stats(NodeId(0)).connections, 2);
 }

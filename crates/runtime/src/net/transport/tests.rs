@@ -218,3 +218,32 @@ fn a_session_goes_on_after_the_other_side_has_stopped_a_stream() {
     assert_eq!(events[1], [TransportEvent::Connected(NodeId(0)), frame(1), frame(2)]);
     assert_eq!(pair[1].stats(NodeId(0)).connections, 2);
 }
+
+#[test]
+fn frames_to_a_guest_without_an_address_wait_until_it_connects() {
+    let (authority, began) = (Authority::new("job").unwrap(), Instant::now());
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+    let guest = layout.guest(SiteId(0), 0).unwrap();
+    let mut pair = [NodeId(0), guest].map(|node| {
+        let identity = authority.issue(node, 1).unwrap();
+        let seed = [1 + u8::from(node == guest); 32];
+        Transport::new(TransportConfig::new(layout.clone(), identity, seed), began).unwrap()
+    });
+    let frame = || vec![1_u8];
+    assert!(pair[0].send(guest, FrameClass::Auto, frame()).is_err(), "it is unknown");
+    pair[0].await_guest(guest);
+    pair[0].send(guest, FrameClass::Auto, frame()).unwrap();
+    let before = run_both(&mut pair, began, 0..10);
+    assert!(before.iter().all(Vec::is_empty) && pair[0].is_flushed());
+
+    pair[1].set_address(NodeId(0), address(1));
+    pair[1].connect(NodeId(0));
+    let [events, of_guest] = run_both(&mut pair, began, 10..500);
+
+    let from = NodeId(0);
+    let arrived = TransportEvent::Frame { from, bytes: frame().into() };
+    assert_eq!(events, [TransportEvent::Connected(guest)]);
+    assert_eq!(of_guest, [TransportEvent::Connected(from), arrived]);
+    assert!(pair[0].is_flushed());
+    assert_eq!(pair[0].address_of(guest), Some(address(2)));
+}

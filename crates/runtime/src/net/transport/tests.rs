@@ -95,14 +95,19 @@ fn founder(authority: &Authority, node: u32, seed: u8, now: Instant) -> Transpor
     transport
 }
 
-/// The packets that a transport sends now.
-fn packets(transport: &mut Transport, now: Instant) -> Vec<BytesMut> {
+/// The packets that a transport sends now, with their destinations.
+fn addressed(transport: &mut Transport, now: Instant) -> Vec<(SocketAddr, BytesMut)> {
     let (mut packets, mut buffer) = (Vec::new(), Vec::new());
     while let Some(transmit) = transport.poll_transmit(now, 1, &mut buffer) {
-        packets.push(BytesMut::from(&buffer[..transmit.size]));
+        packets.push((transmit.destination, BytesMut::from(&buffer[..transmit.size])));
         buffer.clear();
     }
     packets
+}
+
+/// The packets that a transport sends now.
+fn packets(transport: &mut Transport, now: Instant) -> Vec<BytesMut> {
+    addressed(transport, now).into_iter().map(|(_, packet)| packet).collect()
 }
 
 /// Returns node 0, at which the hello of node 1 has arrived from an unknown address. It has not
@@ -170,23 +175,24 @@ fn a_hello_may_state_any_number_of_earlier_connections() {
 }
 
 /// Lets the time from `began` go on in steps of a millisecond. The packets that two transports send
-/// in a step arrive in it: the first transport is at `address(1)`, the second at `address(2)`.
+/// in a step arrive in it: the first transport is at `address(1)`, the second at `address(port)`.
 /// Returns the events of each.
 fn run_both(
     pair: &mut [Transport; 2],
-    began: Instant,
-    steps: Range<u64>,
+    port: u16,
+    (began, steps): (Instant, Range<u64>),
 ) -> [Vec<TransportEvent>; 2] {
-    let mut events = [Vec::new(), Vec::new()];
+    let (mut events, addresses) = ([Vec::new(), Vec::new()], [address(1), address(port)]);
     for millis in steps {
         let now = began + Duration::from_millis(millis);
         let sent = pair.each_mut().map(|transport| {
             transport.handle_timeout(now);
-            packets(transport, now)
+            addressed(transport, now)
         });
         for (from, sent) in sent.into_iter().enumerate() {
-            for packet in sent {
-                pair[1 - from].handle_datagram(now, address(1 + from as u16), None, packet);
+            let to = 1 - from;
+            for (_, packet) in sent.into_iter().filter(|(other, _)| *other == addresses[to]) {
+                pair[to].handle_datagram(now, addresses[from], None, packet);
             }
         }
         for (transport, events) in pair.iter_mut().zip(&mut events) {
@@ -197,20 +203,34 @@ fn run_both(
 }
 
 #[test]
+fn a_node_whose_router_forgets_its_connection_is_not_lost() {
+    let (authority, began) = (Authority::new("job").unwrap(), Instant::now());
+    let mut pair = [0, 1].map(|node| founder(&authority, node, 1 + node as u8, began));
+    run_both(&mut pair, 2, (began, 0..1_000));
+
+    // The router uses another port for the node, and drops packets to the earlier one.
+    let events = run_both(&mut pair, 3, (began, 1_000..6_000)).concat();
+
+    let is_lost = |event: &TransportEvent| matches!(event, TransportEvent::Lost { .. });
+    assert!(!events.iter().any(is_lost), "{events:?}");
+    assert_eq!(pair[1].stats(NodeId(0)).connections, 2);
+}
+
+#[test]
 fn a_session_goes_on_after_the_other_side_has_stopped_a_stream() {
     let (authority, began) = (Authority::new("job").unwrap(), Instant::now());
     let mut pair = [0, 1].map(|node| founder(&authority, node, 1 + node as u8, began));
     pair[0].send(NodeId(1), FrameClass::Small, vec![1_u8]).unwrap();
-    let first = run_both(&mut pair, began, 0..100);
+    let first = run_both(&mut pair, 2, (began, 0..100));
     let handle = pair[1].peers[NodeId(0)].open_link().unwrap();
     let link = pair[1].links.get_mut(handle).unwrap();
     let stream = StreamId::new(Side::Server, Dir::Uni, 0);
     link.connection.recv_stream(stream).stop(VarInt::from_u32(0)).unwrap();
     pair[1].links.wake(handle);
-    let between = run_both(&mut pair, began, 100..200);
+    let between = run_both(&mut pair, 2, (began, 100..200));
 
     pair[0].send(NodeId(1), FrameClass::Small, vec![2_u8]).unwrap();
-    let later = run_both(&mut pair, began, 200..1_200);
+    let later = run_both(&mut pair, 2, (began, 200..1_200));
 
     let events = [0_usize, 1].map(|node| [&first[node][..], &between[node], &later[node]].concat());
     let frame = |byte: u8| TransportEvent::Frame { from: NodeId(0), bytes: vec![byte].into() };
@@ -233,12 +253,12 @@ fn frames_to_a_guest_without_an_address_wait_until_it_connects() {
     assert!(pair[0].send(guest, FrameClass::Auto, frame()).is_err(), "it is unknown");
     pair[0].await_guest(guest);
     pair[0].send(guest, FrameClass::Auto, frame()).unwrap();
-    let before = run_both(&mut pair, began, 0..10);
+    let before = run_both(&mut pair, 2, (began, 0..10));
     assert!(before.iter().all(Vec::is_empty) && pair[0].is_flushed());
 
     pair[1].set_address(NodeId(0), address(1));
     pair[1].connect(NodeId(0));
-    let [events, of_guest] = run_both(&mut pair, began, 10..500);
+    let [events, of_guest] = run_both(&mut pair, 2, (began, 10..500));
 
     let from = NodeId(0);
     let arrived = TransportEvent::Frame { from, bytes: frame().into() };

@@ -163,8 +163,8 @@ impl Transport {
         }
     }
 
-    /// Makes [`send`](Self::send) accept frames to a guest whose address is unknown. They wait until
-    /// it connects.
+    /// Makes [`send`](Self::send) accept frames to a guest whose address is unknown. They wait
+    /// until it connects.
     pub fn await_guest(&mut self, guest: NodeId) {
         let (retained, fault) = (self.config.limits.retained_bytes_max, self.config.fault);
         self.peers.meet(guest, || Peer::new(retained, fault));
@@ -337,8 +337,8 @@ impl Transport {
         self.peers.get(node).map_or(0, |peer| peer.session.sender.bytes_unacknowledged())
     }
 
-    /// Whether all frames to nodes that are not lost were acknowledged, without those to guests that
-    /// have not connected and have no address.
+    /// Whether all frames to nodes that are not lost were acknowledged, without those to guests
+    /// that have not connected and have no address.
     pub fn is_flushed(&self) -> bool {
         let mut reachable = self.peers.iter().filter(|peer| peer.address.is_some());
         reachable.all(|peer| peer.session.sender.is_flushed())

@@ -143,10 +143,10 @@ impl Transport {
     }
 
     /// Dials a silent node again, since a connection may not recover although the network does. Its
-    /// window may be full of packets that the network lost: then not even heartbeats leave, and QUIC
-    /// retries only after pauses that grow with the silence. Or a router on the path has forgotten
-    /// the connection. A new connection also keeps the congestion window, which QUIC would reset
-    /// after an outage.
+    /// window may be full of packets that the network lost: then not even heartbeats leave, and
+    /// QUIC retries only after pauses that grow with the silence. Or a router on the path has
+    /// forgotten the connection. A new connection also keeps the congestion window, which QUIC
+    /// would reset after an outage.
     fn redial_silent(&mut self, node: NodeId) {
         let Some(handle) = self.peers[node].open_link() else { return };
         if let Some(link) = self.links.get_mut(handle) {

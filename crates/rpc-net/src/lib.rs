@@ -63,7 +63,7 @@
 //! nothing else.
 //!
 //! **End.** A daemon that is stopped accepts no more calls, answers the open ones, and closes its
-//! connections.
+//! connections. A client that has sent a call meanwhile then looks for the next daemon.
 
 mod client;
 mod execution;

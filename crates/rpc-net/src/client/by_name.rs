@@ -4,6 +4,7 @@ use crate::wire::messages::{
     ATTEMPTS, KnownVersions, ListedServer, Request, Response, ServerUpdate, TextCall,
     request_response,
 };
+use crate::wire::requests::LongRequests;
 use crate::wire::token::{RemoteError, Token};
 use gridspan_rpc::calls::{RpcError, error_string};
 use gridspan_rpc::trace::{client_span, context_of, note_failure};
@@ -32,6 +33,8 @@ pub struct Client {
     /// Connection to the registry. Locked while it is opened, so that concurrent calls share one
     /// connection; each of them waits for a limited time.
     registry: Arc<Mutex<Option<Connection>>>,
+    /// The unanswered calls.
+    calls: LongRequests,
 }
 
 impl Client {
@@ -48,7 +51,7 @@ impl Client {
         };
         let mut endpoint = Endpoint::client((any, 0).into()).map_err(RemoteError::Listen)?;
         endpoint.set_default_client_config(token.client()?);
-        Ok(Self { token, endpoint, registry: Arc::default() })
+        Ok(Self { token, endpoint, registry: Arc::default(), calls: LongRequests::default() })
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -140,7 +143,7 @@ impl Client {
     /// connection to the registry is lost, the client waits for the registry to come back and sends
     /// the call again, up to three times; the function may then be executed more than once. The
     /// whole call takes at most `timeout` for each attempt of the registry, and 30 s to find the
-    /// registry.
+    /// registry. While 800 calls of the client are unanswered, further ones wait, within that time.
     ///
     /// # Errors
     ///
@@ -176,8 +179,10 @@ impl Client {
         outcome
     }
 
-    /// Sends a request, and sends it again, up to [`AGAIN_MAX`] times, if the registry is lost.
+    /// Sends a call, and sends it again, up to [`AGAIN_MAX`] times, if the registry is lost.
     async fn request_again_if_lost(&self, request: &Request) -> Result<Response, RemoteError> {
+        // The other streams of the connection are for lists and news.
+        let _unanswered = self.calls.begin().await;
         let (mut registry, mut again) = (self.registry().await?, 0);
         loop {
             match request_response(&registry, request).await {
@@ -219,7 +224,48 @@ fn is_given_up(error: &ConnectionError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::budget::Budget;
+    use crate::wire::messages::{WAITING_BYTES_MAX, read_message, write_message};
+    use crate::wire::requests::{LONG_MAX, Requests};
     use std::sync::atomic::{AtomicU32, Ordering};
+    use tokio::sync::watch;
+    use tokio::task::JoinSet;
+
+    /// Answers all requests but calls. Sends the number of open calls.
+    async fn busy_registry(registry: Endpoint, tell: watch::Sender<usize>) {
+        let caller = registry.accept().await.unwrap().await.unwrap();
+        let (mut requests, mut calls) = (Requests::new(&caller), Vec::new());
+        let budget = Budget::new(WAITING_BYTES_MAX);
+        while let Ok((mut send, mut receive, open)) = requests.next().await {
+            match read_message(&mut receive, &budget).await.unwrap().0 {
+                Request::Call(_) => calls.push((send, open)),
+                _ => write_message(&mut send, &Response::Servers(Vec::new())).await.unwrap(),
+            }
+            tell.send_replace(calls.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_with_more_calls_than_streams_still_gets_a_list() {
+        let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let (token, key) = Token::new(listen).unwrap();
+        let registry = Endpoint::server(key.server().unwrap(), listen).unwrap();
+        let client = Client::new(token.at(registry.local_addr().unwrap())).unwrap();
+        let (tell, mut open) = watch::channel(0);
+        tokio::spawn(busy_registry(registry, tell));
+        let mut calls = JoinSet::new();
+        for _ in 0..1200 {
+            let client = client.clone();
+            calls.spawn(async move { client.call("f", "[]", Duration::from_secs(600)).await });
+        }
+        let most = open.wait_for(|open| *open >= LONG_MAX);
+        drop(tokio::time::timeout(Duration::from_secs(60), most).await.unwrap().unwrap());
+
+        let listed = client.list().await;
+
+        assert!(matches!(&listed, Ok(servers) if servers.is_empty()), "{listed:?}");
+        assert_eq!(*open.borrow(), LONG_MAX, "the others wait");
+    }
 
     #[tokio::test]
     async fn a_call_that_ends_its_registry_is_sent_again_three_times() {

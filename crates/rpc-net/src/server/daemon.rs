@@ -8,7 +8,7 @@ use crate::registry::server_table::{PlacedCall, ServerTable};
 use crate::server::admission::Admission;
 use crate::server::caller::Caller;
 use crate::server::handler::{attend, heard, respond};
-use crate::server::in_flight::InFlight;
+use crate::server::in_flight::{InFlight, Open};
 use crate::server::task_server::{LocalServers, TaskServer};
 use crate::wire::budget::Budget;
 use crate::wire::messages::{
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -70,6 +70,8 @@ struct Daemon<C: Catalogue> {
     server_table: Mutex<ServerTable<Route<C>>>,
     /// Requests in progress.
     open: InFlight,
+    /// Whether the daemon is being stopped.
+    is_ending: AtomicBool,
     /// Number of the next forwarded call.
     numbers: AtomicU64,
     admission: Admission,
@@ -165,6 +167,7 @@ pub(crate) async fn daemon<C: Catalogue>(
         registry: dice()?,
         server_table: Mutex::new(server_table),
         open: InFlight::default(),
+        is_ending: AtomicBool::new(false),
         numbers: AtomicU64::new(0),
         admission: Admission::default(),
         link_table: Mutex::default(),
@@ -187,6 +190,7 @@ pub(crate) async fn daemon<C: Catalogue>(
         }
     }
     endpoint.set_server_config(None);
+    daemon.is_ending.store(true, Ordering::SeqCst);
     daemon.open.over(GRACE).await;
     endpoint.close(VarInt::from_u32(0), b"the daemon has ended");
     endpoint.wait_idle().await;
@@ -214,8 +218,8 @@ impl<C: Catalogue> Daemon<C> {
             let (daemon, caller, budget) = (self.clone(), caller.clone(), budget.clone());
             let (open, in_use) = (self.open.begin(), place.begin());
             tokio::spawn(async move {
-                let _open = (open, of_caller);
-                daemon.attend((send, receive), &budget, &caller).await;
+                let _of_caller = of_caller;
+                daemon.attend((send, receive), &budget, &caller, open).await;
                 in_use.end(caller.is_depended_on());
             });
         }
@@ -224,17 +228,25 @@ impl<C: Catalogue> Daemon<C> {
         self.task_server.iter().for_each(|task_server| task_server.forget(&caller.groups));
     }
 
-    /// Reads a request, and answers it.
+    /// Reads a request, and answers it. A call that comes while the daemon is being stopped is not
+    /// answered: its caller sends it to the next daemon, once this one has closed the connection.
     async fn attend(
         self: &Arc<Self>,
         (mut send, mut receive): (SendStream, RecvStream),
         budget: &Budget,
         caller: &Caller,
+        open: Open,
     ) {
         // The request counts towards the budget until it is answered.
         let Some((request, _claim)) = heard((&mut send, &mut receive), budget).await else {
             return;
         };
+        if matches!(request, Request::Call(_)) && self.is_ending.load(Ordering::SeqCst) {
+            // The daemon does not wait for it.
+            drop(open);
+            caller.connection.closed().await;
+            return;
+        }
         let of_caller = (&caller.connection, &caller.groups);
         let request = attend(request, self.task_server.as_ref(), of_caller, &mut send).await;
         let Some(request) = request else { return };

@@ -12,10 +12,18 @@ const RESTORATIONS: u32 = 1 << 11;
 const ATTEMPTS: u32 = 1 << 20;
 
 /// The number before the first attempt of an order after this many restorations. It is below the
-/// attempt numbers of shared data. Servers drop orders from before the last restoration, since no
-/// client waits for their outcome.
-pub(super) fn attempts_after(restorations: u32) -> u32 {
+/// attempt numbers of shared data.
+fn attempts_after(restorations: u32) -> u32 {
     restorations % RESTORATIONS * ATTEMPTS
+}
+
+/// Whether an attempt of an order is from before the last of the restorations that a server has
+/// counted. Servers drop such orders, since no client waits for their outcome. Numbers wrap around,
+/// and a server that was started after a restoration has counted fewer than main. So an attempt
+/// counts as outdated if it is behind by less than half of [`RESTORATIONS`].
+pub(super) fn is_outdated(attempt: u32, restorations: u32) -> bool {
+    let behind = restorations.wrapping_sub(attempt / ATTEMPTS) % RESTORATIONS;
+    (1..RESTORATIONS / 2).contains(&behind)
 }
 
 /// The state of a server when main no longer waits for its handover.
@@ -525,5 +533,17 @@ mod tests {
     fn attempts_stay_below_those_of_shared_data() {
         assert!((0..RESTORATIONS).all(|times| attempts_after(times) < (1 << 31) - ATTEMPTS + 1));
         assert_eq!(attempts_after(RESTORATIONS), 0);
+    }
+
+    #[test]
+    fn only_attempts_from_before_the_last_restoration_are_outdated_also_when_numbers_wrap() {
+        let is_late = |of_main, of_server| is_outdated(attempts_after(of_main) + 7, of_server);
+        for restorations in [1, 5, RESTORATIONS - 1, RESTORATIONS, RESTORATIONS + 1] {
+            assert!(is_late(restorations - 1, restorations), "{restorations}");
+            // A server that was started after some restorations has counted fewer.
+            for fewer in (0..=restorations).take(9) {
+                assert!(!is_late(restorations, restorations - fewer), "{restorations} {fewer}");
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::catalogue::{CallForm, Catalogue, Functions};
 use super::directory::ServerCard;
 use super::function::Work;
-use super::membership::attempts_after;
+use super::membership;
 use super::registry::{Registry, RegistryMessage};
 use super::signature::Signature;
 use crate::block::EncodedBlock;
@@ -402,7 +402,7 @@ impl<C: Catalogue> Server<C> {
 
     /// Whether an attempt of an order is from before the last restoration.
     pub(super) fn is_outdated(&self, attempt: u32) -> bool {
-        attempt < attempts_after(self.restorations)
+        membership::is_outdated(attempt, self.restorations)
     }
 
     pub(super) fn is_open(&self) -> bool {

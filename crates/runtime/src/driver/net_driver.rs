@@ -55,8 +55,8 @@ pub(super) struct NetDriver {
     /// Rounds of stall detection in which the coordinator asks whether all sent bytes have arrived.
     looks: Mutex<Vec<u64>>,
     arrivals: Mutex<Arrivals>,
-    /// Addresses of guests that the transport does not know yet.
-    contacts: Mutex<Vec<(NodeId, SocketAddr)>>,
+    /// Guests that the transport does not know yet, with their addresses as far as known.
+    contacts: Mutex<Vec<(NodeId, Option<SocketAddr>)>>,
     /// The suspected nodes, each with the time at which the suspicion began.
     suspects: Mutex<BTreeMap<NodeId, Instant>>,
     /// Whether anything was queued since the last turn.
@@ -109,10 +109,8 @@ impl Network for NetDriver {
 
     fn meet(&self, guest: NodeId, contact: &str) {
         // A guest that gives no usable address connects to this node itself.
-        if let Ok(address) = contact.parse() {
-            lock(&self.contacts).push((guest, address));
-            self.announce();
-        }
+        lock(&self.contacts).push((guest, contact.parse().ok()));
+        self.announce();
     }
 
     fn note_coordinator(&self, place: CoordinatorPlace) {
@@ -309,10 +307,14 @@ impl NetDriver {
         }
         let frames = std::mem::take(&mut lock(&self.frames).frames);
         let all: usize = frames.iter().map(|(_, _, frame)| frame.len()).sum();
-        // Taken after the frames: the address of a guest is pushed before any frame to it.
+        // Taken after the frames: the contact of a guest is pushed before any frame to it.
         for (guest, address) in std::mem::take(&mut *lock(&self.contacts)) {
-            if guest != switch.node && net.transport().address_of(guest).is_none() {
-                net.transport().set_address(guest, address);
+            if guest == switch.node || net.transport().address_of(guest).is_some() {
+                continue;
+            }
+            match address {
+                Some(address) => net.transport().set_address(guest, address),
+                None => net.transport().await_guest(guest),
             }
         }
         let mut stalled = BTreeSet::new();

@@ -183,7 +183,7 @@ const WINDOW_WIDE: u64 = 256 << 10;
 /// quinn's default of 3 is shorter than a brief outage of a link.
 const PERSISTENT_CONGESTION: u32 = 8;
 /// Size of the datagram buffers in bytes. Each datagram holds one heartbeat; the newest is enough.
-pub(super) const DATAGRAM_BYTES: usize = 16 << 10;
+const DATAGRAM_BYTES: usize = 16 << 10;
 /// Buffer for handshake bytes out of order: two certificates and some room.
 const CRYPTO_BYTES: usize = 16 << 10;
 /// Bytes of early packets kept per handshake.

@@ -16,7 +16,6 @@
 //! A link ends with its connection, for any reason, and is not used again. It reports the reason
 //! once, unless this side has ended the link.
 
-use super::config::DATAGRAM_BYTES;
 use super::hello::{Hello, HelloRefusal};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
@@ -166,11 +165,6 @@ impl Link {
         let frames = self.connection.stats().frame_rx;
         let seen = frames.acks + frames.datagram + frames.stream + frames.ping;
         std::mem::replace(&mut self.frames_seen, seen) != seen
-    }
-
-    /// Whether a heartbeat waits because the window is full.
-    pub(super) fn is_stuck(&mut self) -> bool {
-        self.connection.datagrams().send_buffer_space() < DATAGRAM_BYTES
     }
 
     /// Ends the link; the other side receives `code` and `reason`.

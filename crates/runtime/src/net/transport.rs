@@ -33,7 +33,7 @@ use self::refusals::Refusals;
 use super::config::{PathKind, TransportConfig, quic_config, server_config};
 use super::connections::Connections;
 use super::event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};
-use super::hello::{CODE_CLOSED, CODE_REPLACED, HelloRefusal};
+use super::hello::{CODE_CLOSED, CODE_REPLACED};
 use super::identity::{self, IdentityError, check_job_name};
 use super::incoming::Assembly;
 use super::link::{LinkEvent, Stage};
@@ -145,7 +145,8 @@ impl Transport {
     }
 
     /// Sets the address at which `node` receives packets. [`send`](Self::send) accepts frames to a
-    /// founder before its address is set, but none to a guest.
+    /// founder before its address is set, but to a guest only after
+    /// [`await_guest`](Self::await_guest).
     pub fn set_address(&mut self, node: NodeId, address: SocketAddr) {
         let (retained, fault) = (self.config.limits.retained_bytes_max, self.config.fault);
         self.peers.meet(node, || Peer::new(retained, fault));
@@ -160,6 +161,13 @@ impl Transport {
         if peer.phase == Phase::Idle && !peer.session.sender.is_flushed() {
             self.wanted.push(node);
         }
+    }
+
+    /// Makes [`send`](Self::send) accept frames to a guest whose address is unknown. They wait
+    /// until it connects.
+    pub fn await_guest(&mut self, guest: NodeId) {
+        let (retained, fault) = (self.config.limits.retained_bytes_max, self.config.fault);
+        self.peers.meet(guest, || Peer::new(retained, fault));
     }
 
     /// Returns the node that receives packets at `address`.
@@ -286,7 +294,8 @@ impl Transport {
             let sender = &mut peers[node].session.sender;
             let written = link.outgoing.write(&mut link.connection, sender);
             if written.is_err() {
-                link.close(now, HelloRefusal::Malformed.code(), "a stream was stopped");
+                // Not a refusal: the other side would then count this node as lost.
+                link.close(now, CODE_REPLACED, "a stream was stopped");
                 broken = Some(node);
             }
             written.is_ok()
@@ -328,9 +337,11 @@ impl Transport {
         self.peers.get(node).map_or(0, |peer| peer.session.sender.bytes_unacknowledged())
     }
 
-    /// Whether all frames to nodes that are not lost were acknowledged.
+    /// Whether all frames to nodes that are not lost were acknowledged, without those to guests
+    /// that have not connected and have no address.
     pub fn is_flushed(&self) -> bool {
-        self.peers.iter().all(|peer| peer.session.sender.is_flushed())
+        let mut reachable = self.peers.iter().filter(|peer| peer.address.is_some());
+        reachable.all(|peer| peer.session.sender.is_flushed())
     }
 
     /// Whether `node` was declared lost.

@@ -62,6 +62,8 @@ pub struct Relay {
     flows: BTreeMap<(NodeId, u64), Assembly>,
     /// Incomplete multicasts of other nodes, by root and number.
     multicasts: BTreeMap<(NodeId, u64), Assembly>,
+    /// Whether a founder is lost or suspended. What it was passing on may stay incomplete.
+    lacks_founder: bool,
     /// Number of this node's multicasts that were sent in segments.
     multicasts_begun: u64,
     /// For each plan of this node, the number of tree broadcasts that had begun when it was last
@@ -102,6 +104,7 @@ impl Relay {
             coordinator: CoordinatorPlace { term: 0, node: tree.root() },
             flows,
             multicasts,
+            lacks_founder: false,
             multicasts_begun: 0,
             used,
             bytes_max,
@@ -162,6 +165,7 @@ impl Relay {
             }
             Spread::MembershipEvent(news) => {
                 if news.stage.is_gone() || news.stage == Stage::Suspended {
+                    self.lacks_founder |= !self.layout.is_guest(news.node);
                     let (telemetry, post) = self.telemetry(now, out);
                     telemetry.lose(news.node, &post);
                 }
@@ -247,9 +251,11 @@ impl Relay {
     }
 
     /// Returns the bytes of incomplete tree broadcasts and multicasts, and of waiting messages of
-    /// agents.
+    /// agents. Once a founder is lost, incomplete ones no longer count: the job goes on only if it
+    /// does not need them, and would never be found to stall if they counted for ever.
     pub fn bytes(&self) -> usize {
         let flows = self.flows.values().chain(self.multicasts.values());
+        let flows = flows.filter(|_| !self.lacks_founder);
         flows.map(|flow| flow.bytes() as usize).sum::<usize>() + self.agents.bytes()
     }
 

@@ -8,12 +8,16 @@ use std::sync::Arc;
 
 /// Maximum number of known plans, those of all roots together.
 const PLANS_MAX: usize = 1024;
+/// Maximum number of retired plans that are kept although they are not known. A large plan may
+/// arrive after its retirement; a plan that was never sent is retired too, and never arrives.
+const UNKNOWN_MAX: usize = 64;
 
 /// Plans by identifier.
 #[derive(Default)]
 pub(super) struct Plans {
     known: BTreeMap<PlanId, Arc<BroadcastPlan>>,
-    /// Retired plans; each is removed once all tree broadcasts below its number are complete.
+    /// Retired plans; each is removed once it is known and all tree broadcasts below its number are
+    /// complete.
     retired: BTreeMap<PlanId, u64>,
     complete: BTreeMap<NodeId, Complete>,
 }
@@ -104,12 +108,14 @@ impl Plans {
         let Self { known, retired, complete } = self;
         retired.retain(|plan, flows| {
             let below = complete.get(&plan.root).map_or(0, |complete| complete.below);
-            let is_over = below >= *flows;
-            if is_over {
-                known.remove(plan);
-            }
-            !is_over && known.contains_key(plan)
+            below < *flows || known.remove(plan).is_none()
         });
+        let unknown = retired.keys().filter(|&plan| !known.contains_key(plan));
+        let unknown: Vec<PlanId> = unknown.copied().collect();
+        let excess = unknown.len().saturating_sub(UNKNOWN_MAX);
+        for plan in &unknown[..excess] {
+            retired.remove(plan);
+        }
     }
 }
 
@@ -145,6 +151,23 @@ mod tests {
         plans.note_complete(NodeId(0), 1);
         assert!(plans.get(one.id()).is_none());
         assert!(plans.get(PlanId { root: NodeId(0), version: 2 }).is_some());
+    }
+
+    #[test]
+    fn a_plan_that_arrives_after_its_retirement_is_forgotten_at_once() {
+        let (layout, mut plans) = (layout(), Plans::default());
+        let [one, two] = [1, 2].map(|version| plan(version, &[(0, 1), (0, 2)]));
+        plans.learn(&layout, Some(two), &[(one.id(), 0)]).unwrap();
+
+        plans.learn(&layout, Some(one.clone()), &[]).unwrap();
+
+        assert!(plans.get(one.id()).is_none());
+        assert_eq!((plans.known.len(), plans.retired.len()), (1, 0));
+        for version in 3..1_000 {
+            let never_sent = PlanId { root: NodeId(0), version };
+            plans.learn(&layout, None, &[(never_sent, 0)]).unwrap();
+        }
+        assert_eq!(plans.retired.len(), UNKNOWN_MAX);
     }
 
     #[test]

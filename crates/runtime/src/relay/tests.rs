@@ -6,8 +6,9 @@ use crate::address::id::{ActorId, CollectionId, KindId};
 use crate::message::SEGMENT_BYTES;
 use crate::message::frame::Frame;
 use crate::message::payload::Payload;
-use crate::message::{Control, MulticastSegment, MulticastTarget, is_for_relay};
+use crate::message::{Control, MembershipEvent, MulticastSegment, MulticastTarget, is_for_relay};
 use gridspan_bcast::{Draft, DraftStripe, Mode, Sending, SubPlan};
+use gridspan_topology::SiteId;
 use std::time::Duration;
 
 const BYTES_MAX: u64 = 1 << 20;
@@ -160,6 +161,26 @@ fn a_segment_is_passed_on_before_the_next_arrives() {
     };
     assert!(same.head.is_empty());
     assert_eq!(same.body.as_ptr(), frame.as_ptr(), "the bytes are not copied");
+}
+
+#[test]
+fn an_incomplete_broadcast_does_not_count_once_a_founder_is_lost() {
+    let mut relays = relays(&[1, 2]);
+    let mut out = Vec::new();
+    relays[0].take(Time(0), PeId(0), publication(200_000, 0), &mut out);
+    let RelayCommand::Send { to: NodeId(1), frame, .. } = out.swap_remove(0) else {
+        panic!("not to the other site")
+    };
+    relays[1].receive(Time(1), NodeId(0), &frame.into_bytes(), &mut Vec::new()).unwrap();
+    let guest = relays[1].layout.guest(SiteId(0), 0).unwrap();
+    let mut bytes_after = |node, stage| {
+        let event = Spread::MembershipEvent(MembershipEvent { node, stage });
+        relays[1].take(Time(2), PeId(2), Packet::spread(event), &mut Vec::new());
+        relays[1].bytes()
+    };
+
+    assert!(bytes_after(guest, Stage::Lost) > 0);
+    assert_eq!(bytes_after(NodeId(2), Stage::Suspended), 0);
 }
 
 fn multicast() -> Multicast {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::client::by_name::Client;
 use crate::registry::link_table::LINKS_MAX;
+use crate::wire::messages::request_response;
 use gridspan_rpc::calls::{Functions, Signature};
 use gridspan_topology::LinkSample;
 use quinn::Connection;
@@ -27,6 +28,7 @@ async fn with_caller() -> (Arc<Daemon<Nothing>>, Connection, Connection) {
         registry: 1,
         server_table: Mutex::new(ServerTable::new()),
         open: InFlight::default(),
+        is_ending: AtomicBool::new(false),
         numbers: AtomicU64::new(0),
         admission: Admission::default(),
         link_table: Mutex::default(),
@@ -55,6 +57,32 @@ async fn a_server_whose_connection_ends_before_it_joins_is_not_listed() {
     daemon.join(card("late"), 1, &caller);
 
     assert!(daemon.list().is_empty());
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_being_stopped_does_not_wait_for_calls_that_come_then() {
+    let (daemon, there, connection) = with_caller().await;
+    let (joined, groups) = (Mutex::default(), Mutex::default());
+    let caller = Caller { connection: connection.clone(), joined, groups };
+    let (function, arguments) = ("f".to_owned(), "[]".to_owned());
+    let timeout = Duration::from_secs(60);
+    let call = TextCall { number: 0, function, arguments, timeout, traceparent: None };
+    let called = tokio::spawn(async move { request_response(&there, &Request::Call(call)).await });
+    let streams = connection.accept_bi().await.unwrap();
+    daemon.is_ending.store(true, Ordering::SeqCst);
+    let (of_call, open) = (daemon.clone(), daemon.open.begin());
+    let attended = tokio::spawn(async move {
+        of_call.attend(streams, &Budget::new(WAITING_BYTES_MAX), &caller, open).await;
+    });
+
+    daemon.open.over(timeout).await;
+
+    assert_eq!(daemon.open.count(), 0);
+    assert!(!called.is_finished() && !attended.is_finished());
+    connection.close(0_u32.into(), b"the daemon has ended");
+    attended.await.unwrap();
+    let called = called.await.unwrap();
+    assert!(matches!(called, Err(RemoteError::Away { .. })), "{called:?}");
 }
 
 #[tokio::test]

@@ -129,7 +129,8 @@ impl Transport {
             return;
         }
         let node = hello.node;
-        if self.peers.get(node).is_none()
+        if self.config.layout.is_guest(node)
+            && self.peers.get(node).is_none_or(|peer| peer.address.is_none())
             && let Some(address) = self.links.get(handle).map(|link| link.address)
         {
             self.set_address(node, address);

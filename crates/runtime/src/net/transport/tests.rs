@@ -5,6 +5,8 @@ use super::super::identity::Authority;
 use super::*;
 use crate::session::DetectorSettings;
 use gridspan_topology::SiteId;
+use quinn_proto::{Dir, Side, StreamId, VarInt};
+use std::ops::Range;
 
 /// The transport of node 0 in a job of two founders, and the number of the first guest.
 fn transport() -> (Transport, NodeId) {
@@ -93,14 +95,19 @@ fn founder(authority: &Authority, node: u32, seed: u8, now: Instant) -> Transpor
     transport
 }
 
-/// The packets that a transport sends now.
-fn packets(transport: &mut Transport, now: Instant) -> Vec<BytesMut> {
+/// The packets that a transport sends now, with their destinations.
+fn addressed(transport: &mut Transport, now: Instant) -> Vec<(SocketAddr, BytesMut)> {
     let (mut packets, mut buffer) = (Vec::new(), Vec::new());
     while let Some(transmit) = transport.poll_transmit(now, 1, &mut buffer) {
-        packets.push(BytesMut::from(&buffer[..transmit.size]));
+        packets.push((transmit.destination, BytesMut::from(&buffer[..transmit.size])));
         buffer.clear();
     }
     packets
+}
+
+/// The packets that a transport sends now.
+fn packets(transport: &mut Transport, now: Instant) -> Vec<BytesMut> {
+    addressed(transport, now).into_iter().map(|(_, packet)| packet).collect()
 }
 
 /// Returns node 0, at which the hello of node 1 has arrived from an unknown address. It has not
@@ -165,4 +172,98 @@ fn a_hello_may_state_any_number_of_earlier_connections() {
 
     let peer = &dialled.peers[NodeId(1)];
     assert_eq!((peer.open_link(), peer.connections), (Some(ConnectionHandle(0)), u64::MAX));
+}
+
+/// Lets the time from `began` go on in steps of a millisecond. The packets that two transports send
+/// in a step arrive in it: the first transport is at `address(1)`, the second at `address(port)`.
+/// Returns the events of each.
+fn run_both(
+    pair: &mut [Transport; 2],
+    port: u16,
+    (began, steps): (Instant, Range<u64>),
+) -> [Vec<TransportEvent>; 2] {
+    let (mut events, addresses) = ([Vec::new(), Vec::new()], [address(1), address(port)]);
+    for millis in steps {
+        let now = began + Duration::from_millis(millis);
+        let sent = pair.each_mut().map(|transport| {
+            transport.handle_timeout(now);
+            addressed(transport, now)
+        });
+        for (from, sent) in sent.into_iter().enumerate() {
+            let to = 1 - from;
+            for (_, packet) in sent.into_iter().filter(|(other, _)| *other == addresses[to]) {
+                pair[to].handle_datagram(now, addresses[from], None, packet);
+            }
+        }
+        for (transport, events) in pair.iter_mut().zip(&mut events) {
+            events.extend(std::iter::from_fn(|| transport.poll_event()));
+        }
+    }
+    events
+}
+
+#[test]
+fn a_node_whose_router_forgets_its_connection_is_not_lost() {
+    let (authority, began) = (Authority::new("job").unwrap(), Instant::now());
+    let mut pair = [0, 1].map(|node| founder(&authority, node, 1 + node as u8, began));
+    run_both(&mut pair, 2, (began, 0..1_000));
+
+    // The router uses another port for the node, and drops packets to the earlier one.
+    let events = run_both(&mut pair, 3, (began, 1_000..6_000)).concat();
+
+    let is_lost = |event: &TransportEvent| matches!(event, TransportEvent::Lost { .. });
+    assert!(!events.iter().any(is_lost), "{events:?}");
+    assert_eq!(pair[1].stats(NodeId(0)).connections, 2);
+}
+
+#[test]
+fn a_session_goes_on_after_the_other_side_has_stopped_a_stream() {
+    let (authority, began) = (Authority::new("job").unwrap(), Instant::now());
+    let mut pair = [0, 1].map(|node| founder(&authority, node, 1 + node as u8, began));
+    pair[0].send(NodeId(1), FrameClass::Small, vec![1_u8]).unwrap();
+    let first = run_both(&mut pair, 2, (began, 0..100));
+    let handle = pair[1].peers[NodeId(0)].open_link().unwrap();
+    let link = pair[1].links.get_mut(handle).unwrap();
+    let stream = StreamId::new(Side::Server, Dir::Uni, 0);
+    link.connection.recv_stream(stream).stop(VarInt::from_u32(0)).unwrap();
+    pair[1].links.wake(handle);
+    let between = run_both(&mut pair, 2, (began, 100..200));
+
+    pair[0].send(NodeId(1), FrameClass::Small, vec![2_u8]).unwrap();
+    let later = run_both(&mut pair, 2, (began, 200..1_200));
+
+    let events = [0_usize, 1].map(|node| [&first[node][..], &between[node], &later[node]].concat());
+    let frame = |byte: u8| TransportEvent::Frame { from: NodeId(0), bytes: vec![byte].into() };
+    assert_eq!(events[0], [TransportEvent::Connected(NodeId(1))]);
+    assert_eq!(events[1], [TransportEvent::Connected(NodeId(0)), frame(1), frame(2)]);
+    assert_eq!(pair[1].stats(NodeId(0)).connections, 2);
+}
+
+#[test]
+fn frames_to_a_guest_without_an_address_wait_until_it_connects() {
+    let (authority, began) = (Authority::new("job").unwrap(), Instant::now());
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+    let guest = layout.guest(SiteId(0), 0).unwrap();
+    let mut pair = [NodeId(0), guest].map(|node| {
+        let identity = authority.issue(node, 1).unwrap();
+        let seed = [1 + u8::from(node == guest); 32];
+        Transport::new(TransportConfig::new(layout.clone(), identity, seed), began).unwrap()
+    });
+    let frame = || vec![1_u8];
+    assert!(pair[0].send(guest, FrameClass::Auto, frame()).is_err(), "it is unknown");
+    pair[0].await_guest(guest);
+    pair[0].send(guest, FrameClass::Auto, frame()).unwrap();
+    let before = run_both(&mut pair, 2, (began, 0..10));
+    assert!(before.iter().all(Vec::is_empty) && pair[0].is_flushed());
+
+    pair[1].set_address(NodeId(0), address(1));
+    pair[1].connect(NodeId(0));
+    let [events, of_guest] = run_both(&mut pair, 2, (began, 10..500));
+
+    let from = NodeId(0);
+    let arrived = TransportEvent::Frame { from, bytes: frame().into() };
+    assert_eq!(events, [TransportEvent::Connected(guest)]);
+    assert_eq!(of_guest, [TransportEvent::Connected(from), arrived]);
+    assert!(pair[0].is_flushed());
+    assert_eq!(pair[0].address_of(guest), Some(address(2)));
 }

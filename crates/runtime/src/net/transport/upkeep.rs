@@ -85,7 +85,7 @@ impl Transport {
                 Health::Suspected => {
                     tracing::info!(%node, "suspected");
                     self.events.push_back(TransportEvent::Suspected(node));
-                    self.free_if_stuck(node);
+                    self.redial_silent(node);
                 }
                 Health::Lost => {
                     let detector = peer.detector.as_ref();
@@ -142,14 +142,14 @@ impl Transport {
         others.filter(|&other| !is_given_up(other) && is_silent(other)).collect()
     }
 
-    /// Dials a silent node again if not even heartbeats leave the connection: its window is full of
-    /// packets that the network lost, and QUIC retries only after pauses that grow with the
-    /// silence.
-    fn free_if_stuck(&mut self, node: NodeId) {
+    /// Dials a silent node again, since a connection may not recover although the network does. Its
+    /// window may be full of packets that the network lost: then not even heartbeats leave, and
+    /// QUIC retries only after pauses that grow with the silence. Or a router on the path has
+    /// forgotten the connection. A new connection also keeps the congestion window, which QUIC
+    /// would reset after an outage.
+    fn redial_silent(&mut self, node: NodeId) {
         let Some(handle) = self.peers[node].open_link() else { return };
-        if let Some(link) = self.links.get_mut(handle)
-            && link.is_stuck()
-        {
+        if let Some(link) = self.links.get_mut(handle) {
             link.close(self.now, CODE_REPLACED, "stuck");
             self.links.wake(handle);
             self.link_down(node);

@@ -16,6 +16,13 @@ use std::sync::Arc;
 const AT: CallSite = CallSite { call: "spawn", peer: None, tag: None, communicator: 0 };
 
 impl<P: RankProgram> RankActor<P> {
+    /// Whether this rank cannot serve a request yet: it numbers new ranks after the others, and
+    /// knows how many there are once it has begun. Over a slow link, a rank of another node may
+    /// begin first.
+    pub(super) fn is_too_early(&self, request: &ServerRequest) -> bool {
+        self.world.is_none() && matches!(request, ServerRequest::Spawn(_))
+    }
+
     /// Handles a request to the name server, at rank 0.
     pub(super) fn serve(
         &mut self,

@@ -312,7 +312,7 @@ impl<P: RankProgram> RankActor<P> {
 
     /// Begins the first run of a spawned rank.
     fn begin_spawned(&mut self, group: &SpawnedGroup, cx: &mut Context<'_, Self>) {
-        let SpawnedGroup { number, children, parents, places, failed } = group;
+        let SpawnedGroup { number, children, parents, places, failed, .. } = group;
         places.learn(*number, &[children, parents]);
         let first = children.ranks.first().copied().unwrap_or(self.local.rank);
         self.world = Some(World { first, size: children.ranks.len() as u32 });

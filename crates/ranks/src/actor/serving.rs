@@ -55,9 +55,11 @@ impl<P: RankProgram> RankActor<P> {
         let server = self.server.get_or_insert_default();
         let (number, children) = server.spawn(asker, wanted, placement, cx.layout())?;
         let failed = server.failed().clone();
-        self.size += children.ranks.len() as u32;
+        let shared_by = children.ranks.len() as u32;
+        self.size += shared_by;
         let places = Arc::new(Places::new(&[], cx.layout(), links));
-        let group = Arc::new(SpawnedGroup { number, children, parents, places, failed });
+        let group = SpawnedGroup { number, children, parents, places, failed, shared_by };
+        let group = Arc::new(group);
         let ranks = cx.collection();
         let placed = group.children.ranks.iter().zip(&group.children.places);
         for (init, (rank, (_, pe))) in inits.into_iter().zip(placed) {

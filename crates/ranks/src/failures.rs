@@ -224,7 +224,7 @@ impl Comm {
     /// Numbers an agreement, which all ranks begin in the same order.
     fn next_agreement(&self) -> u64 {
         let number = self.number();
-        self.local.with(|state| state.failures.next_agreement(number))
+        self.local.with(|state| state.failures.next_agreement(number, &self.scope))
     }
 
     async fn agreement(

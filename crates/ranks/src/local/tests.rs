@@ -499,17 +499,17 @@ fn a_matched_message_of_a_revoked_communicator_is_not_received() {
 
 #[test]
 fn what_a_rank_knows_about_failures_moves_with_it() {
-    let one = Local::new(0);
+    let (one, world) = (Local::new(0), scope());
     one.with(|state| {
         state.note_failed(3, "lost".to_owned());
         state.note_revoked(0);
-        assert_eq!(state.failures.next_agreement(0), 1);
+        assert_eq!(state.failures.next_agreement(0, &world), 1);
     });
     let moved = SavedState::of(&one).restored();
     moved.with(|state| {
         let error = RankError::PeerFailed { at: AT, rank: 3, reason: "lost".to_owned() };
         assert_eq!(state.failures.of_rank(3, AT), Some(error));
         assert!(state.failures.is_revoked(0));
-        assert_eq!(state.failures.next_agreement(0), 2);
+        assert_eq!(state.failures.next_agreement(0, &world), 2);
     });
 }

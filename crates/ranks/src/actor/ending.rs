@@ -24,7 +24,7 @@ impl<P: RankProgram> RankActor<P> {
                 // Dropping the futures gives back what they hold of other ranks, such as locks.
                 drop(body);
                 drop(self.local.pending());
-                self.flush(None, cx);
+                self.flush(None, false, cx);
                 self.begin_failure(&error.to_string(), cx);
             }
             Err(error) => cx.fail(format!("rank {rank}: {error}")),

@@ -361,7 +361,7 @@ impl<P: RankProgram> RankActor<P> {
     /// Polls the futures and sends their messages until nothing is left to do.
     fn advance(&mut self, cx: &mut Context<'_, Self>) {
         let Some(mut body) = self.body.take() else {
-            self.flush(None, cx);
+            self.flush(None, false, cx);
             return;
         };
         // The messages that came may have left others in the outbox.
@@ -375,7 +375,7 @@ impl<P: RankProgram> RankActor<P> {
             if !is_polled && !may_send {
                 break;
             }
-            self.flush(is_polled.then_some(&mut body), cx);
+            self.flush(Some(&mut body), is_polled, cx);
             may_send = false;
             if let Some(end) = end {
                 self.end(end, body, cx);

@@ -166,7 +166,8 @@ impl Comm {
                 return Ok(());
             }
             let others = ranks.into_iter().filter(|rank| *rank != self.local.rank);
-            others.for_each(|rank| state.put(rank, RankMessage::Revoked { communicator }));
+            let from = self.local.rank;
+            others.for_each(|rank| state.put(rank, RankMessage::Revoked { communicator, from }));
             state.note_revoked(communicator);
             Ok(())
         })

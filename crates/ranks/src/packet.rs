@@ -191,8 +191,8 @@ pub(crate) enum RankMessage {
     TellFailure { ranks: u32 },
     /// A rank has failed. All its messages have come before.
     Failed { rank: u32, reason: String },
-    /// A communicator was revoked.
-    Revoked { communicator: u32 },
+    /// A communicator was revoked, by this rank of the job.
+    Revoked { communicator: u32, from: u32 },
 }
 
 impl RankMessage {

@@ -332,8 +332,8 @@ pub struct Core {
     pub(super) requests: Vec<Request>,
     /// The rebalance that is being planned or carried out; requested migrations wait for its end.
     pub(super) rebalance: Option<RebalanceId>,
-    /// The last move that each actor, or a partner of it, has requested during a rebalance. Partners
-    /// count as one, under the identity of the base member.
+    /// The last move that each actor, or a partner of it, has requested during a rebalance.
+    /// Partners count as one, under the identity of the base member.
     pub(super) deferred: BTreeMap<ActorId, PeId>,
     /// Finished moves of plans that have not been reported yet.
     pub(super) moved: BTreeMap<RebalanceId, Moves>,

@@ -166,7 +166,8 @@ impl Comm {
                 return Ok(());
             }
             let others = ranks.into_iter().filter(|rank| *rank != self.local.rank);
-            others.for_each(|rank| state.put(rank, RankMessage::Revoked { communicator }));
+            let from = self.local.rank;
+            others.for_each(|rank| state.put(rank, RankMessage::Revoked { communicator, from }));
             state.note_revoked(communicator);
             Ok(())
         })
@@ -224,7 +225,7 @@ impl Comm {
     /// Numbers an agreement, which all ranks begin in the same order.
     fn next_agreement(&self) -> u64 {
         let number = self.number();
-        self.local.with(|state| state.failures.next_agreement(number))
+        self.local.with(|state| state.failures.next_agreement(number, &self.scope))
     }
 
     async fn agreement(

@@ -8,6 +8,7 @@ use crate::ops;
 use crate::scope::Scope;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
+use std::sync::Arc;
 
 /// An ordered set of ranks of the job, by their [numbers](Comm::world_rank).
 ///
@@ -200,7 +201,8 @@ impl Comm {
         let next = vec![turn.next()];
         let number = operation.complete(|| operation.allreduce(next, ops::max)).await?[0];
         turn.end(operation.at, number, 1)?;
-        Ok(Comm::new(self.local.clone(), self.scope.clone(), number, self.rank()))
+        let scope = Arc::new(Scope::clone(&self.scope));
+        Ok(Comm::new(self.local.clone(), scope, number, self.rank()))
     }
 
     /// Divides the ranks into communicators, one for each colour. Keys give the order of the ranks

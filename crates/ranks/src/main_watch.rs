@@ -1,6 +1,7 @@
 //! How main detects deadlocks: it notices when all ranks wait, and decides when the ranks check
 //! their own waits.
 
+use crate::deadlock::LOOKING_RANKS_MAX;
 use gridspan_runtime::{Grid, GridError};
 use std::cell::Cell;
 use std::pin::Pin;
@@ -22,8 +23,6 @@ const LONGER_EVERY: u32 = 8;
 /// Longest pause. Quiescence takes a few crossings of the link with the largest latency, each of at
 /// most a few seconds.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Largest number of ranks that check their waits: rank 0 keeps a record of each that waits.
-const LOOKING_RANKS_MAX: usize = 10_000;
 
 type Wait = Pin<Box<dyn Future<Output = Result<(), GridError>>>>;
 
@@ -77,9 +76,10 @@ impl MainWatch {
         Self { grid, quiet, is_asking, is_quiet: false, pause, pauses: 1, looks: false }
     }
 
-    /// Begins to watch a run of this number of ranks.
+    /// Begins to watch a run of this number of ranks. If these spawn more than may look, main does
+    /// not know of it, and the ranks ignore its requests.
     pub(crate) fn begin(&mut self, ranks: usize) {
-        (self.looks, self.pauses) = (ranks <= LOOKING_RANKS_MAX, 1);
+        (self.looks, self.pauses) = (ranks <= LOOKING_RANKS_MAX as usize, 1);
     }
 
     /// Whether the ranks should check their waits now.

@@ -196,6 +196,20 @@ impl<M> Matcher<M> {
         at.is_some_and(|at| self.posted.remove(&key, at).is_some())
     }
 
+    /// Removes the waiting messages of a context that `is_stray` names.
+    pub(crate) fn remove(&mut self, context: u32, is_stray: impl Fn(&M) -> bool) {
+        let first = |queues: &Queues<(u32, u32), Arrived<M>>| {
+            let keys = (context, 0)..=(context, u32::MAX);
+            queues.range(keys).find_map(|(key, queue)| {
+                let at = queue.iter().position(|arrived| is_stray(&arrived.message))?;
+                Some((*key, at))
+            })
+        };
+        while let Some((key, at)) = first(&self.unexpected) {
+            self.unexpected.remove(&key, at);
+        }
+    }
+
     /// The messages that have arrived and were not received, in the order of arrival.
     pub(crate) fn unexpected(&self) -> Vec<&Arrived<M>> {
         let mut all: Vec<_> = self.unexpected.values().flatten().collect();
@@ -326,5 +340,17 @@ mod tests {
         assert_eq!(take(Some(1), ANY_TAG), Some(0));
         assert_eq!(take(Some(1), ANY_TAG), None);
         assert_eq!(take(None, ANY_TAG), Some(1));
+    }
+
+    #[test]
+    fn stray_messages_of_one_context_are_removed() {
+        let mut matcher = Matcher::default();
+        for (message, (context, source)) in [(0, 1), (0, 1), (0, 2), (1, 1)].into_iter().enumerate()
+        {
+            assert!(matcher.arrive(Label { context, source, tag: 0 }, message).is_none());
+        }
+        matcher.remove(0, |message| *message > 0);
+        let left: Vec<usize> = matcher.unexpected().iter().map(|left| left.message).collect();
+        assert_eq!(left, [0, 3]);
     }
 }

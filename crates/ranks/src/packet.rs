@@ -110,6 +110,20 @@ pub(crate) struct SpawnedGroup {
     pub(crate) places: Arc<Places>,
     /// The ranks that have failed before, and why.
     pub(crate) failed: BTreeMap<u32, String>,
+    /// Number of messages of this process that share this value; 0 for a decoded one, which belongs
+    /// to one message.
+    #[serde(skip)]
+    pub(crate) shared_by: u32,
+}
+
+impl SpawnedGroup {
+    /// The part of its bytes on the heap that one message counts for.
+    fn heap_bytes(&self) -> usize {
+        let Self { children, parents, places, failed, .. } = self;
+        let reasons: usize = failed.values().map(String::len).sum();
+        let lists = children.heap_bytes() + parents.heap_bytes() + places.links().heap_bytes();
+        (lists + reasons) / self.shared_by.max(1) as usize
+    }
 }
 
 /// A message to the actor that runs a rank.
@@ -177,8 +191,8 @@ pub(crate) enum RankMessage {
     TellFailure { ranks: u32 },
     /// A rank has failed. All its messages have come before.
     Failed { rank: u32, reason: String },
-    /// A communicator was revoked.
-    Revoked { communicator: u32 },
+    /// A communicator was revoked, by this rank of the job.
+    Revoked { communicator: u32, from: u32 },
 }
 
 impl RankMessage {
@@ -208,7 +222,26 @@ impl RankMessage {
             Self::HasFailed { reason, .. } | Self::Failed { reason, .. } => reason.len(),
             Self::Ask { request, .. } => request.heap_bytes(),
             Self::Answered { reply, .. } => reply.heap_bytes(),
+            Self::Spawned(group) => group.heap_bytes(),
             _ => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_to_spawned_ranks_count_for_a_share_of_the_list_until_each_has_a_copy() {
+        let children = PlacedRanks { ranks: (5..105).collect(), places: vec![(0, 1); 100] };
+        let (parents, places, failed) = (PlacedRanks::default(), Arc::default(), BTreeMap::new());
+        let (number, shared_by) = (9, 100);
+        let group = SpawnedGroup { number, children, parents, places, failed, shared_by };
+        let message = RankMessage::Spawned(Arc::new(group));
+        assert_eq!(message.heap_bytes(), 12);
+        let bytes = postcard::to_stdvec(&message).unwrap();
+        let decoded: RankMessage = postcard::from_bytes(&bytes).unwrap();
+        assert_eq!(decoded.heap_bytes(), 1200);
     }
 }

@@ -37,8 +37,9 @@ impl World {
     }
 }
 
-/// The ranks of a communicator.
-#[derive(Debug)]
+/// The ranks of a communicator. Each communicator has a value of this type, which its clones share
+/// and which is dropped with the last of them.
+#[derive(Clone, Debug)]
 pub(crate) struct Scope {
     /// Its members; `None` for all ranks of the table of places.
     members: Option<Arc<Members>>,

@@ -387,3 +387,53 @@ async fn run_once<P: RankProgram>(
     watch.settle().await?;
     Ok(left > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Content;
+    use crate::error::CallSite;
+    use crate::name_server::{PlacedRanks, ServerRequest, Spawn, SpawnPlacement};
+    use crate::program::Continuation;
+    use crate::ticket::{Asker, Ticket};
+    use gridspan_runtime::driver::embedded;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Number of ranks that have run.
+    static HAVE_RUN: AtomicU32 = AtomicU32::new(0);
+
+    #[derive(Serialize, Deserialize)]
+    struct Counted;
+
+    impl Rank for Counted {
+        type Init = ();
+        type Value = u32;
+
+        fn create((): (), _world: &Comm) -> Self {
+            Self
+        }
+
+        async fn run(self, world: Comm) -> Result<Continuation<Self, u32>, RankError> {
+            HAVE_RUN.fetch_add(1, Ordering::Relaxed);
+            Ok(Continuation::Done(world.size()))
+        }
+    }
+
+    #[test]
+    fn a_request_to_spawn_ranks_waits_until_rank_0_knows_the_number_of_ranks() {
+        let job = add_program(Job::new("early"), StructProgram::<Counted>::new());
+        let job = job.main(async |grid: Grid| {
+            let ranks = create::<StructProgram<Counted>>(&grid, 2, |_| ()).await?;
+            let inits = Content::encoded(&vec![(); 3], CallSite::new("spawn", 0)).unwrap();
+            let (parents, links) = (PlacedRanks::default(), SiteLinks::default());
+            let spawn = Spawn { placement: SpawnPlacement::Block, inits, parents, links };
+            let request = Box::new(ServerRequest::Spawn(spawn));
+            let asker = Asker { rank: 1, ticket: Ticket { slot: 0, generation: 0 } };
+            ranks.member(Ix1(0)).send(RankMessage::Ask { asker, request });
+            assert_eq!(run_all(&grid, &ranks, &(), false).await?, [2, 2]);
+            Ok(())
+        });
+        embedded::run(job, 2).unwrap();
+        assert_eq!(HAVE_RUN.load(Ordering::Relaxed), 5);
+    }
+}

@@ -427,6 +427,17 @@ pub enum GridError {
     /// The job is ending, so no answer will arrive.
     #[error("the job is ending")]
     Ending,
+    /// A collection that checkpoints contain was to be bound to one that they
+    /// [leave out](crate::Job::transient).
+    #[error(
+        "checkpoints leave out {base} but not {bound}, which a restoration would leave without partners; declare {bound} with `Job::transient` too"
+    )]
+    BoundToTransient {
+        /// The actor type of the base collection.
+        base: String,
+        /// The actor type that was to be bound.
+        bound: String,
+    },
 }
 
 impl From<String> for JobError {

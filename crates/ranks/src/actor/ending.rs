@@ -24,7 +24,7 @@ impl<P: RankProgram> RankActor<P> {
                 // Dropping the futures gives back what they hold of other ranks, such as locks.
                 drop(body);
                 drop(self.local.pending());
-                self.flush(None, cx);
+                self.flush(None, false, cx);
                 self.begin_failure(&error.to_string(), cx);
             }
             Err(error) => cx.fail(format!("rank {rank}: {error}")),
@@ -32,6 +32,7 @@ impl<P: RankProgram> RankActor<P> {
                 // Requests do not outlive a migration point, so the ranks that have asked for a
                 // notice of the end no longer wait when the next run begins.
                 self.wait_for_end.clear();
+                self.local.with(|state| state.failures.end_agreements());
                 self.life = Life::Between(state);
                 arrive(true, cx);
             }

@@ -79,7 +79,8 @@ pub(crate) struct RankActor<P: RankProgram> {
     place: Option<(NodeId, PeId, Arc<Parking<P>>)>,
     /// Where the body is, if it is not here.
     parked: Cell<Option<Parked>>,
-    /// Messages that come while the body is elsewhere.
+    /// Messages that come while the body is elsewhere. At rank 0 also requests to spawn ranks that
+    /// come before it begins, and so before it knows the number of ranks.
     held: Vec<RankMessage>,
     /// Whether it will ask again to go back to its body.
     is_returning: bool,
@@ -210,7 +211,7 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
-    /// Handles the messages that came while the body was elsewhere.
+    /// Handles the messages that had to wait.
     fn take_held(&mut self, cx: &mut Context<'_, Self>) {
         for message in std::mem::take(&mut self.held) {
             self.take(message, cx);
@@ -257,6 +258,7 @@ impl<P: RankProgram> RankActor<P> {
                 // A rank that has begun before this one may have spawned others.
                 self.size = self.size.max(places.len());
                 self.begin(places, cx);
+                self.take_held(cx);
             }
             RankMessage::Spawned(group) => self.begin_spawned(&group, cx),
             RankMessage::Results => self.give_result(cx),
@@ -265,6 +267,9 @@ impl<P: RankProgram> RankActor<P> {
                 cx.send(&first, RankMessage::Stuck(self.local.rank, self.waits()));
             }
             RankMessage::Stuck(rank, waits) => self.collect(rank, waits, cx),
+            RankMessage::Ask { asker, request } if self.is_too_early(&request) => {
+                self.held.push(RankMessage::Ask { asker, request });
+            }
             RankMessage::Ask { asker, request } => {
                 self.begin_turn(cx);
                 self.serve(asker, *request, cx);
@@ -307,7 +312,7 @@ impl<P: RankProgram> RankActor<P> {
 
     /// Begins the first run of a spawned rank.
     fn begin_spawned(&mut self, group: &SpawnedGroup, cx: &mut Context<'_, Self>) {
-        let SpawnedGroup { number, children, parents, places, failed } = group;
+        let SpawnedGroup { number, children, parents, places, failed, .. } = group;
         places.learn(*number, &[children, parents]);
         let first = children.ranks.first().copied().unwrap_or(self.local.rank);
         self.world = Some(World { first, size: children.ranks.len() as u32 });
@@ -356,7 +361,7 @@ impl<P: RankProgram> RankActor<P> {
     /// Polls the futures and sends their messages until nothing is left to do.
     fn advance(&mut self, cx: &mut Context<'_, Self>) {
         let Some(mut body) = self.body.take() else {
-            self.flush(None, cx);
+            self.flush(None, false, cx);
             return;
         };
         // The messages that came may have left others in the outbox.
@@ -370,7 +375,7 @@ impl<P: RankProgram> RankActor<P> {
             if !is_polled && !may_send {
                 break;
             }
-            self.flush(is_polled.then_some(&mut body), cx);
+            self.flush(Some(&mut body), is_polled, cx);
             may_send = false;
             if let Some(end) = end {
                 self.end(end, body, cx);

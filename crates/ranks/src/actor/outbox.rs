@@ -9,15 +9,19 @@ use std::time::Duration;
 
 impl<P: RankProgram> RankActor<P> {
     /// Sends the messages of the outbox, and delivers those to this rank itself, until there are
-    /// none. Adds to `polled` the tasks that its futures have begun.
-    pub(super) fn flush(&mut self, mut polled: Option<&mut Body<P>>, cx: &mut Context<'_, Self>) {
+    /// none. Adds to the body the tasks that have begun: in its futures, if it was polled, or in
+    /// the operator of a window, which a message of another rank runs.
+    pub(super) fn flush(
+        &mut self,
+        mut body: Option<&mut Body<P>>,
+        mut is_polled: bool,
+        cx: &mut Context<'_, Self>,
+    ) {
         let ranks = cx.collection();
         loop {
-            let body = polled.take();
-            let is_polled = body.is_some();
             let (outbox, (delays, unneeded), charged, tasks, leaves) = self.local.with(|state| {
                 state.changes += u64::from(is_polled);
-                let tasks = match is_polled {
+                let tasks = match body.is_some() {
                     true => std::mem::take(&mut state.tasks),
                     false => Vec::new(),
                 };
@@ -29,7 +33,8 @@ impl<P: RankProgram> RankActor<P> {
                 let leaves = state.has_messages_that_leave();
                 (outbox, delays, std::mem::take(&mut state.charged), tasks, leaves)
             });
-            if let Some(body) = body {
+            is_polled = false;
+            if let Some(body) = body.as_deref_mut() {
                 body.add(tasks);
             }
             for timer in unneeded {

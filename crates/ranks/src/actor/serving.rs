@@ -16,6 +16,13 @@ use std::sync::Arc;
 const AT: CallSite = CallSite { call: "spawn", peer: None, tag: None, communicator: 0 };
 
 impl<P: RankProgram> RankActor<P> {
+    /// Whether this rank cannot serve a request yet: it numbers new ranks after the others, and
+    /// knows how many there are once it has begun. Over a slow link, a rank of another node may
+    /// begin first.
+    pub(super) fn is_too_early(&self, request: &ServerRequest) -> bool {
+        self.world.is_none() && matches!(request, ServerRequest::Spawn(_))
+    }
+
     /// Handles a request to the name server, at rank 0.
     pub(super) fn serve(
         &mut self,
@@ -48,9 +55,11 @@ impl<P: RankProgram> RankActor<P> {
         let server = self.server.get_or_insert_default();
         let (number, children) = server.spawn(asker, wanted, placement, cx.layout())?;
         let failed = server.failed().clone();
-        self.size += children.ranks.len() as u32;
+        let shared_by = children.ranks.len() as u32;
+        self.size += shared_by;
         let places = Arc::new(Places::new(&[], cx.layout(), links));
-        let group = Arc::new(SpawnedGroup { number, children, parents, places, failed });
+        let group = SpawnedGroup { number, children, parents, places, failed, shared_by };
+        let group = Arc::new(group);
         let ranks = cx.collection();
         let placed = group.children.ranks.iter().zip(&group.children.places);
         for (init, (rank, (_, pe))) in inits.into_iter().zip(placed) {

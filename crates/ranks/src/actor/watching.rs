@@ -32,8 +32,16 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
+    /// Whether ranks have been spawned since the begin of the run, and are too many to look now.
+    fn are_too_many(&self) -> bool {
+        deadlock::are_too_many(self.size, self.local.rank)
+    }
+
     /// Looks at this rank, and reports to rank 0 if it waits. At rank 0, looks for a deadlock.
     pub(super) fn look(&mut self, cx: &mut Context<'_, Self>) {
+        if self.are_too_many() {
+            return;
+        }
         let (epoch, local) = (self.epoch(), &self.local);
         let watch = self.watch.get_or_insert_default();
         let until = || local.with(|state| Some((state.waits_until()?, state.lock_targets())));
@@ -54,7 +62,9 @@ impl<P: RankProgram> RankActor<P> {
 
     /// At rank 0: a rank has reported whether it waits.
     pub(super) fn note_wait(&mut self, rank: u32, state: WaitState) {
-        self.detector.get_or_insert_default().note(rank, state);
+        if !self.are_too_many() {
+            self.detector.get_or_insert_default().note(rank, state);
+        }
     }
 
     /// Sends markers to others, unless something has changed since this rank reported its wait.

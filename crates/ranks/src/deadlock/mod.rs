@@ -39,3 +39,24 @@ pub(crate) use detector::{Detector, Flush, Verdict};
 pub(crate) use graph::WaitState;
 pub(crate) use report::text;
 pub(crate) use watch::WaitWatch;
+
+/// Largest number of ranks of a job that look for deadlocks: rank 0 keeps a record of each that
+/// waits.
+pub(crate) const LOOKING_RANKS_MAX: u32 = 10_000;
+
+/// Whether the ranks of a job are too many to look. `size`: number of ranks that the rank of number
+/// `rank` knows of. A spawned rank knows at least that the ranks with lower numbers exist.
+pub(crate) fn are_too_many(size: u32, rank: u32) -> bool {
+    size.max(rank.saturating_add(1)) > LOOKING_RANKS_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_look_if_the_job_has_at_most_ten_thousand() {
+        assert!(!are_too_many(10_000, 0) && !are_too_many(2, 9_999));
+        assert!(are_too_many(10_001, 0) && are_too_many(2, 10_000));
+    }
+}

@@ -1,8 +1,9 @@
 //! What a rank's state does with messages of other ranks, with answers and with notices.
 
+use super::interrupts::is_agreed;
 use super::slots::Outcome;
 use super::{Local, LocalState, Sent};
-use crate::matching::{Arrival, Arrived};
+use crate::matching::{Arrival, Arrived, Label};
 use crate::packet::{Access, Answer, Load, Payload, RankMessage};
 use crate::ticket::Ticket;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,6 +56,7 @@ impl LocalState {
         );
         self.changes += u64::from(is_change);
         match message {
+            RankMessage::Message(label, payload) if self.is_stray(&label, &payload) => {}
             RankMessage::Message(label, payload) => match self.matcher.arrive(label, payload) {
                 Some((receive, arrived)) => {
                     self.changes += 1;
@@ -91,7 +93,7 @@ impl LocalState {
             }
             RankMessage::Elapsed(number) => self.end_sleep(number),
             RankMessage::Failed { rank, reason } => self.note_failed(rank, reason),
-            RankMessage::Revoked { communicator } => self.note_revoked(communicator),
+            RankMessage::Revoked { communicator, from } => self.note_revocation(communicator, from),
             _ => {}
         }
     }
@@ -102,6 +104,26 @@ impl LocalState {
             self.take_locks_of(rank);
             let freed = self.end_hopeless();
             self.give_back_buffer(freed);
+        }
+    }
+
+    /// Whether a message belongs to another communicator than the one that this rank has under its
+    /// number.
+    fn is_stray(&self, label: &Label, payload: &Payload) -> bool {
+        let number = label.context / 2;
+        is_agreed(number) && self.interrupts.includes(number, payload.origin) == Some(false)
+    }
+
+    /// Learns that a rank of the job has revoked a communicator of this number.
+    fn note_revocation(&mut self, communicator: u32, from: u32) {
+        let is_meant = match is_agreed(communicator) {
+            true => self.interrupts.includes(communicator, from),
+            false => Some(true),
+        };
+        match is_meant {
+            Some(true) => self.note_revoked(communicator),
+            Some(false) => {}
+            None => self.interrupts.keep_revocation(communicator, from),
         }
     }
 

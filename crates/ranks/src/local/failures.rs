@@ -5,6 +5,10 @@ use crate::matching::Pattern;
 use crate::scope::{Peers, Scope};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+/// The number of the world, the only communicator with agreements that outlasts migration points.
+const WORLD: u32 = 0;
 
 /// Failed ranks and revoked communicators. Empty in most jobs, and then a null pointer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -18,8 +22,17 @@ struct KnownFailures {
     revoked: BTreeSet<u32>,
     /// The failures that the rank has acknowledged: a communicator, and a rank of the job.
     acknowledged: BTreeSet<(u32, u32)>,
-    /// Number of agreements on each communicator that this rank has begun.
-    agreements: BTreeMap<u32, u64>,
+    /// The agreements on each communicator.
+    agreements: BTreeMap<u32, BegunAgreements>,
+}
+
+/// The agreements on a communicator that this rank has begun.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct BegunAgreements {
+    count: u64,
+    /// Upgradable while the program has the communicator.
+    #[serde(skip)]
+    scope: Weak<Scope>,
 }
 
 impl Failures {
@@ -37,11 +50,24 @@ impl Failures {
         self.known().revoked.insert(communicator)
     }
 
-    /// The next agreement on a communicator.
-    pub(crate) fn next_agreement(&mut self, communicator: u32) -> u64 {
-        let count = self.known().agreements.entry(communicator).or_default();
-        *count += 1;
-        *count
+    /// The next agreement on a communicator with this scope, which no other communicator has.
+    /// Forgets, now and then, communicators that the program has dropped.
+    pub(crate) fn next_agreement(&mut self, communicator: u32, scope: &Arc<Scope>) -> u64 {
+        let agreements = &mut self.known().agreements;
+        if agreements.len().is_power_of_two() && !agreements.contains_key(&communicator) {
+            agreements.retain(|number, begun| *number == WORLD || begun.scope.strong_count() > 0);
+        }
+        let begun = agreements.entry(communicator).or_default();
+        begun.scope = Arc::downgrade(scope);
+        begun.count += 1;
+        begun.count
+    }
+
+    /// Forgets the agreements on all communicators that end at a migration point.
+    pub(crate) fn end_agreements(&mut self) {
+        if let Some(known) = self.0.as_deref_mut() {
+            known.agreements.retain(|number, _| *number == WORLD);
+        }
     }
 
     pub(crate) fn is_revoked(&self, communicator: u32) -> bool {
@@ -111,5 +137,31 @@ impl Failures {
         }
         let rank = known.failed.keys().find(|rank| scope.position(**rank).is_some())?;
         self.of_rank(*rank, at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scope::World;
+
+    fn scope() -> Arc<Scope> {
+        Arc::new(World::of_job(3).scope(Arc::default()))
+    }
+
+    #[test]
+    fn agreements_on_dropped_communicators_are_forgotten() {
+        let mut failures = Failures::default();
+        let (world, kept) = (scope(), scope());
+        assert_eq!(failures.next_agreement(WORLD, &world), 1);
+        assert_eq!(failures.next_agreement(1, &kept), 1);
+        for number in 2..100 {
+            assert_eq!(failures.next_agreement(number, &scope()), 1);
+            assert!(failures.known().agreements.len() <= 4);
+        }
+        assert_eq!(failures.next_agreement(1, &kept), 2);
+        failures.end_agreements();
+        assert_eq!(failures.known().agreements.len(), 1);
+        assert_eq!(failures.next_agreement(WORLD, &world), 2);
     }
 }

@@ -328,6 +328,40 @@ fn a_wait_on_a_dropped_communicator_is_never_taken_for_one_that_none_can_revoke(
 }
 
 #[test]
+fn a_communicator_gets_nothing_of_another_one_with_the_same_number() {
+    let (one, world) = (Local::new(0), scope());
+    let pair = |number| Arc::new(Scope::listed(number, vec![0, 1], world.places().clone()));
+    let pattern = Pattern { context: 8, ..ALL };
+    let message = |origin| {
+        let load = Load::Whole { content: content(1), acknowledge: None };
+        RankMessage::Message(Label { context: 8, source: 1, ..LABEL }, Payload { origin, load })
+    };
+    let revoked = |communicator, from| RankMessage::Revoked { communicator, from };
+    one.with(|state| {
+        state.interrupts = Interrupts::new(true);
+        let (mut made, mut count) = (Vec::new(), 0);
+        // Rank 2 is not in the pair: at first this rank does not have the pair.
+        for number in [4, 5] {
+            state.deliver(message(2));
+            state.deliver(revoked(4, 2));
+            made.push(pair(number));
+            state.note_communicator(number, &made[made.len() - 1]);
+            count += usize::from(state.matcher.take(&pattern).is_some());
+        }
+        assert_eq!((count, state.failures.is_revoked(4)), (0, false));
+        state.deliver(message(1));
+        assert_eq!(state.matcher.take(&pattern).map(|arrived| arrived.message.origin), Some(1));
+        state.deliver(revoked(4, 1));
+        assert!(state.failures.is_revoked(4));
+        // A revocation may come before the rank has the communicator.
+        state.deliver(revoked(6, 1));
+        assert!(!state.failures.is_revoked(6));
+        state.note_communicator(6, &pair(6));
+        assert!(state.failures.is_revoked(6));
+    });
+}
+
+#[test]
 fn detaching_ends_once_the_buffer_is_empty() {
     let (one, other) = (Local::new(0), Local::new(1));
     one.with(|state| state.buffer.attach(1 << 20)).unwrap();
@@ -469,7 +503,7 @@ fn a_revoked_communicator_ends_its_operations_and_no_others() {
     let asking = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
     // The receiver has asked for the data when both learn of the revocation.
     for rank in [&one, &other] {
-        rank.with(|state| state.deliver(RankMessage::Revoked { communicator: 0 }));
+        rank.with(|state| state.deliver(RankMessage::Revoked { communicator: 0, from: 0 }));
     }
     settle([&one, &other]);
     assert_eq!(failed(&one, here), RankError::Revoked { at: AT });
@@ -488,7 +522,7 @@ fn a_matched_message_of_a_revoked_communicator_is_not_received() {
     settle([&one, &other]);
     let matched = [(); 2].map(|()| other.with(|state| state.matcher.take(&ALL)).unwrap());
     for rank in [&one, &other] {
-        rank.with(|state| state.deliver(RankMessage::Revoked { communicator: 0 }));
+        rank.with(|state| state.deliver(RankMessage::Revoked { communicator: 0, from: 0 }));
     }
     assert_eq!(failed(&one, long), RankError::Revoked { at: AT });
     for arrived in matched {
@@ -499,17 +533,17 @@ fn a_matched_message_of_a_revoked_communicator_is_not_received() {
 
 #[test]
 fn what_a_rank_knows_about_failures_moves_with_it() {
-    let one = Local::new(0);
+    let (one, world) = (Local::new(0), scope());
     one.with(|state| {
         state.note_failed(3, "lost".to_owned());
         state.note_revoked(0);
-        assert_eq!(state.failures.next_agreement(0), 1);
+        assert_eq!(state.failures.next_agreement(0, &world), 1);
     });
     let moved = SavedState::of(&one).restored();
     moved.with(|state| {
         let error = RankError::PeerFailed { at: AT, rank: 3, reason: "lost".to_owned() };
         assert_eq!(state.failures.of_rank(3, AT), Some(error));
         assert!(state.failures.is_revoked(0));
-        assert_eq!(state.failures.next_agreement(0), 2);
+        assert_eq!(state.failures.next_agreement(0, &world), 2);
     });
 }

@@ -21,7 +21,8 @@ pub(crate) struct PlacedRanks {
 }
 
 impl PlacedRanks {
-    fn heap_bytes(&self) -> usize {
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
         PLACED_BYTES * self.ranks.len()
     }
 }

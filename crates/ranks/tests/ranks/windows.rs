@@ -5,6 +5,7 @@ use futures_util::future::{Either, join, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use gridspan_ranks::{Comm, ops};
 use std::pin::pin;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[test]
@@ -132,6 +133,36 @@ fn an_operator_may_use_a_communicator() {
             Ok((before, window.free().await?[0]))
         },
         |_| (2, 12),
+    );
+}
+
+#[test]
+fn an_operator_may_begin_a_collective_operation() {
+    check(
+        2,
+        async |world| {
+            let pair = world.dup().await?;
+            let begun = Arc::new(Mutex::new(None));
+            let (beginning, kept) = (pair.clone(), begun.clone());
+            let add = move |left: &mut [u32], right: &[u32]| {
+                *kept.lock().unwrap() = Some(beginning.ibarrier());
+                ops::sum(left, right);
+            };
+            let window = world.window(vec![0_u32], add).await?;
+            if world.rank() == 0 {
+                window.accumulate(&[1], 1, 0)?;
+                window.flush(1).await?;
+                pair.barrier().await?;
+                world.send(&[0_u8], 1, 0).await?;
+            } else {
+                // Nothing else wakes this rank before the barrier has ended.
+                world.recv::<u8>(0, 0).await?;
+                let barrier = begun.lock().unwrap().take().ok_or("no barrier has begun")?;
+                barrier.await?;
+            }
+            Ok(window.free().await?[0])
+        },
+        |rank| rank,
     );
 }
 

@@ -234,8 +234,9 @@ impl Job {
     /// A main that begins again creates collections of this type again, on any number of PEs. Use
     /// it for actors whose work main repeats: after a restoration, messages to the former members
     /// are dropped, and a question that another actor has [asked them with a
-    /// tag](Context::ask_tagged) has no answer. No checkpoint is made while one of them waits for
-    /// an answer that goes to a [closure](Context::ask).
+    /// tag](Context::ask_tagged) has no answer. Only actors of other transient types can be
+    /// [bound](crate::Grid::create_bound) to them. No checkpoint is made while one of them waits
+    /// for an answer that goes to a [closure](Context::ask).
     ///
     /// ```
     /// use gridspan::prelude::*;

@@ -136,7 +136,9 @@ impl Grid {
     /// an index; members of other indices may exist by then, and remain.
     /// [`GridError::BoundToGroup`] if `base` is a group, and [`GridError::BoundReplicas`] if actors
     /// of one of the two types may have replicas. [`GridError::BoundOnDemand`] if messages
-    /// [create](crate::Job::on_demand) members of `B`.
+    /// [create](crate::Job::on_demand) members of `B`. [`GridError::BoundToTransient`] if
+    /// checkpoints [leave out](crate::Job::transient) the members of `base` but not those of `B`: a
+    /// restoration would leave members of `B` without partners.
     pub async fn create_bound<B: Actor>(
         &self,
         base: &Collection<impl Actor<Index = B::Index>>,

@@ -354,6 +354,28 @@ mod tests {
         to
     }
 
+    /// PE 1 of three PEs, with a keeper on it.
+    fn pe_with_keeper() -> (Pe, ActorId) {
+        let layout = Layout::new(vec![("a".to_owned(), vec![1, 1, 1])]);
+        let job = Job::new("wishes").actor::<Keeper>().main(async |_| Ok::<(), JobError>(()));
+        let mut pe = Program::new(job, layout).unwrap().pe(PeId(1));
+        let kind = pe.core.common.kind_of(TypeId::of::<Keeper>()).unwrap();
+        let (id, key) = (CollectionId(0), Ix1(0).key());
+        let info = CollectionInfo { id, kind, map: Map::Block, shape: None, members: 1 };
+        let inits: Vec<(Key, Vec<u8>)> = vec![(key, Vec::new())];
+        let inits = Payload::Bytes(codec::encode(&inits).into());
+        pe.handle(PeId(0), Packet::control(Control::Create { info, inits, more: 0 }));
+        (pe, ActorId { collection: id, key })
+    }
+
+    /// A handler of the actor requests these moves, one after the other.
+    fn request_moves(pe: &mut Pe, id: ActorId, to: &[PeId]) {
+        for &to in to {
+            pe.core.request(Request { id, wish: Wish::Migrate(to) });
+        }
+        pe.grant_requests();
+    }
+
     #[test]
     fn a_plan_does_not_move_an_actor_that_waits_for_its_end_to_move_elsewhere() {
         // The PE to which the actor wants to move, the PEs to which it is offered during the plan,
@@ -361,21 +383,10 @@ mod tests {
         for (wished, [by_plan, after]) in
             [(PeId(2), [vec![], vec![PeId(2)]]), (PeId(0), [vec![PeId(0)], vec![]])]
         {
-            let layout = Layout::new(vec![("a".to_owned(), vec![1, 1, 1])]);
-            let job = Job::new("wishes").actor::<Keeper>().main(async |_| Ok::<(), JobError>(()));
-            let mut pe = Program::new(job, layout).unwrap().pe(PeId(1));
-            let kind = pe.core.common.kind_of(TypeId::of::<Keeper>()).unwrap();
-            let (collection, key) = (CollectionId(0), Ix1(0).key());
-            let info =
-                CollectionInfo { id: collection, kind, map: Map::Block, shape: None, members: 1 };
-            let inits: Vec<(Key, Vec<u8>)> = vec![(key, Vec::new())];
-            let inits = Payload::Bytes(codec::encode(&inits).into());
-            pe.handle(PeId(0), Packet::control(Control::Create { info, inits, more: 0 }));
-            let id = ActorId { collection, key };
+            let (mut pe, id) = pe_with_keeper();
             let rebalance = RebalanceId(1);
             pe.core.rebalance = Some(rebalance);
-            pe.core.request(Request { id, wish: Wish::Migrate(wished) });
-            pe.grant_requests();
+            request_moves(&mut pe, id, &[wished]);
             assert!(offers(&mut pe).is_empty(), "the move waits");
 
             let entry = PlanEntry { id, from: PeId(1), to: PeId(0), epoch: 1 };
@@ -384,6 +395,24 @@ mod tests {
             assert_eq!(offers(&mut pe), by_plan);
             pe.handle(PeId(0), Packet::control(Control::Rebalanced { rebalance }));
             assert_eq!(offers(&mut pe), after);
+        }
+    }
+
+    #[test]
+    fn of_several_requests_to_move_the_last_one_counts() {
+        for (last, after) in [(PeId(0), vec![PeId(0)]), (PeId(1), vec![])] {
+            let (mut pe, id) = pe_with_keeper();
+            let rebalance = RebalanceId(1);
+            pe.core.rebalance = Some(rebalance);
+            request_moves(&mut pe, id, &[PeId(2)]);
+            request_moves(&mut pe, id, &[last]);
+            assert!(offers(&mut pe).is_empty(), "the moves wait");
+            pe.handle(PeId(0), Packet::control(Control::Rebalanced { rebalance }));
+            assert_eq!(offers(&mut pe), after, "requests of two handlers");
+
+            let (mut pe, id) = pe_with_keeper();
+            request_moves(&mut pe, id, &[PeId(2), last]);
+            assert_eq!(offers(&mut pe), after, "requests of one handler");
         }
     }
 }

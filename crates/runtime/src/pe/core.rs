@@ -41,7 +41,7 @@ use crate::pe::collective::rights::Rights;
 use crate::pe::command::PeCommand;
 use crate::pe::links::{OnFailure, OnLinks};
 use crate::pe::measure::measures::Measures;
-use crate::pe::members::member::{Departing, Member, NewMembers, Request};
+use crate::pe::members::member::{Departing, Member, NewMembers, Request, Wish};
 use crate::pe::membership::state::Membership;
 use crate::pe::node_local::NodeLocal;
 use crate::pe::own_plans::state::OwnPlans;
@@ -332,7 +332,9 @@ pub struct Core {
     pub(super) requests: Vec<Request>,
     /// The rebalance that is being planned or carried out; requested migrations wait for its end.
     pub(super) rebalance: Option<RebalanceId>,
-    pub(super) deferred: Vec<(ActorId, PeId)>,
+    /// The last move that each actor, or a partner of it, has requested during a rebalance.
+    /// Partners count as one, under the identity of the base member.
+    pub(super) deferred: BTreeMap<ActorId, PeId>,
     /// Finished moves of plans that have not been reported yet.
     pub(super) moved: BTreeMap<RebalanceId, Moves>,
     // Conversations.
@@ -414,7 +416,7 @@ impl Core {
             debts: BTreeMap::new(),
             requests: Vec::new(),
             rebalance: None,
-            deferred: Vec::new(),
+            deferred: BTreeMap::new(),
             moved: BTreeMap::new(),
             waits: Waits::default(),
             timers: Timers::default(),
@@ -528,8 +530,14 @@ impl Core {
         self.clock.as_ref().map_or(0, |clock| clock())
     }
 
-    /// Queues a request of an actor about itself.
+    /// Queues a request of an actor about itself. If a handler requests several moves, the last
+    /// one counts.
     pub(crate) fn request(&mut self, request: Request) {
-        self.requests.push(request);
+        let is_move = |wish: Wish| matches!(wish, Wish::Migrate(_));
+        let mut own = self.requests.iter_mut().rev().take_while(|own| own.id == request.id);
+        match own.find(|own| is_move(own.wish) && is_move(request.wish)) {
+            Some(earlier) => *earlier = request,
+            None => self.requests.push(request),
+        }
     }
 }

@@ -416,6 +416,7 @@ impl Pe {
     }
 
     fn migrate(&mut self, slot: (KindId, u32), to: PeId) {
+        self.core.forget_wish(slot);
         if to == self.core.me || !self.core.may_leave(slot, to) {
             return;
         }

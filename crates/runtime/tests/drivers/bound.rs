@@ -459,3 +459,22 @@ fn members_on_demand_can_be_a_base_once_they_exist() {
         })
     });
 }
+
+#[test]
+fn members_that_checkpoints_leave_out_cannot_be_the_base_of_others() {
+    everywhere(|| {
+        let job = Job::new("transient base").actor::<Mayfly>();
+        job.transient::<Rover>().main(async |grid| {
+            let rovers = grid.create::<Rover>(vec![Ix1(0)], |_| ()).await?;
+            let kept = grid.create_bound::<Mayfly>(&rovers, vec![Ix1(0)], |_| ()).await;
+            let Err(GridError::BoundToTransient { base, bound }) = kept else {
+                panic!("a member would be restored without its partner");
+            };
+            assert!(base.ends_with("Rover") && bound.ends_with("Mayfly"), "{base}, {bound}");
+            grid.create_bound::<Rover>(&rovers, vec![Ix1(0)], |_| ()).await?;
+            let flies = grid.create::<Mayfly>(vec![Ix1(0)], |_| ()).await?;
+            grid.create_bound::<Rover>(&flies, vec![Ix1(0)], |_| ()).await?;
+            Ok(())
+        })
+    });
+}

@@ -285,8 +285,10 @@ impl<A: Actor> Context<'_, A> {
 
     /// Moves this actor to another PE once the handler has returned, together with the members that
     /// are [bound](crate::Grid::create_bound) to it or to the same member. If a rebalance is under
-    /// way, the move waits for its end, and the rebalance moves the actor to no other PE. The job
-    /// ends with an error if there is no such PE, or if the actor is a member of a group.
+    /// way, the move waits for its end, and the rebalance moves the actor to no other PE. The last
+    /// request counts: it replaces one that waits, and a request for the PE where the actor lives
+    /// withdraws it. The job ends with an error if there is no such PE, or if the actor is a member
+    /// of a group.
     pub fn migrate_to(&mut self, pe: PeId) {
         let id = self.id();
         self.core.request(Request { id, wish: Wish::Migrate(pe) });

@@ -77,7 +77,12 @@ impl Core {
         let Some(local) = self.collections.get(base).filter(|local| local.info.migratable()) else {
             return done(Err(GridError::BoundToGroup));
         };
-        let shape = local.info.shape;
+        let (shape, base_kind) = (local.info.shape, local.info.kind);
+        if self.common.is_left_out(base_kind) && !self.common.is_left_out(kind) {
+            let base = self.common.kind(base_kind).map_or("the base", |kind| kind.name());
+            let (base, bound) = (base.to_owned(), type_name::<A>().to_owned());
+            return done(Err(GridError::BoundToTransient { base, bound }));
+        }
         let id = Arc::new(OnceLock::new());
         let known = id.clone();
         let answered = move |_: &mut Self, missing: Option<Key>| match missing {

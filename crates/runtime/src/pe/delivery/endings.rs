@@ -28,6 +28,7 @@ impl Core {
     pub(crate) fn remove_member(&mut self, id: ActorId, kind: KindId, slot: u32) {
         let Some((member, mailbox)) = self.take_out(kind, slot) else { return };
         self.free[kind.index()].push(slot);
+        self.deferred.remove(&id);
         self.note_dropped(id, mailbox.len() as u64, "it was destroyed");
         self.announce_death(kind, member);
     }

@@ -61,7 +61,7 @@ pub(crate) fn depart(
     }
     // An actor may have requested a move that waits for the end of the plan. That request stays on
     // this PE, so it would be lost if the plan moved the actor.
-    let has_wish = plan.is_some() && partners.iter().any(|&id| core.wishes_elsewhere(id, to));
+    let has_wish = plan.is_some() && core.wishes_elsewhere(id, to);
     let leaves = is_movable && !has_wish;
     let leaving = |id| leave(core, stores, id, to, (plan, leaves));
     let mut migrants: Vec<Migrant> = partners.into_iter().filter_map(leaving).collect();
@@ -201,6 +201,8 @@ pub(crate) fn handle_accept(
         core.free[kind.index()].push(slot);
         core.statistics.migrations += 1;
         core.delivery.learn(id, Place::at(to, epoch));
+        // If a move was requested, it was this one.
+        core.deferred.remove(&id);
         // Broadcasts that passed there before the actor arrived and have not passed here yet.
         let local = core.collections.get_mut(id.collection);
         let passed_here = local.as_ref().map_or(0, |local| local.broadcasts.next);
@@ -242,7 +244,11 @@ pub(crate) fn handle_refuse(
         let Some(departing) = core.departing.remove(&id) else { continue };
         let Departing { kind, slot, to, mut member, mailbox, arrivals, plan } = departing;
         let (collection, index) = (id.collection.0, id.key);
-        tracing::warn!(collection, ?index, %to, reason, "migration refused");
+        // An actor that has requested another move than the planned one is no cause for concern.
+        match plan.is_some() && core.wishes_elsewhere(id, to) {
+            true => tracing::debug!(collection, ?index, %to, reason, "migration refused"),
+            false => tracing::warn!(collection, ?index, %to, reason, "migration refused"),
+        }
         // Skips the next epoch: the offer used it, for a place that the actor did not take.
         member.epoch = member.epoch.saturating_add(2);
         let epoch = member.epoch;
@@ -336,7 +342,8 @@ impl Core {
             return false;
         }
         if self.rebalance.is_some() {
-            self.deferred.push((id, to));
+            let base = self.base_of(id);
+            self.deferred.insert(base, to);
             return false;
         }
         match self.replicas.get(id).map(ReplicaState::is_secondary) {
@@ -350,17 +357,26 @@ impl Core {
         }
     }
 
-    /// Whether an actor has requested, during a rebalance, to move to another PE than `to`.
+    /// Forgets the move that an actor, or a partner of it, has requested and that waits: a later
+    /// request replaces it.
+    pub(crate) fn forget_wish(&mut self, (kind, slot): (KindId, u32)) {
+        let Some(id) = self.member(kind, slot).map(|member| member.id) else { return };
+        let base = self.base_of(id);
+        self.deferred.remove(&base);
+        self.replicas.forget_wish(id);
+    }
+
+    /// Whether an actor, or a partner of it, has requested during a rebalance to move to another PE
+    /// than `to`.
     fn wishes_elsewhere(&self, id: ActorId, to: PeId) -> bool {
-        let wish = self.deferred.iter().find(|&&(of, _)| of == id);
-        wish.is_some_and(|&(_, wished)| wished != to)
+        self.deferred.get(&self.base_of(id)).is_some_and(|&wished| wished != to)
     }
 
     /// Removes and returns the migrations that were requested during a rebalance, if it is over.
-    pub(crate) fn take_deferred(&mut self) -> Vec<(ActorId, PeId)> {
+    pub(crate) fn take_deferred(&mut self) -> BTreeMap<ActorId, PeId> {
         match self.rebalance {
             None => std::mem::take(&mut self.deferred),
-            Some(_) => Vec::new(),
+            Some(_) => BTreeMap::new(),
         }
     }
 

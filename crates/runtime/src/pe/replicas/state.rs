@@ -89,6 +89,21 @@ impl Replicas {
         trailing.map(|(_, waiting)| waiting.push(then)).is_some()
     }
 
+    /// Forgets the move that an actor here has requested and that waits for the end of its replica.
+    pub(crate) fn forget_wish(&mut self, id: ActorId) {
+        let is_other = |then: &Then| !matches!(then, Then::Wish(_));
+        if let Some((_, then)) = self.trailing.get_mut(&id) {
+            then.retain(is_other);
+        }
+        if let Some(replica) = self.by_actor.get_mut(&id)
+            && let Role::Primary(
+                PrimaryStage::Offered { then, .. } | PrimaryStage::Ending { then, .. },
+            ) = &mut replica.role
+        {
+            then.retain(is_other);
+        }
+    }
+
     /// Whether an actor trails its former second replica.
     pub(crate) fn is_trailing(&self, id: ActorId) -> bool {
         self.trailing.contains_key(&id)
@@ -301,6 +316,22 @@ mod tests {
         let waited = replicas.stop_trailing(actor(1));
         assert_eq!(waited, [Then::Report(PLAN), Then::Wish(PeId(3))]);
         assert!(!replicas.is_any());
+    }
+
+    #[test]
+    fn a_forgotten_wish_leaves_the_other_actions() {
+        let mut replicas = Replicas::default();
+        let then = || vec![Then::Report(PLAN), Then::Wish(PeId(3))];
+        let ending = PrimaryStage::Ending { broadcasts: 0, then: then() };
+        replicas.insert(actor(1), replica(Role::Primary(ending)));
+        replicas.trail(actor(2), Frontier::default(), then());
+        for id in [actor(1), actor(2)] {
+            replicas.forget_wish(id);
+        }
+        let left = PrimaryStage::Ending { broadcasts: 0, then: vec![Then::Report(PLAN)] };
+        let role = replicas.get(actor(1)).map(|replica| &replica.role);
+        assert_eq!(role, Some(&Role::Primary(left)));
+        assert_eq!(replicas.stop_trailing(actor(2)), [Then::Report(PLAN)]);
     }
 
     #[test]

@@ -43,6 +43,10 @@ impl Described {
 
     fn file(path: &Path) -> Result<Self, CliError> {
         let spec = load_grid(path)?;
+        // Another process cannot read a pipe once more.
+        if !path.is_file() {
+            return Self::json(spec);
+        }
         Ok(Self { spec, variable: (GRID, path.as_os_str().to_owned()) })
     }
 
@@ -272,6 +276,27 @@ mod tests {
         for (name, value) in [(GRID, "/two.toml"), (GRID, "{\"sites\":[]}"), (EMULATE, "2x2/1")] {
             assert_eq!(passed(name, value), (name, OsString::from(value)));
         }
+    }
+
+    #[test]
+    fn another_process_gets_the_content_of_a_grid_that_came_through_a_pipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, pipe] = ["file.toml", "pipe.toml"].map(|name| folder.path().join(name));
+        let text = "[site.a]\nhosts = [\"x[1-2]\"]\n";
+        std::fs::write(&file, text).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success(), "{made}");
+        let to = pipe.clone();
+        let writer = std::thread::spawn(move || std::fs::write(to, text));
+
+        let piped = Described::file(&pipe).unwrap();
+
+        writer.join().unwrap().unwrap();
+        let (name, value) = piped.variable_from_root();
+        let passed: GridSpec = serde_json::from_str(value.to_str().unwrap()).unwrap();
+        assert_eq!((name, &passed), (GRID, &piped.spec));
+        let named = Described::file(&file).unwrap();
+        assert_eq!((named.spec, named.variable), (passed, (GRID, file.into_os_string())));
     }
 
     #[test]

@@ -52,6 +52,10 @@ pub(super) struct Order {
     pub(super) ports: Vec<u16>,
     /// Text by which datagrams of this check are recognised.
     pub(super) token: String,
+    /// Seconds for which the agent must live, since it may have to wait for other hosts. Another
+    /// build may leave it out.
+    #[serde(default)]
+    pub(super) life_s: u64,
 }
 
 /// A host to which an agent sends datagrams.

@@ -100,7 +100,8 @@ pub(super) struct Facts {
     pub(super) program: ProgramState,
     /// Cores that a process may use.
     pub(super) cores: u32,
-    /// Number of runnable threads, as a mean over a minute; `None` if the system does not say.
+    /// Number of runnable threads, as a mean over a minute; `None` if the system does not say, or
+    /// counts the threads on other cores, too.
     pub(super) load: Option<f64>,
     pub(super) memory_bytes: Option<u64>,
     pub(super) free_memory_bytes: Option<u64>,

@@ -7,7 +7,7 @@ use crate::host_file::{self, HostSlots};
 use crate::slurm::Allocation;
 use gridspan::variables::{EMULATE, GRID, GRIDS, PES, cores, grid_from_environment, load_grid};
 use gridspan_topology::{GridSpec, HostSpec, Link, MAX_HOSTS, SiteError, SiteSpec};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// A grid, and the variable that passes it to another process.
@@ -42,7 +42,11 @@ impl Described {
     }
 
     fn file(path: &Path) -> Result<Self, CliError> {
-        let spec = load_grid(path)?;
+        Self::of_file(load_grid(path)?, path)
+    }
+
+    /// Describes the grid that was read from a file.
+    fn of_file(spec: GridSpec, path: &Path) -> Result<Self, CliError> {
         // Another process cannot read a pipe once more.
         if !path.is_file() {
             return Self::json(spec);
@@ -50,10 +54,16 @@ impl Described {
         Ok(Self { spec, variable: (GRID, path.as_os_str().to_owned()) })
     }
 
+    /// Returns the grid as JSON, if that is how another process gets it.
+    pub(crate) fn as_json(&self) -> Option<&OsStr> {
+        let (name, value) = &self.variable;
+        (*name == GRID && is_json(value)).then_some(value.as_os_str())
+    }
+
     /// Returns the variable for a process that may run in another folder than gridctl.
     pub(crate) fn variable_from_root(&self) -> (&'static str, OsString) {
         let (name, ref value) = self.variable;
-        let is_file = name == GRID && !value.as_encoded_bytes().starts_with(b"{");
+        let is_file = name == GRID && !is_json(value);
         // If there is no current folder, the grid was not read from a relative path.
         let path = is_file.then(|| std::path::absolute(value).ok()).flatten();
         (name, path.map_or_else(|| value.clone(), PathBuf::into_os_string))
@@ -111,9 +121,18 @@ impl Described {
     fn environment() -> Result<Option<Self>, CliError> {
         let Some(spec) = grid_from_environment()? else { return Ok(None) };
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let variable = GRIDS.into_iter().find_map(|name| Some((name, set(name)?)));
-        Ok(variable.map(|variable| Self { spec, variable }))
+        match GRIDS.into_iter().find_map(|name| Some((name, set(name)?))) {
+            Some((GRID, path)) if !is_json(&path) => {
+                Self::of_file(spec, Path::new(&path)).map(Some)
+            }
+            variable => Ok(variable.map(|variable| Self { spec, variable })),
+        }
     }
+}
+
+/// Whether the value of [`GRID`] is a grid in JSON, and not the path of a grid file.
+fn is_json(value: &OsStr) -> bool {
+    value.as_encoded_bytes().starts_with(b"{")
 }
 
 /// Whether `text` is the path of a grid file. A shorthand may contain a `/` too, as in

@@ -101,7 +101,7 @@
 //!   for programs that need more.
 //!
 //! Modules that the documentation hides are the interface between `gridctl` and the nodes that it
-//! starts. They may change in any release.
+//! starts, and what both use. They may change in any release.
 //!
 //! # Features
 //!
@@ -125,6 +125,8 @@
 
 pub mod advice;
 pub mod binding;
+#[doc(hidden)]
+pub mod bounded_file;
 #[cfg(feature = "net")]
 mod build;
 #[doc(hidden)]

@@ -42,6 +42,7 @@
 //! has several nodes, the embedded driver connects them within the process.
 
 use crate::binding::Binding;
+use crate::bounded_file::read_text;
 use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
 use gridspan_balance::stealing::UnknownStealingPolicy;
@@ -239,9 +240,13 @@ pub enum GridLoadError {
     },
 }
 
-/// Reads a grid file. Fails if the file cannot be read, or is invalid.
+/// Largest number of bytes that are read as a grid file. [`GridSpec::from_toml`] already refuses
+/// smaller files, with advice; this bound is for devices without end.
+const GRID_BYTES_MAX: u64 = 16 << 20;
+
+/// Reads a grid file. Fails if the file cannot be read, is too large, or is invalid.
 pub fn load_grid(path: &Path) -> Result<GridSpec, GridLoadError> {
-    let text = std::fs::read_to_string(path)
+    let text = read_text(path, GRID_BYTES_MAX)
         .map_err(|error| GridLoadError::Read { path: path.to_owned(), error })?;
     GridSpec::from_toml(&text)
         .map_err(|error| GridLoadError::Content { path: path.to_owned(), error })
@@ -513,6 +518,13 @@ mod tests {
         let expected = Driver::Embedded(spec);
         assert_eq!(start(&[(EMULATE, "2x3,wan=5ms")]).unwrap().driver, expected);
         assert_eq!(start(&[(GRID, &json)]).unwrap().driver, expected);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_without_end_is_no_grid_file() {
+        let error = load_grid(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert_eq!(error, "cannot read the grid file /dev/zero: it is larger than 16777216 bytes");
     }
 
     #[test]

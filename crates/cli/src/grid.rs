@@ -7,7 +7,7 @@ use crate::host_file::{self, HostSlots};
 use crate::slurm::Allocation;
 use gridspan::variables::{EMULATE, GRID, GRIDS, PES, cores, grid_from_environment, load_grid};
 use gridspan_topology::{GridSpec, HostSpec, Link, MAX_HOSTS, SiteError, SiteSpec};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// A grid, and the variable that passes it to another process.
@@ -42,14 +42,28 @@ impl Described {
     }
 
     fn file(path: &Path) -> Result<Self, CliError> {
-        let spec = load_grid(path)?;
+        Self::of_file(load_grid(path)?, path)
+    }
+
+    /// Describes the grid that was read from a file.
+    fn of_file(spec: GridSpec, path: &Path) -> Result<Self, CliError> {
+        // Another process cannot read a pipe once more.
+        if !path.is_file() {
+            return Self::json(spec);
+        }
         Ok(Self { spec, variable: (GRID, path.as_os_str().to_owned()) })
+    }
+
+    /// Returns the grid as JSON, if that is how another process gets it.
+    pub(crate) fn as_json(&self) -> Option<&OsStr> {
+        let (name, value) = &self.variable;
+        (*name == GRID && is_json(value)).then_some(value.as_os_str())
     }
 
     /// Returns the variable for a process that may run in another folder than gridctl.
     pub(crate) fn variable_from_root(&self) -> (&'static str, OsString) {
         let (name, ref value) = self.variable;
-        let is_file = name == GRID && !value.as_encoded_bytes().starts_with(b"{");
+        let is_file = name == GRID && !is_json(value);
         // If there is no current folder, the grid was not read from a relative path.
         let path = is_file.then(|| std::path::absolute(value).ok()).flatten();
         (name, path.map_or_else(|| value.clone(), PathBuf::into_os_string))
@@ -107,9 +121,18 @@ impl Described {
     fn environment() -> Result<Option<Self>, CliError> {
         let Some(spec) = grid_from_environment()? else { return Ok(None) };
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let variable = GRIDS.into_iter().find_map(|name| Some((name, set(name)?)));
-        Ok(variable.map(|variable| Self { spec, variable }))
+        match GRIDS.into_iter().find_map(|name| Some((name, set(name)?))) {
+            Some((GRID, path)) if !is_json(&path) => {
+                Self::of_file(spec, Path::new(&path)).map(Some)
+            }
+            variable => Ok(variable.map(|variable| Self { spec, variable })),
+        }
     }
+}
+
+/// Whether the value of [`GRID`] is a grid in JSON, and not the path of a grid file.
+fn is_json(value: &OsStr) -> bool {
+    value.as_encoded_bytes().starts_with(b"{")
 }
 
 /// Whether `text` is the path of a grid file. A shorthand may contain a `/` too, as in
@@ -272,6 +295,27 @@ mod tests {
         for (name, value) in [(GRID, "/two.toml"), (GRID, "{\"sites\":[]}"), (EMULATE, "2x2/1")] {
             assert_eq!(passed(name, value), (name, OsString::from(value)));
         }
+    }
+
+    #[test]
+    fn another_process_gets_the_content_of_a_grid_that_came_through_a_pipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, pipe] = ["file.toml", "pipe.toml"].map(|name| folder.path().join(name));
+        let text = "[site.a]\nhosts = [\"x[1-2]\"]\n";
+        std::fs::write(&file, text).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success(), "{made}");
+        let to = pipe.clone();
+        let writer = std::thread::spawn(move || std::fs::write(to, text));
+
+        let piped = Described::file(&pipe).unwrap();
+
+        writer.join().unwrap().unwrap();
+        let (name, value) = piped.variable_from_root();
+        let passed: GridSpec = serde_json::from_str(value.to_str().unwrap()).unwrap();
+        assert_eq!((name, &passed), (GRID, &piped.spec));
+        let named = Described::file(&file).unwrap();
+        assert_eq!((named.spec, named.variable), (passed, (GRID, file.into_os_string())));
     }
 
     #[test]

@@ -10,10 +10,10 @@
 //! parser adds up the slots of a host that several lines name. Each host becomes one node with a PE
 //! for each slot.
 
+use gridspan::bounded_file::read_text;
 use gridspan_topology::{GridSpec, HostSpec, Link, MAX_PES, SiteError, SiteSpec};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use thiserror::Error;
@@ -70,12 +70,7 @@ pub(crate) enum HostFileProblem {
 
 /// Reads a file of bounded size.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let read = File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
-    if read as u64 > BYTES_MAX {
-        return Err(io::Error::other("it is larger than a file of 1048576 slots"));
-    }
-    Ok(text)
+    read_text(path, BYTES_MAX)
 }
 
 /// Parses a host file of any of the forms.

@@ -67,6 +67,9 @@ pub(crate) enum LabPart {
 pub(crate) struct LabRunArgs {
     /// An empty folder for the files of the lab.
     pub(crate) folder: PathBuf,
+    /// The grid, if it cannot be read once more, as from a pipe.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) described: Option<String>,
     /// What the user has asked for.
     #[command(flatten)]
     pub(crate) lab: LabArgs,

@@ -2,6 +2,7 @@
 
 use crate::args::SnapshotFormat;
 use crate::error::CliError;
+use gridspan::bounded_file;
 use gridspan_balance::{Snapshot, VtFile, from_vt, to_vt};
 use serde::de::IgnoredAny;
 use std::fs::{self, File};
@@ -9,8 +10,9 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-/// Longest line that is read, in bytes: enough for a snapshot of a few million actors.
-const LINE_BYTES_MAX: u64 = 1 << 30;
+/// Longest line of a dump, and largest file of DARMA/vt, that is read, in bytes: enough for a
+/// snapshot of a few million actors.
+const TEXT_BYTES_MAX: u64 = 1 << 30;
 
 pub(super) fn refuse(path: &Path, reason: String) -> CliError {
     CliError::Snapshot { path: path.to_owned(), reason }
@@ -84,7 +86,7 @@ fn read_dump(path: &Path, wanted: Option<NonZeroU32>) -> Result<Snapshot, CliErr
     let wanted = wanted.map(|number| number.get());
     let (mut number, mut last) = (0, Vec::new());
     loop {
-        let Some(line) = read_line(&mut lines, LINE_BYTES_MAX).map_err(failed)? else { break };
+        let Some(line) = read_line(&mut lines, TEXT_BYTES_MAX).map_err(failed)? else { break };
         // A job that is killed leaves an incomplete line. A file may also lack its last line end.
         if !line.ends_with(b"\n") && is_incomplete(&line) {
             break;
@@ -106,7 +108,7 @@ fn read_vt(stem: &Path, wanted: Option<NonZeroU32>) -> Result<Snapshot, CliError
     let mut files: Vec<VtFile> = Vec::new();
     loop {
         let path = of_rank(stem, files.len());
-        match fs::read(&path) {
+        match bounded_file::read(&path, TEXT_BYTES_MAX) {
             Ok(text) => files.push(
                 serde_json::from_slice(&text).map_err(|error| refuse(&path, error.to_string()))?,
             ),

@@ -11,11 +11,12 @@
 //!
 //! A host has `site`, `host`, `nodes`, `pes`, `address`, and `ssh`: `here`, `ok`, or what failed.
 //! If its agent has answered: `connected_ms`, `gridctl` (its version), `program` (its `state` and
-//! `digest`), `same_program`, `clock_ahead_ms`, `clock_uncertainty_ms`, `cores`, `load`,
-//! `memory_bytes`, `free_memory_bytes`, `free_disk_bytes`, `ports`, `udp` (for each host that sent
-//! `from`: the `bytes` of the largest datagram that came, or `null`), `not_sent` (datagrams that
-//! the system refused), `may_fragment` (whether its datagrams may have come in fragments, so that
-//! their sizes say nothing) and `seen_at` (other addresses at which others see it).
+//! `digest`), `same_program`, `clock_ahead_ms`, `clock_uncertainty_ms`, `cores`, `load` (`null` if
+//! a process may use only a part of the machine's cores), `memory_bytes`, `free_memory_bytes`,
+//! `free_disk_bytes`, `ports`, `udp` (for each host that sent `from`: the `bytes` of the largest
+//! datagram that came, or `null`), `not_sent` (datagrams that the system refused), `may_fragment`
+//! (whether its datagrams may have come in fragments, so that their sizes say nothing) and
+//! `seen_at` (other addresses at which others see it).
 
 use super::advice::Wanted;
 use super::finding::Finding;

@@ -122,9 +122,9 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, CliError> {
 
 /// Answers `gridctl check` on a host.
 pub(crate) fn serve(args: &CheckAgentArgs) -> Result<ExitCode, CliError> {
-    limit_life().map_err(CliError::system("start a thread"))?;
+    let life = limit_life().map_err(CliError::system("start a thread"))?;
     let program = Path::new(&args.program);
-    agent::serve(program, io::stdin().lock(), io::stdout().lock())
+    agent::serve(program, io::stdin().lock(), io::stdout().lock(), &life)
         .map_err(CliError::system("answer the check"))?;
     Ok(ExitCode::SUCCESS)
 }

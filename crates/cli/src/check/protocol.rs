@@ -52,6 +52,10 @@ pub(super) struct Order {
     pub(super) ports: Vec<u16>,
     /// Text by which datagrams of this check are recognised.
     pub(super) token: String,
+    /// Seconds for which the agent must live, since it may have to wait for other hosts. Another
+    /// build may leave it out.
+    #[serde(default)]
+    pub(super) life_s: u64,
 }
 
 /// A host to which an agent sends datagrams.
@@ -96,7 +100,8 @@ pub(super) struct Facts {
     pub(super) program: ProgramState,
     /// Cores that a process may use.
     pub(super) cores: u32,
-    /// Number of runnable threads, as a mean over a minute; `None` if the system does not say.
+    /// Number of runnable threads, as a mean over a minute; `None` if the system does not say, or
+    /// counts the threads on other cores, too.
     pub(super) load: Option<f64>,
     pub(super) memory_bytes: Option<u64>,
     pub(super) free_memory_bytes: Option<u64>,

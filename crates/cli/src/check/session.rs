@@ -196,7 +196,8 @@ mod tests {
 
     fn order() -> Order {
         let listen = Ipv4Addr::LOCALHOST.into();
-        Order { version: VERSION, host: 0, listen, ports: vec![0], token: "t".to_owned() }
+        let token = "t".to_owned();
+        Order { version: VERSION, host: 0, listen, ports: vec![0], token, life_s: 0 }
     }
 
     /// Runs a shell script as an agent, and returns its answer to the first request.

@@ -30,6 +30,9 @@ const PAUSES: [Duration; 3] =
 const SETTLE: Duration = Duration::from_secs(1);
 /// The same on one machine.
 const SETTLE_HERE: Duration = Duration::from_millis(100);
+/// Seconds that a host may take beyond its time limit: fractions of a second, the end of its
+/// process, and the time in which datagrams arrive.
+const TURN_MORE_S: u64 = 5;
 
 /// The findings of an agent.
 #[derive(Debug)]
@@ -89,6 +92,7 @@ pub(super) fn survey(agents: &Agents<'_>) -> Found {
 fn begin_all(agents: &Agents<'_>) -> Vec<Result<Begun, Failure>> {
     let entries = agents.subjects.iter().map(|it| Some(it.ssh.as_ref()?.entry.clone())).collect();
     let starts = Starts::new(entries);
+    let life_s = life_s(&starts.entries, agents.timeout);
     let count = agents.subjects.len();
     let begun: Vec<Mutex<Result<Begun, Failure>>> =
         (0..count).map(|_| Mutex::new(Err(Failure::TimedOut))).collect();
@@ -96,7 +100,7 @@ fn begin_all(agents: &Agents<'_>) -> Vec<Result<Begun, Failure>> {
         for _ in 0..count.min(STARTS_IN_ALL_MAX) {
             scope.spawn(|| {
                 while let Some(host) = starts.next() {
-                    let answer = begin(agents, host);
+                    let answer = begin(agents, host, life_s);
                     *lock(&begun[host]) = answer;
                     (agents.on_answer)();
                     starts.done(host);
@@ -107,12 +111,27 @@ fn begin_all(agents: &Agents<'_>) -> Vec<Result<Begun, Failure>> {
     begun.into_iter().map(|it| it.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
+/// Returns the number of seconds after which a check has ended, even if each host takes its time
+/// limit: an agent that has answered may have to wait that long for the others. While a host waits
+/// for its start, the number of attempts is at its maximum, in all or through the host's entry.
+fn life_s(entries: &[Option<String>], timeout: Duration) -> u64 {
+    let mut behind: BTreeMap<&str, usize> = BTreeMap::new();
+    for entry in entries.iter().flatten() {
+        *behind.entry(entry).or_default() += 1;
+    }
+    let most = behind.into_values().max().unwrap_or(0);
+    let starts = entries.len().div_ceil(STARTS_IN_ALL_MAX) + most.div_ceil(STARTS_MAX);
+    // After the starts before it, the last host starts, and all agents send and then report.
+    let turns = u64::try_from(starts + 3).unwrap_or(u64::MAX);
+    turns.saturating_mul(timeout.as_secs().saturating_add(TURN_MORE_S))
+}
+
 /// Starts an agent, and returns its first answers. Tries again if its host drops the connection.
-fn begin(agents: &Agents<'_>, host: usize) -> Result<Begun, Failure> {
+fn begin(agents: &Agents<'_>, host: usize, life_s: u64) -> Result<Begun, Failure> {
     let until = Instant::now() + agents.timeout;
     let mut pauses = PAUSES.into_iter();
     loop {
-        match (begin_once(agents, host, until), pauses.next()) {
+        match (begin_once(agents, host, until, life_s), pauses.next()) {
             (Err(failure), Some(pause))
                 if failure.is_passing() && Instant::now() + pause < until =>
             {
@@ -123,7 +142,12 @@ fn begin(agents: &Agents<'_>, host: usize) -> Result<Begun, Failure> {
     }
 }
 
-fn begin_once(agents: &Agents<'_>, host: usize, until: Instant) -> Result<Begun, Failure> {
+fn begin_once(
+    agents: &Agents<'_>,
+    host: usize,
+    until: Instant,
+    life_s: u64,
+) -> Result<Begun, Failure> {
     let subject = &agents.subjects[host];
     let order = Order {
         version: VERSION,
@@ -131,6 +155,7 @@ fn begin_once(agents: &Agents<'_>, host: usize, until: Instant) -> Result<Begun,
         listen: subject.listen,
         ports: subject.ports.clone(),
         token: agents.token.to_owned(),
+        life_s,
     };
     let start = Instant::now();
     let mut session = Session::start((agents.command)(host))?;
@@ -259,6 +284,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn agents_live_until_all_hosts_may_have_taken_their_time_limit() {
+        let timeout = Duration::from_secs(20);
+        let entries = |entry: Option<&str>, count: usize| vec![entry.map(str::to_owned); count];
+        let behind = |count| entries(Some("head"), count);
+        // 200 hosts that do not answer, five at a time, keep the others waiting for 800 s.
+        assert!(life_s(&behind(200), timeout) >= 40 * 20 + 2 * 20);
+        assert!(life_s(&entries(None, 3200), timeout) >= 100 * 20 + 2 * 20);
+        assert!(life_s(&behind(1), timeout) < 200);
+        let day = Duration::from_secs(86_400);
+        assert!(life_s(&behind(2), day) >= 3 * 86_400);
+        assert_eq!(life_s(&behind(9), Duration::MAX), u64::MAX);
+    }
 
     #[test]
     fn at_most_five_hosts_behind_a_gateway_are_connected_to_at_a_time() {

@@ -180,7 +180,7 @@ mod tests {
 
     fn order(host: u32, token: &str, ports: Vec<u16>) -> Order {
         let listen = Ipv4Addr::LOCALHOST.into();
-        Order { version: VERSION, host, listen, ports, token: token.to_owned() }
+        Order { version: VERSION, host, listen, ports, token: token.to_owned(), life_s: 0 }
     }
 
     fn peer(host: u32, states: &[PortState]) -> Peer {

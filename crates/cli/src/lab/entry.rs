@@ -6,9 +6,9 @@ use super::lab_host::LabHost;
 use super::{namespaces, program, tun};
 use crate::args::LabArgs;
 use crate::error::CliError;
-use crate::{grid, private, status};
-use gridspan_topology::GridSpec;
-use std::ffi::OsString;
+use crate::grid::{self, Described};
+use crate::{private, status};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ use std::process::{Command, ExitCode};
 
 /// Enters the namespaces of a lab and runs the command there. Returns only if that fails.
 pub(super) fn run(args: &LabArgs, verbose: u8) -> Result<ExitCode, CliError> {
-    LabHost::all_of(&grid_of(args)?)?;
+    let described = described(args)?;
+    LabHost::all_of(&described.spec)?;
     let unshare = program::unshare()?;
     program::ip()?;
     tun::check()?;
@@ -24,15 +25,16 @@ pub(super) fn run(args: &LabArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let folder = folder().map_err(CliError::system("create a folder for labs"))?;
     let own = std::env::current_exe().map_err(CliError::system("find gridctl"))?;
     let mut command = Command::new(&unshare);
-    command.args(options).arg("--").arg(own).args(arguments(args, &folder, verbose));
+    let arguments = arguments(args, described.as_json(), &folder, verbose);
+    command.args(options).arg("--").arg(own).args(arguments);
     let error = command.exec();
     Err(CliError::Start { path: unshare, error })
 }
 
 /// Returns the grid of a lab.
-pub(super) fn grid_of(args: &LabArgs) -> Result<GridSpec, CliError> {
+pub(super) fn described(args: &LabArgs) -> Result<Described, CliError> {
     let described = grid::described(args.grid.as_deref(), args.emulate.as_deref())?;
-    Ok(described.ok_or(LabError::NoGrid)?.spec)
+    described.ok_or_else(|| LabError::NoGrid.into())
 }
 
 /// Returns a folder that stays empty: each lab mounts a file system there that only its processes
@@ -43,14 +45,16 @@ fn folder() -> io::Result<PathBuf> {
     std::path::absolute(folder)
 }
 
-/// Returns the arguments of gridctl inside of the namespaces.
-fn arguments(args: &LabArgs, folder: &Path, verbose: u8) -> Vec<OsString> {
+/// Returns the arguments of gridctl inside of the namespaces. `json`: the grid, if it cannot be
+/// read there; a variable would be in the way of those that the user sets for the command.
+fn arguments(args: &LabArgs, json: Option<&OsStr>, folder: &Path, verbose: u8) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["-v".into(); usize::from(verbose)];
     words.extend([OsString::from("__lab"), "run".into(), folder.into()]);
-    if let Some(file) = &args.grid {
+    if let Some(json) = json {
+        words.extend([OsString::from("--described"), json.into()]);
+    } else if let Some(file) = &args.grid {
         words.extend([OsString::from("--grid"), file.into()]);
-    }
-    if let Some(text) = &args.emulate {
+    } else if let Some(text) = &args.emulate {
         words.push(format!("--emulate={text}").into());
     }
     words.push(format!("--seed={}", args.seed).into());
@@ -72,6 +76,25 @@ mod tests {
         }
     }
 
+    /// How gridctl inside of the namespaces parses its arguments.
+    fn reparsed(words: &[OsString]) -> (u8, LabRunArgs) {
+        let line = std::iter::once(OsString::from("gridctl")).chain(words.iter().cloned());
+        let Cli { verbose, verb } = Cli::try_parse_from(line).unwrap();
+        match verb {
+            Verb::LabPart(LabPart::Run(args)) => (verbose, args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_grid_from_a_pipe_reaches_gridctl_inside_by_its_content() {
+        let args = lab(&["--grid", "/dev/fd/63", "--", "true"]);
+        let json = OsStr::new("{\"sites\": []}");
+        let (_, inside) = reparsed(&arguments(&args, Some(json), Path::new("/run/lab"), 0));
+        assert_eq!(inside.described.as_deref().map(OsStr::new), Some(json));
+        assert_eq!(inside.lab, LabArgs { grid: None, ..args });
+    }
+
     #[test]
     fn what_the_user_asks_for_reaches_gridctl_inside_of_the_namespaces() {
         let command = ["mpirun", "-n", "4", "--", "-v", "./a b"];
@@ -79,14 +102,9 @@ mod tests {
         for place in places {
             let args = lab(&[place, &["--seed", "7", "--"], &command].concat());
             assert_eq!(args.command, command);
-            let words = arguments(&args, Path::new("/run/lab"), 2);
-            let line = std::iter::once(OsString::from("gridctl")).chain(words);
-            let parsed = Cli::try_parse_from(line).unwrap();
-            assert_eq!(parsed.verbose, 2);
-            let Verb::LabPart(LabPart::Run(LabRunArgs { folder, lab })) = parsed.verb else {
-                panic!("another part of a lab");
-            };
-            assert_eq!((folder.as_path(), lab), (Path::new("/run/lab"), args));
+            let (verbose, inside) = reparsed(&arguments(&args, None, Path::new("/run/lab"), 2));
+            assert_eq!((verbose, inside.described), (2, None));
+            assert_eq!((inside.folder.as_path(), inside.lab), (Path::new("/run/lab"), args));
         }
     }
 

@@ -4,7 +4,7 @@
 //! It has one thread: a process whose children are in another PID namespace than itself cannot
 //! create threads.
 
-use super::entry::grid_of;
+use super::entry::described;
 use super::error::LabError;
 use super::files::{self, LabFiles, NAME_SERVICES};
 use super::forwarding::forward;
@@ -18,6 +18,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::signals;
 use gridspan::variables::{EMULATE, GRID};
+use gridspan_topology::GridSpec;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
@@ -56,7 +57,7 @@ struct HostProcess {
 
 /// Runs a lab. Returns when all of its processes have ended.
 pub(super) fn run(args: &LabRunArgs) -> Result<ExitCode, CliError> {
-    let spec = grid_of(&args.lab)?;
+    let spec = grid_of(args)?;
     let hosts = LabHost::all_of(&spec)?;
     let files = LabFiles::new(&args.folder);
     let router = Router::new(spec, hosts.clone(), args.lab.seed);
@@ -66,6 +67,13 @@ pub(super) fn run(args: &LabRunArgs) -> Result<ExitCode, CliError> {
     let (status, counts) = ended?;
     log_packets(counts);
     Ok(exit_code(status))
+}
+
+/// Returns the grid of the lab.
+fn grid_of(args: &LabRunArgs) -> Result<GridSpec, CliError> {
+    let Some(json) = &args.described else { return Ok(described(&args.lab)?.spec) };
+    serde_json::from_str(json)
+        .map_err(|error| CliError::System { what: "read the grid of a lab", error: error.into() })
 }
 
 impl Lab {
@@ -276,6 +284,7 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::LabArgs;
 
     #[test]
     fn the_exit_code_is_that_of_the_command_or_of_its_signal() {
@@ -285,5 +294,16 @@ mod tests {
         assert_eq!(shown(7 << 8), expected(7));
         assert_eq!(shown(0), expected(0));
         assert_eq!(shown(15), expected(143));
+    }
+
+    #[test]
+    fn a_grid_that_cannot_be_read_once_more_is_taken_from_the_command_line() {
+        let spec = GridSpec::from_emulate("2x3,wan=5ms").unwrap();
+        let lab =
+            LabArgs { grid: None, emulate: None, seed: 0, command: vec![OsString::from("true")] };
+        let args = |described| LabRunArgs { folder: PathBuf::new(), described, lab: lab.clone() };
+        let described = Some(serde_json::to_string(&spec).unwrap());
+        assert_eq!(grid_of(&args(described)).unwrap(), spec);
+        assert!(grid_of(&args(Some("{}".to_owned()))).is_err());
     }
 }

@@ -4,13 +4,15 @@ use crate::args::{Late, RpcRunArgs};
 use crate::error::{CliError, RpcCommandError};
 use crate::grid::described;
 use crate::output::warn;
+use gridspan::bounded_file::read_text;
 use gridspan_workflow::simulate::Perturbations;
 use gridspan_workflow::wfcommons::{Workflow, load};
 use gridspan_workflow::{Platform, TaskGraph};
-use std::fs;
 
 /// Largest number of servers; with more, each heuristic would take minutes.
 const SERVERS_MAX: usize = 1024;
+/// Largest size of a file with a workflow in bytes: a kilobyte for each of a million tasks.
+const WORKFLOW_BYTES_MAX: u64 = 1 << 30;
 
 pub(super) struct Inputs {
     /// The workflow's name, or that of its file.
@@ -52,7 +54,7 @@ pub(super) fn workflow(args: &RpcRunArgs) -> Result<Workflow, CliError> {
     let path = args.file.clone();
     let wrong =
         |reason: String| CliError::Rpc(RpcCommandError::Workflow { path: path.clone(), reason });
-    let text = fs::read_to_string(&path);
+    let text = read_text(&path, WORKFLOW_BYTES_MAX);
     let text = text.map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let mut workflow = load(&text).map_err(|error| wrong(error.to_string()))?;
     for guess in &workflow.guesses {

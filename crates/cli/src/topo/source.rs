@@ -10,10 +10,10 @@ use crate::program::Program;
 use crate::progress::Progress;
 use crate::run::processes;
 use gridspan::Settings;
+use gridspan::bounded_file::read_text;
 use gridspan::variables::load_grid;
 use gridspan_topology::{NodeId, RttMatrix, RttUnit};
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -94,7 +94,7 @@ fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
     if has_ending(path, &["toml"]) {
         return Ok(Topology::described(name, load_grid(path)?));
     }
-    let text = read(path).map_err(|error| match error.kind() {
+    let text = read_text(path, MATRIX_BYTES_MAX).map_err(|error| match error.kind() {
         ErrorKind::InvalidData => {
             CliError::Topo(TopoCommandError::BinaryMatrix { path: path.to_owned() })
         }
@@ -127,18 +127,6 @@ fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
 fn has_ending(path: &Path, endings: &[&str]) -> bool {
     let ending = path.extension().unwrap_or_default();
     endings.iter().any(|known| ending.eq_ignore_ascii_case(known))
-}
-
-/// Reads a file of bounded size.
-fn read(path: &Path) -> std::io::Result<String> {
-    let too_large = || std::io::Error::other("it is larger than 1 GiB");
-    let mut text = String::new();
-    if fs::metadata(path)?.len() > MATRIX_BYTES_MAX {
-        return Err(too_large());
-    }
-    // The size of a pipe's content is not known in advance.
-    let read = File::open(path)?.take(MATRIX_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if read as u64 > MATRIX_BYTES_MAX { Err(too_large()) } else { Ok(text) }
 }
 
 /// Returns the names of the columns of comma-separated values, if the first line has names.

@@ -27,7 +27,7 @@ use crate::args::TraceArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Progress;
-use crate::quantity::{bytes, count, digits};
+use crate::quantity::{bytes, count, exact_percent};
 use flows::Flows;
 use gridspan_record::{Header, Recording};
 use schema::{ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
@@ -129,8 +129,8 @@ fn text(recording: &Recording, counts: Counts, path: &Path) -> String {
     );
     let dropped = recording.dropped_share();
     if dropped > 0.0 {
-        text +=
-            &format!("{} % of the spans were dropped while recording\n", digits(100.0 * dropped));
+        let share = exact_percent(dropped);
+        text += &format!("{share} of the spans were dropped while recording\n");
     }
     let dropped = recording.dropped_events();
     if dropped > 0 {

@@ -352,4 +352,7 @@ fn the_summary_counts_slices_flows_and_events() {
     assert!(said.starts_with("r/t: 2 slices of 2 PEs, 1 flow, 1 event, "), "{said}");
     assert!(said.contains("\n1 node left no record\n"), "{said}");
     assert!(!said.contains("dropped"), "{said}");
+    recording.pes[0].dropped_spans = 19_998;
+    let said = text(&recording, counts, Path::new("r/t"));
+    assert!(said.contains("\n99.99 % of the spans were dropped while recording\n"), "{said}");
 }

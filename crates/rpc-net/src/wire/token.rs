@@ -7,7 +7,7 @@ use quinn::{ClientConfig, ConnectionError, ServerConfig, TransportConfig, VarInt
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use thiserror::Error;
 
 /// Version of the file. Files of other versions are not used.
 const VERSION: u32 = 1;
+/// Largest size of a file in bytes: many times that of its certificates.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Time after which a silent side is considered lost, though not before three probe timeouts have
 /// passed (RFC 9000, section 10.1).
 const SILENCE: Duration = Duration::from_millis(1500);
@@ -273,7 +275,13 @@ fn of_token(path: &Path) -> impl FnOnce(io::Error) -> RemoteError {
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, RemoteError> {
-    let text = fs::read(path).map_err(of_token(path))?;
+    let mut text = Vec::new();
+    // The path may lead to a device without end.
+    let file = fs::File::open(path).map_err(of_token(path))?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(of_token(path))?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(of_token(path)(io::Error::other("it is larger than a token")));
+    }
     serde_json::from_slice(&text).map_err(|error| of_token(path)(error.into()))
 }
 
@@ -299,6 +307,12 @@ mod tests {
         let keys = ["grid", "grid.token", "grid.key"].map(|token| key_path(Path::new(token)));
 
         assert_eq!(keys, ["grid.key", "grid.token.key", "grid.key.key"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_device_without_end_is_no_token() {
+        let error = Token::read(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.to_string().ends_with("it is larger than a token"), "{error}");
     }
 
     #[test]

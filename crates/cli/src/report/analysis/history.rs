@@ -128,6 +128,19 @@ impl<'a> History<'a> {
         (last.end_ns >= from_ns).then_some(last)
     }
 
+    /// Returns the span that ended last between two times, of those that began before `before_ns`.
+    pub(crate) fn last_end_of(
+        &self,
+        [from_ns, to_ns]: [u64; 2],
+        before_ns: u64,
+    ) -> Option<&SpanEnd> {
+        let after = self.ends.partition_point(|end| end.end_ns <= to_ns);
+        let begin_ns =
+            |end: &SpanEnd| self.pes[end.pe as usize].spans[end.at as usize].span.begin_ns;
+        let mut latest = self.ends[..after].iter().rev().take_while(|end| end.end_ns >= from_ns);
+        latest.find(|&end| begin_ns(end) < before_ns)
+    }
+
     /// Returns the last span at a site that ended until a time.
     pub(crate) fn last_end_at(&self, site: usize, until_ns: u64) -> Option<&SpanEnd> {
         let ends = self.ends_at.get(&site)?;

@@ -213,7 +213,8 @@ impl Walk<'_> {
         let last = *self.history.last_end(from, to)?;
         self.sums.step = None;
         let (mut pe, mut at, mut until) = (last.pe as usize, last.at as usize, last.end_ns);
-        // Each round goes to a span that began earlier, so that the walk ends.
+        // Each round goes to a span that began earlier, or that caused this one or ran before it on
+        // its PE, so that the walk ends.
         for _ in 0..=self.history.span_count() {
             let Some(next) = self.round([pe, at], [from, until]) else { break };
             (pe, at, until) = next;
@@ -268,7 +269,9 @@ impl Walk<'_> {
             self.add(Part::Unknown, [from, sent]);
             return None;
         }
-        let last = history.last_end(from, sent);
+        // A span of no length that begins and ends as the message is sent may be the current one,
+        // or a consequence of the message.
+        let last = history.last_end_of([from, sent], begin);
         self.add(Part::Main, [last.map_or(from, |last| last.end_ns), sent]);
         last.map(|last| (last.pe as usize, last.at as usize, last.end_ns))
     }
@@ -377,6 +380,22 @@ mod tests {
         // The second message waited from 2 to 5, the third one during the whole second span.
         let queued: Vec<_> = path.parts.iter().map(|part| part.queued_ns / MS).collect();
         assert_eq!(queued, [3, 3, 0]);
+    }
+
+    #[test]
+    fn a_span_of_no_length_does_not_end_the_path() {
+        // All of main's message to PE 1 and its span there happens at 20 ms.
+        let mut recording = recording(1, 2);
+        recording.pes[0].spans = vec![span(0, 0, [0, 20])];
+        let first = Span { cause: from_main([20, 20]), ..span(1, 0, [20, 20]) };
+        let second = Span { cause: from(1, 0, [20, 20]), ..span(1, 1, [20, 25]) };
+        recording.pes[1].spans = vec![first, second];
+        complete(&mut recording, 25);
+
+        let path = path(&recording);
+
+        assert_eq!((parts(&path), path.total_ns / MS), (vec![("Worker", 25)], 25));
+        assert_eq!((path.hops, &path.pes[..]), (1, &[(0, 20 * MS), (1, 5 * MS)][..]));
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! message of theirs is traced back to the span whose message could arrive last before it, because
 //! main or the runtime most likely waited for that message. The candidate of each site is the last
 //! span that ended at least one latency earlier. The time after its end is the latency of the link,
-//! and then main's own time.
+//! and then main's own time. All receivers of a message share its sender and its time, so the span
+//! is looked up once for each pair of these.
 //!
 //! Gaps are explained in the order of their ends. A message is sent before the wait for it ends, so
 //! the earlier waits of its sender are already explained. Messages leave when their handler ends.
@@ -41,12 +42,7 @@ pub(crate) struct Waits {
 impl Waits {
     /// Explains the known gaps.
     pub(crate) fn of(history: &History<'_>, transit: Transit<'_>, pauses: &Pauses) -> Self {
-        let mut tracing = Tracing {
-            history,
-            transit,
-            pauses,
-            found: history.pes.iter().map(|pe| vec![None; pe.gaps.len()]).collect(),
-        };
+        let mut tracing = Tracing::new(history, transit, pauses);
         let mut order = Vec::new();
         for (pe, known) in history.pes.iter().enumerate() {
             order.extend(known.gaps.iter().enumerate().map(|(at, gap)| (gap.end_ns, pe, at)));
@@ -81,25 +77,36 @@ struct Tracing<'a> {
     pauses: &'a Pauses,
     /// What each PE waited for in each gap; `None` for a gap that is not explained yet.
     found: Vec<Vec<Option<Pieces>>>,
+    /// What [`last_arrival`](Self::last_arrival) has returned: at most an entry for each gap.
+    arrivals: BTreeMap<(usize, u64), Option<Arrival>>,
 }
 
-impl Tracing<'_> {
+/// The time at which the message of a span could arrive, and the span.
+type Arrival = (u64, SpanEnd);
+
+impl<'a> Tracing<'a> {
+    fn new(history: &'a History<'a>, transit: Transit<'a>, pauses: &'a Pauses) -> Self {
+        let found = history.pes.iter().map(|pe| vec![None; pe.gaps.len()]).collect();
+        Self { history, transit, pauses, found, arrivals: BTreeMap::new() }
+    }
+
     /// Returns what a PE waited for in a gap, until its message arrived.
-    fn explain(&self, pe: usize, gap: &Gap) -> Pieces {
+    fn explain(&mut self, pe: usize, gap: &Gap) -> Pieces {
+        let (history, pauses) = (self.history, self.pauses);
         let [begin, arrived] = [gap.begin_ns, gap.arrived_ns];
         let mut pieces = Pieces::default();
-        let spans = &self.history.pes[pe].spans;
+        let spans = &history.pes[pe].spans;
         match gap.next.and_then(|next| spans.get(next)).map(|kept| kept.span.cause.as_ref()) {
             // At the end of the job.
             None => self.all([begin, arrived], Awaited::Main, &mut pieces),
-            Some(None) if self.pauses.has_sync_point([begin, arrived]) => {
+            Some(None) if pauses.has_sync_point([begin, arrived]) => {
                 self.all([begin, arrived], Awaited::Unknown, &mut pieces);
             }
             // A timer, or a task that the PE found.
             Some(None) => pieces.push(Awaited::Unknown, (arrived - begin) as f64),
             Some(Some(cause)) => self.message(pe, cause, [begin, arrived], &mut pieces),
         }
-        for (awaited, [from, to]) in self.pauses.within(begin, arrived) {
+        for (awaited, [from, to]) in pauses.within(begin, arrived) {
             // Nothing else that the PE waited for could have come during the pause.
             let [from, to] = [from, to].map(|at| (at - begin) as f64);
             let before = std::mem::take(&mut pieces);
@@ -112,7 +119,13 @@ impl Tracing<'_> {
     }
 
     /// Explains a wait that ended with a message.
-    fn message(&self, pe: usize, cause: &SpanCause, [begin, arrived]: [u64; 2], to: &mut Pieces) {
+    fn message(
+        &mut self,
+        pe: usize,
+        cause: &SpanCause,
+        [begin, arrived]: [u64; 2],
+        to: &mut Pieces,
+    ) {
         let sender = cause.pe as usize;
         let span = cause.span.and_then(|number| self.history.find(cause.pe, number));
         let left = span.map_or(cause.sent_ns, |(_, kept)| kept.end_ns.max(cause.sent_ns));
@@ -163,18 +176,13 @@ impl Tracing<'_> {
 
     /// Explains a wait until `sent`, when main or the runtime sent a message from PE `sender`. The
     /// time from the last possible arrival of a message there counts as `rest`.
-    fn last(&self, begin: u64, sent: u64, sender: usize, rest: Awaited, to: &mut Pieces) {
-        let arrivals = self.history.ends_at.keys().filter_map(|site| {
-            let way = |end: &SpanEnd| self.transit.latency_ns(end.pe as usize, sender, sent) as u64;
-            let last = self.history.last_end_at(*site, sent)?;
-            let last = match last.end_ns.saturating_add(way(last)) <= sent {
-                true => last,
-                false => self.history.last_end_at(*site, sent.saturating_sub(way(last)))?,
-            };
-            Some((last.end_ns.saturating_add(way(last)).min(sent), last))
-        });
+    fn last(&mut self, begin: u64, sent: u64, sender: usize, rest: Awaited, to: &mut Pieces) {
+        if sent <= begin {
+            return;
+        }
+        let last = self.last_arrival(sender, sent);
         let mut left = begin;
-        if let Some((arrived, last)) = arrivals.max().filter(|(arrived, _)| *arrived > begin) {
+        if let Some((arrived, last)) = last.filter(|(arrived, _)| *arrived > begin) {
             let pe = last.pe as usize;
             self.sender(pe, begin, last.end_ns, to);
             let [from, at] = [pe, sender].map(|pe| self.transit.places.site_of(pe));
@@ -183,6 +191,22 @@ impl Tracing<'_> {
             left = arrived;
         }
         to.push(rest, sent.saturating_sub(left) as f64);
+    }
+
+    /// Returns the last possible arrival of a message of a span at PE `sender` until `sent`.
+    fn last_arrival(&mut self, sender: usize, sent: u64) -> Option<Arrival> {
+        let (history, transit) = (self.history, self.transit);
+        let arrival = |site: &usize| {
+            let way = |end: &SpanEnd| transit.latency_ns(end.pe as usize, sender, sent) as u64;
+            let last = history.last_end_at(*site, sent)?;
+            let last = match last.end_ns.saturating_add(way(last)) <= sent {
+                true => last,
+                false => history.last_end_at(*site, sent.saturating_sub(way(last)))?,
+            };
+            Some((last.end_ns.saturating_add(way(last)).min(sent), *last))
+        };
+        let look = || history.ends_at.keys().filter_map(arrival).max();
+        *self.arrivals.entry((sender, sent)).or_insert_with(look)
     }
 
     /// Explains a wait for a PE between two times, by its work and its own waits.
@@ -298,6 +322,32 @@ mod tests {
         assert!((ns(Awaited::Computing { pe: 1 }) - 6.0).abs() < 1e-6, "{found:?}");
         assert!((ns(Awaited::Latency { from: 0, to: 0 }) - 0.1).abs() < 1e-6, "{found:?}");
         assert!((ns(Awaited::Main) - 19.9).abs() < 1e-6, "{found:?}");
+    }
+
+    #[test]
+    fn the_span_before_a_message_to_many_pes_is_looked_up_once() {
+        let mut recording = recording(2, 2);
+        for (pe, record) in (0_u32..).zip(&mut recording.pes) {
+            let next = Span { cause: from_main([40, 40]), ..span(pe, 1, [50, 55]) };
+            record.spans = vec![span(pe, 0, [0, 10 + u64::from(pe)]), next];
+        }
+        complete(&mut recording, 55);
+        let places = Places::of(&recording);
+        let profile = Profile::of(&recording, &places);
+        let traffic = Traffic::of(&recording, &places, &profile);
+        let history = History::of(&recording, &places, profile.active);
+        let transit = Transit { places: &places, traffic: &traffic };
+        let pauses = Events::of(&recording, &places, &profile).pauses;
+        let mut tracing = Tracing::new(&history, transit, &pauses);
+
+        for (pe, known) in history.pes.iter().enumerate() {
+            tracing.explain(pe, &known.gaps[0]);
+        }
+
+        // PE 1 is 0.05 ms away from PE 0, and PE 3 is 10 ms away.
+        let last = SpanEnd { end_ns: 13 * MS, pe: 3, at: 0 };
+        let found: Vec<_> = tracing.arrivals.into_iter().collect();
+        assert_eq!(found, [((0, 40 * MS), Some((23 * MS, last)))]);
     }
 
     #[test]

@@ -215,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn a_page_does_not_say_that_all_spans_were_dropped_if_few_are_kept() {
+        let mut recording = two_sites();
+        // Two spans are kept.
+        recording.pes[0].dropped_spans = 19_998;
+        let html = page(&recording);
+        assert!(html.contains(">99.99 % of the spans were dropped to stay"), "{html}");
+    }
+
+    #[test]
     fn dropped_events_are_stated_also_if_they_are_few() {
         let mut recording = two_sites();
         let warning = What::Warning { text: "x".to_owned() };

@@ -166,7 +166,7 @@ fn coverage(analysis: &Analysis) -> String {
                  recording: of {} windows of {} each, the spans of one were kept. Waits, the \
                  critical path and messages between types and nodes are estimated from these; times \
                  and traffic are exact.</p>\n",
-                share(coverage.dropped_share),
+                exact_percent(coverage.dropped_share),
                 coverage.one_window_of,
                 time(coverage.window_ns)
             ),

@@ -3,7 +3,7 @@
 use super::chart::{Axis, Bar, BarPart, bars, class_of, time_axis};
 use super::durations::histogram;
 use super::html::{Cell, Panel, Table, share, time};
-use crate::quantity::count;
+use crate::quantity::{count, exact_percent};
 use crate::report::analysis::Analysis;
 use crate::report::analysis::path::{CriticalPath, PathPart, PathPartKind, PathStep};
 
@@ -214,7 +214,7 @@ fn of_path(analysis: &Analysis) -> String {
         walks => format!(
             "in {walks} windows, {} of the run, since {} of the spans were dropped",
             share(path.covered),
-            share(analysis.coverage.dropped_share)
+            exact_percent(analysis.coverage.dropped_share)
         ),
     };
     let steps =

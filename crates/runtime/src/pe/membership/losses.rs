@@ -55,7 +55,8 @@ impl Core {
     fn tell_need(&mut self, node: NodeId) {
         let is_there = |to: ActorId| self.home_node(to) == Some(node);
         let awaits_answer = self.waits.questions().filter_map(|question| question.to).any(is_there);
-        let need = awaits_answer.then(|| "an actor or main waits for an answer from there".to_owned());
+        let need =
+            awaits_answer.then(|| "an actor or main waits for an answer from there".to_owned());
         self.tell_coordinator(MembershipMessage::Spares { node, need });
     }
 }

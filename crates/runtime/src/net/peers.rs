@@ -37,11 +37,6 @@ impl Peers {
         }
     }
 
-    /// Returns all known nodes.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
-        self.founders.iter().chain(self.guests.values())
-    }
-
     /// Returns the numbers of all known nodes.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         let guests: Vec<NodeId> = self.guests.keys().copied().collect();

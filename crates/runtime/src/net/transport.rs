@@ -340,8 +340,12 @@ impl Transport {
     /// Whether all frames to nodes that are not lost were acknowledged, without those to guests
     /// that have not connected and have no address.
     pub fn is_flushed(&self) -> bool {
-        let mut reachable = self.peers.iter().filter(|peer| peer.address.is_some());
-        reachable.all(|peer| peer.session.sender.is_flushed())
+        let layout = &self.config.layout;
+        self.peers.nodes().all(|node| {
+            let peer = &self.peers[node];
+            let is_unreachable = layout.is_guest(node) && peer.address.is_none();
+            is_unreachable || peer.session.sender.is_flushed()
+        })
     }
 
     /// Whether `node` was declared lost.

@@ -221,6 +221,7 @@ fn a_session_goes_on_after_the_other_side_has_stopped_a_stream() {
     let (authority, began) = (Authority::new("job").unwrap(), Instant::now());
     let mut pair = [0, 1].map(|node| founder(&authority, node, 1 + node as u8, began));
     pair[0].send(NodeId(1), FrameClass::Small, vec![1_u8]).unwrap();
+    assert!(!pair[0].is_flushed(), "the address of the other side is not known");
     let first = run_both(&mut pair, 2, (began, 0..100));
     let handle = pair[1].peers[NodeId(0)].open_link().unwrap();
     let link = pair[1].links.get_mut(handle).unwrap();
@@ -236,6 +237,7 @@ fn a_session_goes_on_after_the_other_side_has_stopped_a_stream() {
     let frame = |byte: u8| TransportEvent::Frame { from: NodeId(0), bytes: vec![byte].into() };
     assert_eq!(events[0], [TransportEvent::Connected(NodeId(1))]);
     assert_eq!(events[1], [TransportEvent::Connected(NodeId(0)), frame(1), frame(2)]);
+    assert!(pair[0].is_flushed());
     assert_eq!(pair[1].stats(NodeId(0)).connections, 2);
 }
 

@@ -30,7 +30,7 @@ impl Coordinator {
             CoordinatorEvent::PlannerLost => self.planner_lost(),
             CoordinatorEvent::Diagnose(request) => self.begin_diagnosis(Some(request)),
             CoordinatorEvent::Failed(error) => self.stop(Err(error)),
-            CoordinatorEvent::Overflow(bytes) => self.fail_over_budget(bytes),
+            CoordinatorEvent::Overflow(bytes) => self.fail_overflow(bytes),
             CoordinatorEvent::NodeLost(node, error) => self.lose_founder(node, &error),
             // The coordinator knows that it is on this node.
             CoordinatorEvent::Place(_) => {}

@@ -22,29 +22,40 @@ impl Coordinator {
         self.conclude_balances();
     }
 
-    /// Ends the job if the requests that wait here exceed their memory budget.
+    /// Ends the job if the requests that wait here, and the numbers kept here, exceed their memory
+    /// budget.
     pub(super) fn check_budget(&mut self) {
         let held = self.budget.bytes();
         if held > self.common.limits.hard_bytes {
-            self.fail_over_budget(held);
+            let fullest = self.most_of(held);
+            self.fail_over_budget(held, fullest);
         }
     }
 
-    /// Ends the job because `held` bytes wait in the coordinator or in its queue.
-    pub(super) fn fail_over_budget(&mut self, held: usize) {
-        let limit = self.common.limits.hard_bytes;
-        let layout = &self.common.layout;
-        let site = layout.site_name(layout.site_of_node(self.node));
+    /// Ends the job because so many bytes wait in the coordinator's queue that packets were
+    /// dropped.
+    pub(super) fn fail_overflow(&mut self, queued: usize) {
+        self.fail_over_budget(queued, "packets that wait for the coordinator".to_owned());
+    }
+
+    /// What takes most of the `held` bytes in the coordinator's budget.
+    pub(super) fn most_of(&self, held: usize) -> String {
         let members = self.requests.0.len() + self.result_numbers.len();
         let numbers = self.requests.bytes() + self.result_numbers.len() * RESULT_NUMBER_BYTES;
-        let fullest = match numbers > held / 2 {
+        match numbers > held / 2 {
             true => format!(
                 "numbers of the broadcasts and results of {}, which are kept until the job ends, \
                  also for members that were destroyed",
                 counted(members as u64, "member", "members")
             ),
             false => "packets and broadcasts that wait for the coordinator".to_owned(),
-        };
+        }
+    }
+
+    fn fail_over_budget(&mut self, held: usize, fullest: String) {
+        let limit = self.common.limits.hard_bytes;
+        let layout = &self.common.layout;
+        let site = layout.site_name(layout.site_of_node(self.node));
         self.fail(JobError::OverBudget {
             pe: layout.leader(self.node),
             place: format!("the coordinator, {} at site {site}", self.node),

@@ -27,6 +27,7 @@ use crate::pe::{Action, Core};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
 use room::RoomCheck;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 #[cfg(feature = "net")]
 use std::sync::OnceLock;
@@ -286,7 +287,11 @@ impl CheckpointKeeper {
         Box::new(move |error| {
             if let Some(reason) = error.clone() {
                 let warning = Warning::ManifestNotStored { checkpoint, reason };
-                on_warning.iter().for_each(|tell| tell(&warning));
+                let warn = || on_warning.iter().for_each(|tell| tell(&warning));
+                // The thread still has to store the parts of later checkpoints.
+                if catch_unwind(AssertUnwindSafe(warn)).is_err() {
+                    tracing::error!("a listener for warnings has panicked");
+                }
             }
             if let Some(stored) = stored {
                 stored(error);
@@ -419,7 +424,8 @@ mod tests {
         let (warn, warnings) = std::sync::mpsc::channel();
         let job = Job::new("job")
             .checkpoint_folder(folder.path())
-            .on_warning(move |warning| warn.send(warning.clone()).unwrap());
+            .on_warning(move |warning| warn.send(warning.clone()).unwrap())
+            .on_warning(|_| panic!("as asked"));
         let keeper = CheckpointKeeper::new(&job, false).unwrap();
         keeper.begin(NodeId(0), 7).unwrap();
         // Another job has stored a checkpoint with the same number.
@@ -431,6 +437,11 @@ mod tests {
 
         let warning = warnings.recv().unwrap();
         assert!(matches!(warning, Warning::ManifestNotStored { checkpoint: 3, .. }), "{warning:?}");
+        let (tell, told) = std::sync::mpsc::channel();
+        let again: Done = Box::new(move |error| tell.send(error).unwrap());
+        keeper.writer.as_ref().unwrap().order(Order::Manifest(manifest(), Some(again)));
+        let error = told.recv_timeout(Duration::from_secs(20)).expect("the thread goes on");
+        assert!(error.is_some());
     }
 
     #[test]

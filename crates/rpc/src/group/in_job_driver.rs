@@ -74,9 +74,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
             self.going.push(self.look());
         }
         loop {
-            while let Some(command) = self.dispatcher.poll_command() {
-                self.carry_out(command);
-            }
+            self.carry_out_all();
             if self.dispatcher.is_over() {
                 break;
             }
@@ -146,6 +144,11 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
             };
             self.dispatcher.handle(now_s, event);
         }
+        if !lost.is_empty() {
+            // Commands that were issued between two losses may route data through the second lost
+            // server.
+            self.carry_out_all();
+        }
         lost.into_iter().for_each(|server| self.strand(now_s, server));
     }
 
@@ -174,6 +177,12 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
             Ok((Err(Fault::Failed(reason)), _)) => DispatchEvent::Failed(attempt, reason),
             Ok((Err(Fault::Lost(reason)), _)) => DispatchEvent::Refused(attempt, reason),
             Err(error) => DispatchEvent::Refused(attempt, error.to_string()),
+        }
+    }
+
+    fn carry_out_all(&mut self) {
+        while let Some(command) = self.dispatcher.poll_command() {
+            self.carry_out(command);
         }
     }
 

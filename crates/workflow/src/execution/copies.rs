@@ -267,10 +267,18 @@ impl<'a> DataCopies<'a> {
     /// Removes a server to which data was sent and that is not known to have it, if another
     /// endpoint is known to have the data. Returns whether it did.
     pub(super) fn remove_unsure(&mut self, data: DataId, server: ServerId) -> bool {
-        let copies = &self.holders[data.index()];
-        let is_certain = self.is_at_client(data) || copies.those(true).next().is_some();
-        let is_unsure = copies.contains(server) && !copies.is_sure(server);
-        is_certain && is_unsure && self.remove(data, server)
+        let is_unsure = !self.holders[data.index()].is_sure(server);
+        self.is_certain(data) && is_unsure && self.remove(data, server)
+    }
+
+    /// Whether data was sent to a server, and no endpoint is known to have the data.
+    pub(super) fn is_only_sent(&self, data: DataId, server: ServerId) -> bool {
+        self.is_held_by(data, server) && !self.is_certain(data)
+    }
+
+    /// Whether an endpoint is known to have data.
+    fn is_certain(&self, data: DataId) -> bool {
+        self.is_at_client(data) || self.holders[data.index()].those(true).next().is_some()
     }
 
     /// Whether a server has been asked to send data, and has not reported on it.

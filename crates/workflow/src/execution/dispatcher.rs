@@ -151,11 +151,12 @@ impl<'a> Dispatcher<'a> {
                 self.lacks(attempt, &unreached, &missing);
             }
             DispatchEvent::Sent { data, from, to, is_sent } => {
-                let news = to.iter().map(|&server| match is_sent {
-                    true => DispatchCommand::Has { data, server, is_maker: false },
-                    false => DispatchCommand::HasNot(data, from),
-                });
-                self.commands.extend(news);
+                let has =
+                    |&server: &ServerId| DispatchCommand::Has { data, server, is_maker: false };
+                match is_sent {
+                    true => self.commands.extend(to.iter().map(has)),
+                    false => self.commands.push_back(DispatchCommand::HasNot(data, from)),
+                }
                 self.state.sent(data, from, &to, is_sent);
             }
             DispatchEvent::Fetched { data, is_relay: true, bytes: Some(bytes), .. } => {
@@ -167,10 +168,7 @@ impl<'a> Dispatcher<'a> {
                 self.note_missing(data, Endpoint::Server(from))
             }
             DispatchEvent::Lost(server, reason) => self.lost(server, reason),
-            DispatchEvent::Stranded { data, to } => {
-                let lacking = self.state.stranded(data, &to).into_iter();
-                self.commands.extend(lacking.map(|server| DispatchCommand::HasNot(data, server)));
-            }
+            DispatchEvent::Stranded { data, to } => self.stranded(data, &to),
             DispatchEvent::HandedOver(server, successor) => {
                 self.state.handed_over(server, successor)
             }
@@ -345,6 +343,18 @@ impl<'a> Dispatcher<'a> {
         // A server that was lost before may have received orders since.
         self.state.lost(server);
         self.doubt(server);
+    }
+
+    /// Handles data that may not reach servers, and asks those that alone may have it.
+    fn stranded(&mut self, data: DataId, to: &[ServerId]) {
+        let (lacking, unsure) = self.state.stranded(data, to);
+        let has_not = |server| DispatchCommand::HasNot(data, server);
+        self.commands.extend(lacking.into_iter().map(has_not));
+        let ask = |server| {
+            let (from, to) = (Endpoint::Server(server), Vec::new());
+            DispatchCommand::Send { data, from, to }
+        };
+        self.commands.extend(unsure.into_iter().map(ask));
     }
 
     /// Servers that have not begun a task may be waiting for data of a lost server, and retry for

@@ -25,9 +25,10 @@
 //! **Failure.** A function that fails causes all tasks that depend on its task to fail, and no
 //! others. A task whose server is lost, refuses it, or lacks an argument is ordered elsewhere, up
 //! to a bound. Lost data that is still needed is produced again and sent to the servers that wait
-//! for it. Data that a lost server had to pass on is sent again by another holder. The data and
-//! orders that a server has [handed over](DispatchEvent::HandedOver) belong to its successor. A task
-//! that can no longer be executed fails with the reason given by each server.
+//! for it. Data that a lost server had to pass on is sent again by another holder; if none is
+//! known, its receivers are asked whether they have it. The data and orders that a server has
+//! [handed over](DispatchEvent::HandedOver) belong to its successor. A task that can no longer be
+//! executed fails with the reason given by each server.
 //!
 //! **End.** [`Dispatcher::is_over`]: all tasks are done or have failed, and the client has the
 //! results that it requested.
@@ -159,7 +160,7 @@ pub enum DispatchCommand {
         data: DataId,
         /// The holder.
         from: Endpoint,
-        /// The receivers.
+        /// The receivers; none if the server only has to report whether it has the data.
         to: Vec<ServerId>,
     },
     /// Fetch data to the client.

@@ -186,6 +186,29 @@ fn data_that_a_lost_server_had_to_pass_on_is_sent_again_unless_it_was_used() {
 }
 
 #[test]
+fn data_that_its_last_receiver_does_not_have_is_made_again() {
+    let (graph, platform) = (graph(), platform(&[]));
+    let mut run = Run::begin(&graph, &platform);
+    run.commands();
+    run.done(0);
+    run.happens(DispatchEvent::Lost(ONE, "gone".to_owned()));
+    let not_sent = |to: &[ServerId]| {
+        let (data, from, to, is_sent) = (MADE, OTHER, to.to_vec(), false);
+        DispatchEvent::Sent { data, from, to, is_sent }
+    };
+    let stranded = DispatchEvent::Stranded { data: MADE, to: vec![OTHER] };
+
+    assert_eq!(run.happens(stranded), [send(MADE, OTHER, &[])], "it is asked for the data");
+    assert_eq!(run.happens(not_sent(&[])), [], "it has another command to send the data");
+    let made_again = [send(START, None, &[THIRD]), order(5, (0, THIRD), &[(MADE, &[OTHER])])];
+    assert_eq!(run.happens(not_sent(&[THIRD])), made_again);
+    for attempt in [5, 1, 3, 4] {
+        run.done(attempt);
+    }
+    assert!(run.0.is_over() && run.0.failure().is_none());
+}
+
+#[test]
 fn a_successor_takes_over_data_and_orders() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);

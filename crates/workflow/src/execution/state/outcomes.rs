@@ -65,19 +65,24 @@ impl ExecutionState<'_> {
         }
         match is_sent {
             true => self.note_new_location(data),
-            false => self.missing(data, Endpoint::Server(from)),
+            false => {
+                self.missing(data, Endpoint::Server(from));
+                // The server counted as a holder, but may wait for the data itself.
+                self.require(data, self.data.successor_of(from));
+            }
         }
     }
 
     /// Handles data that may not reach servers to which it is sent, because a lost server had to
     /// pass it on: another holder sends it to them again, if they wait for it. Returns the servers
-    /// that do not count as holders any more.
+    /// that do not count as holders any more, and the servers that have to be asked whether they
+    /// have the data, because no endpoint is known to have it.
     pub(in crate::execution) fn stranded(
         &mut self,
         data: DataId,
         to: &[ServerId],
-    ) -> Vec<ServerId> {
-        let mut lacking = Vec::new();
+    ) -> (Vec<ServerId>, Vec<ServerId>) {
+        let (mut lacking, mut unsure) = (Vec::new(), Vec::new());
         for &to in to {
             let to = self.data.successor_of(to);
             let was_sending = self.data.end_send(data, to);
@@ -86,12 +91,14 @@ impl ExecutionState<'_> {
             let was_holder = self.data.remove_unsure(data, to);
             if was_holder {
                 lacking.push(to);
+            } else if self.data.is_only_sent(data, to) {
+                unsure.push(to);
             }
             if was_sending || was_reader || was_holder {
                 self.require(data, to);
             }
         }
-        lacking
+        (lacking, unsure)
     }
 
     /// Handles an attempt that failed because its server cannot reach the servers that have this

@@ -366,13 +366,13 @@ mod tests {
         for task in [0, 1, 1] {
             wait(&mut slots, task);
         }
-        slots.forget_waker(access, &wakers[1].clone());
+        slots.forget_waker(access, &wakers[1]);
         let woken = || tasks.each_ref().map(|task| task.0.load(Ordering::Relaxed));
         assert_eq!((woken(), slots.awaited().count()), ([0, 1], 1));
         wait(&mut slots, 1);
         assert!(slots.end(access, Outcome::Answer(None)).is_none());
         assert_eq!(woken(), [1, 2]);
-        slots.forget_waker(access, &wakers[1].clone());
+        slots.forget_waker(access, &wakers[1]);
         assert_eq!(woken(), [1, 2]);
     }
 }

@@ -89,6 +89,9 @@ pub(crate) struct Slots {
     free: Vec<u32>,
     /// Further tasks that wait for the end of an operation: its slot has the last one.
     others: Vec<(Ticket, Waker)>,
+    /// Number of waits for each operation for which several tasks may wait, without those that have
+    /// ended.
+    shared: Vec<(Ticket, usize)>,
     /// The generation of the last operation.
     pub(crate) generation: u64,
 }
@@ -167,6 +170,7 @@ impl Slots {
 
     /// Wakes the further tasks that wait for an operation, which has ended.
     fn wake_others(&mut self, ticket: Ticket) {
+        self.shared.retain(|(other, _)| *other != ticket);
         self.others.retain(|(other, waker)| {
             let is_woken = *other == ticket;
             if is_woken {
@@ -199,8 +203,14 @@ impl Slots {
         }
     }
 
-    /// Like [`poll_left`](Self::poll_left), for an operation for which several tasks may wait.
-    pub(crate) fn poll_shared(&mut self, ticket: Ticket, cx: &mut Context<'_>) -> Poll<()> {
+    /// Like [`poll_left`](Self::poll_left), for an operation for which several tasks may wait. A
+    /// wait `is_known` after its first poll.
+    pub(crate) fn poll_shared(
+        &mut self,
+        ticket: Ticket,
+        is_known: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         if let Some(Slot { state: State::Waiting { waker: Some(last), .. }, .. }) =
             self.find(ticket)
             && !last.will_wake(cx.waker())
@@ -212,21 +222,33 @@ impl Slots {
                 self.others.push((ticket, last));
             }
         }
-        self.poll_left(ticket, cx)
+        let polled = self.poll_left(ticket, cx);
+        if polled.is_pending() && !is_known {
+            match self.shared.iter_mut().find(|(other, _)| *other == ticket) {
+                Some((_, waits)) => *waits += 1,
+                None => self.shared.push((ticket, 1)),
+            }
+        }
+        polled
     }
 
-    /// Forgets one wait of a task for an operation for which several tasks may wait. Wakes the
-    /// task: it may wait for the operation in another place, too, and then keeps its waker again.
+    /// Forgets one wait of a task for an operation for which several tasks may wait. If there are
+    /// more waits, wakes the task: one of them may be its own, and then keeps its waker again.
     pub(crate) fn forget_waker(&mut self, ticket: Ticket, gone: &Waker) {
         self.others.retain(|(other, waker)| *other != ticket || !waker.will_wake(gone));
-        let Some(Slot { state: State::Waiting { waker, .. }, .. }) = self.find(ticket) else {
-            return;
-        };
-        if waker.as_ref().is_some_and(|waker| waker.will_wake(gone)) {
+        if let Some(Slot { state: State::Waiting { waker, .. }, .. }) = self.find(ticket)
+            && waker.as_ref().is_some_and(|waker| waker.will_wake(gone))
+        {
             *waker = None;
             self.keep_other_waker(ticket);
         }
-        gone.wake_by_ref();
+        let Some(at) = self.shared.iter().position(|(other, _)| *other == ticket) else { return };
+        let (_, waits) = &mut self.shared[at];
+        *waits -= 1;
+        match *waits {
+            0 => drop(self.shared.swap_remove(at)),
+            _ => gone.wake_by_ref(),
+        }
     }
 
     /// Moves a waker of a further task into the slot of an operation: without one, the operation
@@ -255,6 +277,7 @@ impl Slots {
         if matches!(state, State::Free) {
             return None;
         }
+        self.shared.retain(|(other, _)| *other != ticket);
         if self.free.is_empty() {
             self.free.reserve_exact(1);
         }
@@ -359,17 +382,22 @@ mod tests {
         let wakers = tasks.clone().map(Waker::from);
         let wait = |slots: &mut Slots, task: usize| {
             let mut cx = Context::from_waker(&wakers[task]);
-            assert!(slots.poll_shared(access, &mut cx).is_pending());
+            assert!(slots.poll_shared(access, false, &mut cx).is_pending());
         };
-        // Task 1 waits in two places, and drops one wait. It is woken, so that the other wait keeps
-        // its waker again.
+        // Task 1 waits, drops the wait, and is not woken, since no other wait lacks a waker. Then
+        // it waits in two places, and drops one wait. It is woken, so that the other wait keeps its
+        // waker again.
+        wait(&mut slots, 1);
+        slots.forget_waker(access, &wakers[1]);
+        assert_eq!((tasks[1].0.load(Ordering::Relaxed), slots.awaited().count()), (0, 0));
         for task in [0, 1, 1] {
             wait(&mut slots, task);
         }
         slots.forget_waker(access, &wakers[1]);
         let woken = || tasks.each_ref().map(|task| task.0.load(Ordering::Relaxed));
         assert_eq!((woken(), slots.awaited().count()), ([0, 1], 1));
-        wait(&mut slots, 1);
+        let mut cx = Context::from_waker(&wakers[1]);
+        assert!(slots.poll_shared(access, true, &mut cx).is_pending());
         assert!(slots.end(access, Outcome::Answer(None)).is_none());
         assert_eq!(woken(), [1, 2]);
         slots.forget_waker(access, &wakers[1]);

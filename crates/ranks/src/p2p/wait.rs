@@ -78,7 +78,8 @@ pub(crate) async fn until_ended(local: &Arc<Local>, ticket: Ticket) {
     let mut way = GivenWay::default();
     let mut shared = SharedWait { local, ticket, waker: None };
     poll_fn(|cx| {
-        local.with(|state| match state.slots.poll_shared(ticket, cx) {
+        let is_known = shared.waker.is_some();
+        local.with(|state| match state.slots.poll_shared(ticket, is_known, cx) {
             Poll::Ready(()) if way.gives(state, cx.waker()) => Poll::Pending,
             Poll::Ready(()) => {
                 shared.waker = None;

@@ -238,7 +238,7 @@ fn the_time_of_dropped_spans_is_marked() {
     let ends = of_kind(&packets, "pe0", EventType::SliceEnd);
     assert_eq!(ends.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [100, 110, 120, 500, 510, 1000]);
     assert!(
-        text(&recording, super::Counts::default(), Path::new("t")).contains("76.9 % of the spans")
+        text(&recording, super::Counts::default(), Path::new("t")).contains("77 % of the spans")
     );
 }
 

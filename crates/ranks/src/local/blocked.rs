@@ -1,13 +1,10 @@
 //! What a rank waits for: as text, and as the ranks that can let it go on.
 
 use super::LocalState;
-use super::interrupts::is_agreed;
 use super::slots::Wait;
-use crate::packet::{Payload, RankMessage};
+use crate::packet::RankMessage;
 use crate::runs::Run;
-use crate::scope::Scope;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// Largest number of runs of consecutive ranks in the list of ranks for which a rank waits. A rank
 /// seldom waits for more, and long lists cost memory at the rank that looks for deadlocks.
@@ -108,31 +105,5 @@ impl LocalState {
         let is_change = wait.before.is_some() && wait.before != before;
         wait.before = before;
         self.changes += u64::from(is_change);
-    }
-
-    /// Notes that the program has a communicator.
-    pub(crate) fn note_communicator(&mut self, number: u32, scope: &Arc<Scope>) {
-        let Self { interrupts, slots, sent, .. } = self;
-        interrupts.note(number, scope, || {
-            let waits = slots.waits().map(|(_, at, _)| at.communicator);
-            let sent = sent.values().map(|sent| sent.label.context / 2);
-            waits.chain(sent).collect()
-        });
-        if interrupts.are_possible() && is_agreed(number) {
-            self.sort_out(number, scope);
-        }
-    }
-
-    /// Removes the messages that belong to another communicator than the new one of this number,
-    /// and takes the revocations that belong to the new one.
-    fn sort_out(&mut self, number: u32, scope: &Scope) {
-        let is_stray = |payload: &Payload| scope.position(payload.origin).is_none();
-        for context in [2 * number, 2 * number + 1] {
-            self.matcher.remove(context, is_stray);
-        }
-        let revoked = self.interrupts.take_revocations(number);
-        if revoked.into_iter().any(|from| scope.position(from).is_some()) {
-            self.note_revoked(number);
-        }
     }
 }

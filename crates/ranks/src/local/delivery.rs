@@ -5,8 +5,10 @@ use super::slots::Outcome;
 use super::{Local, LocalState, Sent};
 use crate::matching::{Arrival, Arrived, Label};
 use crate::packet::{Access, Answer, Load, Payload, RankMessage};
+use crate::scope::Scope;
 use crate::ticket::Ticket;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::Waker;
 
 /// Largest number of bytes of a rank's long messages that leave with their data before receives
@@ -124,6 +126,32 @@ impl LocalState {
             Some(true) => self.note_revoked(communicator),
             Some(false) => {}
             None => self.interrupts.keep_revocation(communicator, from),
+        }
+    }
+
+    /// Notes that the program has a communicator.
+    pub(crate) fn note_communicator(&mut self, number: u32, scope: &Arc<Scope>) {
+        let Self { interrupts, slots, sent, .. } = self;
+        interrupts.note(number, scope, || {
+            let waits = slots.waits().map(|(_, at, _)| at.communicator);
+            let sent = sent.values().map(|sent| sent.label.context / 2);
+            waits.chain(sent).collect()
+        });
+        if interrupts.are_possible() && is_agreed(number) {
+            self.sort_out(number, scope);
+        }
+    }
+
+    /// Removes the messages that belong to another communicator than the new one of this number,
+    /// and takes the revocations that belong to the new one.
+    fn sort_out(&mut self, number: u32, scope: &Scope) {
+        let is_stray = |payload: &Payload| scope.position(payload.origin).is_none();
+        for context in [2 * number, 2 * number + 1] {
+            self.matcher.remove(context, is_stray);
+        }
+        let revoked = self.interrupts.take_revocations(number);
+        if revoked.into_iter().any(|from| scope.position(from).is_some()) {
+            self.note_revoked(number);
         }
     }
 

@@ -229,6 +229,29 @@ impl Supervisor {
         }
     }
 
+    /// Refuses the nodes of the change under way that would outnumber the members, if members were
+    /// lost after `may_join`. Returns whether it has refused some.
+    ///
+    /// Nodes that leave after SIGTERM count as members: those that join may take their place.
+    pub(super) fn refuse_outnumbering(&mut self) -> bool {
+        let left = self.left();
+        // If all members leave, the job goes on with those that join, or not at all.
+        if !self.is_kept || left.iter().all(|node| self.changes.is_leaving(*node)) {
+            return false;
+        }
+        let stays = |node: &&NodeId| !self.changes.is_requested_to_leave(**node);
+        let stay = left.iter().filter(stays).count();
+        let refused = self.changes.drop_requests_to_join(stay);
+        for request in &refused {
+            let text = format!(
+                "the job has lost nodes since the request, and at most {stay} can join now; add \
+                 fewer at a time"
+            );
+            self.answer(Some(*request), Answer::Refused(text));
+        }
+        !refused.is_empty()
+    }
+
     fn give_up_change(&mut self, change: Change, now: Time) {
         if self.is_done_or_failed() {
             return;

@@ -2,7 +2,6 @@
 
 use super::super::change::What;
 use super::{Node, Supervisor, Way};
-use crate::request::Answer;
 use crate::roster::Roster;
 use gridspan_topology::NodeId;
 use std::collections::BTreeSet;
@@ -63,29 +62,6 @@ impl Supervisor {
         Err(format!(
             "{joining} {nodes} at present, more than would stay; try again when they have joined"
         ))
-    }
-
-    /// Refuses the nodes of the change under way that would outnumber the members, if members were
-    /// lost after [`may_join`](Self::may_join). Returns whether it has refused some.
-    ///
-    /// Nodes that leave after SIGTERM count as members: those that join may take their place.
-    pub(super) fn refuse_outnumbering(&mut self) -> bool {
-        let left = self.left();
-        // If all members leave, the job goes on with those that join, or not at all.
-        if !self.is_kept || left.iter().all(|node| self.changes.is_leaving(*node)) {
-            return false;
-        }
-        let stays = |node: &&NodeId| !self.changes.is_requested_to_leave(**node);
-        let stay = left.iter().filter(stays).count();
-        let refused = self.changes.drop_requests_to_join(stay);
-        for request in &refused {
-            let text = format!(
-                "the job has lost nodes since the request, and at most {stay} can join now; add \
-                 fewer at a time"
-            );
-            self.answer(Some(*request), Answer::Refused(text));
-        }
-        !refused.is_empty()
     }
 
     /// The members that are not about to leave.

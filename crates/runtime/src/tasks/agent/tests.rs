@@ -138,7 +138,7 @@ fn a_grant_is_refused_if_its_sender_cannot_have_loans_of_the_lender() {
     let (mut agent, _engine) = agent::<Text>(Vec::new());
     for stranger in [PeId(4), PeId(u32::MAX)] {
         let error = receive(&mut agent, &grant(stranger, "mine")).unwrap_err();
-        assert!(error.to_string().contains("not of node1"), "{error}");
+        assert!(error.to_string().contains("not a PE of node1"), "{error}");
     }
     assert!(!agent.node.has_arrivals());
     // Founders pass on the loans of founders, including those of this node.

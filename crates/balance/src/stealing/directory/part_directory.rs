@@ -122,20 +122,17 @@ impl PartDirectory {
         }
     }
 
-    /// Makes a holder give its tasks to waiting nodes, one for each worker. A message names at most
-    /// [`MAX_LISTED`] nodes.
+    /// Makes a holder give its tasks to waiting nodes, one for each worker.
     fn spread(&mut self, victim: NodeId, mut tasks: u64, post: &mut Outgoing<'_>) {
-        while let Some(holder) = self.holders.of(victim).filter(|_| tasks > 0) {
-            let mut shares = Vec::new();
-            let takers = self.waiting.iter().filter(|&(&to, _)| post.places.may_trade(victim, to));
-            for (&to, &workers) in takers.take(MAX_LISTED) {
-                let share = tasks.min(u64::from(workers));
-                tasks -= share;
-                shares.extend((share > 0).then_some(Share::near(to, share)));
-            }
-            if shares.is_empty() {
-                return;
-            }
+        let Some(holder) = self.holders.of(victim) else { return };
+        let mut shares = Vec::new();
+        let takers = self.waiting.iter().filter(|&(&to, _)| post.places.may_trade(victim, to));
+        for (&to, &workers) in takers.take(MAX_LISTED) {
+            let share = tasks.min(u64::from(workers));
+            tasks -= share;
+            shares.extend((share > 0).then_some(Share::near(to, share)));
+        }
+        if !shares.is_empty() {
             self.serve(victim, holder, shares, post);
         }
     }

@@ -28,9 +28,11 @@
 //! # In real time
 //!
 //! The second command runs node processes on this machine, one pinned to each processor, and other
-//! programs that really compute. The runs of a program take turns, and the table has medians. With
-//! fewer than four processors no node can be idle: each node has four ranks, some of which move to
-//! another node while theirs is slowed, and the best possible slowdown is above zero.
+//! programs that really compute. The runs of a program take turns, in an order that is reversed from
+//! round to round. A slowdown is the median over the rounds, with its interval of 95 %
+//! (`gridspan_jobs::paired`). With fewer than four processors no node can be idle: each node has
+//! four ranks, some of which move to another node while theirs is slowed, and the best possible
+//! slowdown is above zero.
 
 mod foreign_load;
 mod programs;
@@ -38,6 +40,7 @@ mod real;
 mod simulated;
 
 use clap::Parser;
+use gridspan_jobs::paired::MedianEstimate;
 use gridspan_studies::gridctl;
 use programs::{PROGRAMS, Program, repetitions};
 use real::Nodes;
@@ -69,8 +72,9 @@ struct Options {
     /// seconds; in real time 12.
     #[arg(long)]
     seconds: Option<f64>,
-    /// Number of runs of each kind in real time.
-    #[arg(long, default_value_t = 5)]
+    /// Number of runs of each kind in real time; fewer than 6 have their range in place of an
+    /// interval.
+    #[arg(long, default_value_t = 6)]
     rounds: usize,
     /// Be the other program, on this processor.
     #[arg(long, hide = true)]
@@ -94,13 +98,14 @@ impl Options {
     }
 }
 
-/// The times of a program in seconds.
+/// The times of a program. Ratios are times over the time alone, of the same round.
 struct Row {
+    /// The time alone, in seconds.
     alone: f64,
-    /// Under the load, without balancing.
-    none: f64,
-    /// For each strategy: under the load, and alone.
-    balanced: Vec<[f64; 2]>,
+    /// The ratio under the load, without balancing.
+    none: MedianEstimate,
+    /// For each strategy: the ratios under the load, and without load.
+    balanced: Vec<[MedianEstimate; 2]>,
 }
 
 fn main() -> ExitCode {
@@ -126,20 +131,22 @@ fn in_virtual_time(options: &Options) -> Result<(), Box<dyn Error>> {
     let gridctl = gridctl()?;
     let strategies = options.strategies();
     println!("slowdown by other programs' load in %; links of {}", options.lan);
-    print_head(&strategies);
+    print_head(&strategies, WIDTH);
     for program in options.programs() {
         let runs = Simulated { gridctl: &gridctl, program, lan: &options.lan };
         let once = runs.seconds("none", None, 1)?;
         let repeat = repetitions(options.seconds.unwrap_or(300.0), once);
         let alone = runs.seconds("none", None, repeat)?;
         let stay = Some(alone * program.cluster.stay);
-        let none = runs.seconds("none", stay, repeat)?;
+        let over_alone = |seconds: f64| MedianEstimate::of(&[seconds / alone]);
+        let none = over_alone(runs.seconds("none", stay, repeat)?);
         let mut balanced = Vec::new();
         for strategy in &strategies {
             let loaded = runs.seconds(strategy, stay, repeat)?;
-            balanced.push([loaded, runs.seconds(strategy, None, repeat)?]);
+            let monitored = runs.seconds(strategy, None, repeat)?;
+            balanced.push([loaded, monitored].map(over_alone));
         }
-        print_row(program, &Row { alone, none, balanced });
+        print_row(program, &Row { alone, none, balanced }, WIDTH);
     }
     println!("monitoring: the slowdown with the strategy when no other program runs");
     Ok(())
@@ -149,10 +156,11 @@ fn on_this_machine(options: &Options) -> Result<(), Box<dyn Error>> {
     let (gridctl, nodes) = (gridctl()?, Nodes::new()?);
     let strategies = options.strategies();
     println!(
-        "slowdown by other programs' load in %; {} ranks on {} nodes, medians of {} rounds",
+        "slowdown by other programs' load in %, with its 95 % interval; {} ranks on {} nodes, medians \
+         of {} rounds",
         nodes.ranks, nodes.nodes, options.rounds
     );
-    print_head(&strategies);
+    print_head(&strategies, WIDTH_WITH_INTERVAL);
     // The two forms of `fem` differ in their clusters only.
     let is_first = |program: &&Program| program.name != "fem, redundant";
     for program in options.programs().filter(is_first) {
@@ -163,40 +171,56 @@ fn on_this_machine(options: &Options) -> Result<(), Box<dyn Error>> {
         let mut kinds = vec![("none", None), ("none", stay)];
         kinds.extend(strategies.iter().flat_map(|name| [(*name, stay), (*name, None)]));
         let mut times = vec![Vec::new(); kinds.len()];
-        // The kinds take turns, so that other load on the machine affects all of them equally.
-        for _ in 0..options.rounds.max(1) {
-            for ((strategy, stay), times) in kinds.iter().zip(&mut times) {
-                times.push(seconds(strategy, *stay, repeat)?);
+        // The kinds take turns, in an order that is reversed from round to round, so that other load
+        // on the machine affects all of them equally.
+        for round in 0..options.rounds.max(1) {
+            let mut order: Vec<usize> = (0..kinds.len()).collect();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for kind in order {
+                let (strategy, stay) = kinds[kind];
+                times[kind].push(seconds(strategy, stay, repeat)?);
             }
         }
-        let medians: Vec<f64> = times.into_iter().map(median).collect();
-        let balanced = medians[2..].chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
-        print_row(program, &Row { alone: medians[0], none: medians[1], balanced });
+        let over_alone = |times_of: &Vec<f64>| MedianEstimate::of_paired_ratio(times_of, &times[0]);
+        let ratios: Vec<MedianEstimate> = times.iter().map(over_alone).collect();
+        let balanced = ratios[2..].chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
+        let row = Row { alone: MedianEstimate::of(&times[0]).median, none: ratios[1], balanced };
+        print_row(program, &row, WIDTH_WITH_INTERVAL);
     }
     println!("monitoring: the slowdown with the strategy when no other program runs");
     Ok(())
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
+/// Width of a column of slowdowns.
+const WIDTH: usize = 12;
+/// The same if each has its interval.
+const WIDTH_WITH_INTERVAL: usize = 22;
 
-fn print_head(strategies: &[&str]) {
-    print!("{:>16}{:>10}{:>16}{:>10}{:>8}", "", "alone, s", "paper: without", "with", "none");
+fn print_head(strategies: &[&str], width: usize) {
+    print!("{:>16}{:>10}{:>16}{:>10}{:>width$}", "", "alone, s", "paper: without", "with", "none");
     for strategy in strategies {
-        print!("{strategy:>8}{:>12}", "monitoring");
+        print!("{strategy:>width$}{:>width$}", "monitoring");
     }
     println!();
 }
 
-fn print_row(program: &Program, row: &Row) {
-    let percent = |seconds: f64| (seconds / row.alone - 1.0) * 100.0;
+fn print_row(program: &Program, row: &Row, width: usize) {
     let [without, with] = program.published;
     print!("{:>16}{:>10.2}{without:>16.0}{with:>10.0}", program.name, row.alone);
-    print!("{:>8.1}", percent(row.none));
+    print!("{:>width$}", slowdown(row.none, 1));
     for [loaded, monitored] in &row.balanced {
-        print!("{:>8.1}{:>12.2}", percent(*loaded), percent(*monitored));
+        print!("{:>width$}{:>width$}", slowdown(*loaded, 1), slowdown(*monitored, 2));
     }
     println!();
+}
+
+/// Formats a ratio of times as a slowdown in percent, with its interval if it has one.
+fn slowdown(MedianEstimate { median, low, high }: MedianEstimate, decimals: usize) -> String {
+    let percent = |ratio: f64| format!("{:.decimals$}", (ratio - 1.0) * 100.0);
+    match low == high {
+        true => percent(median),
+        false => format!("{} [{}, {}]", percent(median), percent(low), percent(high)),
+    }
 }

@@ -136,7 +136,7 @@ impl<'a> Cutter<'a> {
         self
     }
 
-    /// Sets the number of V-cycles. Each coarsens the graph anew and refines the result, in about
+    /// Sets the number of V-cycles. Each coarsens the graph again and refines the result, in about
     /// half of the time of the first cut.
     #[must_use]
     pub fn v_cycles(mut self, v_cycles: u32) -> Self {

@@ -307,7 +307,7 @@ async fn run_all<P: RankProgram>(
 ) -> Result<Vec<P::Value>, JobError> {
     let mut watch = is_alone.then(|| MainWatch::new(grid));
     while run_once(grid, ranks, watch.as_mut()).await? {
-        grid.rebalance().await?;
+        grid.rebalance_if_due().await?;
         grid.progress(&(AtPoint::<P> { ranks: ranks.reference() }, options)).await?;
     }
     ranks.broadcast(RankMessage::Results);

@@ -248,6 +248,7 @@ impl Coordinator {
             }
             MainRequest::Publish { value } => self.publish(asker, &value),
             MainRequest::Rebalance => self.rebalance(asker),
+            MainRequest::RebalanceIfDue => self.rebalance_if_due(asker),
             MainRequest::Quiescence => self.await_quiescence(asker),
             MainRequest::Completion { phase } => self.await_phase(asker, phase),
             MainRequest::Reduction { group } => self.await_reduction(asker, group),

@@ -111,6 +111,14 @@ impl Grid {
         self.main.ask_coordinator(MainRequest::Rebalance).await
     }
 
+    /// Like [`rebalance`](Self::rebalance), for a main that asks at every step: does nothing and
+    /// resolves to 0 while the requests that have moved no actor make up more than 2 % of the job's
+    /// time. A request takes a round trip to the PE with the largest latency. Fails only if the job
+    /// is ending.
+    pub async fn rebalance_if_due(&self) -> Result<usize, GridError> {
+        self.main.ask_coordinator(MainRequest::RebalanceIfDue).await
+    }
+
     /// Resolves once there was a moment since the call at which no message was in transit, queued,
     /// or being handled anywhere. If the job balances by itself, a rebalance may begin before main
     /// continues, and members that it moves may send messages in

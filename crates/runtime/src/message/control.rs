@@ -181,6 +181,8 @@ pub(crate) enum MainRequest {
     Publish { value: Bytes },
     /// Rebalance now. The answer is the number of actors that have moved.
     Rebalance,
+    /// The same, unless such requests have taken too much of the job's time in vain.
+    RebalanceIfDue,
     /// Answer once the job is quiescent. Actors on any PE may request this, too.
     Quiescence,
     /// Answer with the next result that the members of a group send to main.

@@ -6,7 +6,7 @@ use gridspan_balance::{
 };
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, Placement, PlacementMap, To};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
-use gridspan_topology::{GridSpec, NodeId};
+use gridspan_topology::{GridSpec, NodeId, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -224,4 +224,43 @@ fn the_first_rebalance_knows_the_round_trip_between_sites() {
     assert_eq!(report.outcome, Ok(()));
     let first = seen.lock().unwrap()[0].unwrap();
     assert!((first.as_secs_f64() - 0.010).abs() < 0.001, "{first:?}");
+}
+
+#[test]
+fn a_main_that_asks_at_every_step_waits_for_futile_requests_for_a_small_part_of_the_time() {
+    let step = 10 * WORK;
+    // Returns the virtual time of the job, and how many times its strategy was asked.
+    let run = |is_if_due: bool| {
+        let told = Told::default();
+        let asked = told.clone();
+        let job = Job::new("asking")
+            .actor::<Worker>()
+            .strategy(Refine)
+            .on_balance(move |report| asked.lock().unwrap().push(report.clone()))
+            .main(async move |grid| {
+                let workers = grid.create::<Worker>(Ix1::range(2), |_| 1).await?;
+                workers.broadcast(Msg::Begin(1));
+                for _ in 0..500 {
+                    grid.sleep(step).await?;
+                    let moved = match is_if_due {
+                        true => grid.rebalance_if_due().await?,
+                        false => grid.rebalance().await?,
+                    };
+                    assert_eq!(moved, 0);
+                }
+                Ok(())
+            });
+        let spec = GridSpec::from_emulate("2x1,wan=50ms").unwrap();
+        let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+        report.outcome.unwrap();
+        let asked = told.lock().unwrap().len();
+        (report.virtual_time.since(Time::ZERO), asked)
+    };
+
+    let ((always, all), (paced, some)) = (run(false), run(true));
+
+    // Each request takes a round trip of 100 ms.
+    assert!(all == 500 && always > 500 * (step + 100 * WORK), "{all} requests in {always:?}");
+    assert!((1..=3).contains(&some), "{some} requests");
+    assert!(paced < 500 * step * 11 / 10, "{paced:?}");
 }

@@ -31,6 +31,10 @@ use replicas::ReplicaOrders;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Maximum part of the job's time that passes in rebalances which main may request at every step
+/// and which move nothing.
+const FUTILE_MAX: f64 = 0.02;
+
 impl Coordinator {
     /// Handles a sync point that all members of a collection have reached.
     pub(in crate::coordinator) fn complete_sync(&mut self, collection: CollectionId) {
@@ -64,6 +68,16 @@ impl Coordinator {
         }
         self.balances.waits.push_back(asker);
         self.queue_balance(Cause::Request);
+    }
+
+    /// Like [`rebalance`](Self::rebalance), unless too much of the job's time has passed in requests
+    /// that moved nothing.
+    pub(in crate::coordinator) fn rebalance_if_due(&mut self, asker: Asker) {
+        let budget = self.now.since(Time::ZERO).mul_f64(FUTILE_MAX);
+        match self.balances.futile <= budget {
+            true => self.rebalance(asker),
+            false => self.answer(asker, 0_usize),
+        }
     }
 
     /// Asks all PEs for the loads of their actors.

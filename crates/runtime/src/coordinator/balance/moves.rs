@@ -62,10 +62,13 @@ impl Coordinator {
         let (moved, is_next) = (balances.moved, !balances.queue.is_empty());
         let was_judging = self.balancer.is_judging();
         self.balancer.carried_out(now, moved, now.since(balances.planned));
-        if cause == Some(Cause::Request)
-            && let Some(asker) = balances.waits.pop_front()
-        {
-            self.answer(asker, moved as usize);
+        if cause == Some(Cause::Request) {
+            if moved == 0 {
+                balances.futile += now.since(balances.asked);
+            }
+            if let Some(asker) = balances.waits.pop_front() {
+                self.answer(asker, moved as usize);
+            }
         }
         self.after_balance(cause, was_judging);
         if is_next {

@@ -54,6 +54,8 @@ pub(crate) struct Balances {
     pub(crate) measured: Duration,
     /// Time of the present request for loads.
     pub(crate) asked: Time,
+    /// Total time of the rebalances that main has requested and that moved nothing.
+    pub(crate) futile: Duration,
     /// Time at which the present phase of moves was decided.
     pub(crate) planned: Time,
     /// Time at which main's PE was asked, by the clock of the job's own time.

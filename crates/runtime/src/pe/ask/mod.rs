@@ -245,6 +245,7 @@ fn wait_of(request: &MainRequest) -> MainWait {
         MainRequest::Quiescence | MainRequest::Completion { .. } => MainWait::Quiescence,
         MainRequest::Places | MainRequest::Links => MainWait::Links,
         MainRequest::Rebalance
+        | MainRequest::RebalanceIfDue
         | MainRequest::LinkChange
         | MainRequest::MoveCoordinator { .. }
         | MainRequest::Checkpoint { .. } => MainWait::Other,

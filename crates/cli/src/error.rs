@@ -3,6 +3,7 @@
 mod add;
 mod advice;
 mod bcast;
+mod check;
 mod detached;
 mod hint;
 mod job_end;
@@ -15,6 +16,7 @@ mod topo;
 
 pub(crate) use add::AddCommandError;
 pub(crate) use bcast::BcastCommandError;
+pub(crate) use check::CheckCommandError;
 pub(crate) use detached::DetachedJobError;
 pub(crate) use job_end::JobEndError;
 pub(crate) use join::JoinCommandError;
@@ -233,6 +235,9 @@ pub(crate) enum CliError {
     /// `gridctl bcast` cannot plan.
     #[error(transparent)]
     Bcast(#[from] BcastCommandError),
+    /// `gridctl check` cannot reach the hosts as `gridctl run` would.
+    #[error(transparent)]
+    Check(#[from] CheckCommandError),
     /// A detached job cannot be found, attended or taken over.
     #[error(transparent)]
     Detached(#[from] DetachedJobError),

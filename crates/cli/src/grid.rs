@@ -1,8 +1,8 @@
 //! The place of a run: the grid that flags, environment and machine describe.
 
-use crate::args::{DriverName, PlaceArgs, SimArgs, SiteArg};
+use crate::args::{CheckArgs, DriverName, PlaceArgs, SimArgs, SiteArg};
 use crate::batch::Batch;
-use crate::error::CliError;
+use crate::error::{CheckCommandError, CliError};
 use crate::host_file::{self, HostSlots};
 use crate::slurm::Allocation;
 use gridspan::variables::{EMULATE, GRID, GRIDS, PES, cores, grid_from_environment, load_grid};
@@ -201,6 +201,23 @@ pub(crate) fn of_sim(args: &SimArgs) -> Result<Described, CliError> {
     }
     let described = described(args.grid.as_deref(), args.emulate.as_deref())?;
     Ok(described.unwrap_or_else(|| Described::pes(cores())))
+}
+
+/// Returns the grid that `gridctl check` examines, and whether this machine stands for all of its
+/// hosts. Without a place, this is the grid on which `gridctl run` would start nodes. Fails if that
+/// grid cannot be read, or if `srun` would start the nodes.
+pub(crate) fn of_check(args: &CheckArgs) -> Result<(GridSpec, bool), CliError> {
+    if let Some(path) = &args.hostfile {
+        return Ok((Described::host_file(path, HOSTS)?.spec, false));
+    }
+    if let Some(described) = described(args.grid.as_deref(), args.emulate.as_deref())? {
+        return Ok((described.spec, args.grid.is_none()));
+    }
+    match Batch::of_environment().map_err(CheckCommandError::Allocation)? {
+        Some(Batch::Slurm(_)) => Err(CheckCommandError::Tasks.into()),
+        Some(batch) => Ok((Described::batch(batch)?.0.spec, false)),
+        None => Ok((GridSpec::single(cores()), true)),
+    }
 }
 
 /// Returns the grid of a file or a shorthand. If neither is given, returns the grid of the

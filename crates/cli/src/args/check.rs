@@ -20,12 +20,16 @@ pub(crate) struct CheckArgs {
     /// Check the hosts of this grid file, over ssh where they are not this machine.
     #[arg(short, long, value_name = "FILE", group = "place")]
     pub(crate) grid: Option<PathBuf>,
+    /// Check the hosts of this host file, in the form of Open MPI (`HOST slots=N`) or MPICH
+    /// (`HOST:N`), as for `gridctl run --hostfile`.
+    #[arg(long, value_name = "FILE", group = "place")]
+    pub(crate) hostfile: Option<PathBuf>,
     /// Check this machine for all nodes of a grid, given in short or by a grid file, as for
     /// `gridctl run --emulate`.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
-    /// Reach the other hosts of a grid file by CMD, which is split at blanks and takes the
-    /// arguments of `ssh` [default: $GRIDCTL_SSH, else ssh].
+    /// Reach other hosts by CMD, which is split at blanks and takes the arguments of `ssh`
+    /// [default: $GRIDCTL_SSH, else ssh].
     #[arg(long, value_name = "CMD", value_parser = command_text)]
     pub(crate) ssh: Option<String>,
     /// Give up on a host that has not answered after this time.
@@ -47,9 +51,13 @@ which addresses hosts see each other, and whether datagrams of 1,200 and 1,452 b
 gridctl itself must be at the same path on every host; where it is missing, only ssh and the path of
 the program are checked.
 
+Without a place, gridctl checks the hosts that PBS or LSF has allocated, or else this machine. In an
+allocation of Slurm, where srun starts nodes, name a place.
+
 Examples:
   gridctl check --grid grid.toml                     for a built-in job
   gridctl check --grid grid.toml ./my-job            for your program
+  gridctl check --hostfile hosts ./my-job            the hosts of a host file
   gridctl check --emulate 2x4                        this machine
 
 Exit codes: 0 fine, perhaps with warnings, 1 there are errors, 2 usage.";

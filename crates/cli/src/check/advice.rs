@@ -33,7 +33,7 @@ pub(super) fn advice(
         }
         Failure::HostUnknown => what_and_remedy(
             "ssh does not know the host",
-            "correct its name in the grid file, or make it known to the DNS or ~/.ssh/config",
+            "correct its name, or make it known to the DNS or ~/.ssh/config",
         ),
         Failure::Refused => what_and_remedy(
             "it refuses connections of ssh",
@@ -41,7 +41,7 @@ pub(super) fn advice(
         ),
         Failure::Unreachable => what_and_remedy(
             "the network has no route to it",
-            "check the network, or set the `gateway` of its site in the grid file",
+            "check the network, or set the `gateway` of its site in a grid file",
         ),
         Failure::NoKey => (
             "sshd accepts no key (Permission denied)".to_owned(),

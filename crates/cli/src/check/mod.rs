@@ -41,8 +41,6 @@ use crate::style::Style;
 use crate::{grid, output};
 use advice::Wanted;
 use gridspan::EXIT_FAILED;
-use gridspan::variables::cores;
-use gridspan_topology::GridSpec;
 use report::Report;
 use std::ffi::OsStr;
 use std::io;
@@ -80,10 +78,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, CliError> {
     };
     let is_built_in = program.as_ref().is_none_or(Program::is_built_in);
     let wanted = Wanted { program: &path, gridctl: &gridctl, is_built_in };
-    let described = grid::described(args.grid.as_deref(), args.emulate.as_deref())?;
-    let spec = described.map_or_else(|| GridSpec::single(cores()), |described| described.spec);
-    // Only a grid file of --grid names real hosts.
-    let is_emulated = args.grid.is_none();
+    let (spec, is_emulated) = grid::of_check(args)?;
     let (hosts, unknown) = match is_emulated {
         true => (Hosts::here(), vec![]),
         false => Hosts::look_up(&spec, args.ssh.as_deref()),

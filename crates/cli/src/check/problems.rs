@@ -17,6 +17,8 @@ const DISK_BYTES_MIN: u64 = 1_000_000_000;
 const CLOCK_NS_MAX: u128 = 1_000_000_000;
 /// Part of a core that the system itself and the check may use.
 const IDLE_LOAD: f64 = 0.5;
+/// What to do if a host has more PEs than free cores.
+const FEWER_PES: &str = "give it fewer PEs: `pes` in a grid file, slots in a host file";
 
 /// Returns the errors and warnings, the most important first. The program should have the digest
 /// `reference`.
@@ -124,10 +126,10 @@ fn of_resources(host: usize, subject: &Subject, answers: &Answers, findings: &mu
     let (pes, cores) = (subject.pes, facts.cores);
     let busy = facts.load.unwrap_or(0.0);
     if pes > cores {
-        warn(format!("{pes} PEs share {cores} cores"), "set `pes` in the grid file to fewer");
+        warn(format!("{pes} PEs share {cores} cores"), FEWER_PES);
     } else if busy > f64::from(cores - pes) + IDLE_LOAD {
         let what = format!("other programs use cores that its {pes} PEs need");
-        warn(what, "wait for their end, or set `pes` in the grid file to fewer");
+        warn(what, &format!("wait for their end, or {FEWER_PES}"));
     }
     let memory = facts.memory_bytes.zip(facts.free_memory_bytes);
     if memory.is_some_and(|(total, free)| free < total / FREE_SHARE) {
@@ -185,7 +187,8 @@ impl Network<'_> {
         if let (false, Ok(own)) = (seen.is_empty(), &self.subjects[host].address) {
             let what = format!("others see it at {}, not at {own}", seen.join(" and "));
             let remedy = "behind NAT, or with several networks, nodes may not reach each other: \
-                          write addresses into the grid file at which all hosts see each other";
+                          in the grid file or host file, write addresses at which all hosts see \
+                          each other";
             findings.add(Level::Warning, host, what, remedy);
         }
     }
@@ -212,7 +215,7 @@ impl Network<'_> {
         match &ports[..] {
             [] => {
                 "let UDP pass there to all ports from all hosts of the job, or set the `port` of \
-                   its site and let UDP pass to that port"
+                   its site in a grid file and let UDP pass to that port"
                     .to_owned()
             }
             ports => {

@@ -107,6 +107,7 @@ impl CliError {
             }
             Self::Add(error) => error.hint(),
             Self::Bcast(error) => error.hint(),
+            Self::Check(error) => error.hint(),
             Self::Detached(error) => return error.hint(),
             Self::JobEnd(error) => error.hint(),
             Self::Join(error) => error.hint(),

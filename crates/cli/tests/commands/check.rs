@@ -4,7 +4,7 @@
 //! machine for others. Addresses of the loopback network act as hosts.
 #![cfg(target_os = "linux")]
 
-use crate::common::{Output, gridctl, run};
+use crate::common::{Output, finish, gridctl, run};
 use serde_json::Value;
 use std::fs;
 use std::net::UdpSocket;
@@ -51,11 +51,24 @@ impl Fake {
 
     /// Checks the hosts of a grid file with this text.
     fn check(&self, grid: &str, arguments: &[&str]) -> Output {
-        let path = self.folder.path().join("grid.toml");
-        fs::write(&path, grid).unwrap();
+        let path = self.write("grid.toml", grid);
+        self.check_with(&[], &[&["--grid", path.as_str()][..], arguments].concat())
+    }
+
+    /// Checks hosts with these environment variables.
+    fn check_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
         let ssh = format!("sh {}", self.folder.path().join("ssh.sh").display());
-        let flags = ["check", "--ssh", &ssh, "--grid", path.to_str().unwrap()];
-        run(&[&flags[..], arguments].concat())
+        let flags = ["check", "--ssh", ssh.as_str()];
+        let mut command = gridctl(&[&flags[..], arguments].concat());
+        command.envs(variables.iter().copied());
+        finish(command)
+    }
+
+    /// Writes a file, and returns its path.
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
     }
 
     fn arguments(&self) -> String {
@@ -215,6 +228,70 @@ fn a_program_that_is_missing_is_an_error() {
 }
 
 #[test]
+fn hosts_of_host_files_and_of_pbs_and_lsf_are_checked_over_ssh() {
+    let fake = Fake::new();
+    let slots = fake.write("slots", "127.0.0.2 slots=2\n127.0.0.22:1\n");
+    let lines = fake.write("lines", "127.0.0.2\n127.0.0.2\n127.0.0.22\n");
+    let pbs = ("PBS_NODEFILE", lines.as_str());
+    let elsewhere = ("PBS_NODEFILE", "/nowhere/nodes");
+    let cases: [(&str, &[(&str, &str)], &[&str]); 4] = [
+        ("hosts", &[elsewhere], &["--json", "--hostfile", slots.as_str()]),
+        ("pbs", &[pbs], &["--json"]),
+        ("lsf", &[("LSB_DJOB_HOSTFILE", lines.as_str())], &["--json"]),
+        ("lsf", &[("LSB_MCPU_HOSTS", "127.0.0.2 2 127.0.0.22 1")], &["--json"]),
+    ];
+    for (site, variables, arguments) in cases {
+        let output = fake.check_with(variables, arguments);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let document = json(&output);
+        let row = |it: &Value| {
+            let text = format!("{} {} {} {}", it["site"], it["host"], it["pes"], it["ssh"]);
+            text.replace('"', "")
+        };
+        let found: Vec<String> = document["hosts"].as_array().unwrap().iter().map(row).collect();
+        let expected = ["127.0.0.2 2 ok", "127.0.0.22 1 refused"];
+        assert_eq!(found, expected.map(|host| format!("{site} {host}")), "{output:?}");
+    }
+    let missing = fake.check_with(&[elsewhere], &[]);
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+    assert!(missing.stderr.contains("cannot read the host file /nowhere/nodes"), "{missing:?}");
+
+    // A grid of the environment and `--emulate` come before the batch system.
+    let short = ("GRIDSPAN_EMULATE", "1x1");
+    let cases: [(&[(&str, &str)], &[&str]); 2] =
+        [(&[elsewhere, short], &[]), (&[elsewhere], &["--emulate", "1x1"])];
+    for (variables, arguments) in cases {
+        let output = fake.check_with(variables, arguments);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert!(output.stdout.contains("this machine  here  same"), "{output:?}");
+    }
+}
+
+#[test]
+fn the_tasks_of_a_slurm_allocation_are_not_confused_with_this_machine() {
+    let fake = Fake::new();
+    let allocation = [("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n[1-2]")];
+    let malformed = [allocation[0], ("SLURM_JOB_NODELIST", "n[1-")];
+    for (variables, reason) in [
+        (allocation, "in this allocation of Slurm srun starts the nodes"),
+        (malformed, "SLURM_JOB_NODELIST: `n[1-`: the brackets"),
+    ] {
+        let output = fake.check_with(&variables, &[]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output:?}");
+        assert!(output.stderr.contains(reason), "{output:?}");
+        let hint = "hint: `srun --overlap --label gridctl check --emulate 1x1 …` checks each host";
+        assert!(output.stderr.contains(hint), "{output:?}");
+    }
+
+    // As in each task of that `srun`.
+    let task = [("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_PROCID", "1")];
+    let task = [&allocation[..], &task].concat();
+    let output = fake.check_with(&task, &["--emulate", "1x1"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("this machine  here  same"), "{output:?}");
+}
+
+#[test]
 fn this_machine_is_checked_for_an_emulated_grid() {
     for arguments in [&["check"][..], &["check", "--emulate", "2x2"]] {
         let output = run(arguments);
@@ -235,6 +312,8 @@ fn wrong_usage_of_check_exits_with_2() {
         &["check", "rign"],
         &["check", "--timeout", "never"],
         &["check", "--emulate", "2x2", "--grid", "grid.toml"],
+        &["check", "--hostfile", "hosts", "--grid", "grid.toml"],
+        &["check", "--hostfile", "/nowhere/hosts"],
     ] {
         let output = run(wrong);
         assert_eq!(output.code, Some(2), "{output:?}");

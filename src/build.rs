@@ -10,6 +10,7 @@ const SAMPLES: u64 = 64;
 /// Largest number of bytes of a sample.
 const SAMPLE_BYTES: u64 = 16 << 10;
 /// Maximum length of a host name (RFC 1035, section 2.3.4).
+#[cfg(feature = "net")]
 const HOST_BYTES_MAX: usize = 255;
 
 /// Returns a hash that identifies the build of the program, or 0 if it cannot be read.
@@ -39,6 +40,7 @@ fn fnv(begin: u64, bytes: &[u8]) -> u64 {
 }
 
 /// Returns the name of this machine.
+#[cfg(feature = "net")]
 pub(crate) fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let name = name.or_else(|_| std::env::var("HOSTNAME").map_err(io::Error::other));

@@ -21,6 +21,7 @@ mod output;
 
 use crate::advice;
 use crate::binding::{Cpu, cpus};
+use crate::build::build;
 use crate::links::LinkReport;
 pub use crate::recorded::RecordedPart;
 use crate::simulated::Summary;
@@ -119,6 +120,9 @@ pub enum Control {
         /// The answer.
         diagnosis: Diagnosis,
     },
+    /// Identifies the build of the program of this process, as when nodes compare their builds.
+    /// Sent only if the job is recorded.
+    Build(u64),
     /// The processors that this process may use, if the job is recorded.
     Processors {
         /// The hardware threads on which it may run.
@@ -281,6 +285,16 @@ impl Failure {
     }
 }
 
+/// Tells the launcher which build of the program this process runs, if the job is recorded and the
+/// program can be read.
+pub(crate) fn tell_build(records: Option<&Records>) {
+    let build = records.map_or(0, |_| build());
+    // 0 means an unknown build.
+    if build != 0 {
+        Control::Build(build).tell();
+    }
+}
+
 /// Tells the launcher which processors this process may use, if the job is recorded and the system
 /// names them. Call it before PEs are bound.
 pub(crate) fn tell_processors(records: Option<&Records>) {
@@ -377,7 +391,8 @@ mod tests {
         let mut diagnosis = Diagnosis { pes: 2, fullest: Some((9, PeId(1))), ..Default::default() };
         diagnosis.waits.add(Wait::new(WaitKind::Question, 1).such_as("main asked\nCell"));
         let diagnosed = Control::Diagnosed { number: 7, diagnosis };
-        for control in [failed, awake, diagnosed] {
+        let build = Control::Build(u64::MAX);
+        for control in [failed, awake, diagnosed, build] {
             let mut line = vec![];
 
             control.print(&mut line).unwrap();

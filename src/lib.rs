@@ -127,7 +127,6 @@ pub mod advice;
 pub mod binding;
 #[doc(hidden)]
 pub mod bounded_file;
-#[cfg(feature = "net")]
 mod build;
 #[doc(hidden)]
 pub mod control;

@@ -236,6 +236,7 @@ fn run_joined(
     (lines, handle): (LauncherLines, Handle),
 ) -> ExitCode {
     let records = settings.record.clone().map(Records::new);
+    control::tell_build(records.as_ref());
     control::tell_processors(records.as_ref());
     let code = run_again(job, joined, (settings, records.as_ref()), (lines, handle));
     control::tell_records(records.as_ref());

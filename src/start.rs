@@ -51,6 +51,7 @@ pub fn run_with(job: Job, start: &Start, begun: impl FnOnce(NodeHandle)) -> Exit
             let job = bound(job, spec, start);
             let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
             let job = control::telling_broadcasts(job, records.as_ref());
+            control::tell_build(records.as_ref());
             control::tell_processors(records.as_ref());
             #[cfg(feature = "net")]
             let begun = answering(is_told, begun);
@@ -83,6 +84,7 @@ fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
     };
     let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
     let job = control::telling_broadcasts(job, records.as_ref());
+    control::tell_build(records.as_ref());
     let (outcome, summary) = simulated::run(job, spec, start.settings.time_limit);
     match summary {
         Some(summary) if start.report_lines => Control::Simulated(summary).tell(),

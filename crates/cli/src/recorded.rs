@@ -23,13 +23,14 @@ pub(crate) fn clean(recording: &mut Recording) {
     let header = &mut recording.header;
     let names = header.nodes.iter_mut().flat_map(|node| [&mut node.name, &mut node.host]);
     let hosts = header.hosts.iter_mut().map(|host| &mut host.name);
-    let names = names.chain(hosts);
+    let names = names.chain(hosts).chain(&mut header.build).chain(&mut header.gridctl);
     let all = [&mut header.job].into_iter().chain(&mut header.command).chain(&mut header.sites);
     all.chain(names).for_each(clean_text);
     recording.pes.iter_mut().flat_map(|record| &mut record.types).for_each(clean_text);
     recording.events.iter_mut().for_each(clean_event);
-    let failure = recording.ending.iter_mut().filter_map(|ending| ending.failure.as_mut());
-    failure.for_each(clean_text);
+    if let Some(ending) = &mut recording.ending {
+        ending.failure.iter_mut().chain(&mut ending.verified).for_each(clean_text);
+    }
 }
 
 fn clean_event(event: &mut RecordedEvent) {
@@ -71,27 +72,32 @@ mod tests {
         let mut recording = Recording::default();
         recording.header.job = bad();
         recording.header.command = vec![bad()];
+        (recording.header.build, recording.header.gridctl) = (Some(bad()), Some(bad()));
         recording.header.sites = vec![bad()];
         recording.header.nodes = vec![RecordedNode { name: bad(), ..RecordedNode::default() }];
         recording.pes = vec![PeRecord { types: vec![bad()], ..PeRecord::default() }];
         let what = What::Warning { text: "ä".repeat(1000) };
         recording.events = vec![RecordedEvent { at_ns: 1, what }];
-        let failure = Some(bad());
-        recording.ending =
-            Some(JobEnding { at_ns: 2, exit_code: 1, failure, ..JobEnding::default() });
+        let (failure, verified) = (Some(bad()), Some(bad()));
+        let rest = JobEnding::default();
+        recording.ending = Some(JobEnding { at_ns: 2, exit_code: 1, failure, verified, ..rest });
 
         clean(&mut recording);
 
         let Recording { header, pes, events, ending, .. } = recording;
+        let ending = ending.unwrap();
         let texts = [
             &header.job,
             &header.command[0],
             &header.sites[0],
             &header.nodes[0].name,
             &pes[0].types[0],
-            ending.as_ref().and_then(|ending| ending.failure.as_ref()).unwrap(),
+            header.build.as_ref().unwrap(),
+            header.gridctl.as_ref().unwrap(),
+            ending.failure.as_ref().unwrap(),
+            ending.verified.as_ref().unwrap(),
         ];
-        assert_eq!(texts, ["a?[31m??"; 6]);
+        assert_eq!(texts, ["a?[31m??"; 9]);
         let What::Warning { text } = &events[0].what else { panic!("{events:?}") };
         assert_eq!(*text, "ä".repeat(200) + "…");
     }

@@ -75,6 +75,9 @@ fn two_processes_record_what_each_did_and_which_message_caused_it() {
     assert!(host.cores >= 1 && host.cores <= host.hardware_threads);
     let ending = recording.ending.as_ref().unwrap();
     assert_eq!((ending.exit_code, &ending.failure), (0, &None));
+    assert!(ending.is_verified(), "{ending:?}");
+    assert_eq!(header.gridctl.as_deref(), Some(env!("CARGO_PKG_VERSION")));
+    assert_eq!(header.build.as_ref().map(String::len), Some(16), "{:?}", header.build);
     assert!(recording.missing.is_empty());
     assert_eq!(recording.pes.iter().map(|record| record.pe).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(recording.dropped_share(), 0.0);
@@ -96,6 +99,8 @@ fn threads_record_like_processes() {
     let (_, recording) = recorded(&place, &parent.path().join("emulated"));
     assert_eq!(recording.header.driver, DriverKind::Threads);
     assert_eq!(recording.header.hosts.len(), 1);
+    let build = recording.header.build.clone();
+    assert!(build.is_some());
     assert_eq!(recording.header.sites.len(), 2);
     let wan = recording.header.links.iter().find(|link| link.from != link.to).unwrap();
     assert_eq!(wan.latency_us, 3000.0);
@@ -107,6 +112,7 @@ fn threads_record_like_processes() {
 
     let (_, recording) = recorded(&["run"], &parent.path().join("embedded"));
     assert_eq!(recording.header.nodes.len(), 1);
+    assert_eq!(recording.header.build, build, "both are gridctl");
     assert_eq!(recording.pes.len(), recording.header.pes.len());
     assert!(handled(&recording, "::Cell") > 0);
 }
@@ -138,6 +144,8 @@ fn the_recording_of_a_simulation_is_the_same_for_the_same_seed() {
     assert!(files == again, "the files differ");
     assert_eq!((recording.header.driver, recording.header.seed), (DriverKind::Simulated, 4));
     assert_eq!(recording.header.started_unix_ms, None);
+    assert_eq!(recording.header.build.as_ref().map(String::len), Some(16));
+    assert!(recording.ending.as_ref().unwrap().is_verified(), "{:?}", recording.ending);
     assert_eq!(recording.header.hosts, [], "those of this machine mean nothing in virtual time");
     assert_eq!(recording.pes.len(), 4);
     assert!(crossings(&recording) > 100);

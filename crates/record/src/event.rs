@@ -230,6 +230,14 @@ pub struct RecordedHop {
 }
 
 /// How a job ended. It is written last: a recording without it is of a job that was cut off.
+///
+/// ```
+/// use gridspan_record::JobEnding;
+///
+/// let line = "verified: yes (fib(30) = 832040)".to_owned();
+/// let ending = JobEnding { verified: Some(line), ..JobEnding::default() };
+/// assert!(ending.is_verified());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnding {
     /// Time in nanoseconds since the start of the job.
@@ -245,6 +253,17 @@ pub struct JobEnding {
     /// dropped before they reached the writer have no kind.
     #[serde(default)]
     pub dropped_kinds: BTreeMap<String, u64>,
+    /// The line of output that begins with `verified:`, by which a job says whether its result is
+    /// right. `None` if it printed no such line, or an earlier program made the recording.
+    #[serde(default)]
+    pub verified: Option<String>,
+}
+
+impl JobEnding {
+    /// Whether the job has printed that its result is right.
+    pub fn is_verified(&self) -> bool {
+        self.verified.as_ref().is_some_and(|line| line.starts_with("verified: yes"))
+    }
 }
 
 #[cfg(test)]

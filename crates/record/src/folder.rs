@@ -26,6 +26,9 @@ const FREQUENT_BYTES_MAX: u64 = 56 << 20;
 /// Maximum size of the error of a failed job in bytes, so that the ending stays below its maximum:
 /// as JSON, the error is at most six times as long.
 const FAILURE_BYTES_MAX: usize = 64 << 10;
+/// Maximum size of the line about the verification in bytes; that of a built-in job has about a
+/// hundred.
+const VERIFIED_BYTES_MAX: usize = 1 << 10;
 /// Maximum size of the file of a node in bytes, above all sensible budgets.
 const NODE_BYTES_MAX: u64 = 1 << 30;
 /// Maximum size of the ending in bytes.
@@ -200,7 +203,8 @@ impl RecordingFolder {
     }
 
     /// Writes how the job ended, as the last file. Adds the numbers of events that were dropped
-    /// here to those of the ending, and cuts an error above 64 KiB.
+    /// here to those of the ending, and cuts an error above 64 KiB and a line about the
+    /// verification above 1 KiB.
     ///
     /// # Errors
     ///
@@ -212,13 +216,17 @@ impl RecordingFolder {
             let sum = ending.dropped_kinds.entry((*kind).to_owned()).or_default();
             *sum = sum.saturating_add(*number);
         }
-        if let Some(failure) = &mut ending.failure {
-            let mut ends = (0..=failure.len().min(FAILURE_BYTES_MAX)).rev();
-            let end = ends.find(|end| failure.is_char_boundary(*end)).unwrap_or(0);
-            failure.truncate(end);
-        }
+        ending.failure.iter_mut().for_each(|text| cut(text, FAILURE_BYTES_MAX));
+        ending.verified.iter_mut().for_each(|text| cut(text, VERIFIED_BYTES_MAX));
         write_json(&self.folder.join(ENDING), &ending)
     }
+}
+
+/// Cuts a text to at most `bytes_max` bytes.
+fn cut(text: &mut String, bytes_max: usize) {
+    let mut ends = (0..=text.len().min(bytes_max)).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.truncate(end);
 }
 
 /// Whether a job may have events of this kind all the time. Others come with a loss, a change of
@@ -342,8 +350,8 @@ fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ENDING, EVENTS, FAILURE_BYTES_MAX, HEADER, RecordingFolder, header_json, node_path,
-        read_ending, read_events, read_header, read_node,
+        ENDING, EVENTS, FAILURE_BYTES_MAX, HEADER, RecordingFolder, VERIFIED_BYTES_MAX,
+        header_json, node_path, read_ending, read_events, read_header, read_node,
     };
     use crate::error::RecordError;
     use crate::event::{JobEnding, RecordedEvent, What};
@@ -421,12 +429,15 @@ mod tests {
     }
 
     #[test]
-    fn a_long_error_is_cut_and_an_ending_without_a_count_has_dropped_nothing() {
+    fn long_texts_of_an_ending_are_cut_and_an_earlier_ending_lacks_what_came_later() {
         let folder = tempfile::tempdir().unwrap();
         let files = RecordingFolder::create(folder.path(), &Header::default()).unwrap();
         let failure = format!("x{}", "é".repeat(FAILURE_BYTES_MAX));
-        files.end(&JobEnding { failure: Some(failure), ..JobEnding::default() }).unwrap();
-        let cut = read_ending(folder.path()).unwrap().unwrap().failure.unwrap();
+        let verified = Some("verified: yes".repeat(VERIFIED_BYTES_MAX));
+        files.end(&JobEnding { failure: Some(failure), verified, ..JobEnding::default() }).unwrap();
+        let ending = read_ending(folder.path()).unwrap().unwrap();
+        assert_eq!(ending.verified.map(|line| line.len()), Some(VERIFIED_BYTES_MAX));
+        let cut = ending.failure.unwrap();
         // `x` and characters of two bytes never fill an even number of bytes.
         assert_eq!(cut.len(), FAILURE_BYTES_MAX - 1);
 
@@ -475,16 +486,19 @@ mod tests {
         assert_eq!((header.version, &*header.job, header.seed), (1, "ring", 3));
         assert_eq!((header.nodes[0].host.as_str(), header.links[0].latency_us), ("d01", 50.0));
         assert_eq!(header.hosts, []);
+        assert_eq!((header.build, header.gridctl), (None, None));
         fs::write(folder.path().join(HEADER), OF_VERSION_1.replace(":1,", ":0,")).unwrap();
         let error = read_header(folder.path()).unwrap_err();
         assert!(matches!(error, RecordError::Version { found: 0, .. }), "{error}");
     }
 
     #[test]
-    fn the_processors_of_hosts_are_read_as_written() {
+    fn processors_and_what_made_the_recording_are_read_as_written() {
         let folder = tempfile::tempdir().unwrap();
         let host = RecordedHost { name: "d01".to_owned(), cores: 4, hardware_threads: 8 };
-        let header = Header { hosts: vec![host], ..Header::default() };
+        let build = Some("00c0ffee00c0ffee".to_owned());
+        let gridctl = Some("0.1.0".to_owned());
+        let header = Header { hosts: vec![host], build, gridctl, ..Header::default() };
         RecordingFolder::create(folder.path(), &header).unwrap();
         assert_eq!(read_header(folder.path()).unwrap(), header);
     }

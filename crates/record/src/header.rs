@@ -46,6 +46,13 @@ pub struct Header {
     /// The hosts whose processors are known, since version 2. Empty in virtual time.
     #[serde(default)]
     pub hosts: Vec<RecordedHost>,
+    /// Identifies the build of the program that ran, in 16 hexadecimal digits: a hash of its size
+    /// and of samples of its file. `None` if it is unknown, as in recordings of earlier programs.
+    #[serde(default)]
+    pub build: Option<String>,
+    /// Version of the `gridctl` that made the recording; `None` if it is unknown, too.
+    #[serde(default)]
+    pub gridctl: Option<String>,
 }
 
 impl Default for Header {
@@ -62,6 +69,8 @@ impl Default for Header {
             pes: Vec::new(),
             links: Vec::new(),
             hosts: Vec::new(),
+            build: None,
+            gridctl: None,
         }
     }
 }

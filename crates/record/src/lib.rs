@@ -39,6 +39,9 @@
 //! | 2 | the processors of hosts |
 //! | 3 | ends of processes, broadcasts, answers to main, handlers that set timers, dropped events |
 //!
+//! A new optional field of the header or of the ending needs no new version: readers ignore fields
+//! that they do not know, and take `None` for fields that are absent.
+//!
 //! # Budget
 //!
 //! Totals by type and bins of time cover the whole run. So do answers to main and spans of timers,

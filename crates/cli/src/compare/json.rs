@@ -7,7 +7,7 @@
 //! | `faster` | `a`, `b`, or null if the times are the same or a job was not done |
 //! | `share` | the difference of the times, as a share of the longer one, or null |
 //! | `reason` | what explains most of the difference, or null: `kind`, `type` of actors or null, `difference_s` of a PE, `place` (`all`, `site`, `node` or `pe`) and its `name` or null |
-//! | `a`, `b` | `path`, `job`, `command`, `driver`, `seed`, `sites`, `nodes`, `pes`, `missing_nodes`, `outcome` (`done`, `failed`, `cut-off`), `exit_code`, `failure`, `seconds` |
+//! | `a`, `b` | `path`, `job`, `command`, `driver`, `seed`, `build` of the program or null, `gridctl` (the version that recorded) or null, `sites`, `nodes`, `pes`, `missing_nodes`, `outcome` (`done`, `failed`, `cut-off`), `exit_code`, `failure`, `verified` (that line of output, or null), `seconds` |
 //! | `times` | what explains most first: `kind` (`handlers`, `tasks`, `runtime`, `network`, `other-threads`, `idle`, `rest`), `type`, and seconds of a PE |
 //! | `traffic` | for each pair of sites: `from`, `to`, `messages`, `bytes` |
 //! | `counts` | `name`, `unit` (`times`, `bytes`, `ns`), and the numbers |
@@ -82,6 +82,8 @@ fn recording(comparison: &Comparison<'_>, at: usize) -> Value {
         "command": header.command,
         "driver": driver(header.driver),
         "seed": header.seed,
+        "build": header.build,
+        "gridctl": header.gridctl,
         "sites": header.sites.len(),
         "nodes": header.nodes.len(),
         "pes": header.pes.len(),
@@ -89,6 +91,7 @@ fn recording(comparison: &Comparison<'_>, at: usize) -> Value {
         "outcome": outcome,
         "exit_code": exit_code,
         "failure": failure,
+        "verified": recording.ending.as_ref().and_then(|ending| ending.verified.as_ref()),
         "seconds": end_ns / SECOND_NS,
     })
 }

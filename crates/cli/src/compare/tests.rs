@@ -252,6 +252,37 @@ fn the_text_shows_both_jobs_what_was_different_before_and_the_times() {
 }
 
 #[test]
+fn other_programs_and_a_result_that_one_job_has_not_verified_are_stated() {
+    let [mut a, mut b] = slow_site_and_none();
+    let said = |a: &Recording, b: &Recording| {
+        let text = text::render(&compared(a, b));
+        let is_said = |line: &String| line.starts_with("different") || line.starts_with("only");
+        lines(&text).into_iter().filter(is_said).collect::<Vec<_>>()
+    };
+    let line = "verified: yes (4 values)";
+    a.header.build = Some("0a".to_owned());
+    a.header.gridctl = Some("0.1.0".to_owned());
+    a.ending.as_mut().unwrap().verified = Some(line.to_owned());
+    assert!(said(&a, &b).is_empty(), "an earlier program has recorded B: {:?}", said(&a, &b));
+
+    b.header.build = Some("0b".to_owned());
+    b.header.gridctl = Some("0.2.0".to_owned());
+    let programs =
+        ["different build of the program: 0a | 0b", "different version of gridctl: 0.1.0 | 0.2.0"];
+    assert_eq!(said(&a, &b), [&programs[..], &["only A has verified its result"]].concat());
+    a.ending = None;
+    b.ending.as_mut().unwrap().verified = Some(line.to_owned());
+    assert_eq!(said(&a, &b), [&programs[..], &["only B has verified its result"]].concat());
+    b.ending.as_mut().unwrap().verified = Some("verified: no (zeta differs)".to_owned());
+    assert_eq!(said(&a, &b), programs);
+
+    let object: Value = serde_json::from_str(&json::render(&compared(&a, &b))).unwrap();
+    assert_eq!((&object["a"]["build"], &object["b"]["gridctl"]), (&json!("0a"), &json!("0.2.0")));
+    assert_eq!(object["a"]["verified"], Value::Null);
+    assert_eq!(object["b"]["verified"], json!("verified: no (zeta differs)"));
+}
+
+#[test]
 fn the_json_object_has_the_verdict_and_all_numbers() {
     let [a, b] = slow_site_and_none();
     let object: Value = serde_json::from_str(&json::render(&compared(&a, &b))).unwrap();

@@ -6,7 +6,7 @@ use super::profile::CountUnit;
 use super::verdict::{NAMES, duration};
 use crate::quantity::{UNKNOWN, bytes, count, digits};
 use crate::table::{Align, Table};
-use gridspan_record::{DriverKind, Header};
+use gridspan_record::{DriverKind, Header, JobEnding, Recording};
 
 /// Renders a comparison.
 pub(super) fn render(comparison: &Comparison<'_>) -> String {
@@ -14,7 +14,7 @@ pub(super) fn render(comparison: &Comparison<'_>) -> String {
     for (at, name) in NAMES.into_iter().enumerate() {
         text += &format!("{name}  {}\n", described(comparison, at));
     }
-    for line in differences(comparison) {
+    for line in differences(comparison).into_iter().chain(verification(comparison)) {
         text += &format!("{line}\n");
     }
     text += &format!("\n{}", times(comparison.ends, &comparison.times));
@@ -52,20 +52,41 @@ fn described(comparison: &Comparison<'_>, at: usize) -> String {
     line
 }
 
-/// The differences between the commands, drivers and seeds of the jobs.
+/// The differences between the commands, drivers, seeds and programs of the jobs, as far as they
+/// are known.
 fn differences(comparison: &Comparison<'_>) -> Vec<String> {
     let headers = comparison.recordings.map(|recording| &recording.header);
-    type Value = fn(&Header) -> String;
-    let of: [(&str, Value); 3] = [
-        ("command", |header| header.command.join(" ")),
-        ("driver", |header| driver(header.driver).to_owned()),
-        ("seed", |header| header.seed.to_string()),
+    type Value = fn(&Header) -> Option<String>;
+    let of: [(&str, Value); 5] = [
+        ("command", |header| Some(header.command.join(" "))),
+        ("driver", |header| Some(driver(header.driver).to_owned())),
+        ("seed", |header| Some(header.seed.to_string())),
+        ("build of the program", |header| header.build.clone()),
+        ("version of gridctl", |header| header.gridctl.clone()),
     ];
     let line = |(name, value): (&str, Value)| {
         let [a, b] = headers.map(value);
+        let (a, b) = (a?, b?);
         (a != b).then(|| format!("different {name}: {a} | {b}"))
     };
     of.into_iter().filter_map(line).collect()
+}
+
+/// The line about the results, if only one job has verified its result.
+fn verification(comparison: &Comparison<'_>) -> Option<String> {
+    let only = match comparison.recordings.map(is_verified) {
+        [Some(true), Some(false)] => NAMES[0],
+        [Some(false), Some(true)] => NAMES[1],
+        _ => return None,
+    };
+    Some(format!("only {only} has verified its result"))
+}
+
+/// Whether a job has verified its result; `None` if an earlier program has recorded it, and so the
+/// recording does not say.
+fn is_verified(recording: &Recording) -> Option<bool> {
+    let is_verified = recording.ending.as_ref().is_some_and(JobEnding::is_verified);
+    recording.header.gridctl.as_ref().map(|_| is_verified)
 }
 
 /// The name of a driver in the option `--driver`, or the verb of simulations.

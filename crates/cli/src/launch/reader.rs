@@ -27,9 +27,10 @@ const READ_BYTES: usize = 32 << 10;
 /// most of their reports wait for space in the queue, as output does.
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about standard input, samples,
-/// recordings, diagnoses, broadcasts, links, moves, guests, warnings, checkpoints, the recovery
-/// from losses, and changes of the nodes.
-const FREQUENT: [&[u8]; 18] = [
+/// recordings, builds, diagnoses, broadcasts, links, moves, guests, warnings, checkpoints, the
+/// recovery from losses, and changes of the nodes.
+const FREQUENT: [&[u8]; 19] = [
+    b"{\"build\"",
     b"{\"processors\"",
     b"{\"input-taken\"",
     b"{\"sampled\"",
@@ -190,7 +191,10 @@ impl Reader {
 
     fn item(&mut self, item: OutputItem<'_>) {
         match item {
-            OutputItem::Line(line) => self.output(Stream::Stdout, line),
+            OutputItem::Line(line) => {
+                self.record(|recording| recording.note_output(line));
+                self.output(Stream::Stdout, line);
+            }
             OutputItem::Control(line) => {
                 if line[control::MARK.len()..].starts_with(HOLDS) {
                     // Another run of the job begins.
@@ -244,6 +248,9 @@ impl Reader {
     fn note(&self, control: Control) -> Option<Control> {
         match control {
             Control::Done => self.is_done.store(true, Ordering::Release),
+            Control::Build(build) => {
+                self.record(|recording| recording.note_build(self.origin.node, build));
+            }
             Control::Processors { cpus, quota } => {
                 self.record(|recording| recording.note_processors(self.origin.node, &cpus, quota));
             }

@@ -33,6 +33,8 @@ use std::time::{Duration, Instant};
 /// Maximum number of bytes that a node may send above twice its budget, since the budget leaves
 /// out the names of types and the minimum for each PE.
 const SLACK_BYTES: u64 = 4 << 20;
+/// Beginning of the line of output by which a job says whether its result is right.
+const VERIFIED: &str = "verified: ";
 
 /// The PEs and sites of a run of these members, by their numbers in the whole grid.
 pub(super) fn places(spec: &GridSpec, members: &[NodeId], run: &GridSpec) -> RecordedPlaces {
@@ -80,6 +82,11 @@ struct State {
     virtual_ns: Option<u64>,
     /// The processors that processes may use, by host.
     processors: BTreeMap<String, HostProcessors>,
+    /// The build of the program, and the node that reported it: the one with the lowest number,
+    /// since main runs there.
+    build: Option<(NodeId, u64)>,
+    /// What is known of the end of the job before it ends.
+    ending: JobEnding,
 }
 
 impl Recording {
@@ -101,6 +108,8 @@ impl Recording {
             lost: Vec::new(),
             virtual_ns: None,
             processors: BTreeMap::new(),
+            build: None,
+            ending: JobEnding::default(),
         };
         Ok(Some(Self {
             folder: plan.folder.clone(),
@@ -148,6 +157,27 @@ impl Recording {
             return;
         };
         state.processors.entry(host).or_default().add(cpus, quota);
+    }
+
+    /// Records the build of the program that the process of a node runs.
+    pub(super) fn note_build(&self, node: NodeId, build: u64) {
+        let mut state = self.lock();
+        let is_first = state.build.is_none();
+        if state.build.is_none_or(|(known, _)| node <= known) {
+            state.build = Some((node, build));
+        }
+        // Reports of other nodes are written at the end: usually all have the same build.
+        if is_first {
+            state.complete_header();
+        }
+    }
+
+    /// Records a line of output, if it says whether the result of the job is right.
+    pub(super) fn note_output(&self, line: &[u8]) {
+        if line.starts_with(VERIFIED.as_bytes()) {
+            let line = String::from_utf8_lossy(line);
+            note_verified(&mut self.lock().ending, &line);
+        }
     }
 
     /// Records an event that happens now.
@@ -330,12 +360,13 @@ impl Recording {
         for node in nodes_that(NodeParts::is_open) {
             state.write(|files| files.drop_node(node.0));
         }
-        state.write_hosts();
+        state.complete_header();
         let at_ns = state.virtual_ns.unwrap_or(now_ns);
         let failure = failure.map(str::to_owned);
+        let known = std::mem::take(&mut state.ending);
         if let Some(files) = state.files.take() {
             lacking.events = (files.events_dropped(), files.events_added());
-            files.end(&JobEnding { at_ns, exit_code: code, failure, ..JobEnding::default() })?;
+            files.end(&JobEnding { at_ns, exit_code: code, failure, ..known })?;
         }
         state.error.take().map_or(Ok(lacking), Err)
     }
@@ -374,12 +405,13 @@ impl State {
         }
     }
 
-    /// Adds the hosts to the header, now that their processors are known.
-    fn write_hosts(&mut self) {
+    /// Adds to the header what nodes have reported: the processors of hosts, and the build.
+    fn complete_header(&mut self) {
         let hosts = self.processors.iter().map(|(name, host)| host.recorded(name));
         let hosts: Vec<RecordedHost> = hosts.collect();
-        if !hosts.is_empty() {
-            self.header.hosts = hosts;
+        let build = self.build.map(|(_, build)| format!("{build:016x}"));
+        if hosts != self.header.hosts || build != self.header.build {
+            (self.header.hosts, self.header.build) = (hosts, build);
             let header = self.header.clone();
             self.write(|files| files.set_header(&header));
         }
@@ -393,6 +425,14 @@ impl State {
             tracing::warn!(%error, "the recording ends here");
             (self.files, self.error) = (None, Some(error));
         }
+    }
+}
+
+/// Notes a line about the verification of the result. The last one counts, but a wrong result stays
+/// wrong.
+fn note_verified(ending: &mut JobEnding, line: &str) {
+    if ending.verified.is_none() || ending.is_verified() {
+        ending.verified = Some(line.to_owned());
     }
 }
 
@@ -433,6 +473,7 @@ fn header(launch: &Launch<'_>, plan: &RecordPlan) -> Header {
         nodes: layout.nodes().map(node).collect(),
         pes: pes.collect(),
         links: links(spec),
+        gridctl: Some(env!("CARGO_PKG_VERSION").to_owned()),
         ..Header::default()
     }
 }
@@ -473,6 +514,20 @@ mod tests {
             found.sites[run.layout().site_of(gridspan_topology::PeId(pe as u32)).index()]
         };
         assert_eq!([site_of(0), site_of(2), site_of(5)], [0, 2, 2]);
+    }
+
+    #[test]
+    fn the_last_line_about_the_verification_counts_unless_a_result_was_wrong() {
+        let mut ending = JobEnding::default();
+        for (line, counts) in [
+            ("verified: yes (round 1)", "verified: yes (round 1)"),
+            ("verified: yes (round 2)", "verified: yes (round 2)"),
+            ("verified: no (round 3)", "verified: no (round 3)"),
+            ("verified: yes (round 4)", "verified: no (round 3)"),
+        ] {
+            note_verified(&mut ending, line);
+            assert_eq!(ending.verified.as_deref(), Some(counts));
+        }
     }
 
     #[test]

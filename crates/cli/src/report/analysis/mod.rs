@@ -85,6 +85,8 @@ pub(crate) struct OutcomeRow {
     pub(crate) exit_code: Option<u8>,
     /// The error, if the job failed.
     pub(crate) failure: Option<String>,
+    /// The line by which the job says whether its result is right, if it is recorded.
+    pub(crate) verified: Option<String>,
     /// When it ended.
     pub(crate) end_ns: u64,
     /// Time before the first handler: the launch. 0 if simulated.
@@ -205,6 +207,10 @@ pub(crate) struct Analysis {
     /// What ran the job.
     pub(crate) driver: DriverKind,
     pub(crate) seed: u64,
+    /// Identifies the build of the program, if it is recorded.
+    pub(crate) build: Option<String>,
+    /// Version of the gridctl that made the recording, if it is recorded.
+    pub(crate) gridctl: Option<String>,
     /// When it started, in milliseconds since 1970; `None` if simulated.
     pub(crate) started_unix_ms: Option<u64>,
     pub(crate) sites: Vec<String>,
@@ -286,6 +292,8 @@ impl Analysis {
             command: command(recording),
             driver: header.driver,
             seed: header.seed,
+            build: header.build.clone(),
+            gridctl: header.gridctl.clone(),
             started_unix_ms: header.started_unix_ms,
             sites: header.sites.clone(),
             node_count: places.node_count(),
@@ -343,6 +351,7 @@ fn outcome(recording: &Recording, profile: &Profile) -> OutcomeRow {
     OutcomeRow {
         exit_code: ending.map(|ending| ending.exit_code),
         failure: ending.and_then(|ending| ending.failure.clone()),
+        verified: ending.and_then(|ending| ending.verified.clone()),
         end_ns: profile.end_ns,
         launch_ns: begin_ns,
         teardown_ns: profile.end_ns.saturating_sub(until_ns),

@@ -166,6 +166,26 @@ mod tests {
     }
 
     #[test]
+    fn the_head_says_what_ran_what_recorded_it_and_whether_the_result_is_right() {
+        let mut recording = two_sites();
+        let before = page(&recording);
+        for name in ["build of the program", "recorded by", "result"] {
+            assert!(!before.contains(&format!("<dt>{name}</dt>")), "{name} in {before}");
+        }
+        recording.header.build = Some("00c0ffee00c0ffee".to_owned());
+        recording.header.gridctl = Some("0.0.9".to_owned());
+        recording.ending.as_mut().unwrap().verified = Some("verified: yes (4 < 5)".to_owned());
+        let html = page(&recording);
+        for fact in [
+            "<dt>build of the program</dt><dd>00c0ffee00c0ffee</dd>",
+            "<dt>recorded by</dt><dd>gridctl 0.0.9</dd>",
+            "<dt>result</dt><dd>verified: yes (4 &lt; 5)</dd>",
+        ] {
+            assert!(html.contains(fact), "{fact} in {html}");
+        }
+    }
+
+    #[test]
     fn sites_have_charts_of_their_time_with_axes() {
         let html = page(&two_sites());
         // One PE of two at each site computes for 20 of 50 ms.

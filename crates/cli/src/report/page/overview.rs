@@ -58,7 +58,16 @@ fn facts(analysis: &Analysis) -> Vec<(&'static str, String)> {
     if let Some(started) = analysis.started_unix_ms {
         facts.push(("started", date(started)));
     }
+    if let Some(build) = &analysis.build {
+        facts.push(("build of the program", build.clone()));
+    }
+    if let Some(version) = &analysis.gridctl {
+        facts.push(("recorded by", format!("gridctl {version}")));
+    }
     let outcome = &analysis.outcome;
+    if let Some(line) = &outcome.verified {
+        facts.push(("result", line.clone()));
+    }
     if outcome.launch_ns > 0 || outcome.teardown_ns > 0 {
         facts.push(("launch, before the first handler", time(outcome.launch_ns)));
         facts.push(("main and teardown, after the last handler", time(outcome.teardown_ns)));

@@ -10,7 +10,9 @@
 //!
 //! The first command runs in virtual time on 128 PEs: 512 by 512 points, of which a PE computes its
 //! 2048 in 24.576 ms. The second runs 64 by 64 points in real time on 2 PEs, which communicate by
-//! QUIC over an emulated link and wait for 12 µs for each point.
+//! QUIC over an emulated link and wait for 12 µs for each point. There the series take turns, in an
+//! order that is reversed from round to round, and a time is the median of the rounds with its
+//! range, or from 6 rounds with its interval of 95 % (`gridspan_jobs::paired`).
 //!
 //! # The bound
 //!
@@ -26,6 +28,7 @@
 
 use clap::Parser;
 use gridspan_jobs::jacobi::job::{JacobiOptions, job_with};
+use gridspan_jobs::paired::{MedianEstimate, ROUNDS_MIN};
 use gridspan_runtime::driver::embedded;
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_studies::charts::{Curve, Panel, Scale, picture};
@@ -43,6 +46,11 @@ const SERIES: [(&str, &str); 4] = [
     ("1 rank, overlapped", "--exchange overlap --ranks-per-pe 1"),
 ];
 const OVERLAPPED: usize = SERIES.len() - 1;
+
+/// Width of a column of times.
+const WIDTH: usize = 19;
+/// The same if each has its range.
+const WIDTH_WITH_RANGE: usize = 26;
 
 /// A problem, and where it runs.
 struct Setting {
@@ -66,7 +74,7 @@ const VIRTUAL: Setting = Setting {
     is_real: false,
 };
 const REAL: Setting = Setting {
-    latencies: &[1, 8, 32],
+    latencies: &[1, 2, 4, 8, 16, 32, 64],
     pes: 2,
     size: 64,
     point_cost: Duration::from_micros(12),
@@ -79,6 +87,9 @@ struct Arguments {
     /// Run two PEs in real time, over QUIC.
     #[arg(long)]
     real: bool,
+    /// Number of rounds in real time; with fewer than 6, the range replaces the interval.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
     /// Write the chart to this file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -87,7 +98,9 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let setting = if arguments.real { REAL } else { VIRTUAL };
-    match study(&setting, arguments.out) {
+    // In virtual time all rounds would be the same.
+    let rounds = if arguments.real { arguments.rounds } else { 1 };
+    match study(&setting, rounds, arguments.out) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("{reason}");
@@ -96,35 +109,49 @@ fn main() -> ExitCode {
     }
 }
 
-fn study(setting: &Setting, out: Option<PathBuf>) -> Result<(), String> {
+fn study(setting: &Setting, rounds: u32, out: Option<PathBuf>) -> Result<(), String> {
     println!("{}: ms a step", setting.title());
+    let width = if setting.is_real { WIDTH_WITH_RANGE } else { WIDTH };
     print!("{:>8}", "latency");
-    SERIES.iter().for_each(|(name, _)| print!(" {name:>19}"));
+    SERIES.iter().for_each(|(name, _)| print!(" {name:>width$}"));
     println!(" {:>9}", "bound");
     let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); SERIES.len()];
     for &latency in setting.latencies {
         print!("{:>8}", format!("{latency} ms"));
-        let mut steps = Vec::new();
-        for (curve, (_, arguments)) in curves.iter_mut().zip(SERIES) {
-            let step = millis(setting.step(latency, arguments)?);
-            curve.push((latency as f64, step));
-            steps.push(step);
+        let steps = setting.in_turns(latency, rounds)?;
+        for (curve, step) in curves.iter_mut().zip(&steps) {
+            curve.push((latency as f64, step.median));
         }
         // The values are compared as printed, so that the marks agree with the table.
-        let printed = |step: &f64| (step * 100.0).round();
+        let printed = |step: &MedianEstimate| (step.median * 100.0).round();
         let best = steps[..OVERLAPPED].iter().map(printed).fold(f64::INFINITY, f64::min);
         for (at, step) in steps.iter().enumerate() {
             let is_marked = at == OVERLAPPED && printed(step) <= best;
-            print!(" {:>19}", format!("{step:.2}{}", if is_marked { '*' } else { ' ' }));
+            let mark = if is_marked { '*' } else { ' ' };
+            print!(" {:>width$}", format!("{}{mark}", shown(*step)));
         }
         println!(" {:>9.2}", setting.bound(latency));
     }
     println!("* as good as the best blocking exchange, or better");
+    if setting.is_real {
+        println!(
+            "medians of {rounds} rounds with their range, or from {ROUNDS_MIN} rounds with their \
+             interval of 95 %"
+        );
+    }
     if let Some(path) = out {
         let error = |error| format!("cannot write {}: {error}", path.display());
         std::fs::write(&path, chart(setting, &curves)).map_err(error)?;
     }
     Ok(())
+}
+
+/// Formats a time with its range, if it has one.
+fn shown(MedianEstimate { median, low, high }: MedianEstimate) -> String {
+    match low == high {
+        true => format!("{median:.2}"),
+        false => format!("{median:.2} [{low:.2}, {high:.2}]"),
+    }
 }
 
 fn chart(setting: &Setting, curves: &[Vec<(f64, f64)>]) -> String {
@@ -159,6 +186,22 @@ impl Setting {
     /// Lower bound of a step in ms.
     fn bound(&self, latency: u64) -> f64 {
         millis(self.compute()).max(latency as f64)
+    }
+
+    /// Runs each series once in each round, in an order that is reversed from round to round.
+    /// Returns the times of a step in ms.
+    fn in_turns(&self, latency: u64, rounds: u32) -> Result<Vec<MedianEstimate>, String> {
+        let mut times: Vec<Vec<f64>> = vec![Vec::new(); SERIES.len()];
+        for round in 0..rounds {
+            let mut turns: Vec<_> = SERIES.iter().zip(&mut times).collect();
+            if round % 2 == 1 {
+                turns.reverse();
+            }
+            for ((_, arguments), times) in turns {
+                times.push(millis(self.step(latency, arguments)?));
+            }
+        }
+        Ok(times.iter().map(|times| MedianEstimate::of(times)).collect())
     }
 
     /// Runs the job, which fails if a value is wrong. Returns the time of a step.

@@ -32,7 +32,8 @@
 //! round to round. A slowdown is the median over the rounds, with its interval of 95 %
 //! (`gridspan_jobs::paired`). With fewer than four processors no node can be idle: each node has
 //! four ranks, some of which move to another node while theirs is slowed, and the best possible
-//! slowdown is above zero.
+//! slowdown is above zero. The redundant form of `fem` always has three PEs with one rank each on
+//! up to three nodes. They share the node's processor, and so does one process of the load.
 
 mod foreign_load;
 mod programs;
@@ -153,17 +154,19 @@ fn in_virtual_time(options: &Options) -> Result<(), Box<dyn Error>> {
 }
 
 fn on_this_machine(options: &Options) -> Result<(), Box<dyn Error>> {
-    let (gridctl, nodes) = (gridctl()?, Nodes::new()?);
+    let gridctl = gridctl()?;
     let strategies = options.strategies();
+    for program in options.programs() {
+        let Nodes { nodes, pes, ranks, .. } = Nodes::of(&program.cluster)?;
+        println!("{:>16}: {ranks} ranks on {nodes} nodes, PEs of a node: {pes}", program.name);
+    }
     println!(
-        "slowdown by other programs' load in %, with its 95 % interval; {} ranks on {} nodes, medians \
-         of {} rounds",
-        nodes.ranks, nodes.nodes, options.rounds
+        "slowdown by other programs' load in %, with its 95 % interval; medians of {} rounds",
+        options.rounds
     );
     print_head(&strategies, WIDTH_WITH_INTERVAL);
-    // The two forms of `fem` differ in their clusters only.
-    let is_first = |program: &&Program| program.name != "fem, redundant";
-    for program in options.programs().filter(is_first) {
+    for program in options.programs() {
+        let nodes = Nodes::of(&program.cluster)?;
         let seconds =
             |strategy: &str, stay, repeat| nodes.seconds(&gridctl, program, strategy, stay, repeat);
         let repeat = repetitions(options.seconds.unwrap_or(12.0), seconds("none", None, 1)?);

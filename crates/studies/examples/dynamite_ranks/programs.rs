@@ -8,7 +8,7 @@ pub(crate) struct Program {
     pub(crate) name: &'static str,
     /// The built-in job and its arguments, without the number of ranks.
     pub(crate) job: &'static str,
-    /// Where it runs in virtual time.
+    /// Where it runs in virtual time. In real time this machine limits the nodes.
     pub(crate) cluster: Cluster,
     /// The published slowdowns in percent: without Dynamite, and with it.
     pub(crate) published: [f64; 2],

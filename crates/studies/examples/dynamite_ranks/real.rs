@@ -1,8 +1,8 @@
-//! Runs of a program on node processes of this machine, each of which has one processor. Linux
-//! only.
+//! Runs of a program on node processes of this machine, each of which has one processor for all its
+//! PEs. Linux only.
 
 use crate::foreign_load::{Hogs, pin, threads};
-use crate::programs::{Program, printed_seconds};
+use crate::programs::{Cluster, Program, printed_seconds};
 use gridspan_studies::children;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The nodes of this machine.
 pub(crate) struct Nodes {
     pub(crate) nodes: usize,
+    /// PEs of a node, which share its processor.
+    pub(crate) pes: usize,
     pub(crate) ranks: usize,
     /// Difference of the numbers of two nodes that the load visits one after the other; the first
     /// is node 0.
@@ -32,15 +34,22 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// One node for each processor. With four and more, every second one is idle, as in table 1 of
-    /// the paper; with fewer, each has several ranks.
-    pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
+    /// One node for each processor, in place of this cluster. With four and more, every second one
+    /// is idle, as in table 1 of the paper; with fewer, each has several ranks. If the PEs of a
+    /// node share its processor, each PE has one rank, and there are at most as many nodes as in
+    /// the paper.
+    pub(crate) fn of(cluster: &Cluster) -> Result<Self, Box<dyn Error>> {
         let nodes = thread::available_parallelism()?.get().min(NODES_MAX);
+        let Cluster { pes, distance, .. } = *cluster;
         match nodes {
             0 | 1 => Err("two processors are needed: one for the load, and one to move to".into()),
-            2 | 3 => Ok(Self { nodes, ranks: RANKS_PER_NODE * nodes, distance: 1 }),
+            _ if pes > 1 => {
+                let nodes = nodes.min(cluster.nodes);
+                Ok(Self { nodes, pes, ranks: nodes * pes, distance })
+            }
+            2 | 3 => Ok(Self { nodes, pes, ranks: RANKS_PER_NODE * nodes, distance: 1 }),
             // The number of nodes is even, and every second node has a rank.
-            _ => Ok(Self { nodes: nodes / 2 * 2, ranks: nodes / 2, distance: 2 }),
+            _ => Ok(Self { nodes: nodes / 2 * 2, pes, ranks: nodes / 2, distance: 2 }),
         }
     }
 
@@ -55,7 +64,15 @@ impl Nodes {
         repeat: u32,
     ) -> Result<f64, Box<dyn Error>> {
         let mut command = Command::new(gridctl);
-        command.args(["run", "-n", &self.nodes.to_string(), "--balance", strategy]);
+        command.args(["run", "--balance", strategy]);
+        match self.pes {
+            1 => command.args(["-n", &self.nodes.to_string()]),
+            // Links within a site are not emulated.
+            pes => {
+                let grid = format!("1x{}x{pes}", self.nodes);
+                command.args(["--driver", "cluster", "--emulate", &grid])
+            }
+        };
         command.args(program.words(self.ranks, repeat));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut launcher = Launcher::new(command.spawn()?);
@@ -64,7 +81,13 @@ impl Nodes {
         launcher.printed(program.name)
     }
 
-    /// Pins the threads of each node process to the processor with the number of its PE.
+    /// The names of the threads of a node's PEs.
+    fn pe_threads(&self, node: usize) -> Vec<String> {
+        let pes = node * self.pes..(node + 1) * self.pes;
+        pes.map(|pe| PeId(pe as u32).to_string()).collect()
+    }
+
+    /// Pins the threads of each node process to the processor with the number of the node.
     fn pin_all(&self, launcher: &mut Child) -> Result<(), Box<dyn Error>> {
         let begin = Instant::now();
         let mut found = BTreeMap::new();
@@ -74,20 +97,19 @@ impl Nodes {
             }
             for process in children(launcher.id()) {
                 let names = threads(process);
-                let has = |pe: &usize| {
-                    let name = PeId(*pe as u32).to_string();
-                    names.iter().any(|(_, other)| *other == name)
-                };
-                found.extend((0..self.nodes).find(has).map(|pe| (pe, process)));
+                let has = |pe: &String| names.iter().any(|(_, name)| name == pe);
+                let has_started = |node: &usize| self.pe_threads(*node).iter().all(has);
+                found.extend((0..self.nodes).find(has_started).map(|node| (node, process)));
             }
             thread::sleep(LOOK);
         }
-        for (pe, process) in found {
-            // A thread that starts later inherits the processor. A thread other than that of the PE
+        for (node, process) in found {
+            let pes = self.pe_threads(node);
+            // A thread that starts later inherits the processor. A thread other than that of a PE
             // may have ended, so a failure to pin it is ignored.
             for (thread, name) in threads(process) {
-                let pinned = pin(Some(thread), pe);
-                if name == PeId(pe as u32).to_string() {
+                let pinned = pin(Some(thread), node);
+                if pes.contains(&name) {
                     pinned?;
                 }
             }

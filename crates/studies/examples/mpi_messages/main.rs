@@ -10,12 +10,12 @@
 //! Each rank sends a buffer and receives into it. With `touch`, ranks also overwrite it before each
 //! send and read all of it after each receive. With `move`, our ranks send and receive whole
 //! vectors, without copies inside a process, and that table also has messages between actors on two
-//! PEs.
+//! PEs of a process: what the runtime's own send takes.
 //!
 //! Programs take turns, in an order that is reversed from round to round, and each figure is the
 //! median of the rounds. Below each table, another one has the ratios of ours on one machine to
-//! each MPI: the median of the ratios of the rounds, with its interval of 95 %
-//! (`gridspan_jobs::paired`).
+//! each MPI, and with `move` that of ranks on two PEs to actors, whose goal is at most 1.3: the
+//! median of the ratios of the rounds, with its interval of 95 % (`gridspan_jobs::paired`).
 //!
 //! An MPI process that waits for a message polls, and occupies its processor. Ours sleep. So two
 //! more tables compare equal ways of waiting between two processes: in `both poll` our PEs test for
@@ -36,6 +36,8 @@ use std::time::Instant;
 
 /// One-way latency between the emulated sites in ns.
 const LATENCY_NS: f64 = 2e6;
+/// The name of our program on two PEs of a process.
+const TWO_PES: &str = "two PEs";
 /// The name of our program in two processes of this machine.
 const BETWEEN_PROCESSES: &str = "two processes";
 
@@ -71,7 +73,7 @@ struct Program {
 enum Output {
     /// Of the job `ranks`: a JSON object for each figure.
     Ranks,
-    /// Of the job `pingpong`: a table of one-way times.
+    /// Of the job `pingpong` with `--pairs`: a JSON object for each figure.
     PingPong,
     /// Of `round_trips.c`.
     Mpi,
@@ -126,27 +128,27 @@ fn ours(gridctl: &Path, handling: &str, options: &Options) -> Vec<Program> {
     let sites = format!("2x1,wan={}ms,rate=100gbit,lanrate=100gbit", LATENCY_NS / 1e6);
     let places: [(&str, &[&str], f64); 4] = [
         ("one PE", &["-e", "1x1"], 0.0),
-        ("two PEs", &["-e", "1x1x2"], 0.0),
+        (TWO_PES, &["-e", "1x1x2"], 0.0),
         (BETWEEN_PROCESSES, &["-n", "2"], 0.0),
         ("two sites", &["-e", &sites], LATENCY_NS),
     ];
     let sizes: Vec<String> = options.bytes.iter().map(|bytes| format!("{bytes}B")).collect();
+    let (sizes, seconds) = (sizes.join(","), options.seconds.to_string());
     let program = |(name, place, latency_ns): &(&'static str, &[&str], f64)| {
         let mut command = vec![gridctl.display().to_string(), "run".to_owned()];
         command.extend(place.iter().map(|&word| word.to_owned()));
-        let seconds = options.seconds.to_string();
-        let sizes = sizes.join(",");
         let job = ["ranks", "--json", "--no-collectives", "--handling", handling];
         command.extend(job.map(str::to_owned));
-        let sizes = ["--ranks", "2", "--seconds", &seconds, "--bytes", &sizes];
-        command.extend(sizes.map(str::to_owned));
+        let measured = ["--ranks", "2", "--seconds", &seconds, "--bytes", &sizes];
+        command.extend(measured.map(str::to_owned));
         Program { name, command, latency_ns: *latency_ns, output: Output::Ranks }
     };
     let mut programs: Vec<Program> = places.iter().map(program).collect();
     if handling == "move" {
-        let seconds = options.seconds.to_string();
-        let words = ["run", "-e", "1x1x2", "pingpong", "--seconds", &seconds].map(str::to_owned);
-        let command = [gridctl.display().to_string()].into_iter().chain(words).collect();
+        let mut command = vec![gridctl.display().to_string()];
+        let job = ["run", "-e", "1x1x2", "pingpong", "--pairs", "--json", "--rounds", "1"];
+        command.extend(job.map(str::to_owned));
+        command.extend(["--seconds", &seconds, "--bytes", &sizes].map(str::to_owned));
         let output = Output::PingPong;
         programs.push(Program { name: "actors", command, latency_ns: 0.0, output });
     }
@@ -199,14 +201,13 @@ fn table(handling: &str, programs: &[Program], options: &Options) -> Result<(), 
     Ok(())
 }
 
-/// Prints the ratios of ours on one machine to each MPI.
+/// Prints the ratios of ours on one machine to each MPI, and to actors.
 fn ratios(programs: &[Program], rounds: &[Vec<Times>], options: &Options) {
     let all = || programs.iter().zip(rounds);
-    let ours: Vec<(&Program, &Vec<Times>)> = all()
-        .filter(|(program, _)| program.output == Output::Ranks && program.latency_ns == 0.0)
-        .collect();
-    for (mpi, theirs) in all().filter(|(program, _)| program.output == Output::Mpi) {
-        println!("over {}", mpi.name);
+    for (other, theirs) in all().filter(|(program, _)| program.output != Output::Ranks) {
+        let ours: Vec<(&Program, &Vec<Times>)> =
+            all().filter(|(program, _)| program.is_compared_with(other)).collect();
+        println!("over {}", other.name);
         let names: String =
             ours.iter().map(|(program, _)| format!("{:>24}", program.name)).collect();
         println!("{:>10}{names}", "bytes");
@@ -222,13 +223,19 @@ fn ratios(programs: &[Program], rounds: &[Vec<Times>], options: &Options) {
     }
 }
 
-/// The time for this size, or for the next larger one: actors are measured with other sizes than
-/// ranks.
+/// The time for this size.
 fn of_size(times: &Times, bytes: usize) -> Option<f64> {
-    times.range(bytes..).next().map(|(_, ns)| *ns)
+    times.get(&bytes).copied()
 }
 
 impl Program {
+    /// Whether ratios of this program to another one are printed: of ranks on one machine to an
+    /// MPI, and of ranks on two PEs to actors, which are on two PEs, too.
+    fn is_compared_with(&self, other: &Self) -> bool {
+        let is_here = self.output == Output::Ranks && self.latency_ns == 0.0;
+        is_here && (other.output == Output::Mpi || self.name == TWO_PES)
+    }
+
     fn run(&self) -> Result<Times, Box<dyn Error>> {
         let (program, arguments) = self.command.split_first().ok_or("a command is empty")?;
         let output = Command::new(program).args(arguments).output()?;
@@ -247,17 +254,14 @@ impl Output {
     /// The size and the one-way time in ns of a line, if it has them.
     fn time(self, line: &str) -> Option<(usize, f64)> {
         match self {
-            Self::Ranks => {
+            Self::Ranks | Self::PingPong => {
                 let figure: serde_json::Value =
                     serde_json::from_str(&line[line.find('{')?..]).ok()?;
-                let is_round_trip = figure["operation"] == "round trip";
+                // `pingpong` also measures on one PE.
+                let is_wanted = figure["operation"] == "round trip"
+                    && (self == Self::Ranks || figure["between"] == "pes");
                 let bytes = figure["bytes"].as_u64()? as usize;
-                is_round_trip.then_some((bytes, figure["ns"].as_f64()? / 2.0))
-            }
-            Self::PingPong => {
-                let row = line.split_once('│').map_or(line, |(_, row)| row);
-                let mut words = row.split_ascii_whitespace();
-                Some((words.next()?.parse().ok()?, words.next()?.parse::<f64>().ok()? * 1e3))
+                is_wanted.then_some((bytes, figure["ns"].as_f64()? / 2.0))
             }
             Self::Mpi => {
                 let mut words = line.split_ascii_whitespace();

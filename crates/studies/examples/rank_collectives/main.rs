@@ -12,8 +12,10 @@
 //! ```
 //!
 //! The first command runs 4 sites of 8 nodes in virtual time, the second 4 sites of 2 nodes in real
-//! time over emulated links. Sites are 20 ms apart, and each pair has 1 Gbit/s each way. The third
-//! runs grids of other shapes in virtual time, and compares with the best of the flat algorithms.
+//! time over emulated links. Sites are 20 ms apart. Each pair of sites has 1 Gbit/s each way; in
+//! real time each pair of nodes has it, so that the column `alone` is no lower bound there. The
+//! third runs grids of other shapes in virtual time, and compares with the best of the flat
+//! algorithms.
 //! The fourth does so over many grids with several ranks on each PE ([`sweep`]), and names the
 //! cells in which the operations of Gridspan are slowest relative to the flat ones. All algorithms
 //! are programs of ranks over the same messages. Each operation is carried out several times in a

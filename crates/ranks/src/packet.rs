@@ -39,9 +39,9 @@ impl Load {
     /// Number of bytes that a receiver gets.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Whole { content, .. } => content.bytes.len(),
+            Self::Whole { content, .. } => content.bytes().len(),
             Self::Offer { bytes, .. } | Self::Coming { bytes, .. } => *bytes as usize,
-            Self::Parts(parts) => parts.iter().map(|part| part.content.bytes.len()).sum(),
+            Self::Parts(parts) => parts.iter().map(|part| part.content.bytes().len()).sum(),
         }
     }
 }
@@ -216,8 +216,8 @@ impl RankMessage {
                     | Access::Accumulate { content, .. }
                     | Access::FetchAndAccumulate { content, .. },
                 ..
-            } => content.bytes.len(),
-            Self::Answer(Answer { content: Some(content), .. }) => content.bytes.len(),
+            } => content.bytes().len(),
+            Self::Answer(Answer { content: Some(content), .. }) => content.bytes().len(),
             Self::Piece { bytes, .. } => bytes.len(),
             Self::HasFailed { reason, .. } | Self::Failed { reason, .. } => reason.len(),
             Self::Ask { request, .. } => request.heap_bytes(),

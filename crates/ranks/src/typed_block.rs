@@ -88,7 +88,7 @@ impl TypedBlock {
 
     /// Number of bytes.
     pub fn bytes(&self) -> usize {
-        self.content.bytes.len()
+        self.content.bytes().len()
     }
 
     fn is_empty(&self) -> bool {

@@ -111,7 +111,7 @@ impl Operation {
         let contents = blocks.into_iter().map(Content::owned).collect();
         let open = |from: u32, content: Content| match mine.take_if(|_| from == me) {
             Some(mine) => Ok(mine),
-            None => content.to_vec(at),
+            None => content.into_vec(at),
         };
         self.exchange_all(contents, is_awaited, open).await
     }
@@ -143,7 +143,7 @@ impl Operation {
             return Err(RankError::WrongLength { at, found: contents.len(), expected: size });
         }
         let order = SendOrder::new(&self.comm.scope, me as u32, |to| match is_awaited {
-            true => contents.get(to as usize).map_or(0, |content| content.bytes.len()),
+            true => contents.get(to as usize).map_or(0, |content| content.bytes().len()),
             false => 0,
         });
         let mut contents: Vec<Option<Content>> = contents.into_iter().map(Some).collect();

@@ -66,7 +66,7 @@ impl<'a, T: Element, O: Operator<T>> Partial<'a, T, O> {
     /// Adds a part of another rank, whose value must have this length.
     pub(super) fn add_sized(&mut self, part: Part, expected: usize) -> Result<(), RankError> {
         let (at, Part { key, content }) = (self.at, part);
-        let value: Vec<T> = content.to_vec(at)?;
+        let value: Vec<T> = content.into_vec(at)?;
         match value.len() {
             found if found != expected => Err(RankError::WrongLength { at, found, expected }),
             _ => self.put(keys::segment(key), value),

@@ -28,7 +28,7 @@ impl Operation {
     /// The contents of all ranks, by rank.
     fn by_rank<T: Element>(&self, mut parts: Vec<Part>) -> Result<Vec<Vec<T>>, RankError> {
         parts.sort_by_key(|part| part.key);
-        parts.into_iter().map(|part| part.content.to_vec(self.at)).collect()
+        parts.into_iter().map(|part| part.content.into_vec(self.at)).collect()
     }
 
     /// Gathers at the root.
@@ -184,6 +184,6 @@ impl Operation {
         for (child, parts) in leaders.into_iter().chain(others) {
             self.post(child, parts);
         }
-        self.only(mine)?.to_vec(at)
+        self.only(mine)?.into_vec(at)
     }
 }

@@ -69,7 +69,7 @@ impl Operation {
             true => self.reduce_at_head(values, &heads, counts, &op).await?,
             false => {
                 self.post(head, vec![Part { key: 0, content: Content::owned(values) }]);
-                self.only(self.take(head).await?)?.to_vec(at)?
+                self.only(self.take(head).await?)?.into_vec(at)?
             }
         };
         let (found, expected) = (mine.len(), counts[me as usize]);

@@ -40,7 +40,7 @@ impl Operation {
         sending: Sending,
     ) -> Result<Vec<Vec<T>>, RankError> {
         let at = self.at;
-        self.neighbour_exchange(sending, |_, content: Content| content.to_vec(at)).await
+        self.neighbour_exchange(sending, |_, content: Content| content.into_vec(at)).await
     }
 
     /// Exchanges blocks of any types.

@@ -338,7 +338,7 @@ impl LocalState {
         if let Some(error) = revoked.or_else(|| self.failures.of_rank(to, at)) {
             return Err(error);
         }
-        let bytes = content.bytes.len();
+        let bytes = content.bytes().len();
         let is_long = bytes > self.eager_bytes;
         let buffered = match mode {
             SendMode::Buffered => self.buffer.check(bytes, at)?,

@@ -100,7 +100,7 @@ impl ServerRequest {
             Self::Join { group, .. } => group.len(),
             Self::Spawn(spawn) => {
                 let Spawn { inits, parents, links, .. } = spawn;
-                inits.bytes.len() + parents.heap_bytes() + links.heap_bytes()
+                inits.bytes().len() + parents.heap_bytes() + links.heap_bytes()
             }
             Self::Agree(agreement) => RUN_BYTES * agreement.members.len(),
             Self::OpenPort | Self::ClosePort(_) | Self::Withdraw => 0,

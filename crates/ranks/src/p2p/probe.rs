@@ -75,7 +75,7 @@ impl MatchedMessage {
             return Ok(Vec::new());
         }
         let (content, at) = self.content().await?;
-        content.to_vec(at)
+        content.into_vec(at)
     }
 
     /// Receives the message into the front of a buffer, and returns its number of elements.

@@ -26,7 +26,8 @@ type BegunReceive = Option<Begun<Arrived<Payload>>>;
 /// A receive fails with [`RankError::Revoked`] on a revoked communicator, and with
 /// [`RankError::PeerFailed`] if no message is there and a rank that could send one has failed.
 impl Comm {
-    /// Receives numbers.
+    /// Receives numbers. A vector that a rank of the same node sent by
+    /// [`send_vec`](Self::send_vec) is returned without a copy.
     ///
     /// # Errors
     ///
@@ -40,7 +41,7 @@ impl Comm {
         let (wanted, at) = self.wanted(source.into(), tag.into(), "recv")?;
         let Some((pattern, peers)) = wanted else { return Ok((Vec::new(), Status::NULL)) };
         let (content, status) = receive(&self.local, pattern, peers, at).await?;
-        Ok((content.to_vec(received_by(at, &status))?, status))
+        Ok((content.into_vec(received_by(at, &status))?, status))
     }
 
     /// Receives numbers into the front of a buffer.
@@ -91,7 +92,7 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<CommRequest<'static, (Vec<T>, Status)>, RankError> {
-        let finish = |(content, status): (Content, Status), at| Ok((content.to_vec(at)?, status));
+        let finish = |(content, status): (Content, Status), at| Ok((content.into_vec(at)?, status));
         let null = || Ok((Vec::new(), Status::NULL));
         self.immediate_recv(source.into(), tag.into(), "irecv", finish, null)
     }

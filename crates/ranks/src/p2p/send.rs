@@ -40,7 +40,8 @@ impl Comm {
         self.complete(begun?).await
     }
 
-    /// Sends numbers without copying them; a receive in the same process copies them once.
+    /// Sends numbers without copying them. On the same node [`recv`](Self::recv) returns the vector
+    /// itself, with its capacity; a receive into a buffer copies the numbers once.
     ///
     /// # Errors
     ///

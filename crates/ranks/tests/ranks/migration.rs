@@ -60,7 +60,7 @@ impl Rank for Walker {
             assert_eq!(moves[0] > 0, self.moves && !is_alone);
             return Ok(Continuation::Done(()));
         }
-        world.send(&[self.round, me], right, 1).await?;
+        world.send_vec(vec![self.round, me], right, 1).await?;
         if self.round == 0 {
             world.attach_buffer(1 << 20)?;
         }

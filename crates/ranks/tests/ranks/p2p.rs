@@ -1,12 +1,13 @@
 //! Messages between two ranks.
 
-use crate::common::{check, failure, simulate};
+use crate::common::{check, emulate, failure, simulate};
 use futures_util::future::{Either, select};
 use gridspan_ranks::{
     ANY_SOURCE, ANY_TAG, Comm, PROC_NULL, RankError, Status, run_then, test_all, test_any,
     test_some, wait_all, wait_any, wait_some,
 };
 use gridspan_runtime::Time;
+use gridspan_runtime::driver::embedded;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -404,6 +405,54 @@ fn a_dropped_exchange_sends_its_message_and_leaves_the_other() {
         },
         |rank| (true, if rank == 0 { 3 } else { LONG }),
     );
+}
+
+/// The first rank gives vectors away, and the last one counts those that it gets without a copy.
+/// Returns the number, and whether the two ranks are on one PE and at one site.
+async fn receive_moved(world: Comm) -> Result<(usize, [bool; 2]), RankError> {
+    // The third is longer than the eager limit. The fourth is longer than 4 MiB, so its data leave
+    // only once a receive has accepted it.
+    const LENGTHS: [usize; 4] = [1, 1000, 100_000, 600_000];
+    let (me, last) = (world.rank(), world.size() - 1);
+    let mut moved = 0;
+    for (call, length) in (0..3_u8).flat_map(|call| LENGTHS.map(|length| (call, length))) {
+        let expected = vec![f64::from(call) + 0.5; length];
+        if me == 0 {
+            let place = expected.as_ptr().addr();
+            world.send_vec(expected, last, 0).await?;
+            world.send(&[place], last, 1).await?;
+        } else if me == last {
+            assert_eq!(world.probe(0, 0).await?.count::<f64>(), Some(length));
+            let numbers: Vec<f64> = match call {
+                0 => world.recv(0, 0).await?.0,
+                1 => world.irecv(0, 0)?.await?.0,
+                _ => world.mprobe(0, 0).await?.recv().await?,
+            };
+            let (place, _) = world.recv::<usize>(0, 1).await?;
+            moved += usize::from(place == [numbers.as_ptr().addr()]);
+            assert!(numbers == expected);
+        }
+    }
+    Ok((moved, [world.pe(0) == world.pe(last), world.site(0) == world.site(last)]))
+}
+
+#[test]
+fn a_moved_vector_is_received_without_a_copy_on_one_node_and_unchanged_on_another() {
+    for pes in [1, 2] {
+        let job = run_then(4, receive_moved, move |found| {
+            assert_eq!(found[3], (12, [pes == 1, true]));
+            Ok(())
+        });
+        embedded::run(job.time_limit(Duration::from_secs(60)), pes).unwrap();
+    }
+    let between_sites = || {
+        run_then(4, receive_moved, |found| {
+            assert_eq!(found[3].1, [false; 2]);
+            Ok(())
+        })
+    };
+    simulate(between_sites(), "2x1,wan=5ms").unwrap();
+    emulate(between_sites()).unwrap();
 }
 
 #[test]

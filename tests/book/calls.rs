@@ -40,7 +40,7 @@ fn assert_complete(heading: &str, list: &str, prefix: &str) {
 
 #[test]
 fn the_chapter_on_ranks_names_all_functions_of_mpi() {
-    // MPI 4.0 for C, without replaced names, counts of 64 bits, and conversions of handles.
+    // MPI 4.0 for C, without names replaced before, counts of 64 bits, and what serves Fortran.
     assert_complete("## MPI's calls", "mpi.txt", "MPI_");
 }
 

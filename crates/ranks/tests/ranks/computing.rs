@@ -44,7 +44,10 @@ type Times = (Duration, Duration);
 #[derive(Clone)]
 enum Clock {
     /// `computes` is true once rank 0 computes.
-    Real { origin: Instant, computes: Arc<AtomicBool> },
+    Real {
+        origin: Instant,
+        computes: Arc<AtomicBool>,
+    },
     Virtual,
 }
 

@@ -310,7 +310,7 @@ fn ranks_of_unequal_work_are_spread_by_their_measured_loads() {
 fn ranks_leave_a_pe_that_foreign_load_slows() {
     // Eight ranks of 5 ms on each of four PEs, of which the first gets half of its processor: a
     // step takes 80 ms.
-    let (works, grid) = (vec![Duration::from_millis(5); 32], "1x4; at 0s node a1 load=1");
+    let (works, grid) = ([Duration::from_millis(5); 32], "1x4; at 0s node a1 load=1");
 
     let (stay, before) = charge(&works, grid, "none");
     let (moved, after) = charge(&works, grid, "vacate");

@@ -434,7 +434,7 @@ fn immediate_and_prepared_buffered_sends_are_complete_when_they_begin() {
             let long = |tag: u32| vec![10 * me + tag; LONG];
             world.attach_buffer(8 * LONG)?;
             let prepared = world.bsend_init(other, 1)?;
-            let sending = vec![world.ibsend(&long(0), other, 0)?, prepared.start(&long(1))?];
+            let sending = [world.ibsend(&long(0), other, 0)?, prepared.start(&long(1))?];
             assert!(sending.iter().all(CommRequest::is_complete));
             let full = prepared.start(&long(1)).err();
             assert!(matches!(full, Some(RankError::BufferFull { free: 0, .. })));

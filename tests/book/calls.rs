@@ -1,4 +1,4 @@
-//! The tables of the chapter on ranks name all calls of MPI and of PVM.
+//! The chapter on names lists all functions of MPI and of PVM.
 
 use super::{read, root};
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn rows<'a>(chapter: &'a str, heading: &str) -> Vec<(BTreeSet<&'a str>, &'a str)
 /// Asserts that the tables below a heading have each name of a stored list and no other function
 /// whose name begins with `prefix`, and that each row says what is here.
 fn assert_complete(heading: &str, list: &str, prefix: &str) {
-    let chapter = read(&root().join("docs/src/ranks.md"));
+    let chapter = read(&root().join("docs/src/mpi-names.md"));
     let stored = read(&root().join("tests/book").join(list));
     let names: BTreeSet<&str> = stored.lines().collect();
 
@@ -39,13 +39,13 @@ fn assert_complete(heading: &str, list: &str, prefix: &str) {
 }
 
 #[test]
-fn the_chapter_on_ranks_names_all_functions_of_mpi() {
+fn the_chapter_on_names_has_all_functions_of_mpi() {
     // MPI 4.0 for C, without names replaced before, counts of 64 bits, and what serves Fortran.
     assert_complete("## MPI's calls", "mpi.txt", "MPI_");
 }
 
 #[test]
-fn the_chapter_on_ranks_names_all_functions_of_pvm() {
+fn the_chapter_on_names_has_all_functions_of_pvm() {
     // PVM 3.4 for C, without names that only version 3.3 needs.
     assert_complete("## PVM's calls", "pvm.txt", "pvm_");
 }

@@ -84,6 +84,29 @@ impl Comm {
         })
     }
 
+    /// Begins a [`reduce_exact`](Self::reduce_exact).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`]; the request gives the other errors.
+    pub fn ireduce_exact(
+        &self,
+        numbers: Vec<f64>,
+        root: u32,
+    ) -> Result<CommRequest<'static, Option<Vec<f64>>>, RankError> {
+        let operation = Operation::rooted(self, "ireduce_exact", root)?;
+        Ok(self.in_background(operation, |operation| async move {
+            operation.reduce_exact(&numbers, root).await
+        }))
+    }
+
+    /// Begins an [`allreduce_exact`](Self::allreduce_exact).
+    pub fn iallreduce_exact(&self, numbers: Vec<f64>) -> CommRequest<'static, Vec<f64>> {
+        self.in_background(Operation::new(self, "iallreduce_exact"), |operation| async move {
+            operation.allreduce_exact(&numbers).await
+        })
+    }
+
     /// Begins a [`reduce_scatter`](Self::reduce_scatter).
     pub fn ireduce_scatter<T: Element>(
         &self,

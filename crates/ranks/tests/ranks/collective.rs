@@ -304,6 +304,44 @@ fn immediate_operations_go_on_while_the_rank_does_other_things() {
 }
 
 #[test]
+fn immediate_reductions_and_scans_combine_the_values_of_the_ranks_in_order() {
+    check(
+        RANKS,
+        async |world| {
+            let me = world.rank();
+            let counts = (0..RANKS as usize).collect();
+            let to_me = world.iscan(vec![me, 1], ops::sum);
+            let at_root = world.ireduce(vec![u64::from(me) + 1], join, 4)?;
+            let block = world.ireduce_scatter(vec![me; below(RANKS) as usize], counts, ops::sum);
+            // The first number would absorb those between it and the last, if sums were rounded.
+            let mine = match me {
+                0 => 1e100,
+                me if me + 1 == RANKS => -1e100,
+                _ => 0.5,
+            };
+            let exact = world.iallreduce_exact(vec![mine, f64::from(me)]);
+            let exact_at_root = world.ireduce_exact(vec![mine], 7)?;
+            // They are awaited in another order than they have begun.
+            let exact = (exact_at_root.await?, exact.await?);
+            let block = block.await?;
+            Ok((at_root.await?, to_me.await?, block, exact))
+        },
+        |rank| {
+            let digits = (0..RANKS).fold(0_u64, |all, rank| all << 4 | (u64::from(rank) + 1));
+            let sum = 0.5 * f64::from(RANKS - 2);
+            (
+                (rank == 4).then(|| vec![digits]),
+                vec![below(rank + 1), rank + 1],
+                vec![below(RANKS); rank as usize],
+                ((rank == 7).then(|| vec![sum]), vec![sum, f64::from(below(RANKS))]),
+            )
+        },
+    );
+    let text = failure(async |world| world.ireduce_exact(vec![1.0], 2).map(drop));
+    assert!(text.contains("ireduce_exact with rank 2, on the world: there is no rank 2"), "{text}");
+}
+
+#[test]
 fn no_rank_leaves_a_barrier_before_all_have_come() {
     check(
         8,
@@ -600,6 +638,11 @@ fn exact_sums_have_the_same_bits_for_any_number_of_ranks() {
                 let columns = world.allreduce_exact(&mine).await?;
                 let at_root = world.reduce_exact(&mine, 0).await?;
                 assert!(at_root.is_none_or(|at_root| at_root == columns));
+                let (later, last) = (world.iallreduce_exact(mine.clone()), world.size() - 1);
+                let at_last = world.ireduce_exact(mine.clone(), last)?.await?;
+                assert_eq!(at_last.is_some(), world.rank() == last);
+                assert!(at_last.is_none_or(|at_last| at_last == columns));
+                assert_eq!(later.await?, columns);
                 assert_eq!(columns.len(), mine.len());
                 Ok(columns)
             },

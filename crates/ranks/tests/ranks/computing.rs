@@ -2,17 +2,21 @@
 
 use crate::common::simulate;
 use gridspan_ranks::{Comm, RankError, ops, run_then};
-use gridspan_runtime::Time;
 use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Job, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// For how long rank 0 computes.
+/// For how long rank 0 computes in real time.
 const COMPUTES: Duration = Duration::from_millis(200);
+/// For how long it computes in virtual time.
+const CHARGES: Duration = Duration::from_secs(1);
+/// Time in virtual time after which the others begin operations while rank 0 computes.
+const LATER: Duration = Duration::from_millis(100);
 /// An operation that the computation does not delay ends within this time after the computation
-/// begins.
+/// begins. In virtual time, one that it delays ends within this time after the computation ends.
 const AT_ONCE: Duration = Duration::from_millis(10);
 /// Largest number of measurements: other programs may delay an operation, too.
 const TRIES: u32 = 5;
@@ -36,34 +40,76 @@ const WAKES: u32 = 13;
 /// twice the end of their operation.
 type Times = (Duration, Duration);
 
+/// The clock of a run.
+#[derive(Clone)]
+enum Clock {
+    /// `computes` is true once rank 0 computes.
+    Real {
+        origin: Instant,
+        computes: Arc<AtomicBool>,
+    },
+    Virtual,
+}
+
+impl Clock {
+    fn real() -> Self {
+        Self::Real { origin: Instant::now(), computes: Arc::default() }
+    }
+
+    /// The time; in virtual time that at which the present turn began.
+    fn now(&self, world: &Comm) -> Duration {
+        match self {
+            Self::Real { origin, .. } => origin.elapsed(),
+            Self::Virtual => world.now().since(Time::ZERO),
+        }
+    }
+
+    /// Computes at rank 0. Returns the beginning and the end.
+    fn compute(&self, world: &Comm) -> Times {
+        let begin = self.now(world);
+        match self {
+            Self::Real { computes, .. } => {
+                computes.store(true, Ordering::Release);
+                thread::sleep(COMPUTES);
+                (begin, self.now(world))
+            }
+            Self::Virtual => {
+                world.charge(CHARGES);
+                (begin, begin + CHARGES)
+            }
+        }
+    }
+
+    /// Waits at another rank until rank 0 computes.
+    async fn wait_for_computation(&self, world: &Comm) {
+        match self {
+            Self::Real { computes, .. } => {
+                while !computes.load(Ordering::Acquire) {
+                    world.yield_now().await;
+                }
+            }
+            Self::Virtual => world.sleep(LATER).await,
+        }
+    }
+}
+
 /// Begins the operations in which rank 0 takes part, and computes before it awaits them.
-async fn compute(
-    (world, pair): (Comm, Comm),
-    origin: Instant,
-    computes: &AtomicBool,
-) -> Result<Times, RankError> {
+async fn compute((world, pair): (Comm, Comm), clock: &Clock) -> Result<Times, RankError> {
     let short = world.isend(&[1_u8], RECEIVES, 0)?;
     let long = world.isend(&vec![1_u8; LONG_BYTES], RECEIVES_LONG, 0)?;
     let receiving = world.irecv::<u8>(SENDS, 0)?;
     let sum = pair.iallreduce(vec![1_u32], ops::sum);
     world.yield_now().await;
-    let begin = origin.elapsed();
-    computes.store(true, Ordering::Release);
-    thread::sleep(COMPUTES);
-    let end = origin.elapsed();
+    let times = clock.compute(&world);
     short.await?;
     long.await?;
     receiving.await?;
     assert_eq!(sum.await?, [2]);
-    Ok((begin, end))
+    Ok(times)
 }
 
 /// Carries out one operation with rank 0, which most ranks begin while it computes.
-async fn measure(
-    world: Comm,
-    origin: Instant,
-    computes: Arc<AtomicBool>,
-) -> Result<Times, RankError> {
+async fn measure(world: Comm, clock: Clock) -> Result<Times, RankError> {
     let me = world.rank();
     assert_eq!(world.pe(me), Some(u32::from(me >= RANKS / 2)));
     let is_in_pair = me == 0 || me == REDUCES;
@@ -71,11 +117,10 @@ async fn measure(
     let window = world.window(vec![0_u8], ops::sum).await?;
     world.barrier().await?;
     let times = if me == 0 {
-        compute((world, pair), origin, &computes).await?
+        compute((world, pair), &clock).await?
     } else {
-        let begins_later = [RECEIVES_LONG, GETS, LOCKS, REDUCES, SENDS, WAKES].contains(&me);
-        while begins_later && !computes.load(Ordering::Acquire) {
-            world.yield_now().await;
+        if [RECEIVES_LONG, GETS, LOCKS, REDUCES, SENDS, WAKES].contains(&me) {
+            clock.wait_for_computation(&world).await;
         }
         match me {
             NEIGHBOUR => drop(world.recv::<u8>(WAKES, 0).await?),
@@ -87,7 +132,7 @@ async fn measure(
             WAKES => world.send(&[1_u8], NEIGHBOUR, 0).await?,
             _ => {}
         }
-        let ended = origin.elapsed();
+        let ended = clock.now(&world);
         if me == LOCKS {
             window.unlock(0).await?;
         }
@@ -97,28 +142,32 @@ async fn measure(
     Ok(times)
 }
 
-/// What each rank has measured on two PEs.
-fn measured() -> Vec<Times> {
-    let (origin, computes) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+/// What each rank has measured. `run` runs the job on two PEs of a process.
+fn measured(clock: Clock, run: impl FnOnce(Job)) -> Vec<Times> {
     let found = Arc::new(Mutex::new(Vec::new()));
     let results = found.clone();
-    let function = move |world: Comm| measure(world, origin, computes.clone());
+    let function = move |world: Comm| measure(world, clock.clone());
     let job = run_then(RANKS, function, move |times| {
         *results.lock().unwrap() = times;
         Ok(())
     });
-    embedded::run(job.time_limit(Duration::from_secs(60)), 2).unwrap();
+    run(job);
     found.lock().unwrap().clone()
 }
+
+/// The ranks whose operations wait for rank 0 or its PE.
+const DELAYED: [u32; 5] = [NEIGHBOUR, GETS, LOCKS, REDUCES, SENDS];
 
 #[test]
 fn a_rank_that_computes_delays_what_needs_its_pe_and_nothing_else() {
     let mut least = [Duration::MAX; 2];
     for _ in 0..TRIES {
-        let times = measured();
+        let times = measured(Clock::real(), |job| {
+            embedded::run(job.time_limit(Duration::from_secs(60)), 2).unwrap();
+        });
         let (begin, end) = times[0];
         assert!(end - begin >= COMPUTES);
-        for rank in [NEIGHBOUR, GETS, LOCKS, REDUCES, SENDS] {
+        for rank in DELAYED {
             let (ended, _) = times[rank as usize];
             assert!(ended >= end, "rank {rank} has ended after {ended:?}, before {end:?}");
         }
@@ -131,6 +180,21 @@ fn a_rank_that_computes_delays_what_needs_its_pe_and_nothing_else() {
         }
     }
     panic!("the messages came after {least:?}");
+}
+
+#[test]
+fn what_waits_for_a_rank_that_computes_ends_right_after_the_computation() {
+    let times = measured(Clock::Virtual, |job| simulate(job, "1x1x2").unwrap());
+
+    let (begin, end) = times[0];
+    for rank in DELAYED {
+        let (ended, _) = times[rank as usize];
+        assert!((end..=end + AT_ONCE).contains(&ended), "rank {rank}: {ended:?}, {end:?}");
+    }
+    for (rank, begun) in [(RECEIVES, begin), (RECEIVES_LONG, begin + LATER)] {
+        let (ended, _) = times[rank as usize];
+        assert!(ended <= begun + AT_ONCE, "rank {rank}: {ended:?}, {begun:?}");
+    }
 }
 
 #[test]

@@ -338,6 +338,32 @@ fn a_failed_rank_stays_failed_at_migration_points_and_in_checkpoints() {
 }
 
 #[test]
+fn each_rank_learns_which_communicator_was_revoked() {
+    everywhere(|| {
+        let job = run(3, async |world: Comm| {
+            let (row, other) = (world.dup().await?, world.dup().await?);
+            if world.rank() == 0 {
+                // The others have looked before.
+                world.recv::<u8>(1, 0).await?;
+                world.recv::<u8>(2, 0).await?;
+                assert!(!row.is_revoked());
+                row.revoke()?;
+            } else {
+                assert!(!row.is_revoked());
+                world.send::<u8>(&[], 0, 0).await?;
+                let failed = row.recv::<u8>(0, 0).await;
+                assert!(matches!(failed, Err(RankError::Revoked { .. })));
+            }
+            assert!(row.is_revoked() && row.clone().is_revoked());
+            let left = row.shrink().await?;
+            assert_eq!([&world, &other, &left].map(Comm::is_revoked), [false; 3]);
+            Ok(())
+        });
+        job.resource(ErrorsReturn)
+    });
+}
+
+#[test]
 fn only_ranks_that_fail_alone_revoke() {
     let text = failure(async |world| world.revoke());
     let expected = "revoke, on the world: the job lacks the resource ErrorsReturn; add it";

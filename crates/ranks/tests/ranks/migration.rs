@@ -10,6 +10,8 @@ use gridspan_runtime::{CheckpointEvery, Checkpoints, Grid, Job};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::mpsc;
 use std::time::Duration;
 
 const ROUNDS: u32 = 6;
@@ -220,6 +222,108 @@ fn ranks_that_are_moved_during_a_run_go_on_where_their_futures_are() {
         // On several nodes, ranks move before and after the run, but not in its balancing periods.
         assert!(migrations(SITES) < 100);
     }
+}
+
+/// Number of runs of a [`Charger`], each up to a migration point or the end.
+const RUNS: usize = 6;
+/// Number of steps of a run.
+const STEPS: u32 = 4;
+
+/// Computes for this time in each step, and then waits for all others.
+#[derive(Serialize, Deserialize)]
+struct Charger {
+    work: Duration,
+    pes: Vec<u32>,
+}
+
+/// The PE of a rank in each run, and the time of a step in the last run.
+type Charged = (Vec<u32>, Duration);
+
+impl Rank for Charger {
+    type Init = Duration;
+    type Value = Charged;
+
+    fn create(work: Duration, _world: &Comm) -> Self {
+        Self { work, pes: Vec::new() }
+    }
+
+    async fn run(mut self, world: Comm) -> Result<Continuation<Self, Charged>, RankError> {
+        self.pes.push(world.pe(world.rank()).ok_or("no place")?);
+        world.barrier().await?;
+        let begin = world.now();
+        for _ in 0..STEPS {
+            world.charge(self.work);
+            world.barrier().await?;
+        }
+        // `now` is the time at which the present turn began.
+        world.yield_now().await;
+        let step = world.now().since(begin) / STEPS;
+        Ok(match self.pes.len() < RUNS {
+            true => Continuation::Migrate(self),
+            false => Continuation::Done((self.pes, step)),
+        })
+    }
+}
+
+/// Runs ranks of these works per step with a strategy whose plans are all carried out. Returns the
+/// PEs of each rank, and the longest time of a step.
+fn charge(works: &[Duration], grid: &str, name: &str) -> (Vec<Vec<u32>>, Duration) {
+    let (works, ranks) = (works.to_vec(), works.len() as u32);
+    let (tell, told) = mpsc::channel();
+    let job = job_then::<Charger>(
+        "chargers",
+        move |_grid: &Grid| Ok(ranks),
+        move |rank| works[rank as usize],
+        move |_grid, charged| tell.send(charged).map_err(|error| error.to_string().into()),
+    );
+    simulate(job.strategy(strategy(name)).balance_gate(false), grid).unwrap();
+    let charged: Vec<Charged> = told.recv().unwrap();
+    let (pes, steps): (Vec<_>, Vec<_>) = charged.into_iter().unzip();
+    (pes, steps.into_iter().max().unwrap())
+}
+
+fn has_moved(pes: &[u32]) -> bool {
+    pes.windows(2).any(|pair| pair[0] != pair[1])
+}
+
+#[test]
+fn ranks_of_unequal_work_are_spread_by_their_measured_loads() {
+    // Four ranks on each of four PEs. Those of the first PE compute ten times as long as others, so
+    // that a step takes 40 ms. An even share of the work is 13 ms.
+    let works: Vec<_> =
+        (0..16).map(|rank| Duration::from_millis(if rank < 4 { 10 } else { 1 })).collect();
+
+    let (stay, before) = charge(&works, "1x4", "none");
+    let (moved, after) = charge(&works, "1x4", "refine");
+
+    assert!(!stay.iter().any(|pes| has_moved(pes)), "{stay:?}");
+    let heavy: BTreeSet<u32> = moved[..4].iter().map(|pes| pes[RUNS - 1]).collect();
+    assert_eq!(heavy.len(), 4, "{moved:?}");
+    // Ranks leave a barrier at slightly different times.
+    assert!(before >= Duration::from_millis(39), "{before:?}");
+    // With one long rank on each PE, a PE computes for 10 to 22 ms, and for 13 ms if it has an even
+    // share.
+    assert!(after >= Duration::from_millis(12) && 2 * after <= before, "{before:?}, {after:?}");
+}
+
+#[test]
+fn ranks_leave_a_pe_that_foreign_load_slows() {
+    // Eight ranks of 5 ms on each of four PEs, of which the first gets half of its processor: a
+    // step takes 80 ms.
+    let (works, grid) = ([Duration::from_millis(5); 32], "1x4; at 0s node a1 load=1");
+
+    let (stay, before) = charge(&works, grid, "none");
+    let (moved, after) = charge(&works, grid, "vacate");
+
+    assert!(!stay.iter().any(|pes| has_moved(pes)), "{stay:?}");
+    // Ranks of the other PEs stay where they are.
+    assert!(!moved[8..].iter().any(|pes| has_moved(pes)), "{moved:?}");
+    let away = moved[..8].iter().filter(|pes| pes[RUNS - 1] != 0).count();
+    assert!(away >= 2, "{moved:?}");
+    assert!(before >= Duration::from_millis(79), "{before:?}");
+    // The first PE takes 60 ms for six ranks, and another one as long for twelve. With even shares
+    // a step takes 46 ms.
+    assert!(after >= Duration::from_millis(45) && 4 * after <= 3 * before, "{before:?}, {after:?}");
 }
 
 #[test]

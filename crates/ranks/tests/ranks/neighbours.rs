@@ -1,7 +1,7 @@
 //! Exchanges between neighbours.
 
 use crate::common::{check, failure, simulate};
-use gridspan_ranks::{Comm, run_then};
+use gridspan_ranks::{Comm, TypedBlock, run_then};
 use std::time::Duration;
 
 /// The destinations of a rank among seven: edges of different lengths, one of them twice, and one
@@ -65,6 +65,45 @@ fn each_rank_gets_the_blocks_of_its_sources() {
             sources(rank).into_iter().map(block).collect()
         },
     );
+}
+
+#[test]
+fn an_immediate_exchange_gives_each_rank_blocks_of_the_types_of_its_sources() {
+    check(
+        7,
+        async |world| {
+            let me = world.rank();
+            let graph = world.graph(&sources(me), &destinations(me)).await?;
+            // Even ranks give texts, and odd ones numbers.
+            let mut blocks = Vec::new();
+            for to in destinations(me) {
+                blocks.push(match me % 2 {
+                    0 => TypedBlock::value(&format!("[{me}, {to}]"))?,
+                    _ => TypedBlock::from(vec![me, to]),
+                });
+            }
+            let later = graph.ineighbour_alltoallw(blocks)?;
+            // Another exchange while the first is under way.
+            assert_eq!(graph.neighbour_allgatherv(&[me]).await?.concat(), sources(me));
+            let blocks = later.await?;
+            assert_eq!(blocks.len(), sources(me).len());
+            let mut found = Vec::new();
+            for (block, from) in blocks.iter().zip(sources(me)) {
+                found.push(match from % 2 {
+                    0 => block.to_value::<String>()?,
+                    _ => format!("{:?}", block.to_vec::<u32>()?),
+                });
+            }
+            Ok(found)
+        },
+        |rank| sources(rank).into_iter().map(|from| format!("{:?}", [from, rank])).collect(),
+    );
+    let text = failure(async |world| {
+        let graph = world.graph(&[world.rank()], &[world.rank()]).await?;
+        graph.ineighbour_alltoallw(vec![]).map(drop)
+    });
+    assert!(text.contains("ineighbour_alltoallw"), "{text}");
+    assert!(text.contains("0 elements where 1 are expected"), "{text}");
 }
 
 #[test]

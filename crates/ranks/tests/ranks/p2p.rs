@@ -3,8 +3,8 @@
 use crate::common::{check, emulate, failure, simulate};
 use futures_util::future::{Either, select};
 use gridspan_ranks::{
-    ANY_SOURCE, ANY_TAG, Comm, PROC_NULL, RankError, Status, run_then, test_all, test_any,
-    test_some, wait_all, wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, Comm, CommRequest, PROC_NULL, RankError, Status, run_then, test_all,
+    test_any, test_some, wait_all, wait_any, wait_some,
 };
 use gridspan_runtime::Time;
 use gridspan_runtime::driver::embedded;
@@ -106,6 +106,64 @@ fn a_synchronous_send_ends_after_its_receive_has_begun() {
             Ok(u32::from(first) + u32::from(world.recv::<u8>(0, 2).await?.0[99]))
         },
         |rank| if rank == 0 { 0 } else { 3 },
+    );
+}
+
+#[test]
+fn a_prepared_synchronous_send_ends_after_each_of_its_receives_has_begun() {
+    check(
+        2,
+        async |world| {
+            let mut found = vec![];
+            if world.rank() == 0 {
+                let prepared = world.ssend_init(1, 0)?;
+                for number in 0..3_u8 {
+                    let mut sending = prepared.start(&[number])?;
+                    // Rank 1 posts its receive only once it has the empty message below.
+                    assert!(sending.test().await?.is_none());
+                    world.send::<u8>(&[], 1, 1).await?;
+                    sending.await?;
+                }
+                return Ok(found);
+            }
+            for _ in 0..3 {
+                world.recv::<u8>(0, 1).await?;
+                found.push(world.recv::<u8>(0, 0).await?.0[0]);
+            }
+            Ok(found)
+        },
+        |rank| if rank == 0 { vec![] } else { vec![0, 1, 2] },
+    );
+}
+
+#[test]
+fn ready_sends_reach_receives_that_are_posted() {
+    check(
+        2,
+        async |world| {
+            if world.rank() == 0 {
+                let prepared = world.rsend_init(1, 2)?;
+                // Rank 1 has posted its receives.
+                world.recv::<u8>(1, 9).await?;
+                world.rsend(&[1_u32], 1, 0).await?;
+                world.irsend(&vec![2_u32; 100_000], 1, 1)?.await?;
+                prepared.start(&[3_u32; 2])?.await?;
+                prepared.start(&[4_u32; 3])?.await?;
+                return Ok(vec![]);
+            }
+            let mut receiving = vec![];
+            for tag in [0, 1, 2, 2] {
+                receiving.push(world.irecv::<u32>(0, tag)?);
+            }
+            world.send::<u8>(&[], 0, 9).await?;
+            let received = wait_all(receiving).await?;
+            let found = received.iter().map(|(numbers, _)| (numbers.len(), numbers[0]));
+            Ok(found.collect::<Vec<_>>())
+        },
+        |rank| match rank {
+            0 => vec![],
+            _ => vec![(1, 1), (100_000, 2), (2, 3), (3, 4)],
+        },
     );
 }
 
@@ -365,6 +423,78 @@ fn buffered_sends_need_room() {
         },
         |_| 150_000,
     );
+}
+
+#[test]
+fn immediate_and_prepared_buffered_sends_are_complete_when_they_begin() {
+    const LONG: usize = 100_000;
+    check(
+        2,
+        async |world| {
+            let (me, other) = (world.rank(), 1 - world.rank());
+            let long = |tag: u32| vec![10 * me + tag; LONG];
+            world.attach_buffer(8 * LONG)?;
+            let prepared = world.bsend_init(other, 1)?;
+            let sending = [world.ibsend(&long(0), other, 0)?, prepared.start(&long(1))?];
+            assert!(sending.iter().all(CommRequest::is_complete));
+            let full = prepared.start(&long(1)).err();
+            assert!(matches!(full, Some(RankError::BufferFull { free: 0, .. })));
+            wait_all(sending).await?;
+            let mut found = vec![];
+            for tag in 0..2 {
+                let (numbers, _) = world.recv::<u32>(other, tag).await?;
+                found.push((numbers.len(), numbers[LONG - 1]));
+            }
+            assert_eq!(world.detach_buffer().await, 8 * LONG);
+            Ok(found)
+        },
+        |rank| (0..2).map(|tag| (LONG, 10 * (1 - rank) + tag)).collect(),
+    );
+}
+
+#[test]
+fn of_long_sends_only_buffered_ones_end_before_their_receives_begin() {
+    const LATE: Duration = Duration::from_secs(1);
+    let milliseconds = async |world: Comm| {
+        let long = vec![1_u8; 100_000];
+        if world.rank() == 1 {
+            world.recv::<u8>(0, 9).await?;
+            world.sleep(LATE).await;
+            for tag in 0..5 {
+                world.recv::<u8>(0, tag).await?;
+                // The next receive begins later.
+                world.sleep(LATE).await;
+            }
+            return Ok(vec![]);
+        }
+        world.attach_buffer(2 * long.len())?;
+        world.send::<u8>(&[], 1, 9).await?;
+        let begin = world.now();
+        let mut ends = vec![];
+        for tag in 0..5 {
+            match tag {
+                0 => world.bsend(&long, 1, tag).await?,
+                1 => world.ibsend(&long, 1, tag)?.await?,
+                2 => world.ssend(&[1_u8], 1, tag).await?,
+                3 => world.ssend_init(1, tag)?.start(&[1_u8])?.await?,
+                _ => world.rsend(&long, 1, tag).await?,
+            }
+            // `now` is the time at which the present turn began.
+            world.yield_now().await;
+            ends.push(world.now().since(begin).as_millis() as u64);
+        }
+        assert_eq!(world.detach_buffer().await, 2 * long.len());
+        Ok(ends)
+    };
+    let job = run_then(2, milliseconds, |ends| {
+        let ends = &ends[0];
+        // The receives begin after 1, 2, 3, 4 and 5 seconds, and take a little longer.
+        assert!(ends[..2].iter().all(|end| *end < 900), "{ends:?}");
+        let seconds: Vec<u64> = ends[2..].iter().map(|end| end / 1000).collect();
+        assert_eq!(seconds, [3, 4, 5], "{ends:?}");
+        Ok(())
+    });
+    simulate(job, "2x1").unwrap();
 }
 
 #[test]

@@ -74,6 +74,13 @@ pub enum Control {
     Failed(Failure),
     /// The job was simulated.
     Simulated(Summary),
+    /// How far the simulation of the job is, sent every second.
+    Simulating {
+        /// The virtual time, in nanoseconds.
+        virtual_ns: u64,
+        /// Number of processed events.
+        events: u64,
+    },
     /// Actors have been moved, and the effect is known.
     Balanced(BalanceReport),
     /// A checkpoint is complete.

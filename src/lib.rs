@@ -167,6 +167,9 @@ pub use gridspan_runtime::{
 };
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub use start::run_observed;
 pub use start::{main, run, run_with};
 
 /// Grids: sites, nodes, links and their measurements.

@@ -5,7 +5,7 @@ use gridspan_runtime::{Job, JobError};
 #[cfg(feature = "sim")]
 use gridspan_sim::{SimOptions, Simulation};
 #[cfg(feature = "sim")]
-use gridspan_topology::GridSpec;
+use gridspan_topology::{GridSpec, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -35,12 +35,18 @@ pub struct Summary {
     pub wall_ns: u64,
 }
 
-/// Runs a job in virtual time. There is no summary if the simulation cannot start.
+/// Real time between reports of the progress of a simulation.
+#[cfg(feature = "sim")]
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// Runs a job in virtual time, of which `observe` gets the virtual time and the number of events
+/// again and again. There is no summary if the simulation cannot start.
 #[cfg(feature = "sim")]
 pub(crate) fn run(
     job: Job,
     spec: &GridSpec,
     time_limit: Option<Duration>,
+    observe: impl FnMut(Time, u64) + Send + 'static,
 ) -> (Result<(), JobError>, Option<Summary>) {
     let (begin, seed) = (Instant::now(), job.configured_seed());
     let mut options = SimOptions::with_seed(seed);
@@ -49,7 +55,7 @@ pub(crate) fn run(
         Ok(simulation) => simulation,
         Err(error) => return (Err(error.into()), None),
     };
-    let report = simulation.run();
+    let report = simulation.observed_by(observe).run();
     let summary = Summary {
         seed,
         pes: spec.layout().pe_count(),
@@ -61,6 +67,20 @@ pub(crate) fn run(
         wall_ns: u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX),
     };
     (report.outcome, Some(summary))
+}
+
+/// Passes on the progress of a simulation once a second of real time.
+#[cfg(feature = "sim")]
+pub(crate) fn once_a_second(
+    mut tell: impl FnMut(Time, u64) + Send + 'static,
+) -> impl FnMut(Time, u64) + Send + 'static {
+    let mut told = Instant::now();
+    move |now, events| {
+        if told.elapsed() >= PROGRESS {
+            told = Instant::now();
+            tell(now, events);
+        }
+    }
 }
 
 impl fmt::Display for Summary {

@@ -7,9 +7,13 @@ use crate::node;
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::recorded::recorded;
 use crate::settings::{Driver, Start};
+#[cfg(feature = "sim")]
+use crate::simulated;
 use gridspan_runtime::driver::{NodeHandle, embedded};
 use gridspan_runtime::{Job, JobError, Warning};
 use gridspan_topology::GridSpec;
+#[cfg(feature = "sim")]
+use gridspan_topology::Time;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -61,14 +65,40 @@ pub fn run_with(job: Job, start: &Start, begun: impl FnOnce(NodeHandle)) -> Exit
             code
         }
         #[cfg(feature = "sim")]
-        Driver::Simulated(spec) => simulate(job, spec, start),
+        Driver::Simulated(spec) if start.report_lines => {
+            simulate(job, spec, start, simulated::once_a_second(tell_progress))
+        }
+        #[cfg(feature = "sim")]
+        Driver::Simulated(spec) => simulate(job, spec, start, |_, _| {}),
+    }
+}
+
+/// Like [`run`]. If the job is simulated, calls `observe` with the virtual time and the number of
+/// events after every few events, in place of reports to a launcher.
+#[cfg(feature = "sim")]
+pub fn run_observed(
+    job: Job,
+    start: &Start,
+    observe: impl FnMut(Time, u64) + Send + 'static,
+) -> ExitCode {
+    match &start.driver {
+        Driver::Simulated(spec) => simulate(job, spec, start, observe),
+        _ => run(job, start),
     }
 }
 
 #[cfg(feature = "sim")]
-fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
-    use crate::simulated;
+fn tell_progress(now: Time, events: u64) {
+    Control::Simulating { virtual_ns: now.as_nanos(), events }.tell();
+}
 
+#[cfg(feature = "sim")]
+fn simulate(
+    job: Job,
+    spec: &GridSpec,
+    start: &Start,
+    observe: impl FnMut(Time, u64) + Send + 'static,
+) -> ExitCode {
     let is_told = start.report_lines;
     let job = control::telling_moves(start.settings.apply(job), move |report| {
         if is_told {
@@ -85,7 +115,7 @@ fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
     let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
     let job = control::telling_broadcasts(job, records.as_ref());
     control::tell_build(records.as_ref());
-    let (outcome, summary) = simulated::run(job, spec, start.settings.time_limit);
+    let (outcome, summary) = simulated::run(job, spec, start.settings.time_limit, observe);
     match summary {
         Some(summary) if start.report_lines => Control::Simulated(summary).tell(),
         // Standard error may be closed.

@@ -56,6 +56,7 @@ mod run;
 mod sharing;
 mod signals;
 mod sim;
+mod sim_progress;
 mod slurm;
 mod small_thread;
 mod standard_input;

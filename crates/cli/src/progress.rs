@@ -19,6 +19,11 @@ pub(crate) struct Progress(ProgressBar);
 impl Progress {
     /// Shows the progress of `what`, with its number of steps if that is known.
     pub(crate) fn begin(what: String, steps: Option<u64>) -> Self {
+        Self::begin_after(what, steps, Duration::ZERO)
+    }
+
+    /// As [`begin`](Self::begin), for something that began this time ago.
+    pub(crate) fn begin_after(what: String, steps: Option<u64>, elapsed: Duration) -> Self {
         let template = match steps {
             Some(_) => "{msg} [{bar:30}] {pos} of {len}, {elapsed}",
             None => "{spinner} {msg}, {elapsed}",
@@ -26,7 +31,7 @@ impl Progress {
         let style =
             ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::with_draw_target(steps, ProgressDrawTarget::stderr());
-        let bar = bar.with_style(style).with_message(what);
+        let bar = bar.with_style(style).with_message(what).with_elapsed(elapsed);
         if bar.is_hidden() {
             let bar = bar.clone();
             // Without a thread there are no lines.
@@ -42,6 +47,11 @@ impl Progress {
         self.0.inc(1);
     }
 
+    /// Changes the text.
+    pub(crate) fn say(&self, what: String) {
+        self.0.set_message(what);
+    }
+
     /// Calls `print`, which may write to the terminal, and hides the bar meanwhile.
     pub(crate) fn hidden<T>(&self, print: impl FnOnce() -> T) -> T {
         self.0.suspend(print)
@@ -50,6 +60,11 @@ impl Progress {
     /// Ends the display.
     pub(crate) fn end(&self) {
         self.0.finish_and_clear();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.is_finished()
     }
 }
 
@@ -66,7 +81,8 @@ fn lines(bar: &ProgressBar) {
     }
 }
 
-fn line(what: &str, steps: Option<(u64, u64)>, elapsed: Duration) -> String {
+/// Returns the line for progress outside of a terminal.
+pub(crate) fn line(what: &str, steps: Option<(u64, u64)>, elapsed: Duration) -> String {
     let elapsed = time(elapsed);
     match steps {
         Some((done, of)) => format!("gridctl│ {what}: {done} of {of}, {elapsed}\n"),

@@ -7,6 +7,7 @@ use crate::grid;
 use crate::launch::{self, Launch, Processes, RecordPlan};
 use crate::program::Program;
 use crate::run::{check_dump, settings, variables};
+use crate::sim_progress;
 use crate::surroundings::Surroundings;
 use gridspan::variables::DRIVER;
 use gridspan::{Driver, Start};
@@ -14,7 +15,8 @@ use std::io;
 use std::process::ExitCode;
 
 /// Simulates a job with these flags. The job prints to standard output, and the summary of the
-/// simulation goes to standard error, so that standard output is the same for the same seed.
+/// simulation and its progress go to standard error, so that standard output is the same for the
+/// same seed.
 pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
     let grid = grid::of_sim(args)?;
@@ -46,6 +48,6 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return launch::run(launch).map(|ended| ExitCode::from(ended.code));
     }
     let start = Start::new(Driver::Simulated(grid.spec)).with_settings(settings);
-    let run = |job| gridspan::run(job, &start);
+    let run = |job| gridspan::run_observed(job, &start, sim_progress::of_own_job());
     program.run_or_become(run, &variables, &Surroundings::default())
 }

@@ -4,8 +4,10 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, finish, gridctl, until};
+use common::terminal::{ALTERNATE, Started, TERMINAL_LIMIT, Terminal};
+use common::{LIMIT, Output, Running, finish, gridctl, until, wait};
 use rustix::process::Signal;
+use rustix::termios::LocalModes;
 use serde_json::Value;
 use std::path::Path;
 
@@ -181,6 +183,110 @@ fn the_nodes_of_one_process_are_watched_and_listed_and_share_its_memory() {
     let nodes: Value = serde_json::from_str(&listed.stdout).unwrap();
     assert_eq!(names(&nodes), ["a/0", "b/1"]);
     assert!(nodes.as_array().unwrap().iter().all(|node| node["state"] == "member"), "{nodes}");
+}
+
+/// Starts a job of two nodes on threads, and `gridctl top` of it in a terminal. Waits until the
+/// screen shows both sites.
+fn watch(terminal: &mut Terminal, folder: &Path) -> (Running, Started) {
+    let variables = [("XDG_RUNTIME_DIR", folder.to_str().unwrap())];
+    let threads = ["run", "--emulate", "2x1,wan=2ms", "drill", "--wait", "600"];
+    let job = Running::start_with(&threads, &variables);
+    job.await_line("2 lines from 2 nodes");
+    let watching = terminal.start(&["top", "--every", "200ms"], &variables);
+    terminal.await_text("[1 sites]");
+    terminal.await_beginning("b  ");
+    assert!(!terminal.modes().local.contains(LocalModes::ICANON), "keys come one by one");
+    (job, watching)
+}
+
+/// Checks that the program shows the cursor and has left the alternate screen. Returns what it has
+/// printed after that.
+fn after_the_screen(terminal: &Terminal) -> String {
+    let sent = terminal.sent();
+    let [shown, left] = ALTERNATE;
+    let (screen, after) = sent.rsplit_once(left).expect("the alternate screen was left");
+    assert!(screen.contains(shown) && !after.contains(shown), "{sent:?}");
+    assert!(sent.rfind("\u{1b}[?25h") > sent.rfind("\u{1b}[?25l"), "{sent:?}");
+    after.to_owned()
+}
+
+#[test]
+fn keys_change_the_screen_and_q_gives_the_terminal_back() {
+    let Some(mut terminal) = Terminal::open() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let before = terminal.modes();
+    let (_job, mut watching) = watch(&mut terminal, folder.path());
+
+    terminal.await_beginning("sitev");
+    // The column between them is for wider screens.
+    terminal.press(">>");
+    terminal.await_text(" PEsv");
+    terminal.press("\r");
+    terminal.await_text("5 events  > a");
+    terminal.await_beginning("a/0");
+    terminal.press("q");
+
+    let status = terminal.await_end(&mut watching);
+    assert_eq!((status.code(), terminal.modes()), (Some(0), before), "{:?}", terminal.sent());
+    after_the_screen(&terminal);
+}
+
+#[test]
+fn a_signal_ends_the_screen_and_gives_the_terminal_back() {
+    // The terminal has sent all of a key, or only its first part, after which gridctl waits for
+    // the rest.
+    for keys in ["j", "\u{1b}["] {
+        let Some(mut terminal) = Terminal::open() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let before = terminal.modes();
+        let (_job, mut watching) = watch(&mut terminal, folder.path());
+        terminal.press(keys);
+
+        watching.signal(Signal::TERM);
+
+        let status = terminal.await_end(&mut watching);
+        assert_eq!((status.code(), terminal.modes()), (Some(143), before), "{:?}", terminal.sent());
+        after_the_screen(&terminal);
+    }
+}
+
+#[test]
+fn the_end_of_the_job_ends_the_screen_and_is_printed_below_it() {
+    let Some(mut terminal) = Terminal::open() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let before = terminal.modes();
+    let (mut job, mut watching) = watch(&mut terminal, folder.path());
+
+    job.signal(Signal::TERM);
+
+    let status = terminal.await_end(&mut watching);
+    assert_eq!((status.code(), terminal.modes()), (Some(0), before), "{:?}", terminal.sent());
+    let end = format!("the job drill-{} has ended with exit code 143", job.child.id());
+    let printed = after_the_screen(&terminal);
+    assert!(printed.contains(&end), "{printed:?}");
+    assert!(job.wait(LIMIT).is_some());
+}
+
+#[test]
+fn the_end_of_the_terminal_ends_the_screen() {
+    if ignores_hangups() {
+        return println!("skipped: this process ignores SIGHUP, and so would gridctl");
+    }
+    let Some(mut terminal) = Terminal::open() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (_job, mut watching) = watch(&mut terminal, folder.path());
+
+    drop(terminal);
+
+    let status = wait(&mut watching.0, TERMINAL_LIMIT).expect("it should have ended");
+    assert!(!status.success(), "{status}");
+}
+
+/// Whether this process ignores SIGHUP, which `nohup` causes.
+fn ignores_hangups() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 == 1
 }
 
 /// Resident memory of the only process of a job, in bytes.

@@ -87,6 +87,10 @@ enum Event {
 /// time.
 const PLANNING: u64 = 20_000;
 
+/// Number of events between two calls of an observer: few, since a handler may compute for long,
+/// and enough that an observer with a clock costs little.
+const OBSERVED: u64 = 64;
+
 /// A frame for another node.
 struct Outgoing {
     leaves: Time,
@@ -150,6 +154,7 @@ pub struct Simulation {
     idleness: Idleness,
     on_detection: Option<OnDetection>,
     is_cancelled: Option<Box<dyn Fn() -> bool + Send>>,
+    observe: Option<Box<dyn FnMut(Time, u64) + Send>>,
     /// The checkpoints of each node.
     kept: Vec<CheckpointStore>,
     /// Time at which the simulation stops the run.
@@ -247,6 +252,7 @@ impl Simulation {
             idleness: Idleness::default(),
             on_detection: None,
             is_cancelled: None,
+            observe: None,
             kept: layout.nodes().map(|_| CheckpointStore::default()).collect(),
             halts_at: None,
             pauses_at: None,
@@ -265,6 +271,13 @@ impl Simulation {
     /// each event, returns true.
     pub fn cancelled_by(mut self, is_cancelled: impl Fn() -> bool + Send + 'static) -> Self {
         self.is_cancelled = Some(Box::new(is_cancelled));
+        self
+    }
+
+    /// Calls `observe` after every 64 events, with the virtual time and the number of events so
+    /// far. It does not change the run.
+    pub fn observed_by(mut self, observe: impl FnMut(Time, u64) + Send + 'static) -> Self {
+        self.observe = Some(Box::new(observe));
         self
     }
 
@@ -339,6 +352,11 @@ impl Simulation {
             Event::Quic(event) => self.handle_quic_event(event),
         }
         self.counts.events += 1;
+        if self.counts.events.is_multiple_of(OBSERVED)
+            && let Some(observe) = &mut self.observe
+        {
+            observe(self.now, self.counts.events);
+        }
     }
 
     /// Lets a PE handle its next message.

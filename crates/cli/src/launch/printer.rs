@@ -10,8 +10,9 @@ use crate::output::write_all;
 use crate::progress::Progress;
 use crate::roster::Roster;
 use crate::signals;
+use crate::sim_progress::SimProgress;
 use anstream::{AutoStream, ColorChoice};
-use gridspan_topology::NodeId;
+use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub(super) struct Printer {
     pub(super) ending: Option<EndingSummary>,
     /// The progress that the terminal shows at the same time.
     pub(super) progress: Option<Progress>,
+    /// The progress of the simulation, if the job is simulated.
+    pub(super) simulation: SimProgress,
 }
 
 /// Form of the output.
@@ -226,6 +229,8 @@ impl Style {
             Report::Finished { failure: Some(failure), .. } => {
                 bytes.extend_from_slice(prefixes.explain(failure).as_bytes());
             }
+            // The printer shows this by itself.
+            Report::Simulating { .. } => {}
             // These reports are for scripts only.
             Report::Started { .. }
             | Report::Listening { .. }
@@ -255,6 +260,11 @@ impl Printer {
     }
 
     fn print(&mut self, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
+        self.show_simulation(reports);
+        if reports.is_empty() {
+            return Ok(());
+        }
+        self.simulation.hide();
         self.write_logs(reports);
         if let Some(shown) = &self.shown {
             reports.retain(|report| is_shown(report, shown));
@@ -268,6 +278,23 @@ impl Printer {
         printed?;
         self.log.iter_mut().for_each(LogLimit::note_all);
         Ok(())
+    }
+
+    /// Takes out how far the simulation is, and shows that if there are no other reports.
+    fn show_simulation(&mut self, reports: &mut Vec<Report>) {
+        let mut last = None;
+        reports.retain(|report| match report {
+            Report::Simulating { virtual_ns, events } => {
+                last = Some((Time(*virtual_ns), *events));
+                false
+            }
+            _ => true,
+        });
+        if let Some((virtual_time, events)) = last
+            && reports.is_empty()
+        {
+            self.simulation.show(virtual_time, events);
+        }
     }
 
     /// Writes to the files of nodes. An error is only a warning, since the job does not need the
@@ -361,6 +388,27 @@ mod tests {
         Report::Output { node: NodeId(node), stream: Stream::Stdout, text: text.into() }
     }
 
+    fn printer(logs: Option<NodeLogs>, ending: Option<EndingSummary>) -> Printer {
+        let (log, shown, progress) = (None, None, None);
+        let simulation = SimProgress::beside_launcher();
+        Printer { style: Style::Json, log, logs, shown, ending, progress, simulation }
+    }
+
+    #[test]
+    fn the_progress_of_a_simulation_is_not_among_the_objects() {
+        let mut printer = printer(None, None);
+        let simulating = |events| Report::Simulating { virtual_ns: 5, events };
+        let mut reports = vec![simulating(64), output(0, "hello"), simulating(128)];
+
+        printer.show_simulation(&mut reports);
+
+        assert!(matches!(&reports[..], [Report::Output { .. }]), "{reports:?}");
+        let mut reports = vec![simulating(192)];
+        let mut text = vec![];
+        printer.print(&mut reports, &mut text).unwrap();
+        assert!(reports.is_empty() && text.is_empty(), "{reports:?}");
+    }
+
     #[test]
     fn lines_follow_the_name_of_their_node() {
         assert_eq!(text(false, &[output(0, "hello"), output(1, "")]), "a/0│ hello\nb/1│ \n");
@@ -425,9 +473,7 @@ hint: look at dmesg
         let folder = parent.path().join("logs");
         let logs = Some(NodeLogs::create(&folder, vec!["a/0".to_owned()]).unwrap());
         std::fs::remove_dir_all(&folder).unwrap();
-        let (log, shown, progress) = (None, None, None);
-        let ending = Some(EndingSummary::default());
-        let mut printer = Printer { style: Style::Json, log, logs, shown, ending, progress };
+        let mut printer = printer(logs, Some(EndingSummary::default()));
         let end = Report::Finished { exit_code: 0, seconds: 1.0, failure: None, lost_nodes: 0 };
         let mut reports = vec![output(0, "last"), end];
 

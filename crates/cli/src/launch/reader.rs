@@ -28,8 +28,8 @@ const READ_BYTES: usize = 32 << 10;
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about standard input, samples,
 /// recordings, builds, diagnoses, broadcasts, links, moves, guests, warnings, checkpoints, the
-/// recovery from losses, and changes of the nodes.
-const FREQUENT: [&[u8]; 19] = [
+/// recovery from losses, changes of the nodes, and the progress of a simulation.
+const FREQUENT: [&[u8]; 20] = [
     b"{\"build\"",
     b"{\"processors\"",
     b"{\"input-taken\"",
@@ -46,6 +46,7 @@ const FREQUENT: [&[u8]; 19] = [
     b"{\"paused\"",
     b"{\"unchangeable\"",
     b"{\"tolerated\"",
+    b"{\"simulating\"",
     b"\"leaving\"",
     HOLDS,
     b"listening ",
@@ -294,6 +295,10 @@ impl Reader {
             Control::Broadcast(report) => {
                 self.record(|recording| recording.note_broadcast(&report));
             }
+            Control::Simulating { virtual_ns, events } => {
+                let report = Report::Simulating { virtual_ns, events };
+                self.outlets.reports.push_waiting(report, 0);
+            }
             Control::Guest(event) => {
                 self.outlets.journal.note(JobEventKind::Guest, &event.to_string());
                 self.outlets.reports.push_waiting(Report::Guest(event), 0);
@@ -362,19 +367,17 @@ mod tests {
     use std::io::Write;
     use std::sync::mpsc::channel;
 
-    #[test]
-    fn all_losses_that_a_job_tolerates_are_noticed_however_many_there_are() {
-        const LOSSES: u32 = 3 * CONTROLS_MAX;
-        let (events, incoming) = channel();
+    /// A reader of the standard output of a process.
+    fn reader(events: Sender<Event>, reports: Arc<Queue<Report>>) -> Reader {
         let outlets = Outlets {
             events,
-            reports: Arc::new(Queue::new()),
+            reports,
             known: Arc::new(Known::new(GridSpec::single(1), false, None)),
             journal: Arc::new(Journal::new()),
             recording: None,
             input: None,
         };
-        let mut reader = Reader {
+        Reader {
             origin: Origin { node: NodeId(0), address: None },
             outlets,
             tail: None,
@@ -384,7 +387,37 @@ mod tests {
             demux: OutputDemux::default(),
             controls: 0,
             is_old: false,
-        };
+        }
+    }
+
+    #[test]
+    fn the_progress_of_a_simulation_is_no_output_however_long_it_takes() {
+        const SECONDS: u64 = 3 * CONTROLS_MAX as u64;
+        let (events, _incoming) = channel();
+        let reports = Arc::new(Queue::new());
+        let mut reader = reader(events, reports.clone());
+        let (from, mut to) = io::pipe().unwrap();
+        for second in 0..SECONDS {
+            Control::Simulating { virtual_ns: second, events: 64 }.print(&mut to).unwrap();
+        }
+        writeln!(to, "the result").unwrap();
+        drop(to);
+
+        reader.pass_on(from);
+
+        let mut passed_on = vec![];
+        assert!(reports.take(&mut passed_on));
+        let (last, others) = passed_on.split_last().unwrap();
+        assert!(matches!(last, Report::Output { text, .. } if text == b"the result"));
+        assert_eq!(others.len() as u64, SECONDS);
+        assert!(others.iter().all(|report| matches!(report, Report::Simulating { .. })));
+    }
+
+    #[test]
+    fn all_losses_that_a_job_tolerates_are_noticed_however_many_there_are() {
+        const LOSSES: u32 = 3 * CONTROLS_MAX;
+        let (events, incoming) = channel();
+        let mut reader = reader(events, Arc::new(Queue::new()));
         let (from, mut to) = io::pipe().unwrap();
         for node in 1..=LOSSES {
             let loss = format!(

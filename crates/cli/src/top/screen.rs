@@ -9,7 +9,7 @@ use super::state::State;
 use super::view::{Screen, draw};
 use super::watch::{News, Watcher};
 use crate::error::CliError;
-use crate::signals::not_ignored;
+use crate::signals::{exit_code, not_ignored};
 use gridspan_topology::NodeId;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -20,10 +20,11 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag::register_usize;
+use signal_hook::iterator::Signals;
 use std::io::{self, Stdout};
 use std::panic;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -31,6 +32,8 @@ use std::time::Duration;
 
 /// Longest time until the screen notices news and signals.
 const LOOK: Duration = Duration::from_millis(100);
+/// Time for the screen to end after a signal.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Signals that end the screen, except those that gridctl already ignored when it started.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
@@ -81,14 +84,28 @@ fn restore_at_panic() {
     }));
 }
 
+/// Notes the signal that ends the screen. If the screen does not end, restores the terminal and
+/// ends this process: `event::poll` does not return while the terminal is closed, or has sent only
+/// a part of the sequence of a key.
+fn watch_signals(noted: Arc<AtomicI32>) -> io::Result<()> {
+    let mut signals = Signals::new(not_ignored(&ENDING))?;
+    let watch = move || {
+        if let Some(signal) = signals.forever().next() {
+            noted.store(signal, Ordering::SeqCst);
+            thread::sleep(PATIENCE);
+            restore();
+            process::exit(i32::from(exit_code(signal)));
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(watch)?;
+    Ok(())
+}
+
 /// Shows the job until the user, a signal or the end of the job ends the screen.
 pub(super) fn run(watcher: Watcher) -> Result<End, CliError> {
     let failed = CliError::system("use the terminal");
-    let signal = Arc::new(AtomicUsize::new(0));
-    for ending in not_ignored(&ENDING) {
-        let number = usize::try_from(ending).unwrap_or_default();
-        register_usize(ending, signal.clone(), number).map_err(&failed)?;
-    }
+    let signal = Arc::new(AtomicI32::new(0));
+    watch_signals(signal.clone()).map_err(&failed)?;
     let job = watcher.job().to_owned();
     let focus = Arc::<Mutex<Option<NodeId>>>::default();
     let (send, news) = channel();
@@ -119,7 +136,7 @@ pub(super) fn run(watcher: Watcher) -> Result<End, CliError> {
         let is_key = event::poll(LOOK).map_err(&failed)?;
         match signal.load(Ordering::SeqCst) {
             0 => {}
-            number => return Ok(End::Signal(number as i32)),
+            number => return Ok(End::Signal(number)),
         }
         if is_key
             && let Event::Key(key) = event::read().map_err(&failed)?

@@ -66,6 +66,23 @@ fn json_has_the_summary_as_an_event() {
 }
 
 #[test]
+fn the_progress_of_a_long_simulation_is_not_in_standard_output() {
+    // In a debug build this takes seconds, in each of which a launcher hears of the progress.
+    let job = ["--emulate", "2x2,wan=20ms", "--seed", "7", "ring", "--rounds", "1000"];
+    let (alone, _) = simulated(&job);
+
+    let launched = run(&[&["sim", "--json"], &job[..]].concat());
+
+    assert_eq!(launched.code, Some(0), "{launched:?}");
+    let events: Vec<serde_json::Value> =
+        launched.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().all(|event| event["event"] != "simulating"), "{launched:?}");
+    let printed = events.iter().filter(|event| event["event"] == "output");
+    let printed: Vec<_> = printed.map(|event| event["text"].as_str().unwrap()).collect();
+    assert_eq!(printed, alone.stdout.lines().collect::<Vec<_>>());
+}
+
+#[test]
 fn a_failed_simulation_exits_with_1_and_ends_with_the_error() {
     let output = run(&["sim", "--pes", "2", "drill", "--fail"]);
     assert_eq!(output.code, Some(1), "{output:?}");

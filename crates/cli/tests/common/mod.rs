@@ -3,6 +3,8 @@
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod slurm;
+#[cfg(target_os = "linux")]
+pub mod terminal;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -74,6 +74,27 @@ fn simulate(job: Job, spec: GridSpec) -> SimReport {
 }
 
 #[test]
+fn an_observer_gets_time_and_events_and_does_not_change_the_run() {
+    let (out, _results) = mpsc::channel();
+    let unobserved = simulate(ring(out.clone()), two_sites());
+    let (send, observations) = mpsc::channel();
+    let simulation = Simulation::new(ring(out), two_sites(), SimOptions::default());
+
+    let observed = simulation
+        .expect("a valid job")
+        .observed_by(move |now, events| send.send((now, events)).expect("the test goes on"))
+        .run();
+
+    assert_eq!(observed.log_hash, unobserved.log_hash);
+    assert_eq!(observed.events, unobserved.events);
+    let observations: Vec<(Time, u64)> = observations.iter().collect();
+    let events: Vec<u64> = observations.iter().map(|(_, events)| *events).collect();
+    assert_eq!(events, (1..=observed.events / 64).map(|it| it * 64).collect::<Vec<_>>());
+    assert!(observations.is_sorted() && observations.len() > 10, "{observations:?}");
+    assert!(observations.iter().all(|(now, _)| *now <= observed.virtual_time));
+}
+
+#[test]
 fn a_job_gives_the_same_result_on_threads_and_in_virtual_time() {
     let (out, results) = mpsc::channel();
     let lossy = two_sites().with_wan(Link::wan().with_loss(0.2));

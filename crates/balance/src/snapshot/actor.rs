@@ -55,7 +55,7 @@ pub struct ActorLoad {
     pub bytes: u64,
     /// Whether it may be moved.
     pub migratable: bool,
-    /// Its processor time per message, if it is known for this window and an earlier one.
+    /// Its processor time per message or unit of work, if it is known for this window and an earlier one.
     #[serde(default)]
     pub pace: Option<HandlingTime>,
 }
@@ -85,9 +85,9 @@ impl ActorLoad {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlingTime {
-    /// Time per message in this window, on its present PE.
+    /// Time per message or unit of work in this window, on its present PE.
     pub now: Duration,
-    /// Time per message in the last earlier window in which it handled a message.
+    /// The same in the last earlier window in which it handled a message or did a unit.
     pub before: Duration,
     /// The PE on which it lived in that window.
     pub pe_before: PeId,

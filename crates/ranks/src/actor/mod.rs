@@ -113,6 +113,10 @@ impl<P: RankProgram> Actor for RankActor<P> {
     type Init = P::Init;
     type Message = RankMessage;
 
+    /// A unit is a run, up to the next migration point: the first rank of a PE handles more messages
+    /// than others.
+    const COUNTS_WORK: bool = true;
+
     fn create(init: P::Init, cx: &mut Context<'_, Self>) -> Self {
         Self::new(Life::New(init), Local::new(cx.index().0 as u32))
     }
@@ -257,6 +261,7 @@ impl<P: RankProgram> RankActor<P> {
             RankMessage::Begin(places) => {
                 // A rank that has begun before this one may have spawned others.
                 self.size = self.size.max(places.len());
+                cx.count_work();
                 self.begin(places, cx);
                 self.take_held(cx);
             }

@@ -81,6 +81,8 @@ pub(crate) trait Kind: Deliver + Send + Sync {
     fn name(&self) -> &'static str;
     /// Version of the type, for checkpoints.
     fn version(&self) -> u32;
+    /// Whether actors of the type count their work.
+    fn counts_work(&self) -> bool;
     /// The messages, initial values and states of the type, with their structure on the wire.
     fn parts(&self) -> [Part; 3];
     /// A new queue for messages of the type.

@@ -366,6 +366,12 @@ impl<A: Actor> Context<'_, A> {
         self.core.charge(self.slot, time);
     }
 
+    /// Counts one unit of work of an actor whose type [counts it](Actor::COUNTS_WORK), such as a
+    /// step. Units should take about the same time.
+    pub fn count_work(&mut self) {
+        self.core.count_work(self.slot);
+    }
+
     /// Ends the turn of the PE after this handler, so that the messages that it has sent leave
     /// before the PE handles others. Otherwise they leave once the turn has lasted for 0.2 ms, once
     /// a handler has taken long, or once no message waits. Use it if the actor continues its work

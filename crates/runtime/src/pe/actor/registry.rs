@@ -159,6 +159,10 @@ impl<A: Actor> Kind for Typed<A> {
         A::VERSION
     }
 
+    fn counts_work(&self) -> bool {
+        A::COUNTS_WORK
+    }
+
     fn parts(&self) -> [Part; 3] {
         let name = type_name::<A>();
         [

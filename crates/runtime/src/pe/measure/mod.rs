@@ -53,6 +53,13 @@ impl Core {
         }
     }
 
+    /// Counts a unit of work that an actor reports.
+    pub(crate) fn count_work(&mut self, slot: Slot) {
+        if let Some(member) = self.member(slot.kind, slot.index) {
+            member.paced.count_work();
+        }
+    }
+
     /// Counts the time of a handler that began at `begin`. Returns the current time, at which the
     /// next handler begins.
     pub(in crate::pe) fn note_handled(
@@ -141,7 +148,8 @@ impl Core {
             load.migratable = local.info.migratable()
                 && is_movable
                 && member.state_bytes.is_none_or(|bytes| bytes <= bytes_max);
-            load.pace = member.paced.take(self.me, load_ns, share);
+            let counts_work = self.common.kind(local.info.kind).is_some_and(|kind| kind.counts_work());
+            load.pace = member.paced.take(counts_work, self.me, (load_ns, share));
             sum = sum.saturating_add(load.load);
             // The cost of an actor at its replica equals its cost at the primary.
             if !self.replicas.is_secondary(id) {

@@ -49,14 +49,18 @@ impl Member {
     }
 }
 
-/// Measurements of the time that a member takes per message.
+/// Measurements of the time that a member takes per message, or per unit of work if its type
+/// [counts its work](crate::Actor::COUNTS_WORK).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Paced {
     /// Number of handlers that were timed in this window on the current PE.
     pub(crate) handled: u32,
+    /// Number of units of work that it has counted in this window on the current PE.
+    pub(crate) units: u32,
     /// The part of its load that it brought along when it moved here in this window.
     pub(crate) carried_ns: u64,
-    /// The PE of the last measurement, and the time per message there in nanoseconds.
+    /// The PE of the last measurement, and the time per message or unit there in
+    /// nanoseconds.
     pub(crate) last: Option<(PeId, u64)>,
 }
 
@@ -67,16 +71,27 @@ impl Paced {
         self.handled = self.handled.saturating_add(1);
     }
 
+    /// Counts a unit of work.
+    pub(crate) fn count_work(&mut self) {
+        self.units = self.units.saturating_add(1);
+    }
+
     /// Ends the window. The member's load was `load_ns`, of which the fraction `share` counts.
-    /// Returns the time per message on `here`, and the time in the last earlier window with
-    /// messages; `None` if either is missing.
-    pub(crate) fn take(&mut self, here: PeId, load_ns: u64, share: f64) -> Option<HandlingTime> {
+    /// Returns the time per unit of work, or per message if not `by_units`, on `here`, and the same
+    /// in the last earlier window with any; `None` if either is missing.
+    pub(crate) fn take(
+        &mut self,
+        by_units: bool,
+        here: PeId,
+        (load_ns, share): (u64, f64),
+    ) -> Option<HandlingTime> {
         let carried = std::mem::take(&mut self.carried_ns);
-        let handled = std::mem::take(&mut self.handled);
-        if handled == 0 {
+        let (handled, units) = (std::mem::take(&mut self.handled), std::mem::take(&mut self.units));
+        let count = if by_units { units } else { handled };
+        if count == 0 {
             return None;
         }
-        let now = load_ns.saturating_sub(carried) as f64 * share / f64::from(handled);
+        let now = load_ns.saturating_sub(carried) as f64 * share / f64::from(count);
         let now = now as u64;
         let (pe_before, before) = self.last.replace((here, now))?;
         let [now, before] = [now, before].map(Duration::from_nanos);
@@ -159,16 +174,33 @@ mod tests {
     fn the_time_per_message_is_reported_with_the_previous_time_and_pe() {
         let mut paced = Paced::default();
         (0..4).for_each(|_| paced.note());
-        assert_eq!(paced.take(PeId(1), 4_000, 1.0), None, "nothing to compare with");
-        assert_eq!(paced.take(PeId(1), 0, 1.0), None, "nothing was handled");
+        assert_eq!(paced.take(false, PeId(1), (4_000, 1.0)), None, "nothing to compare with");
+        assert_eq!(paced.take(false, PeId(1), (0, 1.0)), None, "nothing was handled");
 
         // It moves after 700 ns more. On the new PE it handles two messages of 3 us each, with half
         // of a processor.
         paced.carried_ns = 700;
         (0..2).for_each(|_| paced.note());
-        let pace = paced.take(PeId(2), 12_700, 0.5).unwrap();
+        let pace = paced.take(false, PeId(2), (12_700, 0.5)).unwrap();
 
         let [now, before] = [pace.now, pace.before].map(|time| time.as_nanos());
         assert_eq!((now, before, pace.pe_before), (3_000, 1_000, PeId(1)));
+    }
+
+    #[test]
+    fn messages_are_not_counted_where_the_type_counts_its_work() {
+        let mut paced = Paced::default();
+        // On the second PE the same work takes seven messages in place of one.
+        for (pe, messages) in [(1, 1), (2, 7)] {
+            paced.count_work();
+            (0..messages).for_each(|_| paced.note());
+            let pace = paced.take(true, PeId(pe), (4_000, 1.0));
+            if pe == 2 {
+                let pace = pace.unwrap();
+                assert_eq!(pace.now, pace.before);
+            }
+        }
+        paced.note();
+        assert_eq!(paced.take(true, PeId(2), (500, 1.0)), None, "no unit");
     }
 }

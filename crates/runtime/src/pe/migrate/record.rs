@@ -106,7 +106,7 @@ pub(crate) fn member(
         syncs: record.syncs,
         synced: record.synced,
         load_ns: record.load_ns,
-        paced: Paced { handled: 0, carried_ns: record.load_ns, last: record.pace },
+        paced: Paced { carried_ns: record.load_ns, last: record.pace, ..Paced::default() },
         state_bytes: Some(state_bytes),
         channels,
         ring: EdgeCache::default(),

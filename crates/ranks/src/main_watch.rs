@@ -1,7 +1,7 @@
 //! How main detects deadlocks: it notices when all ranks wait, and decides when the ranks check
 //! their own waits.
 
-use crate::deadlock::LOOKING_RANKS_MAX;
+use crate::deadlock::{LOOK_EVERY, LOOKING_RANKS_MAX};
 use gridspan_runtime::{Grid, GridError};
 use std::cell::Cell;
 use std::pin::Pin;
@@ -12,13 +12,9 @@ use std::time::Duration;
 /// Time after which main asks for quiescence: longer than a step of most programs, and short for a
 /// person who waits for the report of a deadlock.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
-/// Time between two looks of the ranks at what they wait for. A deadlock of some ranks is reported
-/// after at most five of these and a few crossings of the wide area, unless a longer pause comes
-/// between.
-const LOOK_EVERY: Duration = Duration::from_millis(800);
 /// Each pause whose number is a multiple of this is longer: twice as long as the last such pause.
 /// Looks are messages, and over slow links a job that sends them all the time never becomes
-/// quiescent.
+/// quiescent. In a longer pause, ranks that do not wait, or have begun to wait, look by themselves.
 const LONGER_EVERY: u32 = 8;
 /// Longest pause. Quiescence takes a few crossings of the link with the largest latency, each of at
 /// most a few seconds.
@@ -102,6 +98,11 @@ impl MainWatch {
                 true
             }
         }
+    }
+
+    /// Whether the pause is a longer one, in which the ranks look by themselves.
+    pub(crate) fn pauses_long(&self) -> bool {
+        self.looks && pause_length(self.pauses) > LOOK_EVERY
     }
 
     /// Polls the wait until no message is on its way. It does not end while ranks run.

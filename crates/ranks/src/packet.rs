@@ -110,6 +110,8 @@ pub(crate) struct SpawnedGroup {
     pub(crate) places: Arc<Places>,
     /// The ranks that have failed before, and why.
     pub(crate) failed: BTreeMap<u32, String>,
+    /// Whether the ranks look by themselves for deadlocks.
+    pub(crate) looks: bool,
     /// Number of messages of this process that share this value; 0 for a decoded one, which belongs
     /// to one message.
     #[serde(skip)]
@@ -153,8 +155,9 @@ pub(crate) enum RankMessage {
     Answer(Answer),
     /// From a rank that waits for the lock of this number on a window: which ranks are before it?
     AskLock { from: u32, window: u32, lock: u32 },
-    /// The ranks before a rank that waits for a lock; `None` if they are too many.
-    BeforeLock { lock: u32, before: Option<Vec<Run>> },
+    /// The ranks before a rank that waits for a lock; `None` if they are too many. Unless it
+    /// `is_last`, another one follows once they have become fewer.
+    BeforeLock { lock: u32, before: Option<Vec<Run>>, is_last: bool },
     /// A part of a long message of this rank of the job, encoded.
     Piece { from: u32, is_last: bool, bytes: Bytes },
     /// From the rank to itself: try again to migrate back to the PE that has its futures.
@@ -173,8 +176,13 @@ pub(crate) enum RankMessage {
     Begun { first: u32 },
     /// Answer once this rank has ended.
     TellEnd(Asker),
-    /// From main, once in each period: report to rank 0 whether this rank waits.
-    Look,
+    /// From main, once in each period: report to rank 0 whether this rank waits. If main's next
+    /// look comes late, look by yourself until then.
+    Look { is_late_next: bool },
+    /// From the rank to itself: look, if this is the number of the last timer for it.
+    LookAgain(u64),
+    /// From main: the run has ended; no longer look by yourself.
+    Rest,
     /// To rank 0: whether a rank waits.
     Waits { rank: u32, state: WaitState },
     /// From rank 0: exchange markers with others.
@@ -236,8 +244,8 @@ mod tests {
     fn messages_to_spawned_ranks_count_for_a_share_of_the_list_until_each_has_a_copy() {
         let children = PlacedRanks { ranks: (5..105).collect(), places: vec![(0, 1); 100] };
         let (parents, places, failed) = (PlacedRanks::default(), Arc::default(), BTreeMap::new());
-        let (number, shared_by) = (9, 100);
-        let group = SpawnedGroup { number, children, parents, places, failed, shared_by };
+        let (number, looks, shared_by) = (9, false, 100);
+        let group = SpawnedGroup { number, children, parents, places, failed, looks, shared_by };
         let message = RankMessage::Spawned(Arc::new(group));
         assert_eq!(message.heap_bytes(), 12);
         let bytes = postcard::to_stdvec(&message).unwrap();

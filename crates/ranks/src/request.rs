@@ -2,6 +2,7 @@
 
 use crate::error::{CallSite, RankError};
 use crate::local::Local;
+use crate::local::joined::JoinedWait;
 use crate::local::slots::Outcome;
 use crate::local::turn::GivenWay;
 use crate::ticket::Ticket;
@@ -213,11 +214,26 @@ pub async fn wait_all<T>(
     requests: impl IntoIterator<Item = CommRequest<'_, T>>,
 ) -> Result<Vec<T>, RankError> {
     let requests: Vec<_> = requests.into_iter().filter(|request| !request.is_taken()).collect();
+    // For the search for deadlocks, until all have ended.
+    let _all = joined(&requests);
     let mut results = Vec::with_capacity(requests.len());
     for request in requests {
         results.push(request.await);
     }
     results.into_iter().collect()
+}
+
+/// A wait for all of these requests, if several of them have not ended.
+fn joined<T>(requests: &[CommRequest<'_, T>]) -> Option<JoinedWait> {
+    let ticket = |request: &CommRequest<'_, T>| match &request.stage {
+        Stage::Waiting { ticket, .. } => Some(*ticket),
+        _ => None,
+    };
+    let (first, others) = requests.split_first()?;
+    if others.is_empty() {
+        return None;
+    }
+    JoinedWait::new(&first.local, requests.iter().filter_map(ticket).collect())
 }
 
 /// Waits until one request of several has ended, removes it, and returns its former position and

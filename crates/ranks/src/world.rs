@@ -371,7 +371,7 @@ async fn run_once<P: RankProgram>(
         Poll::Ready(left) => Poll::Ready(Some(left)),
         Poll::Pending => {
             if watch.is_time_to_look(cx) {
-                ranks.broadcast(RankMessage::Look);
+                ranks.broadcast(RankMessage::Look { is_late_next: watch.pauses_long() });
             }
             watch.is_quiet(cx).map(|()| None)
         }
@@ -384,6 +384,10 @@ async fn run_once<P: RankProgram>(
             arriving.await?
         }
     };
+    if watch.pauses_long() {
+        // Otherwise main would wait for the timers of the ranks.
+        ranks.broadcast(RankMessage::Rest);
+    }
     watch.settle().await?;
     Ok(left > 0)
 }

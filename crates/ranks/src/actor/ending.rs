@@ -5,7 +5,7 @@ use super::{Life, RankActor, arrive};
 use crate::error::RankError;
 use crate::program::{RankProgram, RunEnd};
 use crate::scope::World;
-use gridspan_runtime::{Context, List, Op, To};
+use gridspan_runtime::{Context, Ix1, List, Op, To};
 
 impl<P: RankProgram> RankActor<P> {
     /// Ends a run, at a migration point, with a result or with a failure.
@@ -14,7 +14,12 @@ impl<P: RankProgram> RankActor<P> {
         let pending = self.local.pending();
         // The windows are dropped outside the lock: their operators may own values, such as
         // requests, whose drop locks the state of the rank.
-        drop(self.local.with(|state| std::mem::take(&mut state.windows)));
+        let (windows, told) = self.local.with(|state| state.end_windows());
+        drop(windows);
+        let ranks = cx.collection();
+        for (to, message) in told {
+            self.send(&ranks.at(Ix1(to as i32)), to, message, cx);
+        }
         let end = match end {
             Ok(_) if !pending.is_empty() => Err(RankError::PendingOperations { rank, pending }),
             end => end,

@@ -240,6 +240,7 @@ impl<P: RankProgram> RankActor<P> {
             self.begin_turn(cx);
         }
         self.advance(cx);
+        self.plan_look(cx);
     }
 
     fn begin_turn(&self, cx: &Context<'_, Self>) {
@@ -291,7 +292,9 @@ impl<P: RankProgram> RankActor<P> {
                 return true;
             }
             RankMessage::TellEnd(asker) => self.tell_end(asker, cx),
-            RankMessage::Look => self.look(cx),
+            RankMessage::Look { is_late_next } => self.look_for_main(is_late_next, cx),
+            RankMessage::LookAgain(number) => self.look_again(number, cx),
+            RankMessage::Rest => self.look_alone(false, cx),
             RankMessage::Waits { rank, state } => self.note_wait(rank, state),
             RankMessage::Flush(flush) => self.begin_flush(flush, cx),
             RankMessage::Marker { round, from } => self.take_marker(round, from, cx),
@@ -330,6 +333,9 @@ impl<P: RankProgram> RankActor<P> {
         });
         cx.send(&cx.collection().at(Ix1(0)), RankMessage::Begun { first });
         self.begin(places.clone(), cx);
+        if group.looks {
+            self.look_alone(true, cx);
+        }
     }
 
     /// Begins a run. A rank that has ended arrives at its next migration point at once.

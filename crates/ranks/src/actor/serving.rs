@@ -58,7 +58,8 @@ impl<P: RankProgram> RankActor<P> {
         let shared_by = children.ranks.len() as u32;
         self.size += shared_by;
         let places = Arc::new(Places::new(&[], cx.layout(), links));
-        let group = SpawnedGroup { number, children, parents, places, failed, shared_by };
+        let looks = self.watch.as_ref().is_some_and(|watch| watch.looks_alone());
+        let group = SpawnedGroup { number, children, parents, places, failed, looks, shared_by };
         let group = Arc::new(group);
         let ranks = cx.collection();
         let placed = group.children.ranks.iter().zip(&group.children.places);

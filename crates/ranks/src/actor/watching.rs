@@ -2,7 +2,7 @@
 //! of some ranks while others run (see `deadlock`).
 
 use super::{Life, RankActor};
-use crate::deadlock::{self, Flush, Verdict, WaitState};
+use crate::deadlock::{self, Flush, LOOK_EVERY, Verdict, WaitState};
 use crate::packet::RankMessage;
 use crate::program::RankProgram;
 use gridspan_runtime::{Context, Ix1};
@@ -37,8 +37,51 @@ impl<P: RankProgram> RankActor<P> {
         deadlock::are_too_many(self.size, self.local.rank)
     }
 
+    /// Looks at this rank for main. If main's next look comes late, the rank looks by itself
+    /// meanwhile.
+    pub(super) fn look_for_main(&mut self, is_late_next: bool, cx: &mut Context<'_, Self>) {
+        if !self.are_too_many() {
+            self.look_alone(is_late_next, cx);
+            self.look(cx);
+        }
+    }
+
+    /// Begins or ends the time in which the rank looks by itself.
+    pub(super) fn look_alone(&mut self, begins: bool, cx: &mut Context<'_, Self>) {
+        let timer = self.watch.get_or_insert_default().look_alone(begins);
+        if let Some(timer) = timer {
+            cx.cancel(timer);
+        }
+    }
+
+    /// Looks at this rank, if the timer of this number is the last one.
+    pub(super) fn look_again(&mut self, number: u64, cx: &mut Context<'_, Self>) {
+        if self.watch.as_mut().is_some_and(|watch| watch.end_timer(number)) {
+            self.look(cx);
+        }
+    }
+
+    /// While the rank looks by itself, sets a timer for its next look if that can find something
+    /// new, and if no timer is set.
+    pub(super) fn plan_look(&mut self, cx: &mut Context<'_, Self>) {
+        // Each message takes this path, so this comes first.
+        if !self.watch.as_ref().is_some_and(|watch| watch.lacks_timer()) || self.are_too_many() {
+            return;
+        }
+        let epoch = self.epoch();
+        let is_searching = self.detector.as_ref().is_some_and(|detector| detector.is_searching());
+        let asks = self.local.with(|state| state.asks_for_locks());
+        let Some(watch) = &mut self.watch else { return };
+        if watch.is_settled(epoch) && !is_searching && !asks {
+            return;
+        }
+        let number = watch.next_timer();
+        let timer = cx.send_after(LOOK_EVERY, &cx.me(), RankMessage::LookAgain(number));
+        watch.note_timer(timer);
+    }
+
     /// Looks at this rank, and reports to rank 0 if it waits. At rank 0, looks for a deadlock.
-    pub(super) fn look(&mut self, cx: &mut Context<'_, Self>) {
+    fn look(&mut self, cx: &mut Context<'_, Self>) {
         if self.are_too_many() {
             return;
         }
@@ -119,7 +162,12 @@ impl<P: RankProgram> RankActor<P> {
                 }
             }
             Verdict::Deadlock(waits) => {
-                let which = "ranks are in a deadlock while others run";
+                let detector = self.detector.as_ref();
+                let others = detector.is_none_or(|all| all.others_run(waits.len(), self.size));
+                let which = match others {
+                    true => "ranks are in a deadlock while others run",
+                    false => "the ranks are in a deadlock",
+                };
                 cx.fail(deadlock::text(which, waits.iter()));
             }
         }

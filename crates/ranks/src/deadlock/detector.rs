@@ -1,7 +1,7 @@
 //! The part of the detector at rank 0, which knows which rank waits for which.
 
 use super::graph::{WaitState, stuck};
-use crate::runs::ranks;
+use crate::runs::{Run, ranks};
 use gridspan_runtime::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,6 +116,18 @@ impl Detector {
         };
     }
 
+    /// Whether the next look can find something new.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.is_changed || self.suspicion.is_some()
+    }
+
+    /// Whether, of a number of ranks, others run than those in a deadlock, which are `stuck` ranks.
+    pub(crate) fn others_run(&self, stuck: usize, ranks: u32) -> bool {
+        let has_ended = |state: &&WaitState| **state == WaitState::Ended;
+        let ended = self.states.values().filter(has_ended).count();
+        ((stuck + ended) as u64) < u64::from(ranks)
+    }
+
     /// Looks for a deadlock, if something has changed. Called once in each period, or several times
     /// in a row after a long computation of rank 0.
     pub(crate) fn look(&mut self, now: Time) -> Verdict {
@@ -138,14 +150,14 @@ impl Detector {
     }
 
     /// The channels to flush, both ways; `None` if there are too many. Each stuck rank has channels
-    /// to the ranks for which it waits and to the failed ranks. The targets of the locks for which
-    /// it waits have channels to it and to all of these.
-    fn flushes(&self, stuck: &BTreeSet<u32>) -> Option<BTreeMap<u32, Flush>> {
+    /// to the ranks of which one must act and none can, and to the failed ranks. The targets of the
+    /// locks for which it waits have channels to it and to all of these.
+    fn flushes(&self, stuck: &BTreeMap<u32, Vec<Run>>) -> Option<BTreeMap<u32, Flush>> {
         let mut channels = Channels::default();
         let mut all_targets: BTreeSet<u32> = BTreeSet::new();
-        for rank in stuck {
+        for (rank, until) in stuck {
             channels.peers.entry(*rank).or_default();
-            let Some(WaitState::Waits { until, targets, .. }) = self.states.get(rank) else {
+            let Some(WaitState::Waits { targets, .. }) = self.states.get(rank) else {
                 continue;
             };
             for other in ranks(until).chain(self.failed.iter().copied()) {
@@ -161,7 +173,7 @@ impl Detector {
         }
         let may_go_on = |rank: &u32| {
             let has_ended = self.states.get(rank) == Some(&WaitState::Ended);
-            !(stuck.contains(rank) || has_ended || self.failed.contains(rank))
+            !(stuck.contains_key(rank) || has_ended || self.failed.contains(rank))
         };
         let flush = |(rank, peers): (u32, BTreeSet<u32>)| {
             let is_relay = all_targets.contains(&rank) && may_go_on(&rank);
@@ -231,7 +243,7 @@ mod tests {
     use super::*;
 
     fn waits(epoch: u64, rank: u32) -> WaitState {
-        WaitState::Waits { epoch, until: vec![(rank, 1)], targets: vec![] }
+        WaitState::Waits { epoch, until: vec![vec![(rank, 1)]], targets: vec![] }
     }
 
     /// Ranks 1 and 2 wait for each other, and rank 3 for rank 4, which has ended.
@@ -298,7 +310,7 @@ mod tests {
     fn the_targets_of_locks_exchange_markers_with_all_that_decide_about_them() {
         let mut detector = suspicious();
         // Rank 2 waits for a lock of rank 1 on a window of rank 6, which runs or waits for rank 7.
-        let until = vec![(1, 1)];
+        let until = vec![vec![(1, 1)]];
         detector.note(2, WaitState::Waits { epoch: 8, until, targets: vec![6] });
         for state in [WaitState::Runs, waits(5, 7)] {
             detector.note(6, state);

@@ -5,6 +5,12 @@
 //! it waits (`watch`). It also reports when it goes on or ends. So ranks that wait for a short time
 //! send nothing.
 //!
+//! **Long pauses of main.** Looks of main are messages to all nodes, so main makes long pauses, in
+//! which the job can become quiescent. Meanwhile each rank looks at itself by a timer, at the same
+//! pace. A rank that has waited for some periods has reported its wait, and sets no further timer
+//! until something changes at it: a job in which all ranks wait has no timers. So the time until a
+//! report does not depend on main's pauses.
+//!
 //! **Suspicion.** Rank 0 looks for ranks that no rank can wake (`graph`). Their reports may be old,
 //! and messages may be on their way to them.
 //!
@@ -39,6 +45,12 @@ pub(crate) use detector::{Detector, Flush, Verdict};
 pub(crate) use graph::WaitState;
 pub(crate) use report::text;
 pub(crate) use watch::WaitWatch;
+
+use std::time::Duration;
+
+/// Time between two looks of a rank at what it waits for. A deadlock of some ranks is reported
+/// after at most five of these and a few crossings of the wide area.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(800);
 
 /// Largest number of ranks of a job that look for deadlocks: rank 0 keeps a record of each that
 /// waits.

@@ -3,6 +3,7 @@
 use super::detector::Flush;
 use super::graph::WaitState;
 use crate::runs::Run;
+use gridspan_runtime::Timer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -22,16 +23,23 @@ pub(crate) struct WaitWatch {
     flush: Option<(Flush, BTreeSet<u32>)>,
     /// The newest round of which markers have come before the request, and their senders.
     early: (u64, BTreeSet<u32>),
+    /// Whether the rank looks by itself, because main's next look comes late.
+    is_alone: bool,
+    /// The timer of the next look.
+    timer: Option<Timer>,
+    /// The number of the last timer.
+    last_timer: u64,
 }
 
 impl WaitWatch {
     /// Looks at the rank, once in each period. `epoch` is the number of its changes; `None` if it
-    /// does not run. `until` returns the ranks of which one must act before it goes on, and the
-    /// targets of the locks for which it waits. Returns its state if rank 0 does not know it.
+    /// does not run. `until` returns lists of ranks, one rank of each of which must act before it
+    /// goes on, and the targets of the locks for which it waits. Returns its state if rank 0 does
+    /// not know it.
     pub(crate) fn look(
         &mut self,
         epoch: Option<u64>,
-        until: impl FnOnce() -> Option<(Vec<Run>, Vec<u32>)>,
+        until: impl FnOnce() -> Option<(Vec<Vec<Run>>, Vec<u32>)>,
     ) -> Option<WaitState> {
         let is_unchanged = std::mem::replace(&mut self.epoch, epoch) == epoch;
         self.unchanged = if is_unchanged { self.unchanged.saturating_add(1) } else { 0 };
@@ -50,6 +58,47 @@ impl WaitWatch {
     /// Whether nothing changed between the last two looks.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.unchanged > 0
+    }
+
+    /// Begins or ends the time in which the rank looks by itself. Returns the timer to cancel.
+    pub(crate) fn look_alone(&mut self, begins: bool) -> Option<Timer> {
+        self.is_alone = begins;
+        self.timer.take()
+    }
+
+    /// Whether the rank looks by itself.
+    pub(crate) fn looks_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// Whether the rank looks by itself and has set no timer.
+    pub(crate) fn lacks_timer(&self) -> bool {
+        self.is_alone && self.timer.is_none()
+    }
+
+    /// The number of the next timer.
+    pub(crate) fn next_timer(&mut self) -> u64 {
+        self.last_timer += 1;
+        self.last_timer
+    }
+
+    /// Notes the timer of the last number.
+    pub(crate) fn note_timer(&mut self, timer: Timer) {
+        self.timer = Some(timer);
+    }
+
+    /// Notes that a timer has fired. Returns whether it is the last one, and is not cancelled.
+    pub(crate) fn end_timer(&mut self, number: u64) -> bool {
+        number == self.last_timer && self.timer.take().is_some()
+    }
+
+    /// Whether the last look has found all that there is to find at a rank with this number of
+    /// changes.
+    pub(crate) fn is_settled(&self, epoch: Option<u64>) -> bool {
+        match epoch {
+            None => self.reported == WaitState::Ended,
+            Some(_) => self.epoch == epoch && self.unchanged >= UNCHANGED_LOOKS,
+        }
     }
 
     /// Begins a flush. Returns the ranks to which the rank sends markers.
@@ -91,9 +140,9 @@ mod tests {
     #[test]
     fn a_rank_tells_once_that_it_waits_and_once_that_it_has_gone_on() {
         let mut watch = WaitWatch::default();
-        let on = |rank| move || Some((vec![(rank, 1)], vec![]));
-        let waits =
-            |epoch, rank| WaitState::Waits { epoch, until: vec![(rank, 1)], targets: vec![] };
+        let on = |rank| move || Some((vec![vec![(rank, 1)]], vec![]));
+        let until = |rank| vec![vec![(rank, 1)]];
+        let waits = |epoch, rank| WaitState::Waits { epoch, until: until(rank), targets: vec![] };
         assert_eq!(watch.look(Some(4), on(1)), None);
         assert!(!watch.is_unchanged());
         assert_eq!(watch.look(Some(4), on(1)), None);
@@ -107,6 +156,25 @@ mod tests {
         assert_eq!(watch.look(Some(5), on(2)), Some(waits(5, 2)));
         assert_eq!(watch.look(None, || None), Some(WaitState::Ended));
         assert_eq!(watch.look(None, || None), None);
+    }
+
+    #[test]
+    fn a_rank_that_looks_by_itself_sets_timers_until_it_has_reported_its_wait() {
+        let mut watch = WaitWatch::default();
+        let on = || Some((vec![vec![(1, 1)]], vec![]));
+        assert!(!watch.lacks_timer() && !watch.end_timer(0));
+        assert_eq!(watch.look_alone(true), None);
+        assert!(watch.lacks_timer());
+        for look in 1..=3 {
+            assert!(!watch.is_settled(Some(4)));
+            assert_eq!(watch.next_timer(), look);
+            assert_eq!(watch.look(Some(4), on).is_some(), look == 3);
+        }
+        assert!(watch.is_settled(Some(4)) && !watch.is_settled(Some(5)));
+        // It has not reported its end.
+        assert!(!watch.is_settled(None));
+        assert_eq!(watch.look(None, || None), Some(WaitState::Ended));
+        assert!(watch.is_settled(None));
     }
 
     #[test]

@@ -1,14 +1,39 @@
 //! What a rank waits for: as text, and as the ranks that can let it go on.
 
 use super::LocalState;
+use super::memory::Window;
 use super::slots::Wait;
+use crate::error::CallSite;
 use crate::packet::RankMessage;
 use crate::runs::Run;
-use std::collections::BTreeSet;
+use crate::ticket::Ticket;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of runs of consecutive ranks in the list of ranks for which a rank waits. A rank
 /// seldom waits for more, and long lists cost memory at the rank that looks for deadlocks.
 const RUNS_MAX: usize = 64;
+/// Largest number of lists of ranks of each of which a rank waits for one. It is more than the
+/// neighbours in a grid of three dimensions.
+const LISTS_MAX: usize = 32;
+
+/// The lists for a rank that goes on once one rank of each list on the left has acted, or one of
+/// each list on the right. If these are too many, one list of all ranks, of which one must act in
+/// any case.
+fn either(left: &[Vec<Run>], right: &[Vec<Run>]) -> Vec<Vec<Run>> {
+    if left.len().saturating_mul(right.len()) > LISTS_MAX {
+        let ranks: BTreeSet<Run> = left.iter().chain(right).flatten().copied().collect();
+        return vec![ranks.into_iter().collect()];
+    }
+    let mut lists = Vec::with_capacity(left.len() * right.len());
+    for one in left {
+        for other in right {
+            let mut list = one.clone();
+            list.extend(other.iter().filter(|run| !one.contains(run)));
+            lists.push(list);
+        }
+    }
+    lists
+}
 
 impl LocalState {
     /// What the rank waits for, as text.
@@ -22,42 +47,80 @@ impl LocalState {
         }
     }
 
-    /// The ranks of which one must act before this rank goes on: by a message, by giving back a
-    /// lock or, in a job with `ErrorsReturn`, by a failure or a revocation. `None` if something
-    /// else can let it go on, such as a timer, the name server or data on their way, or if there
-    /// are too many or some are not known.
-    pub(crate) fn waits_until(&self) -> Option<Vec<Run>> {
+    /// Lists of ranks: one rank of each list must act before this rank goes on, by a message, by
+    /// giving back a lock or, in a job with `ErrorsReturn`, by a failure or a revocation. `None` if
+    /// something else can let it go on, such as a timer, the name server or data on their way, or
+    /// if there are too many or some are not known.
+    ///
+    /// The operations that tasks await are alternatives. An operation that is part of a wait for
+    /// several stands for all of these.
+    pub(crate) fn waits_until(&self) -> Option<Vec<Vec<Run>>> {
         if !(self.sleeping.is_empty() && self.resumed.is_empty() && self.tasks.is_empty()) {
             return None;
         }
-        let mut until: Vec<Run> = Vec::new();
         let mut communicators = BTreeSet::new();
-        for (at, wait) in self.slots.awaited() {
+        let mut until = vec![Vec::new()];
+        for (ticket, at, wait) in self.slots.awaited() {
             communicators.insert(at.communicator);
-            match wait {
-                Wait::Receive(_, peers) => until.extend(peers.runs(RUNS_MAX)?),
-                Wait::Receiver(token) => until.push((self.sent.get(token)?.to, 1)),
-                Wait::Buffer => {
-                    for sent in self.sent.values().filter(|sent| sent.buffered > 0) {
-                        until.push((sent.to, 1));
-                        communicators.insert(sent.label.context / 2);
-                    }
-                }
-                Wait::Lock(lock) => until.extend(lock.before.as_deref()?),
-                // It waits for other operations of this rank.
-                Wait::Task => {}
-                Wait::Data(_) | Wait::Access | Wait::Reply => return None,
+            let lists = match self.joined.with(ticket) {
+                Some(all) => self.lists_of_all(all, &mut communicators)?,
+                None => self.lists_of(wait, &mut communicators)?,
+            };
+            until = either(&until, &lists);
+            // Without some of its lists, a rank only seems to go on earlier.
+            until.retain(|list| list.len() <= RUNS_MAX);
+            if until.is_empty() {
+                return None;
             }
         }
         for (_, watcher) in &self.watchers {
-            until.extend(watcher.peers.runs(RUNS_MAX)?);
+            until = either(&until, &[watcher.peers.runs(RUNS_MAX)?]);
             communicators.insert(watcher.at.communicator);
         }
-        if until.is_empty() {
+        if until.iter().any(Vec::is_empty) {
             return None;
         }
-        until.extend(self.interrupts.of_all(&communicators, RUNS_MAX)?);
-        (until.len() <= RUNS_MAX).then_some(until)
+        let interrupting = self.interrupts.of_all(&communicators, RUNS_MAX)?;
+        until.iter_mut().for_each(|list| list.extend(&interrupting));
+        until.retain(|list| list.len() <= RUNS_MAX);
+        (!until.is_empty()).then_some(until)
+    }
+
+    /// The lists of ranks for the end of one operation. The only list is empty if the operation
+    /// ends through other operations of this rank. `None` if something else can end it. Adds the
+    /// communicators of messages for whose receivers it waits.
+    fn lists_of(&self, wait: &Wait, communicators: &mut BTreeSet<u32>) -> Option<Vec<Vec<Run>>> {
+        Some(match wait {
+            Wait::Receive(_, peers) => vec![peers.runs(RUNS_MAX)?],
+            Wait::Receiver(token) => vec![vec![(self.sent.get(token)?.to, 1)]],
+            Wait::Buffer => {
+                let buffered = || self.sent.values().filter(|sent| sent.buffered > 0);
+                communicators.extend(buffered().map(|sent| sent.label.context / 2));
+                // All of the receivers must act.
+                let receivers: BTreeSet<u32> = buffered().map(|sent| sent.to).collect();
+                receivers.into_iter().take(LISTS_MAX).map(|to| vec![(to, 1)]).collect()
+            }
+            Wait::Lock(lock) => vec![lock.before.clone()?],
+            Wait::Task => vec![Vec::new()],
+            Wait::Data(_) | Wait::Access | Wait::Reply => return None,
+        })
+    }
+
+    /// The lists of ranks for the end of all of these operations. Leaves out those that something
+    /// else can end. `None` if there are no others.
+    fn lists_of_all(
+        &self,
+        tickets: &[Ticket],
+        communicators: &mut BTreeSet<u32>,
+    ) -> Option<Vec<Vec<Run>>> {
+        let mut all: BTreeSet<Vec<Run>> = BTreeSet::new();
+        for (at, wait) in tickets.iter().filter_map(|ticket| self.slots.open(*ticket)) {
+            communicators.insert(at.communicator);
+            all.extend(self.lists_of(wait, communicators).unwrap_or_default());
+        }
+        // An empty list is the first one.
+        let lists: Vec<Vec<Run>> = all.into_iter().take(LISTS_MAX).collect();
+        (!lists.is_empty()).then_some(lists)
     }
 
     /// The ranks with the windows for whose locks this rank waits.
@@ -66,7 +129,7 @@ impl LocalState {
             Wait::Lock(lock) => Some(lock.target),
             _ => None,
         };
-        self.slots.awaited().filter_map(|(_, wait)| target(wait)).collect()
+        self.slots.awaited().filter_map(|(_, _, wait)| target(wait)).collect()
     }
 
     /// Asks the targets of the locks for which this rank waits which ranks are before it.
@@ -86,22 +149,61 @@ impl LocalState {
         }
     }
 
-    /// Answers a rank that waits for a lock on a window of this rank. If the window has ended, no
+    /// Whether this rank waits for the first answer of the target of a lock, or would ask again at
+    /// its next look.
+    pub(crate) fn asks_for_locks(&self) -> bool {
+        let asks = |(_, _, wait): (Ticket, CallSite, &Wait)| match wait {
+            Wait::Lock(lock) => lock.is_asked == lock.before.is_none(),
+            _ => false,
+        };
+        self.slots.waits().any(asks)
+    }
+
+    /// Answers a rank that waits for a lock on a window of this rank, and tells it once when the
+    /// ranks before it have become fewer. If the window has ended, no
     /// rank but this one could ever grant the lock.
     pub(super) fn answer_for_lock(&mut self, from: u32, window: u32, lock: u32) {
-        let before = match self.windows.get(&window) {
-            Some(window) => window.before(from, lock, RUNS_MAX),
+        let before = match self.windows.get_mut(&window) {
+            Some(window) => {
+                window.watch(from, lock);
+                window.before(from, lock, RUNS_MAX)
+            }
             None => Some(vec![(self.rank, 1)]),
         };
-        self.put(from, RankMessage::BeforeLock { lock, before });
+        let is_last = before.is_none();
+        self.put(from, RankMessage::BeforeLock { lock, before, is_last });
+    }
+
+    /// Tells the ranks that have asked, once each, which ranks are before them for the locks of a
+    /// window: these may have become fewer.
+    pub(super) fn tell_watchers_of(&mut self, window: u32) {
+        let Some(window) = self.windows.get_mut(&window) else { return };
+        let watched = window.take_watched();
+        let before = |(from, lock)| (from, lock, window.before(from, lock, RUNS_MAX));
+        let told: Vec<_> = watched.into_iter().map(before).collect();
+        for (from, lock, before) in told {
+            self.put(from, RankMessage::BeforeLock { lock, before, is_last: true });
+        }
+    }
+
+    /// Removes and returns all windows of this rank, and what the ranks that wait for locks on them
+    /// get to know: no rank but this one could ever grant these.
+    pub(crate) fn end_windows(&mut self) -> (BTreeMap<u32, Window>, Vec<(u32, RankMessage)>) {
+        let mut windows = std::mem::take(&mut self.windows);
+        let mut told = Vec::new();
+        for (from, lock) in windows.values_mut().flat_map(Window::take_watched) {
+            let before = Some(vec![(self.rank, 1)]);
+            told.push((from, RankMessage::BeforeLock { lock, before, is_last: false }));
+        }
+        (windows, told)
     }
 
     /// Notes which ranks are before this one for a lock. If they are not those of an earlier
     /// answer, which this rank may have reported, the wait has changed.
-    pub(super) fn note_before_lock(&mut self, lock: u32, before: Option<Vec<Run>>) {
+    pub(super) fn note_before_lock(&mut self, lock: u32, before: Option<Vec<Run>>, is_last: bool) {
         let Some((_, ticket)) = self.accesses.get(&lock) else { return };
         let Some(wait) = self.slots.lock_wait(*ticket) else { return };
-        wait.is_asked = false;
+        wait.is_asked = !is_last;
         let is_change = wait.before.is_some() && wait.before != before;
         wait.before = before;
         self.changes += u64::from(is_change);

@@ -70,9 +70,12 @@ impl LocalState {
             RankMessage::Data(receive, arrived) => self.end_receive(receive, arrived),
             RankMessage::Matched { token } => self.end_send(token),
             RankMessage::Access { from, window, token, access } => {
-                let Some(window) = self.windows.get_mut(&window) else { return };
-                for (to, answer) in window.access(from, token, &access) {
+                let Some(found) = self.windows.get_mut(&window) else { return };
+                for (to, answer) in found.access(from, token, &access) {
                     self.put(to, RankMessage::Answer(answer));
+                }
+                if matches!(access, Access::Unlock | Access::Withdraw { .. }) {
+                    self.tell_watchers_of(window);
                 }
             }
             RankMessage::Answer(Answer { token, content }) => {
@@ -83,7 +86,9 @@ impl LocalState {
             RankMessage::AskLock { from, window, lock } => {
                 self.answer_for_lock(from, window, lock);
             }
-            RankMessage::BeforeLock { lock, before } => self.note_before_lock(lock, before),
+            RankMessage::BeforeLock { lock, before, is_last } => {
+                self.note_before_lock(lock, before, is_last);
+            }
             RankMessage::Answered { ticket, reply } => {
                 drop(self.slots.end(ticket, Outcome::Reply(reply)));
             }

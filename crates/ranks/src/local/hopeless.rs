@@ -90,5 +90,7 @@ impl LocalState {
         for (to, answer) in answers {
             self.put(to, RankMessage::Answer(answer));
         }
+        let windows: Vec<u32> = self.windows.keys().copied().collect();
+        windows.into_iter().for_each(|window| self.tell_watchers_of(window));
     }
 }

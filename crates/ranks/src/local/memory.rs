@@ -105,6 +105,18 @@ impl Window {
         }
     }
 
+    /// Notes that the rank of a request for a lock wants to know when the ranks before it become
+    /// fewer.
+    pub(crate) fn watch(&mut self, from: u32, lock: u32) {
+        self.locks.watched.insert((from, lock));
+    }
+
+    /// Removes and returns the requests whose ranks want to know that: the rank, and the number of
+    /// the request. Some may have the lock by now.
+    pub(crate) fn take_watched(&mut self) -> BTreeSet<(u32, u32)> {
+        std::mem::take(&mut self.locks.watched)
+    }
+
     /// The ranks before a request for a lock: those that hold it and those that have asked earlier.
     /// One of them must act before the lock is granted, and others never come before the request.
     /// `None` if it does not wait, or if they are too many or more than `most` runs.
@@ -134,6 +146,8 @@ struct Locks {
     holders: Vec<(u32, u32)>,
     is_exclusive: bool,
     waiting: VecDeque<LockRequest>,
+    /// The requests whose ranks want to know when the ranks before them become fewer.
+    watched: BTreeSet<(u32, u32)>,
 }
 
 impl Locks {

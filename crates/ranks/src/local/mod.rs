@@ -10,6 +10,7 @@ mod delivery;
 pub(crate) mod failures;
 mod hopeless;
 pub(crate) mod interrupts;
+pub(crate) mod joined;
 pub(crate) mod link;
 mod makers;
 pub(crate) mod memory;
@@ -30,6 +31,7 @@ use buffer::SendBuffer;
 use failures::Failures;
 use gridspan_runtime::{Time, Timer};
 use interrupts::Interrupts;
+use joined::JoinedWaits;
 use link::Link;
 use makers::Makers;
 use memory::Window;
@@ -132,6 +134,7 @@ pub(crate) struct LocalState {
     pub(crate) changes: u64,
     pub(crate) matcher: Matcher<Payload>,
     pub(crate) slots: Slots,
+    joined: JoinedWaits,
     /// Messages to send, with the ranks of their receivers in the job.
     pub(crate) outbox: Vec<(u32, RankMessage)>,
     turn: Turn,
@@ -199,6 +202,7 @@ impl LocalState {
             changes: 0,
             matcher: Matcher::default(),
             slots: Slots::default(),
+            joined: JoinedWaits::default(),
             outbox: Vec::new(),
             turn: Turn::default(),
             tasks: Vec::new(),

@@ -66,7 +66,7 @@ pub(crate) struct LockWait {
     pub(crate) window: u32,
     /// The ranks before this one, as the target has named them last. `None` if they are not known.
     pub(crate) before: Option<Vec<Run>>,
-    /// Whether the target was asked for them and has not answered.
+    /// Whether the target was asked for them, and sends them again once they have become fewer.
     pub(crate) is_asked: bool,
 }
 
@@ -329,11 +329,26 @@ impl Slots {
     }
 
     /// The operations whose end would wake a task, and what each waits for.
-    pub(crate) fn awaited(&self) -> impl Iterator<Item = (CallSite, &Wait)> {
-        self.slots.iter().filter_map(|slot| match &slot.state {
-            State::Waiting { wait, waker: Some(_) } => Some((slot.at, wait)),
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = (Ticket, CallSite, &Wait)> {
+        self.slots.iter().enumerate().filter_map(|(place, slot)| match &slot.state {
+            State::Waiting { wait, waker: Some(_) } => {
+                let ticket = Ticket { slot: place as u32, generation: slot.generation };
+                Some((ticket, slot.at, wait))
+            }
             _ => None,
         })
+    }
+
+    /// The call of an operation that has not ended, and what it waits for.
+    pub(crate) fn open(&self, ticket: Ticket) -> Option<(CallSite, &Wait)> {
+        match self.slots.get(ticket.slot as usize)? {
+            Slot { generation, at, state: State::Waiting { wait, .. } }
+                if *generation == ticket.generation =>
+            {
+                Some((*at, wait))
+            }
+            _ => None,
+        }
     }
 
     /// The operations that have not ended, or whose outcome was not taken.

@@ -2,6 +2,7 @@
 
 use super::delivery::INCLUDED_BYTES_MAX;
 use super::interrupts::Interrupts;
+use super::joined::JoinedWait;
 use super::memory::Memory;
 use super::saved::SavedState;
 use super::*;
@@ -223,16 +224,50 @@ fn a_rank_waits_for_those_that_can_let_it_go_on() {
     // No task waits for it yet.
     assert_eq!(one.with(|state| state.waits_until()), None);
     assert!(one.with(|state| state.slots.poll(sending, &mut cx)).is_pending());
-    assert_eq!(one.with(|state| state.waits_until()), Some(vec![(1, 1)]));
+    assert_eq!(one.with(|state| state.waits_until()), Some(vec![vec![(1, 1)]]));
     let receiving = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
     assert!(other.with(|state| state.slots.poll(receiving, &mut cx)).is_pending());
-    assert_eq!(other.with(|state| state.waits_until()), Some(vec![(0, 1)]));
+    assert_eq!(other.with(|state| state.waits_until()), Some(vec![vec![(0, 1)]]));
     let before = other.with(|state| state.changes);
     other.with(|state| state.sleep(Duration::from_secs(1), Waker::noop()));
     assert_eq!(other.with(|state| state.waits_until()), None);
     settle([&one, &other]);
     assert!(other.with(|state| state.changes) > before);
     assert_eq!(one.with(|state| state.waits_until()), None);
+}
+
+#[test]
+fn a_rank_that_waits_for_several_operations_waits_for_a_rank_of_each() {
+    let one = Arc::new(Local::new(0));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut receive = |source: u32, is_awaited: bool| {
+        let pattern = Pattern { source: Some(source), ..ALL };
+        let begun = one.with(|state| state.receive(pattern, Peers::One(source), AT));
+        let ticket = later(&begun);
+        if is_awaited {
+            assert!(one.with(|state| state.slots.poll(ticket, &mut cx)).is_pending());
+        }
+        ticket
+    };
+    let [first, second, third] =
+        [(1, true), (2, false), (3, false)].map(|(source, is_awaited)| receive(source, is_awaited));
+    let until = || one.with(|state| state.waits_until());
+    // No task waits for the others yet.
+    assert_eq!(until(), Some(vec![vec![(1, 1)]]));
+    assert!(JoinedWait::new(&one, vec![second]).is_none());
+    let all = JoinedWait::new(&one, vec![first, second, third]).unwrap();
+    assert_eq!(until(), Some(vec![vec![(1, 1)], vec![(2, 1)], vec![(3, 1)]]));
+    // Data on their way end a wait, and other tasks may go on instead.
+    one.with(|state| state.slots.waits_for(second, Wait::Access));
+    receive(4, true);
+    assert_eq!(until(), Some(vec![vec![(1, 1), (4, 1)], vec![(3, 1), (4, 1)]]));
+    one.with(|state| state.slots.end(third, Outcome::Cancelled));
+    assert_eq!(until(), Some(vec![vec![(1, 1), (4, 1)]]));
+    // It needs an operation of its own, which only others can end.
+    one.with(|state| state.slots.waits_for(second, Wait::Task));
+    assert_eq!(until(), Some(vec![vec![(4, 1)], vec![(1, 1), (4, 1)]]));
+    drop(all);
+    assert_eq!(until(), Some(vec![vec![(1, 1), (4, 1)]]));
 }
 
 #[test]
@@ -254,22 +289,28 @@ fn a_rank_that_waits_for_a_lock_waits_for_those_before_it() {
     // It has not asked which ranks are before it.
     assert_eq!(one.with(|state| (state.waits_until(), state.lock_targets())), (None, vec![1]));
     let before = one.with(|state| state.changes);
-    for _ in 0..2 {
-        one.with(|state| state.ask_for_locks());
-        settle([&one, &other]);
-    }
-    let waits = one.with(|state| (state.waits_until(), state.changes));
-    assert_eq!(waits, (Some(vec![(1, 1)]), before));
-    // One question is under way at a time.
     one.with(|state| state.ask_for_locks());
-    let asking = one.with(|state| std::mem::take(&mut state.outbox));
-    one.with(|state| state.ask_for_locks());
-    assert!(asking.len() == 1 && one.with(|state| state.outbox.is_empty()));
-    // The window ends, and the lock with it.
-    let window = other.with(|state| state.windows.remove(&3)).unwrap();
-    asking.into_iter().for_each(|(_, question)| other.with(|state| state.deliver(question)));
+    assert!(one.with(|state| state.asks_for_locks()));
     settle([&one, &other]);
-    assert_eq!(one.with(|state| state.waits_until()), Some(vec![(1, 1)]));
+    let waits = one.with(|state| (state.waits_until(), state.changes));
+    assert_eq!(waits, (Some(vec![vec![(1, 1)]]), before));
+    // It asks once: the target tells it when the ranks before it may have become fewer.
+    one.with(|state| state.ask_for_locks());
+    assert!(one.with(|state| state.outbox.is_empty() && !state.asks_for_locks()));
+    other.with(|state| state.tell(1, 3, Access::Withdraw { lock: 99 }));
+    settle([&one, &other]);
+    assert!(one.with(|state| state.asks_for_locks()));
+    one.with(|state| state.ask_for_locks());
+    settle([&one, &other]);
+    assert!(one.with(|state| !state.asks_for_locks()));
+    assert_eq!(one.with(|state| (state.waits_until(), state.changes)), waits);
+    // The windows end, and the lock with them.
+    let (mut windows, told) = other.with(|state| state.end_windows());
+    assert_eq!(told.len(), 1);
+    told.into_iter().for_each(|(_, message)| one.with(|state| state.deliver(message)));
+    assert!(one.with(|state| !state.asks_for_locks()));
+    assert_eq!(one.with(|state| state.waits_until()), Some(vec![vec![(1, 1)]]));
+    let window = windows.remove(&3).unwrap();
     other.with(|state| {
         state.windows.insert(3, window);
         state.tell(1, 3, Access::Unlock);
@@ -297,14 +338,14 @@ fn a_rank_that_fails_alone_also_waits_for_those_that_may_revoke_its_communicator
     let pattern = Pattern { source: Some(1), ..ALL };
     let receiving = later(&one.with(|state| state.receive(pattern, Peers::One(1), AT)));
     assert!(one.with(|state| state.slots.poll(receiving, &mut cx)).is_pending());
-    assert_eq!(one.with(|state| state.waits_until()), Some(vec![(1, 1), (0, 3)]));
+    assert_eq!(one.with(|state| state.waits_until()), Some(vec![vec![(1, 1), (0, 3)]]));
     // No rank can revoke a communicator that was not noted.
     let elsewhere = CallSite { communicator: 9, ..AT };
     let other = Local::new(0);
     other.with(|state| state.interrupts = Interrupts::new(true));
     let asking = later(&other.with(|state| state.receive(pattern, Peers::One(1), elsewhere)));
     assert!(other.with(|state| state.slots.poll(asking, &mut cx)).is_pending());
-    assert_eq!(other.with(|state| state.waits_until()), Some(vec![(1, 1)]));
+    assert_eq!(other.with(|state| state.waits_until()), Some(vec![vec![(1, 1)]]));
 }
 
 #[test]
@@ -324,7 +365,7 @@ fn a_wait_on_a_dropped_communicator_is_never_taken_for_one_that_none_can_revoke(
     }
     assert_eq!(one.with(|state| state.waits_until()), None);
     one.with(|state| state.note_communicator(0, &all));
-    assert_eq!(one.with(|state| state.waits_until()), Some(vec![(1, 1), (0, 3)]));
+    assert_eq!(one.with(|state| state.waits_until()), Some(vec![vec![(1, 1), (0, 3)]]));
 }
 
 #[test]

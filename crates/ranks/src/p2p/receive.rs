@@ -5,6 +5,7 @@ use crate::comm::Comm;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};
+use crate::local::joined::JoinedWait;
 use crate::local::{Begun, SendMode};
 use crate::matching::{Arrived, Pattern};
 use crate::packet::Payload;
@@ -174,6 +175,8 @@ impl Comm {
             return Ok(Status::NULL);
         };
         if let (Begun::Later(ticket), _) = sending {
+            let both = receiving.ticket().into_iter().chain([ticket]).collect();
+            let _both = JoinedWait::new(&self.local, both);
             outcome(&self.local, ticket).await.completed()?;
         }
         let (content, status) = receiving.message().await?;

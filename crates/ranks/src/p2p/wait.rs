@@ -157,6 +157,11 @@ impl<'a> Receiving<'a> {
         Self { waiting: Waiting { local, ticket: Some(ticket) }, at }
     }
 
+    /// The operation, unless its outcome was taken.
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        self.waiting.ticket
+    }
+
     /// Waits for the message.
     pub(crate) async fn message(mut self) -> Result<(Content, Status), RankError> {
         of_outcome(self.waiting.outcome().await, self.at)

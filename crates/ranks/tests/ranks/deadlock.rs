@@ -3,11 +3,11 @@
 use crate::common::{SITES, emulate, simulate};
 use futures_util::future::{Either, select};
 use gridspan_ranks::{
-    ANY_SOURCE, ANY_TAG, Comm, ErrorsReturn, RankError, SpawnPlacement, ops, run, run_then,
-    wait_all,
+    ANY_SOURCE, ANY_TAG, Comm, CommRequest, ErrorsReturn, RankError, RankFunctions, SpawnPlacement,
+    ops, run, run_then, wait_all, wait_any,
 };
-use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Grid, Job};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use std::pin::pin;
@@ -82,11 +82,15 @@ fn a_rank_that_detaches_a_buffer_of_messages_that_none_receives_is_in_a_deadlock
 const OTHERS_RUN: Duration = Duration::from_secs(30);
 
 async fn run_on(world: &Comm) -> Result<(), RankError> {
+    run_for(world, OTHERS_RUN).await
+}
+
+async fn run_for(world: &Comm, time: Duration) -> Result<(), RankError> {
     let other = 1 - world.rank();
     let begin = world.now();
     let mut is_over = [0_u8; 2];
     while is_over == [0; 2] {
-        let mine = u8::from(world.now().since(begin) > OTHERS_RUN);
+        let mine = u8::from(world.now().since(begin) > time);
         let mut theirs = [0];
         world.sendrecv(&[mine], other, 0, &mut theirs, other, 0).await?;
         is_over = [mine, theirs[0]];
@@ -97,14 +101,21 @@ async fn run_on(world: &Comm) -> Result<(), RankError> {
 
 /// Returns the error of a job in virtual time, and checks that it comes within five seconds.
 fn soon(job: Job, grid: &str) -> String {
+    soon_after(Duration::ZERO, job, grid)
+}
+
+/// Like [`soon`], within five seconds after this time of the job.
+fn soon_after(time: Duration, job: Job, grid: &str) -> String {
     let spec = GridSpec::from_emulate(grid).unwrap();
     let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
-    let seconds = report.virtual_time.since(gridspan_runtime::Time::ZERO).as_secs_f64();
-    assert!(seconds < 5.0, "{seconds} s, {:?}", report.outcome);
+    let took = report.virtual_time.since(gridspan_runtime::Time::ZERO);
+    let expected = time..time + Duration::from_secs(5);
+    assert!(expected.contains(&took), "{took:?}, {:?}", report.outcome);
     report.outcome.unwrap_err().to_string()
 }
 
-/// Ranks 2 and 3 wait for each other, and rank 4 for them by a send. Rank 5 waits for rank 0.
+/// Ranks 2 and 3 wait for each other, and rank 4 for them by a send. Rank 5 waits for rank 0. The
+/// first request of rank 2 waits for rank 0, which runs.
 async fn cycle(world: Comm) -> Result<(), RankError> {
     let me = world.rank();
     match me {
@@ -114,7 +125,7 @@ async fn cycle(world: Comm) -> Result<(), RankError> {
         }
         1 => run_on(&world).await,
         2 => {
-            let requests = [world.irecv::<u8>(3, 1)?, world.irecv::<u8>(0, 1)?];
+            let requests = [world.irecv::<u8>(0, 1)?, world.irecv::<u8>(3, 1)?];
             wait_all(requests).await.map(drop)
         }
         3 => world.recv::<u8>(2, 1).await.map(drop),
@@ -125,8 +136,8 @@ async fn cycle(world: Comm) -> Result<(), RankError> {
 
 #[test]
 fn ranks_that_wait_in_a_circle_are_named_while_others_run() {
-    let expected = "ranks are in a deadlock while others run: rank 2 waits in irecv with rank 3, \
-                    tag 1, on the world and irecv with rank 0, tag 1, on the world; rank 3 waits \
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in irecv with rank 0, \
+                    tag 1, on the world and irecv with rank 3, tag 1, on the world; rank 3 waits \
                     in recv with rank 2, tag 1, on the world; rank 4 waits in ssend with rank 2, \
                     tag 7, on the world";
     for grid in ["1x1x1", SITES] {
@@ -135,6 +146,169 @@ fn ranks_that_wait_in_a_circle_are_named_while_others_run() {
     let job = run(6, cycle).time_limit(Duration::from_secs(20));
     assert_eq!(embedded::run(job, 2).unwrap_err().to_string(), expected);
     assert_eq!(emulate(run(6, cycle)).unwrap_err().to_string(), expected);
+}
+
+/// Seconds after which deadlocks close: in two long pauses of main, and before the second of them.
+const LATE_S: [u64; 3] = [120, 60, 115];
+/// A time after all of these.
+const LONG: Duration = Duration::from_secs(140);
+
+#[test]
+fn ranks_that_begin_late_to_wait_for_each_other_are_named_as_soon() {
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 3, \
+                    tag 1, on the world; rank 3 waits in recv with rank 2, tag 1, on the world";
+    for seconds in LATE_S {
+        let late = Duration::from_secs(seconds);
+        let job = run(4, move |world: Comm| async move {
+            match world.rank() {
+                0 | 1 => run_for(&world, LONG).await,
+                2 => {
+                    world.sleep(late).await;
+                    world.recv::<u8>(3, 1).await.map(drop)
+                }
+                // It waits in the same receive from the begin on.
+                _ => world.recv::<u8>(2, 1).await.map(drop),
+            }
+        });
+        assert_eq!(soon_after(late, job, SITES), expected);
+    }
+}
+
+#[test]
+fn a_shared_lock_that_is_given_back_late_is_part_of_a_deadlock_as_soon() {
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 4, \
+                    tag 0, on the world; rank 4 waits in lock with rank 0, on communicator 1";
+    for seconds in LATE_S {
+        let late = Duration::from_secs(seconds);
+        let job = run(5, move |world: Comm| shared(world, late, LONG));
+        assert_eq!(soon_after(late, job, SITES), expected);
+    }
+}
+
+#[test]
+fn ranks_that_are_spawned_late_and_their_parents_are_named_as_soon() {
+    let late = Duration::from_secs(LATE_S[0]);
+    let family = move |world: Comm| async move {
+        if let Some(parents) = world.parent() {
+            return parents.recv::<u8>(0, 0).await.map(drop);
+        }
+        let alone = world.split(Some(world.rank()), 0).await?.ok_or("no part")?;
+        match world.rank() {
+            2 => {
+                world.sleep(late).await;
+                let children = alone.spawn(1, SpawnPlacement::Block).await?;
+                children.recv::<u8>(0, 0).await.map(drop)
+            }
+            _ => run_for(&world, LONG).await,
+        }
+    };
+    let text = soon_after(late, run(3, family), SITES);
+    assert!(text.contains("rank 2 waits in recv") && text.contains("; rank 3 waits in"), "{text}");
+}
+
+/// Rank 2 sends a long message to rank 0, which runs and does not receive it, and receives from
+/// rank 3, which waits for rank 2.
+async fn exchange(world: Comm) -> Result<(), RankError> {
+    let (me, long) = (world.rank(), vec![1_u8; 1 << 20]);
+    let mut buffer = vec![0_u8; 1 << 20];
+    match me {
+        0 | 1 => run_on(&world).await,
+        2 => world.sendrecv(&long, 0, 3, &mut buffer, 3, 3).await.map(drop),
+        _ => world.recv::<u8>(2, 3).await.map(drop),
+    }
+}
+
+#[test]
+fn a_sendrecv_waits_for_both_of_its_partners() {
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in sendrecv with rank \
+                    3, tag 3, on the world and sendrecv with rank 0, tag 3, on the world; rank 3 \
+                    waits in recv with rank 2, tag 3, on the world";
+    for grid in ["1x1x1", SITES] {
+        assert_eq!(soon(run(4, exchange), grid), expected);
+    }
+}
+
+/// Rank 1 waits for messages of ranks 0 and 2, and rank 2 for one of rank 0, which comes late.
+async fn all_late(world: Comm) -> Result<(), RankError> {
+    match world.rank() {
+        0 => {
+            world.sleep(OTHERS_RUN).await;
+            world.send(&[1_u8], 2, 0).await?;
+            world.sleep(OTHERS_RUN).await;
+            world.send(&[1_u8], 1, 0).await
+        }
+        1 => {
+            let requests = [world.irecv::<u8>(2, 0)?, world.irecv::<u8>(0, 0)?];
+            wait_all(requests).await.map(drop)
+        }
+        _ => {
+            world.recv::<u8>(0, 0).await?;
+            world.send(&[1_u8], 1, 0).await
+        }
+    }
+}
+
+#[test]
+fn ranks_that_wait_for_all_of_several_that_can_go_on_are_in_no_deadlock() {
+    for grid in ["1x1x1", SITES, "2x1x1,wan=3000ms"] {
+        simulate(run(3, all_late), grid).unwrap_or_else(|error| panic!("{grid}: {error}"));
+    }
+}
+
+/// Ranks 2 to 4 each wait for any of the two others. If `is_open`, rank 4 also waits for rank 0,
+/// and passes the message on.
+async fn any_of_others(world: Comm, is_open: bool) -> Result<(), RankError> {
+    let me = world.rank();
+    if me < 2 {
+        run_on(&world).await?;
+        return match me == 0 && is_open {
+            true => world.send(&[1_u8], 4, 6).await,
+            false => Ok(()),
+        };
+    }
+    let mut requests = Vec::new();
+    for other in (2..5).filter(|other| *other != me) {
+        requests.push(world.irecv::<u8>(other, 6)?);
+    }
+    if is_open && me == 4 {
+        requests.push(world.irecv::<u8>(0, 6)?);
+    }
+    if let Some((_, received)) = wait_any(&mut requests).await {
+        received?;
+    }
+    requests.into_iter().for_each(CommRequest::free);
+    if me == 4 {
+        world.send(&[1_u8], 2, 6).await?;
+        world.send(&[1_u8], 3, 6).await?;
+    }
+    Ok(())
+}
+
+#[test]
+fn ranks_that_wait_for_any_request_of_several_are_in_a_deadlock_only_if_none_can_end() {
+    let text = soon(run(5, |world: Comm| any_of_others(world, false)), SITES);
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in irecv with rank 3, \
+                    tag 6, on the world and irecv with rank 4, tag 6, on the world; rank 3 waits \
+                    in irecv with rank 2, tag 6, on the world and irecv with rank 4, tag 6, on the \
+                    world; rank 4 waits in irecv with rank 2, tag 6, on the world and irecv with \
+                    rank 3, tag 6, on the world";
+    assert_eq!(text, expected);
+    simulate(run(5, |world: Comm| any_of_others(world, true)), SITES).unwrap();
+}
+
+#[test]
+fn ranks_of_a_job_with_other_actors_are_never_reported() {
+    let waiting = async |world: Comm| world.recv::<u8>(1 - world.rank(), 0).await.map(drop);
+    let (job, ranks) = RankFunctions::add(Job::new("beside actors"), waiting);
+    let job = job.main(async move |grid: Grid| {
+        let running = pin!(ranks.run(&grid, 2));
+        let delay = pin!(grid.sleep(LONG));
+        match select(running, delay).await {
+            Either::Left((ended, _)) => ended.map(drop),
+            Either::Right(_) => Ok(()),
+        }
+    });
+    simulate(job, SITES).unwrap();
 }
 
 /// Ranks 2 to 4 wait for a message of any of them, and rank 5 for one of rank 6, which has ended.
@@ -251,8 +425,8 @@ fn a_rank_that_waits_for_a_lock_of_one_that_has_ended_is_named_while_others_run(
 }
 
 /// Ranks 2 and 3 share a lock, for which rank 4 waits. Rank 2 waits for rank 4, and rank 3 gives
-/// the lock back after ten seconds.
-async fn shared(world: Comm) -> Result<(), RankError> {
+/// the lock back after a time. Ranks 0 and 1 run for the time `others`.
+async fn shared(world: Comm, time: Duration, others: Duration) -> Result<(), RankError> {
     let me = world.rank();
     let window = world.window(vec![0_u8], ops::sum).await?;
     if me == 2 || me == 3 {
@@ -260,10 +434,10 @@ async fn shared(world: Comm) -> Result<(), RankError> {
     }
     world.barrier().await?;
     match me {
-        0 | 1 => run_on(&world).await,
+        0 | 1 => run_for(&world, others).await,
         2 => world.recv::<u8>(4, 0).await.map(drop),
         3 => {
-            world.sleep(Duration::from_secs(10)).await;
+            world.sleep(time).await;
             window.unlock(0).await
         }
         _ => {
@@ -279,11 +453,12 @@ fn a_shared_lock_is_part_of_a_deadlock_once_none_of_its_holders_runs() {
                     tag 0, on the world; rank 4 waits in lock with rank 0, on communicator 1";
     for grid in ["1x1x1", SITES] {
         let spec = GridSpec::from_emulate(grid).unwrap();
-        let job = run(5, shared);
+        let release = Duration::from_secs(10);
+        let job = run(5, move |world: Comm| shared(world, release, OTHERS_RUN));
         let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
         assert_eq!(report.outcome.unwrap_err().to_string(), expected);
         let took = report.virtual_time.since(gridspan_runtime::Time::ZERO);
-        assert!(took >= Duration::from_secs(10) && took < OTHERS_RUN, "{took:?}");
+        assert!(took >= release && took < release + Duration::from_secs(5), "{took:?}");
     }
 }
 

@@ -31,8 +31,8 @@ use gridspan_runtime::driver::cores;
 use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::pe::Records;
 use gridspan_runtime::{
-    BroadcastReport, CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId,
-    ToleratedLoss, Warning,
+    BroadcastReport, CheckpointReport, Checkpoints, Diagnosis, GuestEvent, Holding, Job, JobError,
+    NodeId, ToleratedLoss, Warning,
 };
 use gridspan_topology::Layout;
 #[cfg(feature = "net")]
@@ -175,6 +175,9 @@ pub struct Holdings {
     pub checkpoints: Vec<Holding>,
     /// Whether main can begin again.
     pub is_restartable: bool,
+    /// How the job makes checkpoints, if the process has said so.
+    #[serde(default)]
+    pub settings: Option<Checkpoints>,
 }
 
 /// A stop of a job after a checkpoint.
@@ -246,9 +249,9 @@ impl Control {
 }
 
 impl Holdings {
-    /// Creates the holdings of a process.
+    /// Creates the holdings of a process that does not say how the job makes checkpoints.
     pub fn new(checkpoints: Vec<Holding>, is_restartable: bool) -> Self {
-        Self { checkpoints, is_restartable }
+        Self { checkpoints, is_restartable, settings: None }
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
             return ExitCode::from(EXIT_FAILED);
         }
     };
-    let nothing = || Holdings { checkpoints: Vec::new(), is_restartable };
+    let nothing = || Holdings::new(Vec::new(), is_restartable);
     let joined = match join(&mut lines, &handle, nothing) {
         Ok(joined) => joined,
         Err(error) => return refuse(error),
@@ -260,7 +260,7 @@ fn run_again(
         Err(error) => return conclude(Err(error.into()), joined.bundle.spec.layout(), true),
     };
     loop {
-        let again = job.again();
+        let (again, checkpoints) = (job.again(), job.checkpoint_settings());
         let layout = joined.bundle.spec.layout().clone();
         let outcome = run_once(job, joined, keeper.clone(), records, &handle);
         let is_loss =
@@ -275,7 +275,10 @@ fn run_again(
             Control::Failed(Failure::of(&error, &layout)).tell();
         }
         let is_restartable = again.is_some();
-        let holdings = || Holdings { checkpoints: keeper.holdings(), is_restartable };
+        let holdings = || Holdings {
+            settings: Some(checkpoints),
+            ..Holdings::new(keeper.holdings(), is_restartable)
+        };
         await_launcher(&handle);
         joined = match join(&mut lines, &handle, holdings) {
             Ok(joined) => joined,

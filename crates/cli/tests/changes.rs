@@ -62,8 +62,13 @@ fn nodes_and_sites_leave_on_request_and_join_again() {
     // Main runs on the first node.
     assert_eq!(changing.done(&["drain", "a/0"]), "a/0 has left\n");
     assert!(!is_alive(nodes[0]) || until(|| (!is_alive(nodes[0])).then_some(true)));
+    assert_eq!(changing.job.nodes(3), nodes[1..], "those that stay go on in their processes");
     assert_eq!(changing.done(&["drain", "b"]), "b/2, b/3 have left\n");
+    assert_eq!(changing.job.nodes(1), nodes[1..2]);
     assert_eq!(changing.done(&["add", "a/0", "b/3"]), "a/0, b/3 have joined\n");
+    let now = changing.job.nodes(3);
+    let stay: Vec<u32> = now.into_iter().filter(|pid| nodes.contains(pid)).collect();
+    assert_eq!(stay, nodes[1..2], "only a/1 has never left");
     let listed = changing.done(&["nodes"]);
     let states: Vec<&str> =
         listed.lines().skip(1).filter_map(|line| line.split(' ').next_back()).collect();
@@ -88,13 +93,14 @@ fn a_node_leaves_after_sigterm() {
 #[test]
 fn spare_nodes_join_on_request() {
     let mut changing = Changing::start_job(&SLOW_JOB, &["--spare", "b"], "100");
-    changing.job.nodes(2);
+    let nodes = changing.job.nodes(2);
     changing.job.await_line("      20 ");
 
     changing.done(&["add", "b"]);
 
     changing.job.await_line("4 nodes go on");
-    changing.job.nodes(4);
+    let now = changing.job.nodes(4);
+    assert!(nodes.iter().all(|pid| now.contains(pid)), "{nodes:?} stay: {now:?}");
     changing.assert_verified();
 }
 

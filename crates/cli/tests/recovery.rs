@@ -431,6 +431,65 @@ fn a_job_goes_on_from_a_folder_on_other_numbers_of_nodes() {
     }
 }
 
+/// Runs a command about checkpoints. Returns what it prints.
+fn printed(arguments: &[&str]) -> String {
+    let output = run(&[&["checkpoint"], arguments].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    output.stdout
+}
+
+/// The checkpoints that a command prints with `--json`.
+fn described(arguments: &[&str]) -> Vec<serde_json::Value> {
+    let text = printed(&[arguments, &["--json"]].concat());
+    let of_line = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["version"], 1);
+        assert_eq!(line["event"], "checkpoint");
+        line["checkpoint"].clone()
+    };
+    text.lines().map(of_line).collect()
+}
+
+#[test]
+fn checkpoints_are_listed_shown_and_verified_for_people_and_for_scripts() {
+    let folder = Folder::new("shown");
+    let flags = ["--checkpoint", folder.path(), "--checkpoint-every", "10steps"];
+    assert_eq!(run(&fast_arguments(&flags, "20")).code, Some(0));
+    let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+
+    let all = described(&["ls", folder.path()]);
+    let numbers: Vec<_> = all.iter().map(|it| it["number"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [1, 2]);
+    let listed = printed(&["ls", folder.path()]);
+    let listed: Vec<_> = listed.lines().map(|line| columns(line)[..2].join(" ")).collect();
+    assert_eq!(listed, ["NUMBER JOB", "1 leanmd", "2 leanmd"]);
+
+    let last = &all[1];
+    assert_eq!(described(&["show", folder.path()]), [last.clone()], "by default, the last");
+    assert_eq!(described(&["show", folder.path(), "--number", "1"]), [all[0].clone()]);
+    assert_eq!(["sites", "nodes", "pes"].map(|of| last[of].as_u64()), [2, 4, 4].map(Some));
+    let (actors, shown) = (&last["actors"], printed(&["show", folder.path()]));
+    assert!(shown.starts_with("checkpoint 2 of leanmd, made "), "{shown}");
+    assert!(shown.contains(&format!("\n{actors} actors in ")), "{shown}");
+    let (_, table) = shown.split_once("\n\n").unwrap();
+    let rows: Vec<Vec<String>> = table.lines().map(columns).collect();
+    let places: Vec<String> = rows.iter().map(|row| row[..3].join(" ")).collect();
+    assert_eq!(places, ["SITE NODE PES", "a 0 1", "a 1 1", "b 2 1", "b 3 1"]);
+    let of_nodes = rows[1..].iter().map(|row| row[3].parse::<u64>().unwrap());
+    assert_eq!(Some(of_nodes.sum::<u64>()), actors.as_u64());
+
+    assert_eq!(described(&["verify", folder.path()]), all);
+    let verified = printed(&["verify", folder.path()]);
+    for (line, number) in verified.lines().zip(1..=2) {
+        let begin = format!("checkpoint {number}: 4 parts, ");
+        assert!(line.starts_with(&begin) && line.ends_with(", intact"), "{line}");
+    }
+    for verb in ["ls", "show", "verify"] {
+        let missing = run(&["checkpoint", verb, folder.path(), "--number", "7"]);
+        assert_eq!(missing.code, Some(1), "{verb}: {missing:?}");
+    }
+}
+
 #[test]
 fn damaged_checkpoints_are_refused() {
     let folder = Folder::new("damaged");

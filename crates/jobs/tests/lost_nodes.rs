@@ -1,5 +1,5 @@
-//! Branch and bound goes on without a lost node, and finds the optimum: each job compares its
-//! result with a known one.
+//! Jobs of tasks go on without a lost node: each compares its result, such as the optimum of a
+//! branch and bound, with a known one.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -50,4 +50,13 @@ fn the_optima_of_branch_and_bound_are_found_without_a_lost_node() {
     let (tours, knapsacks) = (lose("tsp", ""), lose("knapsack", "--items 30"));
     println!("tolerated: {tours} losses in tsp, {knapsacks} in knapsack");
     assert!(tours > 0, "no loss of tsp was tolerated");
+}
+
+#[test]
+fn jobs_without_a_bound_have_their_results_without_a_lost_node() {
+    for (name, words) in
+        [("fib", "-n 16"), ("queens", "-n 8 --grain 4"), ("mandelbrot", "--size 64 --steps 200")]
+    {
+        println!("tolerated: {} losses in {name}", lose(name, words));
+    }
 }

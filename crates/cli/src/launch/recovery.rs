@@ -174,7 +174,14 @@ impl Runs {
         }
         let plan = RestorePlan::recovery(&image, &spec, &successors, &holders);
         let plan = plan.map_err(|missing| {
-            let names: Vec<String> = missing.iter().map(name).collect();
+            let settings = holdings.values().find_map(|it| it.settings);
+            let grid = run.and_then(|(_, were)| self.roster.part(were));
+            let had = |node: &NodeId| {
+                let partner = settings?.partner_in(grid.as_ref()?, *node)?;
+                Some(format!("{} (its copy was on {})", name(node), name(&partner)))
+            };
+            let had = |node: &NodeId| had(node).unwrap_or_else(|| name(node));
+            let names: Vec<String> = missing.iter().map(had).collect();
             format!(
                 "no node that is left has a copy of the part of {} in checkpoint {number}",
                 names.join(", ")
@@ -188,8 +195,37 @@ impl Runs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gridspan_runtime::Holding;
+    use gridspan_runtime::{Checkpoints, Holding};
     use gridspan_topology::GridSpec;
+
+    #[test]
+    fn an_error_names_the_nodes_that_had_a_missing_part_and_its_copy() {
+        let grid = GridSpec::from_emulate("2x2,wan=1ms").unwrap();
+        let left = [2, 3].map(NodeId);
+        let mut runs = Runs::new(grid.clone(), &[]);
+        let mut named = |settings: Option<Checkpoints>| {
+            let manifest = Some(EncodedManifest::without_actors(3, grid.layout().clone()));
+            let parts = [2, 3].map(PeId).to_vec();
+            let held = Holding { number: 3, manifest, parts, is_stored: false };
+            let mut holdings = Holdings::new(vec![held], true);
+            holdings.settings = settings;
+            let error = runs.begin(left.to_vec(), &BTreeMap::from([(left[0], holdings)]));
+            let error = error.unwrap_err();
+            let begin = "no node that is left has a copy of the part of ";
+            let names =
+                error.strip_prefix(begin).and_then(|it| it.strip_suffix(" in checkpoint 3"));
+            names.unwrap_or_else(|| panic!("{error}")).to_owned()
+        };
+        let two = Checkpoints::default();
+
+        let near = "a/0 (its copy was on a/1), a/1 (its copy was on a/0)";
+        assert_eq!(named(Some(two)), near);
+        let apart = "a/0 (its copy was on b/2), a/1 (its copy was on b/3)";
+        assert_eq!(named(Some(two.protecting_sites(true))), apart);
+        for settings in [Some(two.with_copies(1)), None] {
+            assert_eq!(named(settings), "a/0, a/1");
+        }
+    }
 
     #[test]
     fn the_members_of_runs_long_ago_are_not_saved() {

@@ -5,7 +5,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::common::{
-    LIMIT, Running, SLOW_JOB, children_of, finish, gridctl, is_alive, launcher_of, run, state,
+    JOB, LIMIT, Running, SLOW_JOB, children_of, finish, gridctl, is_alive, launcher_of, run, state,
     until,
 };
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -41,8 +41,12 @@ pub(crate) struct Fake {
 
 impl Fake {
     pub(crate) fn new() -> Self {
+        Self::of(SCRIPT)
+    }
+
+    fn of(script: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let script = SCRIPT.replace("$FOLDER", folder.path().to_str().unwrap());
+        let script = script.replace("$FOLDER", folder.path().to_str().unwrap());
         fs::write(folder.path().join("ssh.sh"), script).unwrap();
         Self { folder }
     }
@@ -471,4 +475,123 @@ fn a_spare_host_takes_the_place_of_one_that_is_gone() {
     job.await_line("2 nodes go on");
     job.await_line("every bit as on one thread");
     assert_eq!(job.wait(LIMIT).expect("the job ends").code(), Some(0));
+}
+
+/// Runs the command in another process group, which the launcher cannot kill. A shell of that group
+/// starts the node, so that the kernel does not end the node with the process that started it.
+const APART: &str = r#"
+while [ "$1" != -- ]; do shift; done
+shift
+setsid sh -c 'sh -c "$1"; exit $?' sh "$*"
+exit $?
+"#;
+
+#[test]
+fn a_stopped_node_that_the_others_have_left_behind_ends_when_it_continues() {
+    let fake = Fake::of(APART);
+    let grid = fake.grid("[site.far]\nhosts = [\"127.0.0.2\", \"127.0.0.3\", \"127.0.0.4\"]\n");
+    let ssh = fake.command();
+    let flags = ["run", "--ssh", &ssh, "--grid", &grid, "--checkpoint-every", "10steps"];
+    let mut running = Running::start(&[&flags[..], &SLOW_JOB, &["150"]].concat());
+    running.await_line("      20 ");
+    let node = below(running.nodes(3)[2]);
+    let signal = |signal| {
+        node.iter().for_each(|&pid| {
+            // A process may have ended with the one that was continued before it.
+            let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), signal);
+        });
+    };
+
+    signal(Signal::STOP);
+    running.await_line("it was silent for 3");
+    running.await_line("2 nodes go on");
+    assert!(!node.is_empty() && node.iter().all(|&pid| state(pid) == "T"), "it has not continued");
+    signal(Signal::CONT);
+
+    until(|| node.iter().all(|&pid| !is_alive(pid)).then_some(()));
+    running.await_line("every bit as on one thread");
+    assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
+}
+
+/// Writes what the node on a host reads from the launcher into a file, too.
+const TAPPED: &str = r#"
+while [ "$1" != -- ]; do host=$1; shift; done
+shift
+mkfifo "$FOLDER/pipe-$host"
+exec 4<&0
+tee "$FOLDER/read-$host" <&4 >"$FOLDER/pipe-$host" &
+sh -c "$*" <"$FOLDER/pipe-$host" 4<&-
+code=$?
+kill $!
+exit $code
+"#;
+
+/// Decodes Base64 (RFC 4648).
+fn decoded(text: &str) -> Vec<u8> {
+    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for digit in text.trim_end_matches('=').chars() {
+        bits = (bits << 6) | DIGITS.find(digit).unwrap() as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
+}
+
+/// The secrets in the lines that a node reads from the launcher: its private key as text and as
+/// bytes, the key of the job's probes, and the seed of the node.
+fn secrets(lines: &str) -> [Vec<u8>; 4] {
+    let bundle = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).ok()?;
+        line["identity"]["key"].is_string().then_some(line)
+    };
+    let bundle = lines.lines().find_map(bundle).expect("the node gets its key");
+    let bytes = |value: &serde_json::Value| -> Vec<u8> {
+        value.as_array().unwrap().iter().map(|byte| byte.as_u64().unwrap() as u8).collect()
+    };
+    let pem = bundle["identity"]["key"].as_str().unwrap();
+    let text: Vec<&str> = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    let der = decoded(&text.concat());
+    // The key is an octet string of 32 bytes within another one (RFC 8410, section 7).
+    let begin = der.windows(4).position(|it| it == [4, 34, 4, 32]).unwrap() + 4;
+    let key = der[begin..begin + 32].to_vec();
+    let probe_key = bytes(&bundle["identity"]["probe_key"]);
+    [text[0].as_bytes().to_vec(), key, probe_key, bytes(&bundle["seed"])]
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = |path: PathBuf| if path.is_dir() { files_below(&path) } else { vec![path] };
+    paths.flat_map(files).collect()
+}
+
+#[test]
+fn a_folder_of_checkpoints_contains_no_secret_of_the_job() {
+    let fake = Fake::of(TAPPED);
+    let hosts = ["127.0.0.2", "127.0.0.3"];
+    let grid = fake.grid("[site.far]\nhosts = [\"127.0.0.2\", \"127.0.0.3\"]\n");
+    let folder = fake.path("checkpoints");
+    let (ssh, place) = (fake.command(), folder.to_str().unwrap());
+    let flags = ["run", "--ssh", &ssh, "--grid", &grid, "--checkpoint", place];
+    let often = ["--checkpoint-every", "10steps"];
+
+    let output = run(&[&flags[..], &often, &JOB, &["20"]].concat());
+
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let files = files_below(&folder);
+    // Two checkpoints, each with a manifest and a part of each node.
+    assert!(files.len() >= 6, "{files:?}");
+    let of_nodes = hosts.iter().flat_map(|host| secrets(&fake.said(&format!("read-{host}"))));
+    let secrets: Vec<Vec<u8>> = of_nodes.chain([b"PRIVATE KEY".to_vec()]).collect();
+    assert!(secrets.iter().all(|secret| secret.len() >= 11), "{secrets:?}");
+    for file in files {
+        let bytes = fs::read(&file).unwrap();
+        for secret in &secrets {
+            let has_secret = bytes.windows(secret.len()).any(|part| part == &secret[..]);
+            assert!(!has_secret, "{} has {secret:?}", file.display());
+        }
+    }
 }

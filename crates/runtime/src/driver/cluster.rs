@@ -14,8 +14,8 @@ use crate::error::{JobError, StartError, Warning};
 use crate::job::program::Program;
 use crate::net::TransportLimits;
 use crate::net::bootstrap::Joined;
+use crate::pe::Checkpoints;
 use gridspan_topology::{GridSpec, NodeId, Speed};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ pub fn run_keeping(
     }?
     .of_run(joined.bundle.run, after)
     .having_used(keeper.time_used())
-    .on_hosts(first_on_hosts(&joined.bundle.spec));
+    .on_hosts(Checkpoints::first_on_hosts(&joined.bundle.spec));
     keeper.drop_incomplete();
     let machine = nodes_beside(&joined.bundle.spec, node, joined.bundle.emulate);
     let keeper = match program.is_restored() {
@@ -128,21 +128,10 @@ fn warn_of_shortage(program: &Program, node: NodeId, nodes: &[NodeId]) {
 /// Returns the nodes on the machine of a node, with the node itself. An emulated grid is on one
 /// machine.
 fn nodes_beside(spec: &GridSpec, node: NodeId, is_emulated: bool) -> Vec<NodeId> {
-    let hosts = first_on_hosts(spec);
+    let hosts = Checkpoints::first_on_hosts(spec);
     let own = hosts.get(node.index());
     let is_beside = |(_, host): &(NodeId, &NodeId)| is_emulated || Some(*host) == own;
     (0..).map(NodeId).zip(&hosts).filter(is_beside).map(|(other, _)| other).collect()
-}
-
-/// Returns for each node the first one on the same host.
-fn first_on_hosts(spec: &GridSpec) -> Vec<NodeId> {
-    let mut first = BTreeMap::new();
-    spec.hosts().map(|(node, host)| *first.entry(name_of(host)).or_insert(node)).collect()
-}
-
-/// Returns the name of a host without the user for `ssh` that may precede it.
-fn name_of(host: &str) -> &str {
-    host.rsplit_once('@').map_or(host, |(_, name)| name)
 }
 
 #[cfg(test)]
@@ -153,7 +142,7 @@ mod tests {
     fn nodes_on_one_host_are_known_by_its_name() {
         let sites = "[site.a]\nhosts = [\"a1\", \"me@a1\", \"a2\"]\n[site.b]\nhosts = [\"b1\"]\n";
         let spec = GridSpec::from_toml(sites).unwrap();
-        assert_eq!(first_on_hosts(&spec), [0, 0, 2, 3].map(NodeId));
+        assert_eq!(Checkpoints::first_on_hosts(&spec), [0, 0, 2, 3].map(NodeId));
         let beside = |node, is_emulated| nodes_beside(&spec, NodeId(node), is_emulated);
         assert_eq!(beside(1, false), [0, 1].map(NodeId));
         assert_eq!(beside(2, false), [NodeId(2)]);

@@ -7,6 +7,7 @@ mod kept;
 mod pools;
 mod questions;
 mod reports;
+mod results;
 mod sections;
 mod speeds;
 mod stops;

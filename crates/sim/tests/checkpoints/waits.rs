@@ -1,4 +1,5 @@
-//! Actors that wait at a checkpoint: for quiescence, or for an answer that comes too late.
+//! What waits at a checkpoint: actors, for quiescence or for an answer that comes too late, and
+//! main, which may wait for nothing else.
 
 use super::{every, grid};
 use gridspan_runtime::{
@@ -8,7 +9,10 @@ use gridspan_runtime::{
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::Time;
 use serde::{Deserialize, Serialize};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -168,4 +172,68 @@ fn an_answer_that_is_too_late_is_not_taken_for_that_to_a_later_question() {
     // The first question timed out, and the second got the second answer.
     let second = (vec![], vec![0, 2]);
     assert_eq!(Case::LateAnswer.reports(), [second.clone(), second]);
+}
+
+/// Polls a future once. It does not resolve yet.
+async fn begin<F: Future>(mut future: Pin<&mut F>) {
+    let is_pending = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
+    assert!(is_pending);
+}
+
+#[test]
+fn main_that_waits_for_something_else_at_a_progress_point_gets_an_error_that_says_so() {
+    let main = async |grid: Grid| {
+        let lists = || (Op::Concat, Op::Concat);
+        let waiters = grid.create::<Waiter>(Ix1::range(2), |_| ()).await?;
+        {
+            let mut early = pin!(waiters.reduction::<Lists>(lists()));
+            begin(early.as_mut()).await;
+            assert_eq!(grid.progress(&()).await, Err(GridError::ProgressWhileWaiting));
+        }
+        let dropped = grid.progress(&()).await;
+        assert_eq!(dropped, Err(GridError::ProgressWhileWaiting), "main gave up a result");
+        waiters.broadcast(Message::Report);
+        waiters.reduction::<Lists>(lists()).await?;
+
+        waiters.member(Ix1(0)).send(Message::WaitForQuiescence);
+        let mut quiet = pin!(grid.quiescence());
+        begin(quiet.as_mut()).await;
+        let error = grid.progress(&()).await.unwrap_err();
+        assert!(error.to_string().contains("main waits for something else"), "{error}");
+        quiet.await?;
+
+        let made = grid.progress(&()).await?;
+        assert!(matches!(made, Progress::Taken { number: 1 }), "it waits no longer: {made:?}");
+        Ok(())
+    };
+    let job = Job::new("waits").actor::<Waiter>().restartable_main(main).checkpoints(every(1));
+    let simulation = Simulation::new(job, grid("2x1,wan=8ms"), SimOptions::with_seed(1)).unwrap();
+    assert_eq!(simulation.run().outcome, Ok(()));
+}
+
+#[test]
+fn a_question_of_main_without_an_answer_postpones_a_checkpoint() {
+    let main = async |grid: Grid| {
+        let waiters = grid.create::<Waiter>(Ix1::range(2), |_| ()).await?;
+        let asked = waiters.member(Ix1(1));
+        let mut answer = pin!(asked.ask::<u64>(60 * SECOND, Message::Question));
+        begin(answer.as_mut()).await;
+
+        let postponed = grid.progress(&()).await?;
+        let says_why = |reason: &str| reason.contains("waits for an answer");
+        assert!(
+            matches!(&postponed, Progress::Postponed { reason } if says_why(reason)),
+            "{postponed:?}"
+        );
+
+        waiters.member(Ix1(1)).send(Message::AnswerAll);
+        assert_eq!(answer.await?, 1);
+        grid.sleep(SECOND).await?;
+        let made = grid.progress(&()).await?;
+        assert!(matches!(made, Progress::Taken { .. }), "{made:?}");
+        Ok(())
+    };
+    let job = Job::new("waits").actor::<Waiter>().restartable_main(main).checkpoints(every(1));
+    let simulation = Simulation::new(job, grid("2x1,wan=8ms"), SimOptions::with_seed(1)).unwrap();
+    assert_eq!(simulation.run().outcome, Ok(()));
 }

@@ -1,7 +1,8 @@
 //! The node that gets copies of the parts of another node.
 
 use super::settings::Checkpoints;
-use gridspan_topology::{Layout, NodeId};
+use gridspan_topology::{GridSpec, Layout, NodeId};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Checkpoints {
@@ -58,6 +59,30 @@ impl Checkpoints {
         others.copied().find_map(at_site).or_else(anywhere)
     }
 
+    /// The node that gets copies of the parts of node `of`, while no node of the job leaves. `None`
+    /// if the job keeps one copy only, or has no other node. `grid`: the nodes of the job at the
+    /// checkpoint.
+    ///
+    /// ```
+    /// use gridspan_runtime::{Checkpoints, NodeId};
+    /// use gridspan_topology::GridSpec;
+    ///
+    /// let grid = GridSpec::from_emulate("2x2,wan=8ms")?;
+    /// let settings = Checkpoints::default();
+    /// assert_eq!(settings.partner_in(&grid, NodeId(2)), Some(NodeId(3)));
+    /// assert_eq!(settings.with_copies(1).partner_in(&grid, NodeId(2)), None);
+    /// # Ok::<(), gridspan_topology::EmulateError>(())
+    /// ```
+    pub fn partner_in(&self, grid: &GridSpec, of: NodeId) -> Option<NodeId> {
+        self.partner(grid.layout(), &Self::first_on_hosts(grid), of, &[])
+    }
+
+    /// Returns for each node the first one on the same host.
+    pub(crate) fn first_on_hosts(grid: &GridSpec) -> Vec<NodeId> {
+        let mut first = BTreeMap::new();
+        grid.hosts().map(|(node, host)| *first.entry(name_of(host)).or_insert(node)).collect()
+    }
+
     /// The bytes that these nodes keep of a checkpoint: their own parts, and copies of those of
     /// others. `bytes`: the size of the parts of a node.
     pub(crate) fn kept_bytes(
@@ -91,6 +116,11 @@ impl Checkpoints {
         let pes: u64 = layout.nodes_in(site).map(|node| layout.place(node).pes.len() as u64).sum();
         rate.time_for(bytes.saturating_mul(pes))
     }
+}
+
+/// Returns the name of a host without the user for `ssh` that may precede it.
+fn name_of(host: &str) -> &str {
+    host.rsplit_once('@').map_or(host, |(_, name)| name)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 #[derive(Serialize, Deserialize)]
 struct Idle;
@@ -180,6 +180,34 @@ fn the_first_checkpoint_is_tried_again_at_the_first_progress_point_after_a_pause
     assert!(!is_requested_at(Duration::ZERO, 1), "it is postponed");
     assert!(!is_requested_at(RETRY / 2, 0));
     assert!(is_requested_at(RETRY, 0));
+}
+
+#[test]
+fn main_is_named_in_one_warning_if_it_reaches_no_progress_point_for_three_intervals() {
+    let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = warnings.clone();
+    let every = CheckpointEvery::Time(Duration::from_secs(60));
+    let job = Job::new("quiet")
+        .actor::<Idle>()
+        .checkpoints(Checkpoints::every(every))
+        .on_warning(move |warning| heard.lock().unwrap().push(warning.to_string()))
+        .main(async |_| Ok::<(), JobError>(()));
+    let mut pe = Program::new(job, Layout::single(1)).unwrap().pe(MAIN_PE);
+    let warnings_at = |pe: &mut Pe, seconds: u64| {
+        pe.core.now = Time::ZERO + Duration::from_secs(seconds);
+        pe.core.warn_without_progress();
+        warnings.lock().unwrap().len()
+    };
+
+    assert_eq!(warnings_at(&mut pe, 179), 0, "three intervals since the start are not over");
+    // The checkpoint is postponed, but main has reached a progress point.
+    pe.core.progress(Bytes::new(), 0, 1, |_| {});
+    assert_eq!([180, 358].map(|seconds| warnings_at(&mut pe, seconds)), [0, 0]);
+    assert_eq!([359, 360, 900].map(|seconds| warnings_at(&mut pe, seconds)), [1, 1, 1]);
+
+    let expected = "main of quiet has reached no progress point for 180 s, so no checkpoints are \
+                    made; call `Grid::progress` where it can begin again";
+    assert_eq!(*warnings.lock().unwrap(), [expected]);
 }
 
 #[test]

@@ -10,7 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Time in which the launcher notices that a process has ended, and says so.
+const NOTICED_MAX: Duration = Duration::from_secs(1);
 
 /// A step crosses the wide area twice, so it takes 40 ms and little processor time. The steps are
 /// not over yet when the test has found the processes.
@@ -80,8 +83,14 @@ fn a_job_goes_on_without_any_one_of_its_nodes() {
 
         kill(nodes[victim], Signal::KILL);
 
+        let killed = Instant::now();
         running.await_line("it was killed by SIGKILL (9); 3 nodes are left");
-        running.await_line("3 nodes go on");
+        let noticed = killed.elapsed();
+        assert!(noticed <= NOTICED_MAX, "{noticed:?}");
+        let summary = running.await_line("3 nodes go on");
+        let loss = format!("/{victim} (it was killed by SIGKILL (9), noticed at once); back to ");
+        assert!(summary.contains(&loss), "{summary}");
+        assert!(summary.contains(" repeated; 3 nodes go on, "), "{summary}");
         assert_verified(&mut running);
     }
 }
@@ -250,7 +259,8 @@ fn a_silent_node_is_left_behind() {
 
     let lost = running.await_line("; 3 nodes are left");
     assert!(lost.contains("it was silent for 3"), "{lost}");
-    running.await_line("3 nodes go on");
+    let summary = running.await_line("3 nodes go on");
+    assert!(summary.contains("lost b/3 (it was silent for 3"), "{summary}");
     assert_verified(&mut running);
 }
 

@@ -51,6 +51,7 @@ use gridspan::control::Holdings;
 use gridspan_runtime::session::crowding_factor;
 use gridspan_topology::{NodeId, Time};
 use loss_reports::LossReports;
+use recovery_summary::RecoverySummary;
 use repeating::Repeating;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -66,6 +67,7 @@ mod losing;
 mod loss_reports;
 mod members;
 mod patience;
+mod recovery_summary;
 mod repeating;
 mod sampling;
 mod taking_over;
@@ -158,6 +160,8 @@ struct Recovery {
     began: Time,
     /// The nodes that are started in place of lost ones, until they are introduced.
     replacing: BTreeSet<NodeId>,
+    /// What the user learns when the job goes on.
+    summary: RecoverySummary,
 }
 
 /// What happens when nodes are lost.
@@ -297,8 +301,14 @@ impl Supervisor {
             let is_spare = !runs.members().contains(&NodeId::from(id));
             (node.is_left, node.is_over, node.is_spare) = (is_spare, is_spare, is_spare);
         }
-        let (holdings, began, replacing) = (BTreeMap::new(), Time(0), BTreeSet::new());
-        self.recovery = Some(Recovery { runs, on_loss, holdings, began, replacing });
+        self.recovery = Some(Recovery {
+            runs,
+            on_loss,
+            holdings: BTreeMap::new(),
+            began: Time(0),
+            replacing: BTreeSet::new(),
+            summary: RecoverySummary::default(),
+        });
     }
 
     /// Sets the time that a node has to leave after SIGTERM; whether checkpoints are stored in a
@@ -537,7 +547,9 @@ impl Supervisor {
                     Stage::GoesOn => "the job stopped",
                     _ => "the loss was noticed",
                 };
-                let text = format!("{number} {nodes} on, {seconds:.2} s after {since}");
+                let on = format!("{number} {nodes} on, {seconds:.2} s after {since}");
+                let summary = std::mem::take(&mut recovery.summary).text();
+                let text = summary.into_iter().chain([on]).collect::<Vec<_>>().join("; ");
                 self.commands.push_back(Command::TellRecovery(text));
             }
             self.end_change();

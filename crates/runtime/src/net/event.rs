@@ -68,8 +68,11 @@ pub enum LossReason {
         others: Vec<NodeId>,
     },
     /// Its port is closed, so its process has ended.
-    #[error("no process has its port any more")]
-    PortClosed,
+    #[error("no process has its port any more; it was silent for {:?}", tenths(*.silence))]
+    PortClosed {
+        /// Duration of the silence until then.
+        silence: Duration,
+    },
     /// It ended normally.
     #[error("it closed the connection: {0}")]
     Closed(String),
@@ -92,7 +95,7 @@ impl LossReason {
     pub fn cause(&self) -> LossCause {
         match self {
             Self::Silent { .. } => LossCause::Silent,
-            Self::PortClosed => LossCause::Ended,
+            Self::PortClosed { .. } => LossCause::Ended,
             Self::Closed(_) => LossCause::Closed,
             Self::Restarted { .. } => LossCause::Restarted,
             Self::Unreachable(_) => LossCause::Unreachable,

@@ -173,18 +173,19 @@ impl NetLoop {
             return Some(now + ROOM_PATIENCE);
         }
         let of_emulator = self.emulator.as_ref().and_then(Emulator::poll_timeout);
+        let of_checks = self.port_checks.poll_timeout();
         let all = [self.transport.poll_timeout(), of_emulator, self.prober.poll_timeout()];
-        all.into_iter().flatten().min()
+        all.into_iter().chain([of_checks]).flatten().min()
     }
 
-    /// Checks the ports of guests, as the transport requests.
+    /// Checks the ports of nodes, as the transport requests.
     fn check_ports(&mut self, now: Instant) -> io::Result<()> {
         for (node, port) in self.port_checks.closed(now) {
             if self.transport.address_of(node) == Some(port) {
                 self.transport.port_closed(now, node);
             }
         }
-        for node in self.transport.take_ports_to_check() {
+        for node in self.transport.take_ports_to_check(self.port_checks.room()) {
             if let Some(port) = self.transport.address_of(node) {
                 self.port_checks.start(now, node, port, self.port.local_address()?.ip());
             }

@@ -84,6 +84,8 @@ pub(super) struct Peer {
     pub(super) beat_due: Time,
     /// Time from which its port may be checked again.
     pub(super) check_due: Time,
+    /// Whether its port was checked while packets arrived from it.
+    pub(super) is_port_known: bool,
     /// Whether its port seemed closed while packets arrived from it: a firewall answers for it.
     pub(super) is_port_hidden: bool,
     /// First congestion window of the next connection, if the path is known.
@@ -105,6 +107,7 @@ impl Peer {
             is_refusal_reported: false,
             beat_due: Time::MAX,
             check_due: Time::ZERO,
+            is_port_known: false,
             is_port_hidden: false,
             window: None,
         }

@@ -1,4 +1,4 @@
-//! Checks whether the ports of silent guests are closed, which shows that their processes have
+//! Checks whether the ports of silent nodes are closed, which shows that their processes have
 //! ended.
 //!
 //! A check sends one byte from a socket that is connected to the port. If no process has the port,
@@ -10,7 +10,8 @@
 //!
 //! A firewall that refuses new flows gives the same answer for a process that runs. So each port is
 //! also checked once while packets of its node arrive. If it seems closed then, later answers do
-//! not count.
+//! not count. The first check comes after the connection is open, so a port that is not open yet is
+//! never taken for a closed one. A node has the same port as long as its run of the job lasts.
 
 use gridspan_topology::NodeId;
 use std::io::ErrorKind;
@@ -55,9 +56,23 @@ impl PortChecks {
             Ok::<_, std::io::Error>(socket)
         };
         match open() {
-            Ok(socket) => self.checks.push(Check { node, port, socket, end: now + ANSWER }),
+            Ok(socket) => {
+                self.looked.get_or_insert(now);
+                self.checks.push(Check { node, port, socket, end: now + ANSWER });
+            }
             Err(error) => tracing::debug!(%node, %error, "its port cannot be checked"),
         }
+    }
+
+    /// Returns the number of further checks that may start.
+    pub(super) fn room(&self) -> usize {
+        CHECKS_MAX.saturating_sub(self.checks.len())
+    }
+
+    /// Returns the time at which [`closed`](Self::closed) should be called.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let looked = self.looked.filter(|_| !self.checks.is_empty())?;
+        Some(looked + POLLING_INTERVAL)
     }
 
     /// Returns the ports that are closed, with their nodes.
@@ -115,8 +130,10 @@ mod tests {
         for node in 0..2 * CHECKS_MAX as u32 {
             checks.start(now, NodeId(node), port, HERE);
         }
-        assert_eq!(checks.checks.len(), CHECKS_MAX);
+        assert_eq!((checks.checks.len(), checks.room()), (CHECKS_MAX, 0));
+        assert_eq!(checks.poll_timeout(), Some(now + POLLING_INTERVAL));
         assert!(checks.closed(now + ANSWER).is_empty());
         assert!(checks.checks.is_empty());
+        assert_eq!(checks.poll_timeout(), None);
     }
 }

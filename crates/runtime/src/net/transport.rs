@@ -85,7 +85,7 @@ pub struct Transport {
     inbox: VecDeque<(ConnectionHandle, LinkEvent)>,
     /// Peers that this node will dial.
     wanted: Vec<NodeId>,
-    /// Guests whose ports this node will check.
+    /// Nodes whose ports this node will check.
     ports_to_check: BTreeSet<NodeId>,
     assembly: Assembly,
     is_paused: bool,

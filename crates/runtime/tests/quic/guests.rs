@@ -1,5 +1,5 @@
 //! Guests as separate processes over real sockets: they join a running search, leave it, and are
-//! killed.
+//! killed, and so are founders.
 
 use gridspan_runtime::driver::cluster;
 use gridspan_runtime::net::Authority;
@@ -199,6 +199,22 @@ fn guests_join_leave_and_are_killed_and_the_count_is_exact() {
     assert!(told.last().is_some_and(|line| line.ends_with(&format!("COUNT {}", 1 << TEETH))));
     founders[1].expect("OVER");
     guests[2].expect("OVER");
+}
+
+#[test]
+fn the_closed_port_of_a_killed_founder_ends_the_job_before_its_silence_does() {
+    // Main's node notices the end of another one, and the other one that of main's node.
+    for victim in [1, 0] {
+        let (mut founders, _, _) = begin(0, false);
+        // They are connected, and each has checked the port of the other one.
+        std::thread::sleep(Duration::from_millis(500));
+
+        founders[victim].process.kill().unwrap();
+
+        let failed = founders[1 - victim].expect("FAILED");
+        let evidence = format!("FAILED lost node{victim} at site a: no process has its port any");
+        assert!(failed.starts_with(&evidence), "{failed}");
+    }
 }
 
 #[test]

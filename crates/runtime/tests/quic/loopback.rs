@@ -4,7 +4,8 @@ use bytes::Bytes;
 use gridspan_runtime::Frame;
 use gridspan_runtime::message::probe::{ProbeKind, ProbeOrder};
 use gridspan_runtime::net::{
-    Authority, Emulator, FrameClass, NetLoop, Transport, TransportConfig, TransportEvent, UdpPort,
+    Authority, Emulator, FrameClass, LossReason, NetLoop, Transport, TransportConfig,
+    TransportEvent, UdpPort,
 };
 use gridspan_topology::{Bandwidth, GridSpec, Latency, Layout, Link, NodeId};
 use std::sync::Arc;
@@ -138,6 +139,60 @@ fn a_megabyte_makes_a_round_trip_in_55_ms_over_a_link_of_20_ms() {
     echo.join().unwrap();
     println!("1 MB round trips: {times:?}");
     assert!(times.iter().any(|&time| time <= GOAL), "{times:?}");
+}
+
+/// Connects two nodes, and closes the socket of the second one without a farewell, as the end of
+/// its process does. Returns for how long the first one takes to notice that, and the reason that
+/// it reports. `is_main`: whether the first one is the node of main.
+fn noticed(is_main: bool) -> (Duration, LossReason) {
+    let [mut a, mut b] = pair(None);
+    let mut other = B;
+    if !is_main {
+        (a, b, other) = (b, a, A);
+    }
+    a.transport().send(other, FrameClass::Auto, Bytes::from_static(b"frame")).unwrap();
+    let (begin, mut has_arrived) = (Instant::now(), false);
+    // After the frame they exchange some heartbeats.
+    while !has_arrived || begin.elapsed() < Duration::from_millis(500) {
+        let turn = Some(Duration::from_millis(1));
+        a.turn(turn, &mut |_| {}).unwrap();
+        b.turn(turn, &mut |event| {
+            has_arrived |= matches!(event, TransportEvent::Frame { .. });
+        })
+        .unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(60), "the frame does not arrive");
+    }
+    drop(b);
+    let (begin, mut lost) = (Instant::now(), None);
+    loop {
+        a.turn(Some(Duration::from_secs(1)), &mut |event| {
+            if let TransportEvent::Lost { reason, .. } = event {
+                lost = Some(reason);
+            }
+        })
+        .unwrap();
+        if let Some(reason) = lost.take() {
+            return (begin.elapsed(), reason);
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "the loss is not noticed");
+    }
+}
+
+/// Time limit for noticing that the port of a node is closed.
+const NOTICED_MAX: Duration = Duration::from_secs(1);
+
+#[test]
+fn the_closed_port_of_a_founder_is_noticed_within_a_second() {
+    for is_main in [true, false] {
+        // Repeat: other tests may take the processors.
+        let mut times = Vec::new();
+        while times.len() < 10 && times.last().is_none_or(|&last| last > NOTICED_MAX) {
+            let (time, reason) = noticed(is_main);
+            assert!(matches!(reason, LossReason::PortClosed { .. }), "{reason}");
+            times.push(time);
+        }
+        assert!(times.iter().any(|&time| time <= NOTICED_MAX), "{times:?}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::roster::Roster;
 use gridspan::control::Holdings;
 use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// The run that begins.
 struct Next {
@@ -124,33 +125,42 @@ impl Supervisor {
         if self.changes.stage == Stage::Paused {
             self.changes.stage = Stage::GoesOn;
         } else {
-            let text = self.return_text(&go_on);
+            let repeated = self.repeated(&go_on);
+            if let Some(recovery) = &mut self.recovery {
+                recovery.summary.goes_back(go_on.checkpoint, repeated);
+            }
+            let text = return_text(&go_on, repeated);
             self.commands.push_back(Command::TellRecovery(text));
         }
         self.commands.push_back(Command::GoOn(members, go_on.order));
     }
 
-    /// Describes for the user how the job goes on after a loss.
-    fn return_text(&self, go_on: &GoOn) -> String {
-        let mut text = match go_on.checkpoint {
-            0 => "the job begins again, since it had made no checkpoint".to_owned(),
-            number => format!("going back to checkpoint {number}"),
-        };
-        let lost = self.recovery.as_ref().map(|recovery| recovery.began);
-        let repeated = lost.and_then(|lost| self.repeating.repeated(go_on.checkpoint, lost));
-        if let Some(repeated) = repeated {
-            text += &format!("; this repeats {}", quantity::time(repeated));
-        }
-        if !go_on.read.is_empty() {
-            let (parts, are) = match go_on.read.len() {
-                1 => ("part", "is"),
-                _ => ("parts", "are"),
-            };
-            let names = abbreviated(go_on.read.iter().map(String::as_str));
-            text += &format!("; the {parts} of {names} {are} read from the folder or object store");
-        }
-        text
+    /// The duration of the work that the job repeats after a loss, if it is known.
+    fn repeated(&self, go_on: &GoOn) -> Option<Duration> {
+        let lost = self.recovery.as_ref()?.began;
+        self.repeating.repeated(go_on.checkpoint, lost)
     }
+}
+
+/// Describes for the user how the job goes on after a loss, and the duration of the work that it
+/// repeats.
+fn return_text(go_on: &GoOn, repeated: Option<Duration>) -> String {
+    let mut text = match go_on.checkpoint {
+        0 => "the job begins again, since it had made no checkpoint".to_owned(),
+        number => format!("going back to checkpoint {number}"),
+    };
+    if let Some(repeated) = repeated {
+        text += &format!("; this repeats {}", quantity::time(repeated));
+    }
+    if !go_on.read.is_empty() {
+        let (parts, are) = match go_on.read.len() {
+            1 => ("part", "is"),
+            _ => ("parts", "are"),
+        };
+        let names = abbreviated(go_on.read.iter().map(String::as_str));
+        text += &format!("; the {parts} of {names} {are} read from the folder or object store");
+    }
+    text
 }
 
 impl Node {

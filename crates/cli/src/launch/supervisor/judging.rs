@@ -187,7 +187,7 @@ const NO_TASK: &str = "`squeue --steps` shows whether the step waits for another
                        tasks run, their hosts must reach the launcher's host by TCP";
 
 /// Says how a process ended.
-fn ended(exit: Exit) -> String {
+pub(super) fn ended(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("it ended on its own with exit code {code}"),
         Exit::Signal(signal) => format!("it was killed by {}", signal_name(signal)),

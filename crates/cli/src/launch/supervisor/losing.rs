@@ -2,7 +2,8 @@
 //! checkpoint, or ends.
 
 use super::super::change::Stage;
-use super::super::event::{Blame, Command};
+use super::super::event::{Blame, Command, Exit};
+use super::judging::ended;
 use super::loss_reports::{LossReport, RunMembers};
 use super::{Phase, STOP_PATIENCE, Step, Supervisor};
 use crate::names::abbreviated;
@@ -110,6 +111,10 @@ impl Supervisor {
         let (known, new): (Vec<&NodeId>, Vec<&NodeId>) = lost.iter().partition(is_left);
         if new.is_empty() && !known.is_empty() {
             let names = known.iter().map(|node| self.nodes[node.index()].name.as_str());
+            if let Some(recovery) = &mut self.recovery {
+                let reason = "the job cannot go on without it";
+                names.clone().for_each(|name| recovery.summary.lost(name, reason, false));
+            }
             let names = abbreviated(names);
             let text = format!("the job cannot go on without {names}; {}", self.left_text());
             self.commands.push_back(Command::TellRecovery(text));
@@ -169,8 +174,15 @@ impl Supervisor {
         // lost, too.
         node.is_given_up |= is_replacing;
         let name = node.name.clone();
+        // A launcher that has taken over the job may see the exit long after it.
+        let is_exit_seen = self.run > 0
+            && matches!(node.exit, Some((exit @ (Exit::Code(_) | Exit::Signal(_)), _))
+                if ended(exit) == reason);
         if node.exit.is_none() {
             self.commands.push_back(Command::Kill(id));
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.summary.lost(&name, reason, is_exit_seen);
         }
         let is_new = !self.is_recovering();
         let text = format!("lost {name}: {reason}; {}", self.left_text());

@@ -266,7 +266,7 @@ impl Transport {
         if peer.detector.is_none() {
             peer.detector = Some(Detector::new(self.config.detector_of(node), now));
             tracing::info!(%node, incarnation = hello.incarnation, "connected");
-            if self.config.layout.is_guest(node) {
+            if self.checks_port_of(node) {
                 self.ports_to_check.insert(node);
             }
             self.events.push_back(TransportEvent::Connected(node));

@@ -40,7 +40,7 @@ fn checked_after(transport: &mut Transport, all_millis: &[u64]) -> Vec<u64> {
     let is_checked = |millis: &&u64| {
         transport.now = transport.began + Duration::from_millis(**millis);
         transport.do_upkeep();
-        !transport.take_ports_to_check().is_empty()
+        !transport.take_ports_to_check(1).is_empty()
     };
     all_millis.iter().filter(is_checked).copied().collect()
 }
@@ -57,6 +57,69 @@ fn the_port_of_a_silent_guest_is_checked_unless_a_firewall_hides_it() {
         transport.peers[guest].is_port_hidden = is_port_hidden;
 
         assert_eq!(checked_after(&mut transport, &times), expected);
+    }
+}
+
+/// The transport of a node in a job of three founders, which has been silent towards the others
+/// from the beginning.
+fn founder_of_three(node: u32) -> Transport {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1, 1])]);
+    let identity = Authority::new("job").unwrap().issue(NodeId(node), 1).unwrap();
+    let config = TransportConfig::new(layout, identity, [7; 32]);
+    let mut transport = Transport::new(config, Instant::now()).unwrap();
+    for other in transport.others() {
+        transport.set_address(other, address(1 + other.0 as u16));
+        let detector = Detector::new(DetectorSettings::default(), Time::ZERO);
+        transport.peers[other].detector = Some(detector);
+    }
+    transport
+}
+
+#[test]
+fn the_node_of_main_checks_the_ports_of_founders_and_they_check_its_port() {
+    let cases: [(u32, &[u32]); 3] = [(0, &[1, 2]), (1, &[0]), (2, &[0])];
+    for (node, expected) in cases {
+        let mut transport = founder_of_three(node);
+        for millis in (200..=600).step_by(200) {
+            transport.now = transport.began + Duration::from_millis(millis);
+            transport.do_upkeep();
+        }
+
+        let mut checked = Vec::new();
+        // One at a time: no node is forgotten if there is no room for more checks.
+        while let [other] = transport.take_ports_to_check(1)[..] {
+            checked.push(other.0);
+        }
+        assert_eq!(checked, expected);
+    }
+}
+
+#[test]
+fn a_closed_port_is_evidence_only_if_it_seemed_open_while_the_node_was_heard() {
+    let at = |transport: &Transport, millis| transport.began + Duration::from_millis(millis);
+    // When the port is checked and seems closed, and whether the node is lost at the last answer.
+    let cases: [(Option<u64>, &[u64], bool); 4] = [
+        (Some(100), &[700], true),
+        (Some(100), &[120, 700], false),
+        (Some(700), &[700], false),
+        (None, &[700], false),
+    ];
+    for (checked, closed, is_lost) in cases {
+        let (mut transport, other) = (founder_of_three(0), NodeId(1));
+        if let Some(millis) = checked {
+            transport.now = at(&transport, millis);
+            transport.ports_to_check.insert(other);
+            assert_eq!(transport.take_ports_to_check(9), [other]);
+        }
+        for &millis in closed {
+            let now = at(&transport, millis);
+            transport.port_closed(now, other);
+        }
+
+        let silence = Duration::from_millis(700);
+        let reason = LossReason::PortClosed { silence };
+        let expected = is_lost.then_some(TransportEvent::Lost { node: other, reason });
+        assert_eq!(transport.poll_event(), expected, "{checked:?} {closed:?}");
     }
 }
 

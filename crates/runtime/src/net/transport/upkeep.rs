@@ -3,13 +3,14 @@
 use super::super::hello::HelloRefusal;
 use super::super::link::Link;
 use super::*;
+use crate::address::id::MAIN_PE;
 use quinn_proto::TransportErrorCode;
 
 /// If nodes fall silent together, this node heard the last of each within this number of beats: one
 /// for the phase of their beats, one for the delay of each, one for packets that were under way.
 const TOGETHER_BEATS: u32 = 3;
-/// Number of beats of silence after which the port of a guest is checked, and a closed port means
-/// that the guest is lost. Shorter gaps occur while the guest still sends packets.
+/// Number of beats of silence after which the port of a node is checked, and a closed port means
+/// that the node is lost. Shorter gaps occur while the node still sends packets.
 const CHECK_BEATS: u32 = 3;
 /// Time between two checks of a port.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -53,15 +54,27 @@ impl Transport {
         }
     }
 
-    /// Returns the guests whose ports should be checked now: once when they connect, and while they
-    /// are silent. The launcher detects the ends of founders.
-    pub fn take_ports_to_check(&mut self) -> BTreeSet<NodeId> {
-        std::mem::take(&mut self.ports_to_check)
+    /// Returns at most `max` nodes whose ports should be checked now: once when they connect, and
+    /// while they are silent. The others wait for the next call.
+    pub fn take_ports_to_check(&mut self, max: usize) -> Vec<NodeId> {
+        let (now, beats) = (self.time(), self.config.detector.beat * CHECK_BEATS);
+        let mut taken = Vec::new();
+        while taken.len() < max
+            && let Some(node) = self.ports_to_check.pop_first()
+        {
+            if let Some(peer) = self.peers.get_mut(node) {
+                let is_heard = |detector: &Detector| detector.silence(now) < beats;
+                peer.is_port_known |= peer.detector.as_ref().is_some_and(is_heard);
+            }
+            taken.push(node);
+        }
+        taken
     }
 
-    /// Handles an answer that no process has the port of a guest: if the guest is silent, it is
-    /// lost. If packets arrive from the guest, the answer comes from a firewall, and later answers
-    /// do not count.
+    /// Handles an answer that no process has the port of a node: if the node is silent, it is lost.
+    /// If packets arrive from the node, the answer comes from a firewall or from a router that
+    /// translates addresses, and later answers do not count. Neither do they if the port was never
+    /// checked while packets arrived.
     pub fn port_closed(&mut self, now: Instant, node: NodeId) {
         self.now = self.now.max(now);
         let now = self.time();
@@ -70,15 +83,30 @@ impl Transport {
         let Some(detector) = peer.detector.as_ref().filter(|_| peer.phase != Phase::Lost) else {
             return;
         };
-        if detector.silence(now) < beats {
+        let silence = detector.silence(now);
+        if silence < beats {
             peer.is_port_hidden = true;
-        } else if !peer.is_port_hidden {
-            self.lose(node, LossReason::PortClosed);
+        } else if peer.is_port_known && !peer.is_port_hidden {
+            self.lose(node, LossReason::PortClosed { silence });
         }
+    }
+
+    /// Whether this node checks the port of another one. All nodes check those of guests. The node
+    /// of main checks those of all other founders, which check that of main's node.
+    ///
+    /// Any other two founders may learn at different times that the job is over. The first one then
+    /// closes its port, and its farewell may be lost, so that the other one would count it as lost.
+    /// Main's node learns of the end before the others, unless the coordinator has moved, and
+    /// closes its port once they have, too.
+    pub(super) fn checks_port_of(&self, node: NodeId) -> bool {
+        let layout = &self.config.layout;
+        let (me, main) = (self.node(), layout.node_of(MAIN_PE));
+        layout.is_guest(node) || (!layout.is_guest(me) && (me == main || node == main))
     }
 
     fn look_after(&mut self, node: NodeId, now: Time) {
         let beat = self.config.detector.beat;
+        let checks_port = self.checks_port_of(node);
         let peer = &mut self.peers[node];
         if let Some(health) = peer.detector.as_mut().and_then(|detector| detector.poll(now)) {
             match health {
@@ -99,7 +127,7 @@ impl Transport {
         }
         let peer = &mut self.peers[node];
         let is_silent = |detector: &Detector| detector.silence(now) >= beat * CHECK_BEATS;
-        if self.config.layout.is_guest(node)
+        if checks_port
             && !peer.is_port_hidden
             && peer.check_due <= now
             && peer.detector.as_ref().is_some_and(is_silent)

@@ -233,7 +233,8 @@ fn the_user_learns_what_is_repeated_and_when_the_job_is_protected_again() {
         [
             "lost b/1: it was killed by SIGKILL (9); 1 node is left",
             "going back to checkpoint 3; this repeats 2.50 s",
-            "1 node goes on, 2.00 s after the loss was noticed",
+            "lost b/1 (it was killed by SIGKILL (9), noticed at once); back to checkpoint 3, 2.50 s \
+             repeated; 1 node goes on, 2.00 s after the loss was noticed",
             "checkpoint 4 protects the job again, 4.00 s after the loss",
         ]
     );

@@ -152,6 +152,8 @@ pub struct Simulation {
     is_cancelled: Option<Box<dyn Fn() -> bool + Send>>,
     /// The checkpoints of each node.
     kept: Vec<CheckpointStore>,
+    /// The manifest of the checkpoint from which the job continues, if there is one.
+    manifest: Option<Bytes>,
     /// Time at which the simulation stops the run.
     halts_at: Option<Time>,
     /// Time at which the simulation orders the job to stop after a checkpoint, and the nodes that
@@ -248,6 +250,7 @@ impl Simulation {
             on_detection: None,
             is_cancelled: None,
             kept: layout.nodes().map(|_| CheckpointStore::default()).collect(),
+            manifest: None,
             halts_at: None,
             pauses_at: None,
             is_paused: false,

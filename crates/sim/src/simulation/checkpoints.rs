@@ -98,9 +98,11 @@ impl Simulation {
                 *bytes += image.part(part).1;
             }
         }
+        let manifest = image.manifest().clone();
         let program = Program::restored(job, spec.layout().clone(), image, plan)?;
         let rate = options.checkpoint_rate;
         let mut simulation = Self::of(program, spec, options)?;
+        simulation.manifest = Some(manifest);
         for (pe, bytes) in simulation.layout.clone().pes().zip(reading) {
             let turn = simulation.queue.push(Time::ZERO, Event::Turn(pe));
             let station = &mut simulation.stations[pe];
@@ -111,12 +113,20 @@ impl Simulation {
     }
 
     /// Gives the nodes the checkpoints that they kept in an earlier run. Nodes beyond those of
-    /// `stores` have kept none.
+    /// `stores` have kept none. If the job continues from a checkpoint, all nodes then know that
+    /// this one is complete, as in real time.
     #[must_use]
     pub fn keeping(mut self, mut stores: Vec<CheckpointStore>) -> Self {
-        stores.iter_mut().for_each(CheckpointStore::drop_incomplete);
         let nodes = stores.len().max(self.layout.node_count() as usize);
         stores.resize_with(nodes, CheckpointStore::default);
+        for store in &mut stores {
+            if let Some(manifest) = &self.manifest
+                && let Err(error) = store.complete(manifest.clone())
+            {
+                self.broken = Some(error.into());
+            }
+            store.drop_incomplete();
+        }
         self.kept = stores;
         self
     }

@@ -57,6 +57,8 @@ pub struct Halted {
     pub stores: Vec<CheckpointStore>,
     /// The report of the run, without an outcome of the job.
     pub report: SimReport,
+    /// The node of the coordinator, or its last node while it moves.
+    pub coordinator: NodeId,
     pub(crate) left: LeftBehind,
 }
 
@@ -170,8 +172,8 @@ impl Simulation {
         self.halts_at = Some(at);
         let (report, stopped) = self.run_to_end();
         match stopped {
-            Some(Stopped { stores, is_paused, left }) => {
-                Ok(Halted { stores, report, is_paused, left })
+            Some(Stopped { stores, is_paused, coordinator, left }) => {
+                Ok(Halted { stores, report, is_paused, coordinator, left })
             }
             None => Err(Box::new(report)),
         }

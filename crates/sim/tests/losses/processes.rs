@@ -26,6 +26,17 @@ impl Processes {
         &self.runs.last().unwrap().1
     }
 
+    /// The members of each site that has several, if other members are left without them.
+    pub(crate) fn sites(&self) -> Vec<Vec<usize>> {
+        let (layout, members) = (self.spec.layout(), self.members());
+        let of_site = |site| -> Vec<usize> {
+            let processes = layout.nodes_in(site).map(|node| node.index());
+            processes.filter(|process| members.contains(process)).collect()
+        };
+        let is_one_of_several = |site: &Vec<usize>| site.len() > 1 && site.len() < members.len();
+        layout.sites().map(of_site).filter(is_one_of_several).collect()
+    }
+
     /// Draws members that leave, and other processes that join.
     pub(crate) fn changes(&self, dice: &mut Dice) -> (Vec<usize>, Vec<usize>) {
         let members = self.members();

@@ -72,6 +72,8 @@ pub(crate) struct Stopped {
     pub(crate) stores: Vec<CheckpointStore>,
     /// Whether the job had stopped itself after a checkpoint.
     pub(crate) is_paused: bool,
+    /// The node of the coordinator, or its last node while it moves.
+    pub(crate) coordinator: NodeId,
     pub(crate) left: LeftBehind,
 }
 

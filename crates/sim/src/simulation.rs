@@ -157,6 +157,8 @@ pub struct Simulation {
     observe: Option<Box<dyn FnMut(Time, u64) + Send>>,
     /// The checkpoints of each node.
     kept: Vec<CheckpointStore>,
+    /// The manifest of the checkpoint from which the job continues, if there is one.
+    manifest: Option<Bytes>,
     /// Time at which the simulation stops the run.
     halts_at: Option<Time>,
     /// Time at which the simulation orders the job to stop after a checkpoint, and the nodes that
@@ -254,6 +256,7 @@ impl Simulation {
             is_cancelled: None,
             observe: None,
             kept: layout.nodes().map(|_| CheckpointStore::default()).collect(),
+            manifest: None,
             halts_at: None,
             pauses_at: None,
             is_paused: false,

@@ -187,6 +187,8 @@ impl Runs {
                 names.join(", ")
             )
         })?;
+        let plan = plan
+            .copying(before, |old| members.iter().filter(|member| has_parts(member, old)).count());
         let reads_stored = !read.is_empty();
         Ok((RestoreOrder { manifest: manifest.clone(), plan, reads_stored }, read))
     }
@@ -225,6 +227,25 @@ mod tests {
         for settings in [Some(two.with_copies(1)), None] {
             assert_eq!(named(settings), "a/0, a/1");
         }
+    }
+
+    #[test]
+    fn parts_that_only_one_member_has_are_copied_again() {
+        let grid = GridSpec::from_emulate("1x3").unwrap();
+        let members: Vec<NodeId> = grid.layout().nodes().collect();
+        let mut runs = Runs::new(grid.clone(), &[]);
+        let held = |parts: [u32; 2]| {
+            let manifest = Some(EncodedManifest::without_actors(4, grid.layout().clone()));
+            let parts = parts.map(PeId).to_vec();
+            Holdings::new(vec![Holding { number: 4, manifest, parts, is_stored: false }], true)
+        };
+        // Each node also had the part of the one before it, and the middle one is lost.
+        let (first, last) = (members[0], members[2]);
+        let holdings = BTreeMap::from([(first, held([0, 2])), (last, held([1, 2]))]);
+
+        let GoOn { order, .. } = runs.begin(vec![first, last], &holdings).unwrap();
+
+        assert_eq!(order.unwrap().plan.copied, [PeId(0), PeId(1)]);
     }
 
     #[test]

@@ -204,14 +204,13 @@ impl CheckpointKeeper {
     ) {
         let (checkpoint, is_copy) = (segment.checkpoint(), segment.is_copy());
         let mut store = self.store();
-        let complete = store.keep(segment);
         if let Some(reason) = Memory::of_machine().and_then(Memory::scarcity) {
             if store.give_up(checkpoint) {
                 run(Box::new(move |core| core.checkpoint_not_kept(checkpoint, reason)));
             }
             return;
         }
-        let Some(part) = complete else { return };
+        let Some(part) = store.keep(segment) else { return };
         let confirm = move |core: &mut Core| core.checkpoint_kept(checkpoint, part, is_copy);
         let Some(writer) = self.writer.as_ref().filter(|_| !is_copy) else {
             drop(store);

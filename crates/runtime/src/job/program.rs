@@ -6,7 +6,7 @@ use crate::job::grid::Grid;
 use crate::job::main_handle::MainPort;
 use crate::job::promise::Awaited;
 use crate::job::restoring::restoration;
-use crate::message::{Image, RestorePlan};
+use crate::message::{Image, RestorePlan, Segment};
 use crate::pe::links::OnFailure;
 use crate::pe::watch::Watch;
 use crate::pe::{Action, Common, Pe, Records, Restoration, RunOfJob};
@@ -150,12 +150,20 @@ impl Program {
             let Restoring { image, plan, restoration } = &**restoring;
             machine.prepare_to_restore(restoration);
             let parts = image.layout().pes().zip(plan.readers.iter().zip(&plan.targets));
+            let checkpoint = image.number();
             for (part, (_, target)) in parts.filter(|(_, (reader, _))| **reader == pe) {
-                for position in image.segments_of(part) {
+                let positions = image.segments_of(part);
+                let (segments, is_copied) = (positions.end, plan.copied.contains(&part));
+                for position in positions {
                     match image.segment(part, position) {
-                        Some(segment) => machine.restore(part, segment, target),
+                        Some(bytes) => {
+                            machine.restore(part, bytes, target);
+                            if is_copied {
+                                let segment = Segment { checkpoint, part, position, segments };
+                                machine.copy_again(segment, bytes);
+                            }
+                        }
                         None => {
-                            let checkpoint = image.number();
                             let error =
                                 CheckpointError::MissingSegment { part, position, checkpoint };
                             machine.fail(StartError::from(error).into());

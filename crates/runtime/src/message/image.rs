@@ -176,10 +176,17 @@ impl Image {
 
     /// The PEs whose parts are complete here.
     pub fn parts(&self) -> BTreeSet<PeId> {
-        let is_here = |&part: &PeId| {
-            self.segments_of(part).all(|position| self.segments.contains_key(&(part, position)))
-        };
-        self.manifest.layout.pes().filter(is_here).collect()
+        self.manifest.layout.pes().filter(|&part| self.has(part)).collect()
+    }
+
+    fn has(&self, part: PeId) -> bool {
+        self.segments_of(part).all(|position| self.segments.contains_key(&(part, position)))
+    }
+
+    /// Drops the segments of parts that are not complete here.
+    fn drop_incomplete_parts(&mut self) {
+        let complete = self.parts();
+        self.segments.retain(|(part, _), _| complete.contains(part));
     }
 
     /// A segment, if it is here.
@@ -275,12 +282,21 @@ pub struct CheckpointStore {
 }
 
 impl CheckpointStore {
-    /// Keeps a segment. Returns the PE of its part if the part is then complete.
+    /// Keeps a segment. Returns the PE of its part if the part is then complete. Segments of the
+    /// last complete checkpoint are copies that are made again after a loss.
     pub fn keep(&mut self, segment: &CheckpointSegment) -> Option<PeId> {
         let Segment { checkpoint, part, position, segments } = segment.segment;
+        if checkpoint <= self.given_up {
+            return None;
+        }
+        if let Some(image) = self.complete.as_mut().filter(|it| it.number() >= checkpoint) {
+            let is_last = image.number() == checkpoint;
+            let is_kept = is_last && image.add(part, position, segment.bytes.clone()).is_ok();
+            return (is_kept && image.has(part)).then_some(part);
+        }
         // Earlier checkpoints are complete or given up by now.
         let newest = self.segments.keys().next_back().copied().unwrap_or(0);
-        if checkpoint <= self.given_up || checkpoint < newest {
+        if checkpoint < newest {
             return None;
         }
         self.segments.retain(|&other, _| other >= checkpoint);
@@ -290,12 +306,16 @@ impl CheckpointStore {
         (number == segments as usize).then_some(part)
     }
 
-    /// Gives up a checkpoint that is not complete: drops its segments, and those that arrive later.
-    /// Returns false if it was given up before.
+    /// Gives up a checkpoint that is not complete: drops its segments and those of earlier ones,
+    /// and refuses those that arrive later. Of the last complete checkpoint, drops only parts that
+    /// are not complete here. Returns false if the checkpoint was given up before.
     pub fn give_up(&mut self, checkpoint: u64) -> bool {
         let is_new = checkpoint > self.given_up;
         self.given_up = self.given_up.max(checkpoint);
-        self.segments.remove(&checkpoint);
+        self.segments.retain(|&other, _| other > checkpoint);
+        if let Some(image) = self.complete.as_mut().filter(|it| it.number() == checkpoint) {
+            image.drop_incomplete_parts();
+        }
         is_new
     }
 
@@ -483,6 +503,38 @@ mod tests {
         // The next run may use the number again.
         store.drop_incomplete();
         assert_eq!(store.keep(&segment(4, 0)), Some(PeId(0)));
+    }
+
+    #[test]
+    fn copies_that_are_made_again_belong_to_the_complete_checkpoint() {
+        let mut store = CheckpointStore::default();
+        store.keep(&segment(3, 0));
+        store.complete(manifest(3)).unwrap();
+
+        assert_eq!(store.keep(&segment(3, 1)), Some(PeId(1)));
+        assert_eq!(store.keep(&segment(2, 1)), None, "it is older");
+        store.keep(&segment(4, 0));
+
+        let parts = |store: &CheckpointStore| store.holdings()[0].parts.clone();
+        assert_eq!(parts(&store), [PeId(0), PeId(1)]);
+        assert_eq!(store.bytes(), 12);
+        store.give_up(4);
+        assert_eq!((store.keep(&segment(3, 1)), store.bytes()), (None, 8), "memory is scarce");
+        assert_eq!(parts(&store), [PeId(0), PeId(1)]);
+    }
+
+    #[test]
+    fn without_memory_a_part_that_is_copied_again_is_dropped() {
+        let mut of_two: Manifest = codec::decode("a manifest", &manifest(3)).unwrap();
+        of_two.parts.iter_mut().for_each(|part| part.segments = vec![4; 2]);
+        let mut store = CheckpointStore::default();
+        store.complete(codec::encode(&of_two).into()).unwrap();
+
+        assert_eq!(store.keep(&segment(3, 1)), None, "a segment is missing");
+        assert_eq!(store.bytes(), 4);
+        store.give_up(3);
+
+        assert_eq!(store.bytes(), 0);
     }
 
     #[test]

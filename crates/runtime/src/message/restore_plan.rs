@@ -33,6 +33,9 @@ pub struct RestorePlan {
     pub readers: Vec<PeId>,
     /// Where the members of each part continue, by the PE that wrote it.
     pub targets: Vec<RestoreTarget>,
+    /// The parts that their readers copy to other nodes again, in the order of PEs.
+    #[serde(default)]
+    pub copied: Vec<PeId>,
 }
 
 impl RestorePlan {
@@ -45,6 +48,7 @@ impl RestorePlan {
         Self {
             readers: before.pes().map(|pe| PeId(pe.0 % pes)).collect(),
             targets: before.pes().map(target).collect(),
+            copied: Vec::new(),
         }
     }
 
@@ -69,6 +73,17 @@ impl RestorePlan {
         let own = pes_for(before, layout, successors);
         let capacities = Capacities::of(image, grid, &own);
         Self::of_works(before, layout, &capacities, &own, holders)
+    }
+
+    /// The same plan for a job in which the parts of each node of the image that only one node has
+    /// are copied again, if the job makes checkpoints with copies. So the job survives another loss
+    /// before its next checkpoint. `before` is the layout of the image, and `holders` the number of
+    /// nodes that go on and have the parts of a node.
+    #[must_use]
+    pub fn copying(mut self, before: &Layout, holders: impl Fn(NodeId) -> usize) -> Self {
+        let nodes = before.nodes().filter(|&node| holders(node) == 1);
+        self.copied = nodes.flat_map(|node| before.place(node).pes.clone()).map(PeId).collect();
+        self
     }
 
     /// [`recovery`](Self::recovery) on PEs of equal capacity, with the load of each PE of `before`.
@@ -109,7 +124,7 @@ impl RestorePlan {
         let parts: Vec<Part<'_>> = before.pes().zip(loads).map(part).collect();
         let readers = pes_for(before, layout, holders).into_iter().flatten().collect();
         let redistribution = Redistribution::new(&parts, layout, &capacities.of_pes);
-        Ok(Self { readers, targets: redistribution.targets(&parts) })
+        Ok(Self { readers, targets: redistribution.targets(&parts), copied: Vec::new() })
     }
 }
 
@@ -398,7 +413,7 @@ mod tests {
         let plan =
             |holders: &[_]| RestorePlan::of_loads(&before, &[8; 4], &layout, &successors, holders);
 
-        let RestorePlan { readers, targets } = plan(&holders).unwrap();
+        let RestorePlan { readers, targets, .. } = plan(&holders).unwrap();
 
         assert_eq!(readers, [PeId(1), PeId(1), PeId(0), PeId(1)]);
         let lost = RestoreTarget::Over(vec![(PeId(0), 8)]);
@@ -409,6 +424,15 @@ mod tests {
         assert_eq!(plan(&[None, holders[1], holders[2]]), Err(vec![NodeId(0)]));
         assert_eq!(plan(&holders[..1]), Err(vec![NodeId(1), NodeId(2)]));
         assert_eq!(plan(&[holders[0], Some(NodeId(2)), holders[2]]), Err(vec![NodeId(1)]));
+    }
+
+    #[test]
+    fn parts_that_only_one_node_has_are_copied_again() {
+        let before = Layout::new(vec![site("a", &[2, 1]), site("b", &[1])]);
+        let plan = RestorePlan::restart(&before, &Layout::single(2));
+        assert!(plan.copied.is_empty());
+        let plan = plan.copying(&before, |node| [1, 2, 1][node.index()]);
+        assert_eq!(plan.copied, [0, 1, 3].map(PeId));
     }
 
     #[test]

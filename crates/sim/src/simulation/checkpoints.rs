@@ -57,6 +57,8 @@ pub struct Halted {
     pub stores: Vec<CheckpointStore>,
     /// The report of the run, without an outcome of the job.
     pub report: SimReport,
+    /// The node of the coordinator, or its last node while it moves.
+    pub coordinator: NodeId,
     pub(crate) left: LeftBehind,
 }
 
@@ -98,9 +100,11 @@ impl Simulation {
                 *bytes += image.part(part).1;
             }
         }
+        let manifest = image.manifest().clone();
         let program = Program::restored(job, spec.layout().clone(), image, plan)?;
         let rate = options.checkpoint_rate;
         let mut simulation = Self::of(program, spec, options)?;
+        simulation.manifest = Some(manifest);
         for (pe, bytes) in simulation.layout.clone().pes().zip(reading) {
             let turn = simulation.queue.push(Time::ZERO, Event::Turn(pe));
             let station = &mut simulation.stations[pe];
@@ -111,12 +115,20 @@ impl Simulation {
     }
 
     /// Gives the nodes the checkpoints that they kept in an earlier run. Nodes beyond those of
-    /// `stores` have kept none.
+    /// `stores` have kept none. If the job continues from a checkpoint, all nodes then know that
+    /// this one is complete, as in real time.
     #[must_use]
     pub fn keeping(mut self, mut stores: Vec<CheckpointStore>) -> Self {
-        stores.iter_mut().for_each(CheckpointStore::drop_incomplete);
         let nodes = stores.len().max(self.layout.node_count() as usize);
         stores.resize_with(nodes, CheckpointStore::default);
+        for store in &mut stores {
+            if let Some(manifest) = &self.manifest
+                && let Err(error) = store.complete(manifest.clone())
+            {
+                self.broken = Some(error.into());
+            }
+            store.drop_incomplete();
+        }
         self.kept = stores;
         self
     }
@@ -160,8 +172,8 @@ impl Simulation {
         self.halts_at = Some(at);
         let (report, stopped) = self.run_to_end();
         match stopped {
-            Some(Stopped { stores, is_paused, left }) => {
-                Ok(Halted { stores, report, is_paused, left })
+            Some(Stopped { stores, is_paused, coordinator, left }) => {
+                Ok(Halted { stores, report, is_paused, coordinator, left })
             }
             None => Err(Box::new(report)),
         }

@@ -163,7 +163,8 @@ impl Simulation {
             unconfirmed,
             planted: PlantedSessionFault::None,
         };
+        let coordinator = self.coordinator_at;
         let report = self.report(Ending::Halted, Err(JobError::Cancelled));
-        (report, Some(Stopped { stores, is_paused, left }))
+        (report, Some(Stopped { stores, is_paused, coordinator, left }))
     }
 }

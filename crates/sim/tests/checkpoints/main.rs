@@ -2,6 +2,7 @@
 //! run without interruption.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod copies;
 mod groups;
 mod kept;
 mod pools;

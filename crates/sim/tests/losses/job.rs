@@ -40,11 +40,16 @@ pub(crate) struct Notes {
     pub(crate) is_complete: bool,
 }
 
+/// Whether the copies of the job of a seed are at other sites.
+pub(crate) fn protects_sites(seed: u64) -> bool {
+    seed % 4 == 1
+}
+
 pub(crate) fn job(seed: u64, notes: &Arc<Mutex<Notes>>) -> Job {
     let notes = notes.clone();
     let checkpoints = Checkpoints::every(CheckpointEvery::Points(1 + seed % 3))
         .with_copies(if seed % 16 == 15 { 1 } else { 2 })
-        .protecting_sites(seed % 4 == 1);
+        .protecting_sites(protects_sites(seed));
     let main = async move |grid: Grid| run(grid, seed, &notes).await;
     let job = Job::new("everything")
         .actor::<Busy>()

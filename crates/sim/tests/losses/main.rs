@@ -14,7 +14,7 @@ mod tasks;
 use gridspan_runtime::pe::PlantedFault;
 use gridspan_runtime::session::PlantedSessionFault;
 use gridspan_sim::campaign::Planted;
-use phases::LossPhase;
+use phases::{LossPhase, LostPlace};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::catch_unwind;
@@ -25,6 +25,10 @@ const SEEDS: Range<u64> = 0..500;
 
 /// Minimum number of seeds in which losses hit each phase and make the job repeat work.
 const SEEDS_PER_PHASE: u64 = 20;
+
+/// Minimum number of seeds in which nodes of each [`LostPlace`] are lost and the job goes on from a
+/// checkpoint, if the test has all of [`SEEDS`].
+const SEEDS_PER_PLACE: u64 = 20;
 
 /// Minimum number of seeds in which lost nodes come back and are refused.
 const SEEDS_WITH_RETURNS: u64 = 20;
@@ -49,6 +53,7 @@ fn every_message_is_handled_once_and_in_order_whatever_nodes_are_lost() {
     let mut sum = Story::default();
     let mut with_returns = 0;
     let mut phases: BTreeMap<LossPhase, u64> = LossPhase::ALL.map(|phase| (phase, 0)).into();
+    let mut places: BTreeMap<LostPlace, u64> = LostPlace::ALL.map(|place| (place, 0)).into();
     let seeds = seeds();
     for seed in seeds.clone() {
         let story = story(seed, Planted::None);
@@ -65,6 +70,9 @@ fn every_message_is_handled_once_and_in_order_whatever_nodes_are_lost() {
         sum.postponed.extend(story.postponed);
         for phase in story.phases {
             *phases.entry(phase).or_default() += 1;
+        }
+        for place in story.places {
+            *places.entry(place).or_default() += 1;
         }
     }
     println!(
@@ -83,6 +91,7 @@ fn every_message_is_handled_once_and_in_order_whatever_nodes_are_lost() {
         sum.refused
     );
     println!("seeds in which a loss hit a phase, and work was repeated: {phases:?}");
+    println!("seeds in which nodes were lost, by what ran there: {places:?}");
     if seeds.end - seeds.start < SEEDS_JUDGED {
         return;
     }
@@ -94,6 +103,10 @@ fn every_message_is_handled_once_and_in_order_whatever_nodes_are_lost() {
     );
     for (phase, seeds) in phases {
         assert!(seeds >= SEEDS_PER_PHASE, "losses hit {phase:?} in only {seeds} seeds");
+    }
+    let are_enough = seeds.end - seeds.start >= SEEDS.end;
+    for (place, seeds) in places.into_iter().filter(|_| are_enough) {
+        assert!(seeds >= SEEDS_PER_PLACE, "{place:?} was lost in only {seeds} seeds");
     }
 }
 

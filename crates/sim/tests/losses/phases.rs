@@ -50,6 +50,19 @@ impl LossPhase {
     ];
 }
 
+/// What runs on nodes that are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LostPlace {
+    Main,
+    Coordinator,
+    /// All members of a site that had several.
+    Site,
+}
+
+impl LostPlace {
+    pub(crate) const ALL: [Self; 3] = [Self::Main, Self::Coordinator, Self::Site];
+}
+
 /// Why a run has begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Begun {

@@ -26,6 +26,17 @@ impl Processes {
         &self.runs.last().unwrap().1
     }
 
+    /// The members of each site that has several, if other members are left without them.
+    pub(crate) fn sites(&self) -> Vec<Vec<usize>> {
+        let (layout, members) = (self.spec.layout(), self.members());
+        let of_site = |site| -> Vec<usize> {
+            let processes = layout.nodes_in(site).map(|node| node.index());
+            processes.filter(|process| members.contains(process)).collect()
+        };
+        let is_one_of_several = |site: &Vec<usize>| site.len() > 1 && site.len() < members.len();
+        layout.sites().map(of_site).filter(is_one_of_several).collect()
+    }
+
     /// Draws members that leave, and other processes that join.
     pub(crate) fn changes(&self, dice: &mut Dice) -> (Vec<usize>, Vec<usize>) {
         let members = self.members();
@@ -89,18 +100,18 @@ impl Processes {
         let position =
             |process: &usize| members.iter().position(|member| member == process).map(NodeId::from);
         let successors: Vec<_> = were.iter().map(position).collect();
-        let holder = |node: NodeId| {
+        let having = |node: NodeId| -> Vec<NodeId> {
             let pes: Vec<_> = before.place(node).pes.clone().map(gridspan_topology::PeId).collect();
             let has_all = |process: &usize| {
                 let has = parts[*process].as_ref().map(Image::parts).unwrap_or_default();
                 pes.iter().all(|pe| has.contains(pe))
             };
-            members.iter().filter(|it| has_all(it)).find_map(position)
+            members.iter().filter(|it| has_all(it)).filter_map(position).collect()
         };
-        let holders: Vec<_> = before.nodes().map(holder).collect();
+        let holders: Vec<_> = before.nodes().map(|node| having(node).first().copied()).collect();
         let grid = self.grid(&members);
         let plan = RestorePlan::recovery(&image, &grid, &successors, &holders);
-        let plan = plan.map_err(|_| ())?;
+        let plan = plan.map_err(|_| ())?.copying(&before, |node| having(node).len());
         self.runs.push((number, members));
         Ok(Some((image, plan)))
     }

@@ -1,7 +1,7 @@
 //! The story of one job: it runs, loses nodes or changes them, and goes on, until it ends.
 
-use crate::job::{Notes, job};
-use crate::phases::{self, Begun, LossPhase, ledger};
+use crate::job::{Notes, job, protects_sites};
+use crate::phases::{self, Begun, LossPhase, LostPlace, ledger};
 use crate::processes::Processes;
 use gridspan_runtime::{Image, Job, NodeId, RestorePlan};
 use gridspan_sim::campaign::Planted;
@@ -19,6 +19,9 @@ const STOPS_MAX: u32 = 6;
 
 /// Number of random sets of members from which the test chooses the one to lose.
 const LOSSES_DRAWN: u32 = 6;
+
+/// Chance that such a set is all members of a site that has several, in jobs that protect sites.
+const SITE_CHANCE: f64 = 0.5;
 
 /// Time by which a job must have ended.
 const END: Time = Time(600_000_000_000);
@@ -40,6 +43,8 @@ pub(crate) struct Story {
     pub(crate) refused: u64,
     /// Activities that were under way when nodes were lost and work was repeated.
     pub(crate) phases: BTreeSet<LossPhase>,
+    /// What ran on nodes that were lost before the job went on from a checkpoint.
+    pub(crate) places: BTreeSet<LostPlace>,
     pub(crate) checkpoints: u32,
     pub(crate) postponed: BTreeSet<String>,
     pub(crate) problem: Option<String>,
@@ -88,6 +93,7 @@ pub(crate) fn story(seed: u64, planted: Planted) -> Story {
         handled: Time::ZERO,
         before: None,
         planted,
+        protects_sites: protects_sites(seed),
     };
     let is_at_end = (0..=STOPS_MAX).find_map(|stops| telling.go_on(make(), stops == STOPS_MAX));
     let (mut story, notes) = (telling.story, notes.lock().unwrap());
@@ -137,6 +143,7 @@ struct Telling {
     /// The run before, if some of its members were lost.
     before: Option<Before>,
     planted: Planted,
+    protects_sites: bool,
 }
 
 impl Telling {
@@ -208,14 +215,17 @@ impl Telling {
 
     /// Loses members of a stopped run while these activities are under way.
     fn lose(&mut self, phases: BTreeSet<LossPhase>, mut halted: Halted) -> Option<bool> {
-        let lost = losses(&self.processes, &mut self.dice);
+        let sites = if self.protects_sites { self.processes.sites() } else { Vec::new() };
+        let lost = losses(&self.processes, &sites, &mut self.dice);
         let handled = ledger(|ledger| ledger.last_handled());
         halted.planting(self.planted.in_session());
         let members = self.processes.members().to_vec();
+        let places = places(&self.processes, &lost, halted.coordinator);
         self.before = Some(Before { halted, members, lost: lost.clone() });
         match self.processes.lose(&lost) {
             Ok(Some((image, plan))) => {
                 self.story.recoveries += 1;
+                self.story.places.extend(places);
                 let last = self.processes.runs.len() - 1;
                 let is_again = self.processes.runs[last].0 == self.processes.runs[last - 1].0;
                 self.story.again += u32::from(is_again);
@@ -244,10 +254,14 @@ impl Telling {
     }
 }
 
-/// Some of the members, but not all. Prefers a set without which every part still has a copy.
-fn losses(processes: &Processes, dice: &mut Dice) -> Vec<usize> {
+/// Some of the members, but not all: often those of one of `sites`. Prefers a set without which
+/// every part still has a copy.
+fn losses(processes: &Processes, sites: &[Vec<usize>], dice: &mut Dice) -> Vec<usize> {
     let members = processes.members();
     let mut draw = || {
+        if !sites.is_empty() && dice.chance(SITE_CHANCE) {
+            return sites[dice.below(sites.len())].clone();
+        }
         let several = members.iter().copied().filter(|_| dice.chance(0.25)).collect::<Vec<_>>();
         let is_one = several.is_empty() || several.len() == members.len() || dice.chance(0.5);
         if is_one { vec![dice.one_of(members)] } else { several }
@@ -255,6 +269,19 @@ fn losses(processes: &Processes, dice: &mut Dice) -> Vec<usize> {
     let drawn: Vec<_> = (0..LOSSES_DRAWN).map(|_| draw()).collect();
     let survived = drawn.iter().find(|lost| processes.clone().lose(lost).is_ok());
     survived.unwrap_or(&drawn[0]).clone()
+}
+
+/// What runs on the members that are lost.
+fn places(processes: &Processes, lost: &[usize], coordinator: NodeId) -> Vec<LostPlace> {
+    let members = processes.members();
+    let is_lost = |member: Option<&usize>| member.is_some_and(|member| lost.contains(member));
+    let is_whole = |site: &Vec<usize>| site.iter().all(|member| lost.contains(member));
+    let found = [
+        (LostPlace::Main, is_lost(members.first())),
+        (LostPlace::Coordinator, is_lost(members.get(coordinator.index()))),
+        (LostPlace::Site, processes.sites().iter().any(is_whole)),
+    ];
+    found.into_iter().filter(|(_, is_it)| *is_it).map(|(place, _)| place).collect()
 }
 
 fn grid(dice: &mut Dice) -> GridSpec {

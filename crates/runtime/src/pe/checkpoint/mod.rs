@@ -122,7 +122,7 @@ impl Pe {
         core.checkpointing.dealt.clear();
         self.form_groups();
         let Self { core, stores, .. } = self;
-        core.checkpointing.restoration = None;
+        let is_restored = core.checkpointing.restoration.take().is_some();
         core.await_quiescence_again();
         for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
             let waits = core.member(kind, slot).is_some_and(|member| member.synced);
@@ -145,6 +145,9 @@ impl Pe {
             replicas::begin(core, stores, order, None);
         }
         core.release_main();
+        if is_restored {
+            core.send_copies();
+        }
     }
 
     /// Encodes the state of this PE, in segments, and gives it to the driver to keep.
@@ -269,7 +272,8 @@ impl Core {
     /// Gives the segments of this PE's part to the driver. Copies of them will go to `partner`.
     fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>, partner: Option<NodeId>) {
         let (part, count) = (self.me, segments.len() as u32);
-        // Copies that are left belong to a checkpoint that was given up.
+        // Copies that are left belong to a checkpoint that was given up, or to the one from which
+        // the job continues: those of the new checkpoint protect the job as soon.
         self.checkpointing.copies.clear();
         self.checkpointing.crowded_since = None;
         for (position, bytes) in (0..).zip(segments) {

@@ -8,7 +8,7 @@ use crate::address::id::{ActorId, COORDINATOR};
 use crate::error::JobError;
 use crate::message::{
     AwaitedImage, CheckpointMessage, Control, DelayedImage, MemberImage, MemberRecord, PartImage,
-    QuestionImage, RestoreTarget, RestoredPart, SectionsOfGone,
+    QuestionImage, RestoreTarget, RestoredPart, SectionsOfGone, Segment,
 };
 use crate::pe::core::Core;
 use crate::pe::delivery::Place;
@@ -99,6 +99,16 @@ impl Pe {
         }
         let dropped = dropped + self.core.pass_on_sections(gone_sections);
         self.core.report_restored(dropped as u64);
+    }
+
+    /// Copies a segment of a part that this PE has read to another node, once all PEs continue: no
+    /// other node has the part.
+    pub(crate) fn copy_again(&mut self, segment: Segment, bytes: &Bytes) {
+        let core = &mut self.core;
+        let makes_checkpoints = core.common.run.checkpoints.every.is_some();
+        if let Some(partner) = core.partner(&[]).filter(|_| makes_checkpoints) {
+            core.checkpointing.copies.push_back((partner, segment, bytes.clone()));
+        }
     }
 
     /// Installs members, delayed messages and questions here, and notes which members are gone.

@@ -1,5 +1,5 @@
-//! Sends the large messages of checkpoints: copies of segments, and the members and published
-//! values of an image to the PEs where they continue.
+//! Sends the large messages of checkpoints: copies of segments, at a checkpoint and again after a
+//! loss, and the members and published values of an image to the PEs where they continue.
 //!
 //! Together they may exceed the memory budget of a PE. Also, a node holds its PEs back while many
 //! of its bytes wait for the network. So a PE sends large messages only while few bytes wait. If it

@@ -78,7 +78,8 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) pause: Option<Vec<NodeId>>,
     /// Whether a warning has said that the checkpoint for `pause` was postponed.
     pub(crate) is_late_told: bool,
-    /// Copies of segments of this PE's part that are not sent yet, and the nodes that get them.
+    /// Copies of segments of this PE's part, or of parts that it has restored, that are not sent
+    /// yet, and the nodes that get them.
     pub(crate) copies: VecDeque<(NodeId, Segment, Bytes)>,
     /// Whether a timer will send the next of these copies.
     pub(crate) is_copying: bool,

@@ -475,7 +475,11 @@ fn checkpoints_are_listed_shown_and_verified_for_people_and_for_scripts() {
     assert_eq!(listed, ["NUMBER JOB", "1 leanmd", "2 leanmd"]);
 
     let last = &all[1];
-    assert_eq!(described(&["show", folder.path()]), [last.clone()], "by default, the last");
+    assert_eq!(
+        described(&["show", folder.path()]),
+        std::slice::from_ref(last),
+        "by default, the last"
+    );
     assert_eq!(described(&["show", folder.path(), "--number", "1"]), [all[0].clone()]);
     assert_eq!(["sites", "nodes", "pes"].map(|of| last[of].as_u64()), [2, 4, 4].map(Some));
     let (actors, shown) = (&last["actors"], printed(&["show", folder.path()]));

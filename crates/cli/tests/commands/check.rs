@@ -227,6 +227,9 @@ fn a_program_that_is_missing_is_an_error() {
     assert_eq!(output.code, Some(1), "a built-in job needs gridctl: {output:?}");
 }
 
+/// Names and values of environment variables.
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 #[test]
 fn hosts_of_host_files_and_of_pbs_and_lsf_are_checked_over_ssh() {
     let fake = Fake::new();
@@ -234,7 +237,7 @@ fn hosts_of_host_files_and_of_pbs_and_lsf_are_checked_over_ssh() {
     let lines = fake.write("lines", "127.0.0.2\n127.0.0.2\n127.0.0.22\n");
     let pbs = ("PBS_NODEFILE", lines.as_str());
     let elsewhere = ("PBS_NODEFILE", "/nowhere/nodes");
-    let cases: [(&str, &[(&str, &str)], &[&str]); 4] = [
+    let cases: [(&str, Variables<'_>, &[&str]); 4] = [
         ("hosts", &[elsewhere], &["--json", "--hostfile", slots.as_str()]),
         ("pbs", &[pbs], &["--json"]),
         ("lsf", &[("LSB_DJOB_HOSTFILE", lines.as_str())], &["--json"]),
@@ -258,7 +261,7 @@ fn hosts_of_host_files_and_of_pbs_and_lsf_are_checked_over_ssh() {
 
     // A grid of the environment and `--emulate` come before the batch system.
     let short = ("GRIDSPAN_EMULATE", "1x1");
-    let cases: [(&[(&str, &str)], &[&str]); 2] =
+    let cases: [(Variables<'_>, &[&str]); 2] =
         [(&[elsewhere, short], &[]), (&[elsewhere], &["--emulate", "1x1"])];
     for (variables, arguments) in cases {
         let output = fake.check_with(variables, arguments);

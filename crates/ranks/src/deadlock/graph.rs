@@ -230,7 +230,7 @@ mod tests {
             let found = stuck(&states);
             let mut held_by = found.values().flat_map(|list| ranks(list));
             prop_assert!(held_by.all(|rank| !reach.contains(&rank)));
-            prop_assert_eq!(found.into_keys().collect::<BTreeSet<_>>(), expected);
+            prop_assert_eq!(found.keys().copied().collect::<BTreeSet<_>>(), expected);
         }
     }
 }

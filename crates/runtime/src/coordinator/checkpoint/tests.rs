@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::address::collection::Map;
-use crate::address::id::{CollectionId, KindId, SectionId};
+use crate::address::id::{CollectionId, KindId, MAIN_PE, SectionId};
 use crate::coordinator::CoordinatorPart;
 use crate::coordinator::event::{CoordinatorCommand, CoordinatorEvent};
 use crate::coordinator::host::CoordinatorHost;

@@ -58,12 +58,14 @@ impl LocalState {
         if !(self.sleeping.is_empty() && self.resumed.is_empty() && self.tasks.is_empty()) {
             return None;
         }
-        let mut communicators = BTreeSet::new();
+        let (mut communicators, mut joined) = (BTreeSet::new(), BTreeSet::new());
         let mut until = vec![Vec::new()];
         for (ticket, at, wait) in self.slots.awaited() {
             communicators.insert(at.communicator);
             let lists = match self.joined.with(ticket) {
-                Some(all) => self.lists_of_all(all, &mut communicators)?,
+                // Earlier waits, such as `wait_any`, may have left wakers in several of them.
+                Some((number, _)) if !joined.insert(number) => continue,
+                Some((_, all)) => self.lists_of_all(all, &mut communicators)?,
                 None => self.lists_of(wait, &mut communicators)?,
             };
             until = either(&until, &lists);

@@ -113,8 +113,8 @@ impl<P: RankProgram> Actor for RankActor<P> {
     type Init = P::Init;
     type Message = RankMessage;
 
-    /// A unit is a run, up to the next migration point: the first rank of a PE handles more messages
-    /// than others.
+    /// A unit is a run, up to the next migration point: the first rank of a PE handles more
+    /// messages than others.
     const COUNTS_WORK: bool = true;
 
     fn create(init: P::Init, cx: &mut Context<'_, Self>) -> Self {

@@ -148,7 +148,8 @@ impl Core {
             load.migratable = local.info.migratable()
                 && is_movable
                 && member.state_bytes.is_none_or(|bytes| bytes <= bytes_max);
-            let counts_work = self.common.kind(local.info.kind).is_some_and(|kind| kind.counts_work());
+            let counts_work =
+                self.common.kind(local.info.kind).is_some_and(|kind| kind.counts_work());
             load.pace = member.paced.take(counts_work, self.me, (load_ns, share));
             sum = sum.saturating_add(load.load);
             // The cost of an actor at its replica equals its cost at the primary.

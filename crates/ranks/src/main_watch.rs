@@ -75,6 +75,10 @@ impl MainWatch {
     /// Begins to watch a run of this number of ranks. If these spawn more than may look, main does
     /// not know of it, and the ranks ignore its requests.
     pub(crate) fn begin(&mut self, ranks: usize) {
+        if self.pauses_long() {
+            // The rest of the last run's longer pause would delay the looks of this run.
+            self.pause = pause(&self.grid, LOOK_EVERY);
+        }
         (self.looks, self.pauses) = (ranks <= LOOKING_RANKS_MAX as usize, 1);
     }
 

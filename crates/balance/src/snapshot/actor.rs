@@ -55,7 +55,8 @@ pub struct ActorLoad {
     pub bytes: u64,
     /// Whether it may be moved.
     pub migratable: bool,
-    /// Its processor time per message or unit of work, if it is known for this window and an earlier one.
+    /// Its processor time per message or unit of work, if it is known for this window and an
+    /// earlier one.
     #[serde(default)]
     pub pace: Option<HandlingTime>,
 }

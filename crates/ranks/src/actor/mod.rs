@@ -113,8 +113,8 @@ impl<P: RankProgram> Actor for RankActor<P> {
     type Init = P::Init;
     type Message = RankMessage;
 
-    /// A unit is a run, up to the next migration point: the first rank of a PE handles more messages
-    /// than others.
+    /// A unit is a run, up to the next migration point: the first rank of a PE handles more
+    /// messages than others.
     const COUNTS_WORK: bool = true;
 
     fn create(init: P::Init, cx: &mut Context<'_, Self>) -> Self {
@@ -262,8 +262,11 @@ impl<P: RankProgram> RankActor<P> {
             RankMessage::Begin(places) => {
                 // A rank that has begun before this one may have spawned others.
                 self.size = self.size.max(places.len());
-                cx.count_work();
                 self.begin(places, cx);
+                // The time of a rank that has ended says nothing about the speed of its PE.
+                if matches!(self.life, Life::Running) {
+                    cx.count_work();
+                }
                 self.take_held(cx);
             }
             RankMessage::Spawned(group) => self.begin_spawned(&group, cx),

@@ -3,7 +3,6 @@
 use super::LocalState;
 use super::memory::Window;
 use super::slots::Wait;
-use crate::error::CallSite;
 use crate::packet::RankMessage;
 use crate::runs::Run;
 use crate::ticket::Ticket;
@@ -58,12 +57,14 @@ impl LocalState {
         if !(self.sleeping.is_empty() && self.resumed.is_empty() && self.tasks.is_empty()) {
             return None;
         }
-        let mut communicators = BTreeSet::new();
+        let (mut communicators, mut joined) = (BTreeSet::new(), BTreeSet::new());
         let mut until = vec![Vec::new()];
         for (ticket, at, wait) in self.slots.awaited() {
             communicators.insert(at.communicator);
             let lists = match self.joined.with(ticket) {
-                Some(all) => self.lists_of_all(all, &mut communicators)?,
+                // Earlier waits, such as `wait_any`, may have left wakers in several of them.
+                Some((number, _)) if !joined.insert(number) => continue,
+                Some((_, all)) => self.lists_of_all(all, &mut communicators)?,
                 None => self.lists_of(wait, &mut communicators)?,
             };
             until = either(&until, &lists);
@@ -152,16 +153,17 @@ impl LocalState {
     /// Whether this rank waits for the first answer of the target of a lock, or would ask again at
     /// its next look.
     pub(crate) fn asks_for_locks(&self) -> bool {
-        let asks = |(_, _, wait): (Ticket, CallSite, &Wait)| match wait {
-            Wait::Lock(lock) => lock.is_asked == lock.before.is_none(),
+        // Each message of a longer pause may take this path. Few ranks have accesses under way.
+        let asks = |(_, ticket): &(u32, Ticket)| match self.slots.open(*ticket) {
+            Some((_, Wait::Lock(lock))) => lock.is_asked == lock.before.is_none(),
             _ => false,
         };
-        self.slots.waits().any(asks)
+        self.accesses.values().any(asks)
     }
 
     /// Answers a rank that waits for a lock on a window of this rank, and tells it once when the
-    /// ranks before it have become fewer. If the window has ended, no
-    /// rank but this one could ever grant the lock.
+    /// ranks before it have become fewer. If the window has ended, no rank but this one could ever
+    /// grant the lock.
     pub(super) fn answer_for_lock(&mut self, from: u32, window: u32, lock: u32) {
         let before = match self.windows.get_mut(&window) {
             Some(window) => {

@@ -8,7 +8,8 @@ use super::{Local, LocalState};
 use crate::ticket::Ticket;
 use std::sync::Arc;
 
-/// The waits for several operations each, with their numbers.
+/// The waits for several operations each, with their numbers. The operations are in the order in
+/// which they have begun.
 #[derive(Default)]
 pub(crate) struct JoinedWaits {
     last: u64,
@@ -16,10 +17,13 @@ pub(crate) struct JoinedWaits {
 }
 
 impl JoinedWaits {
-    /// The operations of the wait that contains this one.
-    pub(super) fn with(&self, ticket: Ticket) -> Option<&[Ticket]> {
-        let found = self.waits.iter().find(|(_, tickets)| tickets.contains(&ticket));
-        found.map(|(_, tickets)| &tickets[..])
+    /// The wait that contains this operation: its number, and its operations.
+    pub(super) fn with(&self, ticket: Ticket) -> Option<(u64, &[Ticket])> {
+        let has = |tickets: &[Ticket]| {
+            tickets.binary_search_by_key(&ticket.generation, |other| other.generation).is_ok()
+        };
+        let (number, tickets) = self.waits.iter().find(|(_, tickets)| has(tickets))?;
+        Some((*number, &tickets[..]))
     }
 }
 
@@ -30,6 +34,7 @@ impl LocalState {
         if tickets.len() < 2 {
             return None;
         }
+        tickets.sort_unstable_by_key(|ticket| ticket.generation);
         self.joined.last += 1;
         let number = self.joined.last;
         self.joined.waits.push((number, tickets));

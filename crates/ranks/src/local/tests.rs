@@ -271,6 +271,25 @@ fn a_rank_that_waits_for_several_operations_waits_for_a_rank_of_each() {
 }
 
 #[test]
+fn a_wait_for_all_counts_once_if_several_of_its_operations_have_wakers() {
+    let one = Arc::new(Local::new(0));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut tickets = Vec::new();
+    for source in 1..9 {
+        let pattern = Pattern { source: Some(source), ..ALL };
+        let begun = one.with(|state| state.receive(pattern, Peers::One(source), AT));
+        tickets.push(later(&begun));
+    }
+    for ticket in &tickets {
+        assert!(one.with(|state| state.slots.poll(*ticket, &mut cx)).is_pending());
+    }
+    tickets.reverse();
+    let _all = JoinedWait::new(&one, tickets).unwrap();
+    let expected: Vec<_> = (1..9).map(|source| vec![(source, 1)]).collect();
+    assert_eq!(one.with(|state| state.waits_until()), Some(expected));
+}
+
+#[test]
 fn a_rank_that_waits_for_a_lock_waits_for_those_before_it() {
     let (one, other) = (Local::new(0), Local::new(1));
     let mut cx = Context::from_waker(Waker::noop());

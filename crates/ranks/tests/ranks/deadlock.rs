@@ -3,13 +3,14 @@
 use crate::common::{SITES, emulate, simulate};
 use futures_util::future::{Either, select};
 use gridspan_ranks::{
-    ANY_SOURCE, ANY_TAG, Comm, CommRequest, ErrorsReturn, RankError, RankFunctions, SpawnPlacement,
-    ops, run, run_then, wait_all, wait_any,
+    ANY_SOURCE, ANY_TAG, Comm, CommRequest, Continuation, ErrorsReturn, Rank, RankError,
+    RankFunctions, SpawnPlacement, job, ops, run, run_then, wait_all, wait_any,
 };
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Grid, Job};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
+use serde::{Deserialize, Serialize};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -172,6 +173,44 @@ fn ranks_that_begin_late_to_wait_for_each_other_are_named_as_soon() {
         });
         assert_eq!(soon_after(late, job, SITES), expected);
     }
+}
+
+/// A rank whose first run ends in a long pause of main. In the second run, ranks 2 and 3 wait for
+/// each other.
+#[derive(Serialize, Deserialize)]
+struct SecondRun {
+    has_run: bool,
+}
+
+impl Rank for SecondRun {
+    type Init = ();
+    type Value = ();
+
+    fn create((): (), _world: &Comm) -> Self {
+        Self { has_run: false }
+    }
+
+    async fn run(self, world: Comm) -> Result<Continuation<Self>, RankError> {
+        if !self.has_run {
+            world.sleep(Duration::from_secs(LATE_S[0])).await;
+            return Ok(Continuation::Migrate(Self { has_run: true }));
+        }
+        match world.rank() {
+            0 | 1 => run_on(&world).await?,
+            2 => drop(world.recv::<u8>(3, 1).await?),
+            _ => drop(world.recv::<u8>(2, 1).await?),
+        }
+        Ok(Continuation::Done(()))
+    }
+}
+
+#[test]
+fn ranks_that_wait_for_each_other_in_a_later_run_are_named_as_soon() {
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 3, \
+                    tag 1, on the world; rank 3 waits in recv with rank 2, tag 1, on the world";
+    let late = Duration::from_secs(LATE_S[0]);
+    let two_runs = job::<SecondRun>("two runs", 4, |_rank| ());
+    assert_eq!(soon_after(late, two_runs, SITES), expected);
 }
 
 #[test]

@@ -70,8 +70,8 @@ impl Coordinator {
         self.queue_balance(Cause::Request);
     }
 
-    /// Like [`rebalance`](Self::rebalance), unless too much of the job's time has passed in requests
-    /// that moved nothing.
+    /// Like [`rebalance`](Self::rebalance), unless too much of the job's time has passed in
+    /// requests that moved nothing.
     pub(in crate::coordinator) fn rebalance_if_due(&mut self, asker: Asker) {
         let budget = self.now.since(Time::ZERO).mul_f64(FUTILE_MAX);
         match self.balances.futile <= budget {

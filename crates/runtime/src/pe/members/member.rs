@@ -59,8 +59,7 @@ pub(crate) struct Paced {
     pub(crate) units: u32,
     /// The part of its load that it brought along when it moved here in this window.
     pub(crate) carried_ns: u64,
-    /// The PE of the last measurement, and the time per message or unit there in
-    /// nanoseconds.
+    /// The PE of the last measurement, and the time per message or unit there in nanoseconds.
     pub(crate) last: Option<(PeId, u64)>,
 }
 

@@ -35,12 +35,12 @@ pub struct Summary {
     pub wall_ns: u64,
 }
 
-/// Real time between reports of the progress of a simulation.
+/// Real time between calls of the observer of a simulation.
 #[cfg(feature = "sim")]
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// Runs a job in virtual time, of which `observe` gets the virtual time and the number of events
-/// again and again. There is no summary if the simulation cannot start.
+/// Runs a job in virtual time. Calls `observe` with the virtual time and the number of events once
+/// a second of real time. There is no summary if the simulation cannot start.
 #[cfg(feature = "sim")]
 pub(crate) fn run(
     job: Job,
@@ -55,7 +55,7 @@ pub(crate) fn run(
         Ok(simulation) => simulation,
         Err(error) => return (Err(error.into()), None),
     };
-    let report = simulation.observed_by(observe).run();
+    let report = simulation.observed_by(once_a_second(observe)).run();
     let summary = Summary {
         seed,
         pes: spec.layout().pe_count(),
@@ -71,14 +71,14 @@ pub(crate) fn run(
 
 /// Passes on the progress of a simulation once a second of real time.
 #[cfg(feature = "sim")]
-pub(crate) fn once_a_second(
-    mut tell: impl FnMut(Time, u64) + Send + 'static,
+fn once_a_second(
+    mut observe: impl FnMut(Time, u64) + Send + 'static,
 ) -> impl FnMut(Time, u64) + Send + 'static {
-    let mut told = Instant::now();
+    let mut observed = Instant::now();
     move |now, events| {
-        if told.elapsed() >= PROGRESS {
-            told = Instant::now();
-            tell(now, events);
+        if observed.elapsed() >= PROGRESS {
+            observed = Instant::now();
+            observe(now, events);
         }
     }
 }

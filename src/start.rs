@@ -65,16 +65,19 @@ pub fn run_with(job: Job, start: &Start, begun: impl FnOnce(NodeHandle)) -> Exit
             code
         }
         #[cfg(feature = "sim")]
-        Driver::Simulated(spec) if start.report_lines => {
-            simulate(job, spec, start, simulated::once_a_second(tell_progress))
+        Driver::Simulated(spec) => {
+            let is_told = start.report_lines;
+            simulate(job, spec, start, move |now, events| {
+                if is_told {
+                    Control::Simulating { virtual_ns: now.as_nanos(), events }.tell();
+                }
+            })
         }
-        #[cfg(feature = "sim")]
-        Driver::Simulated(spec) => simulate(job, spec, start, |_, _| {}),
     }
 }
 
 /// Like [`run`]. If the job is simulated, calls `observe` with the virtual time and the number of
-/// events after every few events, in place of reports to a launcher.
+/// events once a second of real time, in place of reports to a launcher.
 #[cfg(feature = "sim")]
 pub fn run_observed(
     job: Job,
@@ -85,11 +88,6 @@ pub fn run_observed(
         Driver::Simulated(spec) => simulate(job, spec, start, observe),
         _ => run(job, start),
     }
-}
-
-#[cfg(feature = "sim")]
-fn tell_progress(now: Time, events: u64) {
-    Control::Simulating { virtual_ns: now.as_nanos(), events }.tell();
 }
 
 #[cfg(feature = "sim")]

@@ -56,7 +56,6 @@ mod run;
 mod sharing;
 mod signals;
 mod sim;
-mod sim_progress;
 mod slurm;
 mod small_thread;
 mod standard_input;

@@ -2,6 +2,7 @@
 //! time to time elsewhere. Both go to standard error.
 
 use crate::quantity::time;
+use gridspan_topology::Time;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, Write};
 use std::thread;
@@ -19,19 +20,24 @@ pub(crate) struct Progress(ProgressBar);
 impl Progress {
     /// Shows the progress of `what`, with its number of steps if that is known.
     pub(crate) fn begin(what: String, steps: Option<u64>) -> Self {
-        Self::begin_after(what, steps, Duration::ZERO)
+        Self::begin_on(ProgressDrawTarget::stderr(), what, steps)
     }
 
-    /// As [`begin`](Self::begin), for something that began this time ago.
-    pub(crate) fn begin_after(what: String, steps: Option<u64>, elapsed: Duration) -> Self {
+    /// Shows the progress of `what` in lines, also on a terminal: for what prints by itself, and
+    /// would print into the line of a bar.
+    pub(crate) fn begin_lines(what: String) -> Self {
+        Self::begin_on(ProgressDrawTarget::hidden(), what, None)
+    }
+
+    fn begin_on(target: ProgressDrawTarget, what: String, steps: Option<u64>) -> Self {
         let template = match steps {
             Some(_) => "{msg} [{bar:30}] {pos} of {len}, {elapsed}",
             None => "{spinner} {msg}, {elapsed}",
         };
         let style =
             ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::with_draw_target(steps, ProgressDrawTarget::stderr());
-        let bar = bar.with_style(style).with_message(what).with_elapsed(elapsed);
+        let bar = ProgressBar::with_draw_target(steps, target);
+        let bar = bar.with_style(style).with_message(what);
         if bar.is_hidden() {
             let bar = bar.clone();
             // Without a thread there are no lines.
@@ -47,8 +53,10 @@ impl Progress {
         self.0.inc(1);
     }
 
-    /// Changes the text.
-    pub(crate) fn say(&self, what: String) {
+    /// Says how far a simulation is.
+    pub(crate) fn say_simulated(&self, virtual_time: Time, events: u64) {
+        let virtual_time = virtual_time.since(Time::ZERO);
+        let what = format!("simulating: {virtual_time:.3?} of virtual time, {events} events");
         self.0.set_message(what);
     }
 
@@ -63,8 +71,8 @@ impl Progress {
     }
 
     #[cfg(test)]
-    pub(crate) fn has_ended(&self) -> bool {
-        self.0.is_finished()
+    pub(crate) fn text(&self) -> String {
+        self.0.message()
     }
 }
 
@@ -81,8 +89,7 @@ fn lines(bar: &ProgressBar) {
     }
 }
 
-/// Returns the line for progress outside of a terminal.
-pub(crate) fn line(what: &str, steps: Option<(u64, u64)>, elapsed: Duration) -> String {
+fn line(what: &str, steps: Option<(u64, u64)>, elapsed: Duration) -> String {
     let elapsed = time(elapsed);
     match steps {
         Some((done, of)) => format!("gridctl│ {what}: {done} of {of}, {elapsed}\n"),

@@ -6,8 +6,8 @@ use crate::error::CliError;
 use crate::grid;
 use crate::launch::{self, Launch, Processes, RecordPlan};
 use crate::program::Program;
+use crate::progress::Progress;
 use crate::run::{check_dump, settings, variables};
-use crate::sim_progress;
 use crate::surroundings::Surroundings;
 use gridspan::variables::DRIVER;
 use gridspan::{Driver, Start};
@@ -48,6 +48,11 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return launch::run(launch).map(|ended| ExitCode::from(ended.code));
     }
     let start = Start::new(Driver::Simulated(grid.spec)).with_settings(settings);
-    let run = |job| gridspan::run_observed(job, &start, sim_progress::of_own_job());
-    program.run_or_become(run, &variables, &Surroundings::default())
+    let progress = Progress::begin_lines("simulating".to_owned());
+    let shown = progress.clone();
+    let observe = move |virtual_time, events| shown.say_simulated(virtual_time, events);
+    let run = |job| gridspan::run_observed(job, &start, observe);
+    let code = program.run_or_become(run, &variables, &Surroundings::default());
+    progress.end();
+    code
 }

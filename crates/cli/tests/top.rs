@@ -10,6 +10,8 @@ use rustix::process::Signal;
 use rustix::termios::LocalModes;
 use serde_json::Value;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 /// Arguments for a job of four processes at two sites.
 const PLACE: [&str; 5] = ["run", "--driver", "cluster", "--emulate", "2x2,wan=2ms"];
@@ -248,6 +250,22 @@ fn a_signal_ends_the_screen_and_gives_the_terminal_back() {
         assert_eq!((status.code(), terminal.modes()), (Some(143), before), "{:?}", terminal.sent());
         after_the_screen(&terminal);
     }
+}
+
+#[test]
+fn a_signal_ends_the_screen_of_a_terminal_that_takes_no_output() {
+    let Some(mut terminal) = Terminal::open() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let before = terminal.modes();
+    let (_job, mut watching) = watch(&mut terminal, folder.path());
+    terminal.stop_output();
+    // By then gridctl waits inside of a drawing, of which it makes ten a second.
+    thread::sleep(Duration::from_secs(1));
+
+    watching.signal(Signal::TERM);
+
+    let status = terminal.await_end(&mut watching);
+    assert_eq!((status.code(), terminal.modes()), (Some(143), before), "{:?}", terminal.sent());
 }
 
 #[test]

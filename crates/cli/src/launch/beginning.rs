@@ -28,7 +28,6 @@ use crate::job_folder::Saved;
 use crate::log_file::LogLimit;
 use crate::sharing::Sharing;
 use crate::signals;
-use crate::sim_progress::SimProgress;
 use crate::status::StatusFile;
 use gridspan_topology::{NodeId, Time};
 use std::io;
@@ -134,8 +133,7 @@ pub(super) fn printer(launch: &Launch<'_>) -> Result<Printer, CliError> {
     let has_nodes = matches!(launch.processes, Processes::Nodes { .. });
     let ending = (has_nodes && !launch.json).then(EndingSummary::default);
     let (shown, progress) = (launch.shown.clone(), launch.progress.clone());
-    let (log, simulation) = (log_limit(launch)?, SimProgress::beside_launcher());
-    Ok(Printer { style, log, logs, shown, ending, progress, simulation })
+    Ok(Printer { style, log: log_limit(launch)?, logs, shown, ending, progress })
 }
 
 /// Starts the threads that print reports and that forward the standard input.

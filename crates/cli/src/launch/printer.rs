@@ -10,7 +10,6 @@ use crate::output::write_all;
 use crate::progress::Progress;
 use crate::roster::Roster;
 use crate::signals;
-use crate::sim_progress::SimProgress;
 use anstream::{AutoStream, ColorChoice};
 use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeSet;
@@ -39,10 +38,9 @@ pub(super) struct Printer {
     pub(super) shown: Option<BTreeSet<NodeId>>,
     /// The counts for the last line of the job, if that line is a summary.
     pub(super) ending: Option<EndingSummary>,
-    /// The progress that the terminal shows at the same time.
+    /// The progress that the terminal shows at the same time. That of a simulation begins with the
+    /// first report of it.
     pub(super) progress: Option<Progress>,
-    /// The progress of the simulation, if the job is simulated.
-    pub(super) simulation: SimProgress,
 }
 
 /// Form of the output.
@@ -256,6 +254,7 @@ impl Printer {
                 let _ = events.send(failed(&error));
             }
         }
+        self.progress.iter().for_each(Progress::end);
         let _ = events.send(Event::Printed);
     }
 
@@ -264,7 +263,6 @@ impl Printer {
         if reports.is_empty() {
             return Ok(());
         }
-        self.simulation.hide();
         self.write_logs(reports);
         if let Some(shown) = &self.shown {
             reports.retain(|report| is_shown(report, shown));
@@ -280,21 +278,15 @@ impl Printer {
         Ok(())
     }
 
-    /// Takes out how far the simulation is, and shows that if there are no other reports.
+    /// Takes out how far the simulation is, and shows that.
     fn show_simulation(&mut self, reports: &mut Vec<Report>) {
-        let mut last = None;
-        reports.retain(|report| match report {
-            Report::Simulating { virtual_ns, events } => {
-                last = Some((Time(*virtual_ns), *events));
-                false
-            }
-            _ => true,
+        let shown = &mut self.progress;
+        reports.retain(|report| {
+            let Report::Simulating { virtual_ns, events } = report else { return true };
+            let begin = || Progress::begin("simulating".to_owned(), None);
+            shown.get_or_insert_with(begin).say_simulated(Time(*virtual_ns), *events);
+            false
         });
-        if let Some((virtual_time, events)) = last
-            && reports.is_empty()
-        {
-            self.simulation.show(virtual_time, events);
-        }
     }
 
     /// Writes to the files of nodes. An error is only a warning, since the job does not need the
@@ -390,14 +382,13 @@ mod tests {
 
     fn printer(logs: Option<NodeLogs>, ending: Option<EndingSummary>) -> Printer {
         let (log, shown, progress) = (None, None, None);
-        let simulation = SimProgress::beside_launcher();
-        Printer { style: Style::Json, log, logs, shown, ending, progress, simulation }
+        Printer { style: Style::Json, log, logs, shown, ending, progress }
     }
 
     #[test]
-    fn the_progress_of_a_simulation_is_not_among_the_objects() {
+    fn the_progress_of_a_simulation_is_shown_and_is_not_among_the_objects() {
         let mut printer = printer(None, None);
-        let simulating = |events| Report::Simulating { virtual_ns: 5, events };
+        let simulating = |events| Report::Simulating { virtual_ns: 1_500_000_000, events };
         let mut reports = vec![simulating(64), output(0, "hello"), simulating(128)];
 
         printer.show_simulation(&mut reports);
@@ -407,6 +398,9 @@ mod tests {
         let mut text = vec![];
         printer.print(&mut reports, &mut text).unwrap();
         assert!(reports.is_empty() && text.is_empty(), "{reports:?}");
+        let progress = printer.progress.unwrap();
+        assert_eq!(progress.text(), "simulating: 1.500s of virtual time, 192 events");
+        progress.end();
     }
 
     #[test]

@@ -68,10 +68,11 @@ impl Drop for Shown {
     }
 }
 
-/// Gives the terminal its former state back. Ignores errors, since no other remedy exists.
+/// Gives the terminal its former state back. Ignores errors, since no other remedy exists. The modes
+/// come first: a terminal that takes no output gets them back, too.
 fn restore() {
-    let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
+    let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
 }
 
 /// Makes a panic restore the terminal before its message is printed, which would be lost with the
@@ -86,14 +87,22 @@ fn restore_at_panic() {
 
 /// Notes the signal that ends the screen. If the screen does not end, restores the terminal and
 /// ends this process: `event::poll` does not return while the terminal is closed, or has sent only
-/// a part of the sequence of a key.
+/// a part of the sequence of a key, and the screen cannot be drawn while the terminal takes no
+/// output.
 fn watch_signals(noted: Arc<AtomicI32>) -> io::Result<()> {
     let mut signals = Signals::new(not_ignored(&ENDING))?;
     let watch = move || {
         if let Some(signal) = signals.forever().next() {
             noted.store(signal, Ordering::SeqCst);
             thread::sleep(PATIENCE);
-            restore();
+            let (send, restored) = channel();
+            // It waits while the terminal takes no output. Without a thread nothing is restored.
+            let _ = thread::Builder::new().spawn(move || {
+                restore();
+                // This process may have ended already.
+                let _ = send.send(());
+            });
+            let _ = restored.recv_timeout(PATIENCE);
             process::exit(i32::from(exit_code(signal)));
         }
     };

@@ -2,11 +2,13 @@
 
 use crate::common::{Output, run};
 
-/// Returns the output of a simulation, and its summary without the real time.
+/// Returns the output of a simulation, and its summary without the real time. A slow machine shows
+/// progress before the summary.
 fn simulated(arguments: &[&str]) -> (Output, String) {
     let output = run(&[&["sim"], arguments].concat());
     assert_eq!(output.code, Some(0), "{output:?}");
-    let is_virtual = |line: &&str| !line.starts_with("  real time");
+    let is_virtual =
+        |line: &&str| !line.starts_with("  real time") && !line.starts_with("gridctl│ simulating");
     let summary = output.stderr.lines().filter(is_virtual).collect::<Vec<_>>().join("\n");
     (output, summary)
 }

@@ -6,7 +6,8 @@ use rustix::io::{Errno, read, write};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{
-    ControlModes, InputModes, LocalModes, OutputModes, Winsize, tcgetattr, tcsetwinsize,
+    Action, ControlModes, InputModes, LocalModes, OutputModes, Winsize, tcflow, tcgetattr,
+    tcsetwinsize,
 };
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -103,6 +104,11 @@ impl Terminal {
     /// Sends keys, as the user does.
     pub fn press(&self, keys: &str) {
         assert_eq!(write(&self.master, keys.as_bytes()), Ok(keys.len()));
+    }
+
+    /// Takes no more output: programs that write wait.
+    pub fn stop_output(&self) {
+        tcflow(&self.slave, Action::OOff).unwrap();
     }
 
     /// Waits until a line of the screen contains `text`.

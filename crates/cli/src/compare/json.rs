@@ -12,8 +12,8 @@
 //! | `traffic` | for each pair of sites: `from`, `to`, `messages`, `bytes` |
 //! | `counts` | `name`, `unit` (`times`, `bytes`, `ns`), and the numbers |
 //!
-//! Numbers of both recordings are `a`, `b`, `difference` (`b` minus `a`) and `percent` of `a`, which
-//! is null if `a` is zero.
+//! Numbers of both recordings are `a`, `b`, `difference` (`b` minus `a`) and `percent` of `a`,
+//! which is null if `a` is zero.
 
 use super::comparison::Comparison;
 use super::difference::{Both, CountDifference, Place, TimeDifference, TrafficDifference};

@@ -68,8 +68,8 @@ impl Drop for Shown {
     }
 }
 
-/// Gives the terminal its former state back. Ignores errors, since no other remedy exists. The modes
-/// come first: a terminal that takes no output gets them back, too.
+/// Gives the terminal its former state back. Ignores errors, since no other remedy exists. The
+/// modes come first: a terminal that takes no output gets them back, too.
 fn restore() {
     let _ = disable_raw_mode();
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);

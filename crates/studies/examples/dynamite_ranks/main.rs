@@ -28,8 +28,8 @@
 //! # In real time
 //!
 //! The second command runs node processes on this machine, one pinned to each processor, and other
-//! programs that really compute. The runs of a program take turns, in an order that is reversed from
-//! round to round. A slowdown is the median over the rounds, with its interval of 95 %
+//! programs that really compute. The runs of a program take turns, in an order that is reversed
+//! from round to round. A slowdown is the median over the rounds, with its interval of 95 %
 //! (`gridspan_jobs::paired`). With fewer than four processors no node can be idle: each node has
 //! four ranks, some of which move to another node while theirs is slowed, and the best possible
 //! slowdown is above zero. The redundant form of `fem` always has three PEs with one rank each on
@@ -174,8 +174,8 @@ fn on_this_machine(options: &Options) -> Result<(), Box<dyn Error>> {
         let mut kinds = vec![("none", None), ("none", stay)];
         kinds.extend(strategies.iter().flat_map(|name| [(*name, stay), (*name, None)]));
         let mut times = vec![Vec::new(); kinds.len()];
-        // The kinds take turns, in an order that is reversed from round to round, so that other load
-        // on the machine affects all of them equally.
+        // The kinds take turns, in an order that is reversed from round to round, so that other
+        // load on the machine affects all of them equally.
         for round in 0..options.rounds.max(1) {
             let mut order: Vec<usize> = (0..kinds.len()).collect();
             if round % 2 == 1 {

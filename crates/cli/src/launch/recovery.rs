@@ -13,7 +13,7 @@ use crate::roster::Roster;
 use gridspan::control::Holdings;
 use gridspan_runtime::net::bootstrap::RestoreOrder;
 use gridspan_runtime::{EncodedManifest, Image, PeId, RestorePlan};
-use gridspan_topology::NodeId;
+use gridspan_topology::{Layout, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of times that the job goes back to one checkpoint. A program that ends its node
@@ -143,11 +143,9 @@ impl Runs {
         let spec = self.roster.part(members).ok_or("no node is left")?;
         let position =
             |node: &NodeId| members.iter().position(|member| member == node).map(NodeId::from);
+        let held = held_parts(number, holdings);
         let has_parts = |holder: &NodeId, of: NodeId| {
-            let held = holdings.get(holder).into_iter().flat_map(|it| &it.checkpoints);
-            let parts: BTreeSet<PeId> =
-                held.filter(|it| it.number == number).flat_map(|it| it.parts.clone()).collect();
-            before.place(of).pes.clone().all(|pe| parts.contains(&PeId(pe)))
+            held.get(holder).is_some_and(|parts| has_all(parts, before, of))
         };
         let holder = |(old, was): (NodeId, &Option<NodeId>)| {
             let candidates = was.iter().chain(holdings.keys());
@@ -187,11 +185,46 @@ impl Runs {
                 names.join(", ")
             )
         })?;
-        let plan = plan
-            .copying(before, |old| members.iter().filter(|member| has_parts(member, old)).count());
+        let having = holder_counts(before, &held, members);
+        let plan = plan.copying(before, |old| having[old.index()]);
         let reads_stored = !read.is_empty();
         Ok((RestoreOrder { manifest: manifest.clone(), plan, reads_stored }, read))
     }
+}
+
+/// The parts of a checkpoint that each node has.
+fn held_parts(
+    number: u64,
+    holdings: &BTreeMap<NodeId, Holdings>,
+) -> BTreeMap<NodeId, BTreeSet<PeId>> {
+    let parts = |of: &Holdings| -> BTreeSet<PeId> {
+        let held = of.checkpoints.iter().filter(|it| it.number == number);
+        held.flat_map(|it| it.parts.iter().copied()).collect()
+    };
+    holdings.iter().map(|(&node, of)| (node, parts(of))).collect()
+}
+
+/// Whether these are all parts of a node of the image, and maybe others.
+fn has_all(parts: &BTreeSet<PeId>, before: &Layout, of: NodeId) -> bool {
+    before.place(of).pes.clone().all(|pe| parts.contains(&PeId(pe)))
+}
+
+/// For each node of the image, the number of members that have all its parts. The time grows with
+/// the number of parts that members have, not with the square of the number of nodes.
+fn holder_counts(
+    before: &Layout,
+    held: &BTreeMap<NodeId, BTreeSet<PeId>>,
+    members: &[NodeId],
+) -> Vec<usize> {
+    let mut counts = vec![0; before.node_count() as usize];
+    for parts in members.iter().filter_map(|member| held.get(member)) {
+        let known = parts.iter().filter(|part| part.0 < before.pe_count());
+        let owners: BTreeSet<NodeId> = known.map(|&part| before.node_of(part)).collect();
+        for owner in owners.into_iter().filter(|&owner| has_all(parts, before, owner)) {
+            counts[owner.index()] += 1;
+        }
+    }
+    counts
 }
 
 #[cfg(test)]

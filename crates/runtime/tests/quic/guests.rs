@@ -207,7 +207,7 @@ fn the_closed_port_of_a_killed_founder_ends_the_job_before_its_silence_does() {
     for victim in [1, 0] {
         let (mut founders, _, _) = begin(0, false);
         // They are connected, and each has checked the port of the other one.
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(1_000));
 
         founders[victim].process.kill().unwrap();
 

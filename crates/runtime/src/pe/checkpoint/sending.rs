@@ -43,7 +43,10 @@ impl Core {
                 self.post_large(to, Control::Checkpoint(Box::new(message)));
             }
         }
-        self.send_copies();
+        // Those that are made again after a loss would delay the members that other PEs await.
+        if self.checkpointing.restoration.is_none() {
+            self.send_copies();
+        }
     }
 
     /// Sends the waiting copies while there is room, and no faster than the job's settings allow.

@@ -2,7 +2,7 @@
 
 use crate::error::{CallSite, RankError};
 use crate::local::Local;
-use crate::local::joined::JoinedWait;
+use crate::local::joined_wait::JoinedWait;
 use crate::local::slots::Outcome;
 use crate::local::turn::GivenWay;
 use crate::ticket::Ticket;

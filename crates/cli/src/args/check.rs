@@ -20,7 +20,7 @@ pub(crate) struct CheckArgs {
     /// Check the hosts of this grid file, over ssh where they are not this machine.
     #[arg(short, long, value_name = "FILE", group = "place")]
     pub(crate) grid: Option<PathBuf>,
-    /// Check the hosts of this host file, in the form of Open MPI (`HOST slots=N`) or MPICH
+    /// Start a check on each host of this host file, in the form of Open MPI (`HOST slots=N`) or MPICH
     /// (`HOST:N`), as for `gridctl run --hostfile`.
     #[arg(long, value_name = "FILE", group = "place")]
     pub(crate) hostfile: Option<PathBuf>,

@@ -4,9 +4,7 @@
 //! search for deadlocks takes the operations that tasks await as alternatives, since each wakes a
 //! task. Here a wait says that its task goes on only once all of them have ended.
 
-use super::{Local, LocalState};
 use crate::ticket::Ticket;
-use std::sync::Arc;
 
 /// The waits for several operations each, with their numbers. The operations are in the order in
 /// which they have begun.
@@ -25,41 +23,20 @@ impl JoinedWaits {
         let (number, tickets) = self.waits.iter().find(|(_, tickets)| has(tickets))?;
         Some((*number, &tickets[..]))
     }
-}
 
-impl LocalState {
-    /// Notes a wait for all of these operations. `None` if fewer than two of them have not ended.
-    pub(super) fn join(&mut self, mut tickets: Vec<Ticket>) -> Option<u64> {
-        tickets.retain(|ticket| !self.slots.is_done(*ticket));
+    /// Notes a wait for all of these operations, of which none has ended. `None` if there are fewer
+    /// than two.
+    pub(super) fn begin(&mut self, mut tickets: Vec<Ticket>) -> Option<u64> {
         if tickets.len() < 2 {
             return None;
         }
         tickets.sort_unstable_by_key(|ticket| ticket.generation);
-        self.joined.last += 1;
-        let number = self.joined.last;
-        self.joined.waits.push((number, tickets));
-        Some(number)
+        self.last += 1;
+        self.waits.push((self.last, tickets));
+        Some(self.last)
     }
-}
 
-/// A wait for several operations of which all must end. Dropping it ends the wait.
-pub(crate) struct JoinedWait {
-    local: Arc<Local>,
-    number: u64,
-}
-
-impl JoinedWait {
-    /// Begins a wait, if at least two of these operations have not ended. Nothing but this wait
-    /// may poll them.
-    pub(crate) fn new(local: &Arc<Local>, tickets: Vec<Ticket>) -> Option<Self> {
-        let number = local.with(|state| state.join(tickets))?;
-        Some(Self { local: local.clone(), number })
-    }
-}
-
-impl Drop for JoinedWait {
-    fn drop(&mut self) {
-        let number = self.number;
-        self.local.with(|state| state.joined.waits.retain(|(other, _)| *other != number));
+    pub(super) fn end(&mut self, number: u64) {
+        self.waits.retain(|(other, _)| *other != number);
     }
 }

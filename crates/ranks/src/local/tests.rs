@@ -2,7 +2,7 @@
 
 use super::delivery::INCLUDED_BYTES_MAX;
 use super::interrupts::Interrupts;
-use super::joined::JoinedWait;
+use super::joined_wait::JoinedWait;
 use super::memory::Memory;
 use super::saved::SavedState;
 use super::*;

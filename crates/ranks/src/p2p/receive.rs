@@ -5,7 +5,7 @@ use crate::comm::Comm;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};
-use crate::local::joined::JoinedWait;
+use crate::local::joined_wait::JoinedWait;
 use crate::local::{Begun, SendMode};
 use crate::matching::{Arrived, Pattern};
 use crate::packet::Payload;

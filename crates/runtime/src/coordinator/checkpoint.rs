@@ -593,6 +593,23 @@ impl Coordinator {
     fn warn(&self, warning: &Warning) {
         self.common.watch.on_warning.iter().for_each(|tell| tell(warning));
     }
+
+    /// Counts restored members. When none is missing, all PEs continue.
+    pub(super) fn note_restored(&mut self, items: u64) {
+        let Some(missing) = &mut self.checkpoints.restoring else { return };
+        *missing = missing.saturating_sub(items);
+        if *missing > 0 {
+            return;
+        }
+        self.checkpoints.restoring = None;
+        let checkpoint = self.checkpoints.restored;
+        self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
+        if !self.collections.is_empty() {
+            self.begin_periods();
+            self.survey_to_balance();
+        }
+        self.settle_first_syncs();
+    }
 }
 
 #[cfg(test)]

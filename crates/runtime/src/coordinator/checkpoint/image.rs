@@ -12,7 +12,7 @@ use crate::coordinator::state::publications::Publications;
 use crate::coordinator::state::reductions::Accumulators;
 use crate::error::JobError;
 use crate::message::codec;
-use crate::message::{CheckpointMessage, Manifest, PartSummary};
+use crate::message::{Manifest, PartSummary};
 
 impl Coordinator {
     pub(super) fn manifest(&self, parts: Vec<PartSummary>) -> Manifest {
@@ -110,22 +110,5 @@ impl Coordinator {
         };
         let all = manifest.parts.iter().map(items).fold(0, u64::saturating_add);
         self.checkpoints.restoring = Some(all);
-    }
-
-    /// Counts restored members. When none is missing, all PEs continue.
-    pub(in crate::coordinator) fn note_restored(&mut self, items: u64) {
-        let Some(missing) = &mut self.checkpoints.restoring else { return };
-        *missing = missing.saturating_sub(items);
-        if *missing > 0 {
-            return;
-        }
-        self.checkpoints.restoring = None;
-        let checkpoint = self.checkpoints.restored;
-        self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
-        if !self.collections.is_empty() {
-            self.begin_periods();
-            self.survey_to_balance();
-        }
-        self.settle_first_syncs();
     }
 }

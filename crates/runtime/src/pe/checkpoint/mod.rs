@@ -316,19 +316,6 @@ impl Core {
         }
     }
 
-    /// The node that gets copies of this node's parts.
-    fn partner(&self, leaving: &[NodeId]) -> Option<NodeId> {
-        let layout = &self.common.layout;
-        let here = layout.node_of(self.me);
-        match self.common.fault {
-            PlantedFault::CopyOnSameNode => Some(here),
-            _ => {
-                let run = &self.common.run;
-                run.checkpoints.partner(layout, &run.hosts, here, leaving)
-            }
-        }
-    }
-
     /// Notes that the driver keeps a part of a checkpoint.
     pub fn checkpoint_kept(&mut self, checkpoint: u64, part: PeId, is_copy: bool) {
         self.report_checkpoint(CheckpointMessage::Kept { checkpoint, part, is_copy });

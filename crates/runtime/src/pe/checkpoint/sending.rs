@@ -7,8 +7,9 @@
 //! fill the network all the time, it still sends one large message per [`CROWDED_MAX`].
 
 use crate::message::{CheckpointMessage, Control};
+use crate::pe::PlantedFault;
 use crate::pe::core::Core;
-use gridspan_topology::PeId;
+use gridspan_topology::{NodeId, PeId};
 use std::time::Duration;
 
 /// A PE sends large messages while less than one part in `ROOM_SHARE` of the soft limit waits for
@@ -84,6 +85,19 @@ impl Core {
         let copy = CheckpointMessage::Copy { segment, bytes };
         self.post_large(to, Control::Checkpoint(Box::new(copy)));
         time
+    }
+
+    /// The node that gets copies of this node's parts.
+    pub(super) fn partner(&self, leaving: &[NodeId]) -> Option<NodeId> {
+        let layout = &self.common.layout;
+        let here = layout.node_of(self.me);
+        match self.common.fault {
+            PlantedFault::CopyOnSameNode => Some(here),
+            _ => {
+                let run = &self.common.run;
+                run.checkpoints.partner(layout, &run.hosts, here, leaving)
+            }
+        }
     }
 
     fn look_for_room_later(&mut self) {

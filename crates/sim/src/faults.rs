@@ -108,7 +108,9 @@ impl FaultPlan {
 /// use gridspan_sim::{FaultPlan, PauseFaults};
 /// use std::time::Duration;
 ///
-/// let pauses = PauseFaults::new(0.001, Duration::from_millis(20));
+/// let pauses = PauseFaults::new(0.001, Duration::from_millis(20))
+///     .with_shortest(Duration::from_millis(5))
+///     .with_apart(Duration::from_millis(100));
 /// let faults = FaultPlan::default().with_pauses(pauses);
 /// # assert!(faults.quic.is_none());
 /// ```
@@ -117,14 +119,33 @@ impl FaultPlan {
 pub struct PauseFaults {
     /// The probability that a node pauses after the turn of one of its PEs.
     pub probability: f64,
+    /// The shortest pause.
+    pub shortest: Duration,
     /// The longest pause.
     pub longest: Duration,
+    /// The least time from the start, or from the end of a pause, to the next pause of the node.
+    pub apart: Duration,
 }
 
 impl PauseFaults {
     /// Pauses with this probability after each turn, up to `longest`.
     pub fn new(probability: f64, longest: Duration) -> Self {
-        Self { probability, longest }
+        Self { probability, shortest: Duration::ZERO, longest, apart: Duration::ZERO }
+    }
+
+    /// Sets the shortest pause. If it exceeds the longest one, all pauses take this time.
+    #[must_use]
+    pub fn with_shortest(mut self, shortest: Duration) -> Self {
+        self.shortest = shortest;
+        self
+    }
+
+    /// Sets the least time from the start, or from the end of a pause, to the next pause of the
+    /// node.
+    #[must_use]
+    pub fn with_apart(mut self, apart: Duration) -> Self {
+        self.apart = apart;
+        self
     }
 }
 
@@ -486,13 +507,41 @@ impl Delays {
         at
     }
 
-    /// Draws the pause of a node after a turn of one of its PEs, if any.
-    pub(crate) fn pause(&mut self) -> Option<Duration> {
-        let PauseFaults { probability, longest } = self.plan.pauses?;
-        if !self.dice.chance(probability) {
+    /// Draws the pause of a node after a turn of one of its PEs, if any. The node has run for `ran`
+    /// since its last pause.
+    pub(crate) fn pause(&mut self, ran: Duration) -> Option<Duration> {
+        let PauseFaults { probability, shortest, longest, apart } = self.plan.pauses?;
+        if ran < apart || !self.dice.chance(probability) {
             return None;
         }
         self.counts.pauses += 1;
-        Some(self.dice.up_to(longest))
+        Some(shortest.saturating_add(self.dice.up_to(longest.saturating_sub(shortest))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn pauses_keep_to_their_limits_and_their_distance() {
+        let pauses = PauseFaults::new(1.0, 20 * MS).with_shortest(15 * MS).with_apart(5 * MS);
+        let mut delays = Delays::new(FaultPlan::default().with_pauses(pauses), 1);
+
+        assert_eq!(delays.pause(4 * MS), None);
+        for _ in 0..100 {
+            let pause = delays.pause(5 * MS).unwrap();
+            assert!((15 * MS..=20 * MS).contains(&pause), "{pause:?}");
+        }
+        assert_eq!(delays.counts.pauses, 100);
+    }
+
+    #[test]
+    fn pauses_may_all_have_the_same_length() {
+        let pauses = PauseFaults::new(1.0, 20 * MS).with_shortest(20 * MS);
+        let mut delays = Delays::new(FaultPlan::default().with_pauses(pauses), 1);
+        assert_eq!(delays.pause(Duration::ZERO), Some(20 * MS));
     }
 }

@@ -397,7 +397,8 @@ impl Simulation {
                 self.plan_processors(at);
             }
         }
-        if let Some(pause) = self.delays.as_mut().and_then(Delays::pause) {
+        let ran = self.now.since(self.nodes[at].paused_until);
+        if let Some(pause) = self.delays.as_mut().and_then(|delays| delays.pause(ran)) {
             self.nodes[at].paused_until = self.now + pause;
         }
         if pe == PeId(0) {

@@ -6,29 +6,50 @@
 //! cargo run --release -p gridspan-studies --example false_alarms -- real --trials 20
 //! ```
 //!
-//! A real trial runs four processes on this machine. A trial is a false alarm if its job fails.
-//! Linux only.
+//! A virtual job runs for an hour on two nodes at each of two sites, over QUIC, and all nodes
+//! communicate each second. The hours are shared by five kinds: a quiet network, 20 % of datagrams
+//! lost, a link that is down for 2 s about every half minute, nodes that stop for 2 s, and handlers
+//! of 30 s. In virtual time a handler delays only its PE, and never the transport of its node.
+//!
+//! A real trial runs four processes on this machine, with one of five disturbances.
+//!
+//! An hour or a trial is a false alarm if its job fails. The command then fails, too. Linux only.
 
 use clap::{Parser, Subcommand};
-use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, Op, Per, To};
-use gridspan_sim::{FaultPlan, QuicFaults, SimOptions, Simulation};
+use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, Op, PeId, Per, Time, To};
+use gridspan_sim::{FaultPlan, PauseFaults, QuicFaults, SimOptions, SimReport, Simulation};
 use gridspan_studies::{gridctl, node_processes};
 use gridspan_topology::GridSpec;
+use gridspan_topology::dice::Dice;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Virtual time of one simulated job.
 const JOB: Duration = Duration::from_secs(3_600);
-/// Probability that a connection breaks, or two sites do not reach each other, after a frame.
-const BREAK: f64 = 0.003;
-/// Longest outage and stop that the detector must tolerate, in virtual and in real time.
+/// The grid of simulated jobs, with one PE on each node.
+const GRID: &str = "2x2,wan=30ms";
+/// Duration of an outage or a stop, which the detector must tolerate, in virtual and in real time.
 const OUTAGE: Duration = Duration::from_secs(2);
+/// Least time between two outages, or between two stops of a node. Without it, two of them could
+/// add up to a silence after which a node is rightly lost.
+const APART: Duration = Duration::from_secs(10);
+/// Mean time by which the time between two outages exceeds [`APART`], in seconds.
+const MORE_APART: f64 = 20.0;
+/// Probability that a datagram is lost.
+const LOSS: f64 = 0.2;
+/// Probability that a node stops after a turn of its PE.
+const STOP: f64 = 0.01;
+/// Duration of a long handler.
+const HANDLER: Duration = Duration::from_secs(30);
+/// Probability that a round of the job has a long handler.
+const LONG: f64 = 0.5;
 /// Time after which the nodes of a real job are connected.
 const MET: Duration = Duration::from_millis(1_500);
 /// Time after which a real trial has failed.
@@ -43,9 +64,9 @@ struct Options {
 
 #[derive(Subcommand)]
 enum World {
-    /// Jobs of an hour at two sites in virtual time, over QUIC.
+    /// Jobs of an hour in virtual time.
     Virtual {
-        /// Hours of virtual time, shared by the kinds of networks.
+        /// Hours of virtual time, shared by the kinds.
         #[arg(long, default_value_t = 40)]
         hours: u64,
     },
@@ -75,44 +96,112 @@ fn main() -> ExitCode {
     }
 }
 
-/// The networks in virtual time: the name, the grid, the probability that a datagram is lost, and
-/// the probability that two sites do not reach each other for up to [`OUTAGE`] when a connection
-/// between them would break.
-const NETWORKS: [(&str, &str, f64, f64); 5] = [
-    ("one site", "1x4", 0.0, 0.0),
-    ("30 ms", "2x2,wan=30ms", 0.001, 0.0),
-    ("30 ms, 5 % lost", "2x2,wan=30ms", 0.05, 0.0),
-    ("300 ms, 1 % lost", "2x2,wan=300ms", 0.01, 0.0),
-    ("30 ms, outages of up to 2 s", "2x2,wan=30ms", 0.005, 0.5),
+/// A disturbance of a simulated job.
+#[derive(Clone, Copy, PartialEq)]
+enum Network {
+    Quiet,
+    Lossy,
+    LinkDown,
+    Stopped,
+    LongHandlers,
+}
+
+/// The kinds of simulated jobs, with their names and those of the events that disturb them.
+const NETWORKS: [(Network, &str, &str); 5] = [
+    (Network::Quiet, "quiet", "events"),
+    (Network::Lossy, "20 % of datagrams lost", "lost datagrams"),
+    (Network::LinkDown, "a link down for 2 s", "outages"),
+    (Network::Stopped, "nodes stopped for 2 s", "stops"),
+    (Network::LongHandlers, "handlers of 30 s", "handlers"),
 ];
 
 fn simulate(hours: u64) -> Result<u64, Box<dyn Error>> {
     println!(
-        "{:30}{:>8}{:>12}{:>14}{:>10}",
-        "network", "hours", "partitions", "false alarms", "seconds"
+        "{:24}{:>8}{:>26}{:>14}{:>10}",
+        "network", "hours", "disturbed by", "false alarms", "seconds"
     );
+    let jobs = hours.div_ceil(NETWORKS.len() as u64);
     let mut all = 0;
-    for (name, grid, loss, outages) in NETWORKS {
+    for (network, name, what) in NETWORKS {
         let begin = Instant::now();
-        let hours = hours.div_ceil(NETWORKS.len() as u64);
-        let (mut alarms, mut partitions) = (0, 0);
-        for seed in 0..hours {
-            let quic = QuicFaults::default().with_loss(loss).with_partitions(outages, OUTAGE);
-            let quic = quic.with_disconnect(BREAK);
-            let faults = FaultPlan::default().with_quic(quic);
-            let options = SimOptions::with_seed(seed).with_faults(faults);
-            let report = Simulation::new(hour(), GridSpec::from_emulate(grid)?, options)?.run();
-            partitions += report.faults.partitions;
+        let (mut alarms, mut events, mut simulated) = (0, 0, 0.0);
+        for seed in 0..jobs {
+            let (report, disturbed) = simulate_hour(network, seed)?;
+            events += disturbed;
+            simulated += report.virtual_time.as_secs_f64() / JOB.as_secs_f64();
             if let Err(error) = report.outcome {
                 println!("seed {seed}: {error}");
                 alarms += 1;
             }
         }
-        let seconds = begin.elapsed().as_secs_f64();
-        println!("{name:30}{hours:>8}{partitions:>12}{alarms:>14}{seconds:>10.1}");
+        let (disturbed, seconds) = (format!("{events} {what}"), begin.elapsed().as_secs_f64());
+        println!("{name:24}{simulated:>8.1}{disturbed:>26}{alarms:>14}{seconds:>10.1}");
+        if network != Network::Quiet && jobs > 0 && events == 0 {
+            return Err(format!("{name}: nothing disturbed the jobs").into());
+        }
         all += alarms;
     }
     Ok(all)
+}
+
+/// Runs a job of an hour. Returns its report and the number of events that disturbed it.
+fn simulate_hour(network: Network, seed: u64) -> Result<(SimReport, u64), Box<dyn Error>> {
+    let mut grid = GridSpec::from_emulate(GRID)?;
+    let mut quic = QuicFaults::default().with_loss(0.0).with_duplicate(0.0).with_disconnect(0.0);
+    let mut faults = FaultPlan::default();
+    let (mut outages, mut long) = (Vec::new(), 0.0);
+    match network {
+        Network::Quiet => {}
+        Network::Lossy => quic = quic.with_loss(LOSS),
+        Network::LinkDown => {
+            outages = draw_outages(seed);
+            grid = with_outages(grid, &outages)?;
+        }
+        Network::Stopped => {
+            let stops = PauseFaults::new(STOP, OUTAGE).with_shortest(OUTAGE).with_apart(APART);
+            faults = faults.with_pauses(stops);
+        }
+        Network::LongHandlers => long = LONG,
+    }
+    let handlers = Arc::new(AtomicU64::new(0));
+    let job = hour(grid.layout().pe_count(), long, seed, handlers.clone());
+    let options = SimOptions::with_seed(seed).with_faults(faults.with_quic(quic));
+    let report = Simulation::new(job, grid, options)?.run();
+    let events = match network {
+        Network::Quiet => 0,
+        Network::Lossy => report.quic.datagrams_lost,
+        Network::LinkDown => {
+            let has_begun = |at: &&Duration| Time::ZERO + **at <= report.virtual_time;
+            outages.iter().filter(has_begun).count() as u64
+        }
+        Network::Stopped => report.faults.pauses,
+        Network::LongHandlers => handlers.load(Ordering::Relaxed),
+    };
+    Ok((report, events))
+}
+
+/// Draws the times at which the link between the sites goes down.
+fn draw_outages(seed: u64) -> Vec<Duration> {
+    let mut dice = Dice::new(seed);
+    let mut at = Duration::ZERO;
+    let drawn = std::iter::from_fn(|| {
+        at += APART + Duration::from_secs_f64(dice.exponential(MORE_APART));
+        let begin = at;
+        at += OUTAGE;
+        Some(begin)
+    });
+    drawn.take_while(|begin| *begin + OUTAGE < JOB).collect()
+}
+
+/// Adds outages of the link between the sites to a grid.
+fn with_outages(mut grid: GridSpec, outages: &[Duration]) -> Result<GridSpec, Box<dyn Error>> {
+    for &begin in outages {
+        let end = begin + OUTAGE;
+        for (at, loss) in [(begin, "100%"), (end, "0%")] {
+            grid = grid.with_change(&format!("at {}ns link a-b loss={loss}", at.as_nanos()))?;
+        }
+    }
+    Ok(grid)
 }
 
 /// A member on each PE, which takes part in a reduction each second.
@@ -122,23 +211,33 @@ struct Pulse;
 impl Actor for Pulse {
     type Index = Ix1;
     type Init = ();
-    type Message = ();
+    /// The PE whose handler is long, if there is one.
+    type Message = Option<PeId>;
 
     fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
         Self
     }
 
-    fn handle(&mut self, (): (), cx: &mut Context<'_, Self>) {
+    fn handle(&mut self, busy: Option<PeId>, cx: &mut Context<'_, Self>) {
+        if busy == Some(cx.pe()) {
+            cx.charge(HANDLER);
+        }
         cx.contribute(Op::Sum, 1_u64, To::main());
     }
 }
 
-/// A job of an hour in which all nodes communicate each second.
-fn hour() -> Job {
-    Job::new("hour").actor::<Pulse>().main(async |grid: Grid| {
+/// A job of an hour in which all nodes communicate each second. With probability `long`, a round
+/// has a long handler on one of the `pes`, which `handlers` counts.
+fn hour(pes: u32, long: f64, seed: u64, handlers: Arc<AtomicU64>) -> Job {
+    Job::new("hour").actor::<Pulse>().main(async move |grid: Grid| {
+        let mut dice = Dice::new(seed);
         let pulses = grid.create_group::<Pulse>(Per::Pe, |_| ()).await?;
-        for _ in 0..JOB.as_secs() {
-            pulses.broadcast(());
+        let begin = grid.now().await?;
+        while grid.now().await?.since(begin) < JOB {
+            let is_long = dice.chance(long);
+            let busy = is_long.then(|| PeId(dice.below(pes)));
+            handlers.fetch_add(u64::from(is_long), Ordering::Relaxed);
+            pulses.broadcast(busy);
             let _: u64 = pulses.reduction(Op::Sum).await?;
             grid.sleep(Duration::from_secs(1)).await?;
         }

@@ -266,7 +266,7 @@ fn faults(dice: &mut Dice, planted: Planted) -> FaultPlan {
     }
     if dice.chance(0.3) {
         let longest = Duration::from_millis(300);
-        faults.pauses = Some(PauseFaults { probability: 0.0005, longest });
+        faults.pauses = Some(PauseFaults::new(0.0005, longest));
     }
     faults
 }

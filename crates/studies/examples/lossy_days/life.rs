@@ -396,19 +396,22 @@ impl<'a> World<'a> {
                 store.adopt(has);
             }
         }
+        let has_all = |process: &usize, node: NodeId| {
+            let has = parts.get(process);
+            let mut pes = before.place(node).pes.clone();
+            has.is_some_and(|has| pes.all(|pe| has.contains(&PeId(pe))))
+        };
         let holder = |(node, own): (NodeId, &usize)| {
-            let has_all = |process: &&usize| {
-                let has = parts.get(*process);
-                let mut pes = before.place(node).pes.clone();
-                has.is_some_and(|has| pes.all(|pe| has.contains(&PeId(pe))))
-            };
+            let has = |&process: &&usize| has_all(process, node);
             // A node reads its own parts.
-            Some(own).filter(has_all).or_else(|| members.iter().find(has_all)).and_then(position)
+            Some(own).filter(has).or_else(|| members.iter().find(has)).and_then(position)
         };
         let holders: Vec<_> = before.nodes().zip(were).map(holder).collect();
         let grid = self.grid(&members)?;
         let plan = RestorePlan::recovery(&image, &grid, &successors, &holders);
         let plan = plan.map_err(|nodes| format!("no copy is left of the parts of {nodes:?}"))?;
+        let having = |node| members.iter().filter(|&process| has_all(process, node)).count();
+        let plan = plan.copying(&before, having);
         self.runs.push((number, members));
         Ok(Some((image, plan)))
     }

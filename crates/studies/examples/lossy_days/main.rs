@@ -24,7 +24,8 @@
 //! measured share of the time is subtracted.
 //!
 //! **What takes time.** Each PE encodes its state at a fixed rate, and decodes the parts that it
-//! reads in a recovery at the same rate. Copies take the bandwidth of their links. The simulation
+//! reads in a recovery at the same rate. Copies take the bandwidth of their links, also those that
+//! the nodes make again after a loss or a change, of parts that only one node has. The simulation
 //! charges nothing for the allocation of memory, for actors that arrive from another PE, and for
 //! the connections of the remaining nodes. The job learns of a loss after a given time, in which it
 //! does no useful work.

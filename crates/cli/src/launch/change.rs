@@ -186,6 +186,13 @@ impl Changes {
         expired
     }
 
+    /// Forgets that the job was asked to stop, if no change is left for which it would.
+    pub(super) fn forget_request(&mut self) {
+        if self.under_way.is_empty() && self.stage == Stage::Requested {
+            self.stage = Stage::None;
+        }
+    }
+
     /// The changes for which the job has not stopped yet.
     fn open(&self) -> impl Iterator<Item = &Change> {
         let is_open = matches!(self.stage, Stage::None | Stage::Requested);

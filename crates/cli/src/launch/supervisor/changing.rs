@@ -273,10 +273,17 @@ impl Supervisor {
         };
         self.answer(change.request, Answer::Refused(format!("{reason}; {so}")));
         let members = self.members();
+        if self.repeats_tasks {
+            // The job goes on without the nodes, and makes no checkpoint for an earlier request.
+            self.changes.forget_request();
+        }
         for node in nodes.into_iter().filter(|node| members.contains(node)) {
             if loses {
                 self.nodes[node.index()].is_given_up = true;
-                self.lose(node, &format!("it had to leave, and {reason}"), now);
+                self.lose_member(node, &format!("it had to leave, and {reason}"), now);
+                if self.doubts.contains_key(&node) {
+                    self.commands.push_back(Command::Kill(node));
+                }
             } else if change.request.is_none() {
                 self.commands.push_back(Command::Ask(node));
             }

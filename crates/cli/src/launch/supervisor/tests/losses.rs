@@ -430,6 +430,27 @@ fn a_job_of_tasks_goes_back_if_it_needs_the_lost_node() {
 }
 
 #[test]
+fn a_job_of_tasks_goes_on_without_a_node_that_cannot_leave_in_time() {
+    let mut supervisor = repeating();
+    supervisor.set_draining(Duration::from_secs(25), false, false);
+    supervisor.handle(Event::Leaving { node: B }, seconds(1));
+    supervisor.handle_timeout(seconds(2));
+    commands(&mut supervisor);
+
+    supervisor.handle_timeout(seconds(26));
+
+    let reason = "it had to leave, and main reached no progress point in time".to_owned();
+    let notice = LossNotice { node: B, reason };
+    assert_eq!(actions(&mut supervisor), [Command::TellLost(A, notice), Command::Kill(B)]);
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(26));
+    supervisor.handle(tolerated(), seconds(27));
+    let all = commands(&mut supervisor);
+    assert_eq!(told(&all).len(), 1, "{all:?}");
+    assert!(told(&all)[0].ends_with("; 1 node is left, and repeats its tasks"), "{all:?}");
+    assert_eq!((supervisor.losses(), supervisor.outcome()), (1, None));
+}
+
+#[test]
 fn a_job_that_does_not_decide_goes_back_after_a_while() {
     let mut supervisor = repeating();
     ends(&mut supervisor, B, Exit::Code(3), seconds(5));

@@ -181,8 +181,6 @@ pub(crate) enum MainRequest {
     Publish { value: Bytes },
     /// Rebalance now. The answer is the number of actors that have moved.
     Rebalance,
-    /// The same, unless such requests have taken too much of the job's time in vain.
-    RebalanceIfDue,
     /// Answer once the job is quiescent. Actors on any PE may request this, too.
     Quiescence,
     /// Answer with the next result that the members of a group send to main.
@@ -205,6 +203,8 @@ pub(crate) enum MainRequest {
     /// `pause`: the nodes that will leave; the job then stays stopped, and an answer comes only if
     /// the checkpoint is postponed.
     Checkpoint { progress: Bytes, phases: u32, pause: Option<Vec<NodeId>> },
+    /// Like `Rebalance`, unless such requests have taken too much of the job's time in vain.
+    RebalanceIfDue,
 }
 
 /// Completed moves of a plan, as observed by one PE.

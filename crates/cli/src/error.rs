@@ -247,7 +247,8 @@ pub(crate) enum CliError {
     /// `gridctl join` has no invitation that it can use.
     #[error(transparent)]
     Join(#[from] JoinCommandError),
-    /// `gridctl plan` has too few or too many arguments, or the run that it simulates fails.
+    /// `gridctl plan` has too few or too many arguments, its recording does not fit the grid, or the
+    /// run that it simulates fails.
     #[error(transparent)]
     Plan(#[from] PlanCommandError),
     /// `gridctl rpc` has no registry, servers or workflow that it can use.

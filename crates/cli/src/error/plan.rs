@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-/// `gridctl plan` has too few or too many arguments, or the run that it simulates fails.
+/// `gridctl plan` has too few or too many arguments, its recording does not fit the grid, or the
+/// run that it simulates fails.
 #[derive(Debug, Error)]
 pub(crate) enum PlanCommandError {
     /// A plan names no grid.
@@ -17,6 +18,14 @@ pub(crate) enum PlanCommandError {
     /// A plan for a size lacks the sizes of its recordings.
     #[error("--size needs two recordings and the size of each")]
     NoSizes,
+    /// The calls of a recording go to other servers on the grid or a changed one.
+    #[error("the remote calls were recorded on {recorded}, and go to other servers on {wanted}")]
+    OtherServers {
+        /// The recorded sites and their PEs.
+        recorded: String,
+        /// Those of the grid.
+        wanted: String,
+    },
     /// The run that a plan simulates has failed.
     #[error("the simulated run has failed: {reason}")]
     NotRecorded {
@@ -43,6 +52,11 @@ impl PlanCommandError {
             Self::TwoSources => "leave out `--recording`, or the program".into(),
             Self::NoSizes => {
                 "for example `--recording r1=4000 --recording r2=8000 --size 64000`".into()
+            }
+            Self::OtherServers { .. } => {
+                "`gridctl sim` gives the time of the job there; a plan needs a recording on as \
+                 many sites and PEs"
+                    .into()
             }
             Self::NotRecorded { .. } => {
                 "try it with `gridctl sim`, which shows what the program prints".into()

@@ -1,8 +1,10 @@
 //! A prediction for a grid, beside predictions for changes of it.
 
+use super::recorded_sites::check_calls;
 use crate::args::{Change, PlanArgs};
 use crate::error::CliError;
 use gridspan_plan::{ActorPlacement, ForecastError, JobForecast, JobModel, Variation};
+use gridspan_record::Recording;
 use gridspan_topology::{GridSpec, SiteId};
 use serde::Serialize;
 
@@ -55,9 +57,9 @@ pub(super) struct Changed {
 }
 
 impl Comparison {
-    /// Predicts the job on a grid and on its changes.
+    /// Predicts the job of a recording on a grid and on its changes.
     pub(super) fn new(
-        job: &str,
+        recording: &Recording,
         model: &JobModel,
         grid: &GridSpec,
         placement: &ActorPlacement,
@@ -72,6 +74,10 @@ impl Comparison {
                 }
                 continue;
             };
+            match check_calls(recording, &other) {
+                Err(_) if args.what_if.is_empty() => continue,
+                checked => checked?,
+            }
             // A grid of one site says nothing about the links of a second one.
             let is_guess = variation == Variation::OneMoreSite && grid.layout().site_count() == 1;
             let latency = is_guess.then(|| other.link_between(SiteId(0), SiteId(1)).latency);
@@ -109,7 +115,7 @@ impl Comparison {
         };
         Ok(Self {
             version: 1,
-            job: job.to_owned(),
+            job: recording.header.job.clone(),
             sites: layout.sites().map(|site| layout.site_name(site).to_owned()).collect(),
             placement,
             is_of_tasks: model.is_of_tasks(),

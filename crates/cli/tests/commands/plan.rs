@@ -78,6 +78,31 @@ fn what_a_change_cannot_change_or_has_to_guess_is_noted() {
 }
 
 #[test]
+fn remote_calls_are_predicted_only_on_the_recorded_sites() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("rec");
+    let job = ["hydropad", "--n", "12", "--steps", "2", "--window", "2", "--form", "group"];
+    recorded(&folder, "2x2,wan=2ms", &job);
+    let source = ["--recording", folder.to_str().unwrap()];
+    let refused = |place: &[&str]| {
+        let output = run(&[&["plan"], &source[..], place].concat());
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(output.stderr.contains("recorded on 2 sites of 2 PEs, and go to"), "{output:?}");
+        assert!(output.stderr.contains("`gridctl sim` gives the time"), "{output:?}");
+    };
+    refused(&["-e", "3x2,wan=10ms"]);
+    refused(&["-e", "2x3,wan=10ms"]);
+    refused(&["-e", "2x2,wan=10ms", "--what-if", "sites+1"]);
+
+    let document = planned(&[&source[..], &["-e", "2x2,wan=10ms"]].concat());
+
+    let changes = document["changes"].as_array().unwrap().iter();
+    let names: Vec<&str> = changes.map(|change| change["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"latency*2"), "{document}");
+    assert!(!names.iter().any(|name| name.starts_with("sites")), "{document}");
+}
+
+#[test]
 fn two_sizes_predict_a_third_one() {
     let parent = tempfile::tempdir().unwrap();
     let source = |n: &str| {

@@ -74,7 +74,7 @@ pub enum Control {
     Failed(Failure),
     /// The job was simulated.
     Simulated(Summary),
-    /// How far the simulation of the job is, sent every second.
+    /// The progress of the simulation of the job, sent every second.
     Simulating {
         /// The virtual time, in nanoseconds.
         virtual_ns: u64,

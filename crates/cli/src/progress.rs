@@ -23,8 +23,8 @@ impl Progress {
         Self::begin_on(ProgressDrawTarget::stderr(), what, steps)
     }
 
-    /// Shows the progress of `what` in lines, also on a terminal: for what prints by itself, and
-    /// would print into the line of a bar.
+    /// Shows the progress of `what` in lines, also on a terminal: for programs whose own output
+    /// would break the line of a bar.
     pub(crate) fn begin_lines(what: String) -> Self {
         Self::begin_on(ProgressDrawTarget::hidden(), what, None)
     }
@@ -53,7 +53,7 @@ impl Progress {
         self.0.inc(1);
     }
 
-    /// Says how far a simulation is.
+    /// Shows the progress of a simulation.
     pub(crate) fn say_simulated(&self, virtual_time: Time, events: u64) {
         let virtual_time = virtual_time.since(Time::ZERO);
         let what = format!("simulating: {virtual_time:.3?} of virtual time, {events} events");

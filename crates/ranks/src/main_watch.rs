@@ -14,7 +14,7 @@ use std::time::Duration;
 const QUIET_AFTER: Duration = Duration::from_secs(2);
 /// Each pause whose number is a multiple of this is longer: twice as long as the last such pause.
 /// Looks are messages, and over slow links a job that sends them all the time never becomes
-/// quiescent. In a longer pause, ranks that do not wait, or have begun to wait, look by themselves.
+/// quiescent. In a longer pause, ranks look by themselves, unless they have waited for long.
 const LONGER_EVERY: u32 = 8;
 /// Longest pause. Quiescence takes a few crossings of the link with the largest latency, each of at
 /// most a few seconds.

@@ -18,7 +18,7 @@ pub(crate) enum PlanCommandError {
     /// A plan for a size lacks the sizes of its recordings.
     #[error("--size needs two recordings and the size of each")]
     NoSizes,
-    /// The calls of a recording go to other servers on the grid or a changed one.
+    /// The recorded calls go to other servers on the grid.
     #[error("the remote calls were recorded on {recorded}, and go to other servers on {wanted}")]
     OtherServers {
         /// The recorded sites and their PEs.

@@ -186,7 +186,7 @@ impl Changes {
         expired
     }
 
-    /// Forgets that the job was asked to stop, if no change is left for which it would.
+    /// Forgets the request to stop the job, if no change needs the stop any more.
     pub(super) fn forget_request(&mut self) {
         if self.under_way.is_empty() && self.stage == Stage::Requested {
             self.stage = Stage::None;

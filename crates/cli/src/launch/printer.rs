@@ -278,7 +278,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Takes out how far the simulation is, and shows that.
+    /// Takes out the reports on the progress of a simulation, and shows them.
     fn show_simulation(&mut self, reports: &mut Vec<Report>) {
         let shown = &mut self.progress;
         reports.retain(|report| {

@@ -204,7 +204,7 @@ fn held_parts(
     holdings.iter().map(|(&node, of)| (node, parts(of))).collect()
 }
 
-/// Whether these are all parts of a node of the image, and maybe others.
+/// Whether these include all parts of a node of the image.
 fn has_all(parts: &BTreeSet<PeId>, before: &Layout, of: NodeId) -> bool {
     before.place(of).pes.clone().all(|pe| parts.contains(&PeId(pe)))
 }

@@ -78,8 +78,7 @@ pub(super) enum Report {
     Stopping,
     /// The job has been simulated.
     Simulated(Summary),
-    /// How far a simulation is. The printer shows this as progress, and never prints it as an
-    /// object.
+    /// The progress of a simulation. The printer never prints it as an object.
     Simulating { virtual_ns: u64, events: u64 },
     /// The recording is written. It has no records of the `missing` nodes, only some records of the
     /// `partial` nodes, which were started again, and none of the events that had no room.

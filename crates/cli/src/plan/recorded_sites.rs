@@ -1,4 +1,4 @@
-//! What a recording shows only of the sites on which it was made: how tasks are stolen over a wide
+//! What a recording shows only for the sites on which it was made: how tasks are stolen over a wide
 //! area, the messages of the collective operations of ranks, and the servers of remote calls.
 
 use crate::error::{CliError, PlanCommandError};

@@ -86,9 +86,8 @@ fn restore_at_panic() {
 }
 
 /// Notes the signal that ends the screen. If the screen does not end, restores the terminal and
-/// ends this process: `event::poll` does not return while the terminal is closed, or has sent only
-/// a part of the sequence of a key, and the screen cannot be drawn while the terminal takes no
-/// output.
+/// ends this process. The screen may wait for ever: in `event::poll` while the terminal is closed
+/// or has sent only a part of a key's sequence, or in drawing while the terminal takes no output.
 fn watch_signals(noted: Arc<AtomicI32>) -> io::Result<()> {
     let mut signals = Signals::new(not_ignored(&ENDING))?;
     let watch = move || {
@@ -96,7 +95,8 @@ fn watch_signals(noted: Arc<AtomicI32>) -> io::Result<()> {
             noted.store(signal, Ordering::SeqCst);
             thread::sleep(PATIENCE);
             let (send, restored) = channel();
-            // It waits while the terminal takes no output. Without a thread nothing is restored.
+            // In a thread, because `restore` waits while the terminal takes no output. If no thread
+            // can be started, nothing is restored.
             let _ = thread::Builder::new().spawn(move || {
                 restore();
                 // This process may have ended already.

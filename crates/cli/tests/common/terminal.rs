@@ -163,7 +163,8 @@ impl Terminal {
         taken > 0
     }
 
-    /// The lines of the screen, of which sequences other than text at a position change nothing.
+    /// The lines of the screen. Of the sequences, only those that move the cursor to a position
+    /// count.
     fn screen(&self) -> Vec<String> {
         let mut cells = vec![[' '; COLUMNS]; ROWS];
         let (mut row, mut column) = (0_usize, 0_usize);

@@ -1,12 +1,13 @@
 //! The graph of ranks that wait for each other, and the ranks in it that can never go on.
 //!
-//! A rank that waits needs one of several ranks, as a receive from any source does, or one of each
-//! of several lists, as a wait for all of several receives does. It can go on if each of its lists
-//! has a rank that runs or can go on. The others are in a deadlock. If each rank waits for one
-//! other, these are the ranks that lead to a cycle or to a rank that has ended; if each has one
-//! list, those that lead only to a knot (Holt, "Some deadlock properties of computer systems",
-//! 1972; Chandy, Misra and Haas, "Distributed deadlock detection", 1983, on the communication
-//! model; Knapp, "Deadlock detection in distributed databases", 1987, on the AND-OR model).
+//! A waiting rank has lists of ranks, and goes on once one rank of each list has acted. A receive
+//! from any source has one list, of all senders; a wait for several receives has one list for each.
+//! A rank can go on if each of its lists has a rank that runs or can go on. The other ranks are in
+//! a deadlock. If each rank waits for one other, they lead to a cycle or to a rank that has ended;
+//! if each has one list, they lead only to a knot (Holt, "Some deadlock properties of computer
+//! systems", 1972; Chandy, Misra and Haas, "Distributed deadlock detection", 1983, on the
+//! communication model; Knapp, "Deadlock detection in distributed databases", 1987, on the AND-OR
+//! model).
 
 use crate::runs::{Run, ranks};
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ pub(crate) enum WaitState {
     /// It runs, or waits for something that other ranks do not decide.
     #[default]
     Runs,
-    /// It has waited, since its change number `epoch`, until one rank of each list in `until` acts.
+    /// It has waited since its change number `epoch`: one rank of each list in `until` must act.
     /// The ranks in `targets` have the windows for whose locks it waits: when another rank releases
     /// such a lock, the target sends the grant.
     Waits { epoch: u64, until: Vec<Vec<Run>>, targets: Vec<u32> },

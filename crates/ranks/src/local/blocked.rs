@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Largest number of runs of consecutive ranks in the list of ranks for which a rank waits. A rank
 /// seldom waits for more, and long lists cost memory at the rank that looks for deadlocks.
 const RUNS_MAX: usize = 64;
-/// Largest number of lists of ranks of each of which a rank waits for one. It is more than the
+/// Largest number of lists of a rank that waits for one rank of each list. It is more than the
 /// neighbours in a grid of three dimensions.
 const LISTS_MAX: usize = 32;
 
-/// The lists for a rank that goes on once one rank of each list on the left has acted, or one of
-/// each list on the right. If these are too many, one list of all ranks, of which one must act in
-/// any case.
+/// The lists for a rank that goes on once one rank of each list in `left`, or of each in `right`,
+/// has acted. If there are too many lists, one list of all these ranks: one of them must act in any
+/// case.
 fn either(left: &[Vec<Run>], right: &[Vec<Run>]) -> Vec<Vec<Run>> {
     if left.len().saturating_mul(right.len()) > LISTS_MAX {
         let ranks: BTreeSet<Run> = left.iter().chain(right).flatten().copied().collect();
@@ -68,7 +68,7 @@ impl LocalState {
                 None => self.lists_of(wait, &mut communicators)?,
             };
             until = either(&until, &lists);
-            // Without some of its lists, a rank only seems to go on earlier.
+            // Leaving out a list may hide a deadlock, but reports no false one.
             until.retain(|list| list.len() <= RUNS_MAX);
             if until.is_empty() {
                 return None;
@@ -162,8 +162,8 @@ impl LocalState {
     }
 
     /// Answers a rank that waits for a lock on a window of this rank, and tells it once when the
-    /// ranks before it have become fewer. If the window has ended, no rank but this one could ever
-    /// grant the lock.
+    /// ranks before it have become fewer. If the window has ended, only this rank could grant the
+    /// lock.
     pub(super) fn answer_for_lock(&mut self, from: u32, window: u32, lock: u32) {
         let before = match self.windows.get_mut(&window) {
             Some(window) => {
@@ -188,8 +188,8 @@ impl LocalState {
         }
     }
 
-    /// Removes and returns all windows of this rank, and what the ranks that wait for locks on them
-    /// get to know: no rank but this one could ever grant these.
+    /// Removes and returns all windows of this rank, and the messages to the ranks that wait for
+    /// locks on them: only this rank could grant these.
     pub(crate) fn end_windows(&mut self) -> (BTreeMap<u32, Window>, Vec<(u32, RankMessage)>) {
         let mut windows = std::mem::take(&mut self.windows);
         let mut told = Vec::new();

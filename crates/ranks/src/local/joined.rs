@@ -1,13 +1,13 @@
-//! Waits for the end of several operations of which all must end.
+//! Waits for all of several operations.
 //!
-//! A task that waits for several operations keeps its waker in one of them only, or in each. The
-//! search for deadlocks takes the operations that tasks await as alternatives, since each wakes a
-//! task. Here a wait says that its task goes on only once all of them have ended.
+//! A task that waits for several operations keeps its waker in one of them, or in each. The search
+//! for deadlocks takes operations with wakers as alternatives, since each may wake a task. A wait
+//! here says that its task goes on only once all have ended.
 
 use crate::ticket::Ticket;
 
-/// The waits for several operations each, with their numbers. The operations are in the order in
-/// which they have begun.
+/// The waits under way, with their numbers. The operations of each are in the order in which they
+/// began.
 #[derive(Default)]
 pub(crate) struct JoinedWaits {
     last: u64,

@@ -4,7 +4,7 @@ use super::Local;
 use crate::ticket::Ticket;
 use std::sync::Arc;
 
-/// A wait for several operations of which all must end. Dropping it ends the wait.
+/// A wait for all of several operations. Dropping it ends the wait.
 pub(crate) struct JoinedWait {
     local: Arc<Local>,
     number: u64,

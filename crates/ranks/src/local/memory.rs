@@ -111,8 +111,8 @@ impl Window {
         self.locks.watched.insert((from, lock));
     }
 
-    /// Removes and returns the requests whose ranks want to know that: the rank, and the number of
-    /// the request. Some may have the lock by now.
+    /// Removes and returns these requests: the rank, and the number of the request. Some may have
+    /// the lock by now.
     pub(crate) fn take_watched(&mut self) -> BTreeSet<(u32, u32)> {
         std::mem::take(&mut self.locks.watched)
     }

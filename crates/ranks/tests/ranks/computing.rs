@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const COMPUTES: Duration = Duration::from_millis(200);
 /// For how long it computes in virtual time.
 const CHARGES: Duration = Duration::from_secs(1);
-/// Time in virtual time after which the others begin operations while rank 0 computes.
+/// Virtual time after which the others begin operations while rank 0 computes.
 const LATER: Duration = Duration::from_millis(100);
 /// An operation that the computation does not delay ends within this time after the computation
 /// begins. In virtual time, one that it delays ends within this time after the computation ends.

@@ -51,10 +51,10 @@
 //!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
-//! places. When all members can be reached, all PEs continue. Then PEs that have read parts of
-//! which only one node is left with a copy send them to other nodes, as at a checkpoint. So another
-//! loss may follow before the next checkpoint, which main makes at its first progress point. If
-//! that one is encoded before all these copies are sent, its own copies replace the rest.
+//! places. When all members can be reached, all PEs continue. Then PEs that have read parts which
+//! only one node still has send copies to other nodes, as at a checkpoint. Once these are sent, the
+//! job survives another loss before the next checkpoint, which main makes at its first progress
+//! point. If that one is encoded earlier, its copies replace those that are not sent yet.
 //!
 //! Reason for the stop, instead of snapshot numbers on packets (T. H. Lai and T. H. Yang, "On
 //! distributed snapshots", 1987): packets in flight belong to protocols that depend on the layout,

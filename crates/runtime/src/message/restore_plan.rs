@@ -75,10 +75,10 @@ impl RestorePlan {
         Self::of_works(before, layout, &capacities, &own, holders)
     }
 
-    /// The same plan for a job in which the parts of each node of the image that only one node has
-    /// are copied again, if the job makes checkpoints with copies. So the job survives another loss
-    /// before its next checkpoint. `before` is the layout of the image, and `holders` the number of
-    /// nodes that go on and have the parts of a node.
+    /// The same plan, with new copies of the parts that only one node has, if the job makes
+    /// checkpoints with copies. Once these are made, the job survives another loss before its next
+    /// checkpoint. `before` is the layout of the image, and `holders` the number of nodes that go
+    /// on and have the parts of a node.
     #[must_use]
     pub fn copying(mut self, before: &Layout, holders: impl Fn(NodeId) -> usize) -> Self {
         let nodes = before.nodes().filter(|&node| holders(node) == 1);

@@ -31,8 +31,8 @@ use replicas::ReplicaOrders;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Maximum part of the job's time that passes in rebalances which main may request at every step
-/// and which move nothing.
+/// Maximum share of the job's time for requested rebalances that move nothing. Above it,
+/// `rebalance_if_due` does nothing.
 const FUTILE_MAX: f64 = 0.02;
 
 impl Coordinator {

@@ -97,7 +97,7 @@ impl Transport {
     /// Any other two founders may learn at different times that the job is over. The first one then
     /// closes its port, and its farewell may be lost, so that the other one would count it as lost.
     /// Main's node learns of the end before the others, unless the coordinator has moved, and
-    /// closes its port once they have, too.
+    /// closes its port once the others know of it.
     pub(super) fn checks_port_of(&self, node: NodeId) -> bool {
         let layout = &self.config.layout;
         let (me, main) = (self.node(), layout.node_of(MAIN_PE));

@@ -71,10 +71,10 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     /// version is refused. Nodes of one job do not compare versions.
     const VERSION: u32 = 0;
 
-    /// Whether actors of this type count their work with
-    /// [`count_work`](Context::count_work). By default each message is a unit of work. The runtime
-    /// estimates the speeds of PEs from the time per unit of actors before and after they move. Set
-    /// this if the number of messages for the same work depends on the PE of an actor or of others.
+    /// Whether actors of this type count their work with [`count_work`](Context::count_work). By
+    /// default each message is a unit of work. The runtime estimates the speeds of PEs from the
+    /// time per unit of actors before and after they move. Set this if the number of messages that
+    /// an actor handles for the same work depends on where actors are.
     const COUNTS_WORK: bool = false;
 
     /// Builds a member on the PE where it will first live.

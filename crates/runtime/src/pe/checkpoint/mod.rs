@@ -272,8 +272,8 @@ impl Core {
     /// Gives the segments of this PE's part to the driver. Copies of them will go to `partner`.
     fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>, partner: Option<NodeId>) {
         let (part, count) = (self.me, segments.len() as u32);
-        // Copies that are left belong to a checkpoint that was given up, or to the one from which
-        // the job continues: those of the new checkpoint protect the job as soon.
+        // The remaining copies belong to a checkpoint that was given up, or to the one from which
+        // the job continues. Those of the new checkpoint replace them.
         self.checkpointing.copies.clear();
         self.checkpointing.crowded_since = None;
         for (position, bytes) in (0..).zip(segments) {

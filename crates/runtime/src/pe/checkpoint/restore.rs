@@ -101,8 +101,8 @@ impl Pe {
         self.core.report_restored(dropped as u64);
     }
 
-    /// Copies a segment of a part that this PE has read to another node, once all PEs continue: no
-    /// other node has the part.
+    /// Queues a copy of a segment that this PE has read, because no other node has its part. The
+    /// copy leaves once all PEs continue.
     pub(crate) fn copy_again(&mut self, segment: Segment, bytes: &Bytes) {
         let core = &mut self.core;
         let makes_checkpoints = core.common.run.checkpoints.every.is_some();

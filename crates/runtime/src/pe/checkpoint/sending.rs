@@ -44,7 +44,7 @@ impl Core {
                 self.post_large(to, Control::Checkpoint(Box::new(message)));
             }
         }
-        // Those that are made again after a loss would delay the members that other PEs await.
+        // During a restoration, copies would delay the members that other PEs await.
         if self.checkpointing.restoration.is_none() {
             self.send_copies();
         }

@@ -113,7 +113,8 @@ pub(crate) struct QuicNetwork {
 }
 
 impl QuicNetwork {
-    /// Creates the transports of the founders, each of which connects to node 0.
+    /// Creates the transports of the founders, each of which connects to node 0. As in a real run,
+    /// node 0 awaits their dials.
     pub(crate) fn new(layout: &Layout, faults: QuicFaults, seed: u64) -> Result<Self, String> {
         let limits = TransportLimits {
             small_bytes_max: faults.bulk_bytes,
@@ -136,7 +137,14 @@ impl QuicNetwork {
             active: Time::ZERO,
         };
         for node in layout.nodes() {
-            network.enter(Time::ZERO, node)?.connect(NodeId(0));
+            let transport = network.enter(Time::ZERO, node)?;
+            match node {
+                NodeId(0) => {
+                    let others = layout.nodes().filter(|&other| other != node);
+                    others.for_each(|other| transport.await_dial(Time::ZERO, other));
+                }
+                _ => transport.connect(NodeId(0)),
+            }
             network.schedule(Time::ZERO, QuicEvent::Due { node });
         }
         Ok(network)

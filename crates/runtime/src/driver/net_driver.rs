@@ -221,6 +221,11 @@ impl NetDriver {
         lock(&self.net).transport().connect(node);
     }
 
+    /// Leaves it to a node to open that connection, since it does so at its start.
+    pub(super) fn await_dial(&self, node: NodeId) {
+        lock(&self.net).transport().await_dial(Instant::now(), node);
+    }
+
     /// Returns the address at which others can reach this node; empty if it is unknown.
     pub(super) fn contact(&self) -> String {
         let address = lock(&self.net).local_address().ok();

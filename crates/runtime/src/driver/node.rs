@@ -123,13 +123,17 @@ fn wake(
 }
 
 /// Connects a node to the nodes that watch it for losses, and that it watches. A guest connects to
-/// all founders.
+/// all founders. Main's node and that of the coordinator have frames for the others from the start,
+/// but leave the dials to them.
 #[cfg(feature = "net")]
 fn connect(net_driver: &NetDriver, program: &Program, node: NodeId) {
     let layout = program.layout();
     // Nodes watch each other over these connections.
     let watched = [layout.node_of(MAIN_PE), program.coordinator_node()];
     watched.into_iter().filter(|&other| other != node).for_each(|other| net_driver.connect(other));
+    let dialling =
+        layout.nodes().filter(|other| watched.contains(&node) && !watched.contains(other));
+    dialling.for_each(|other| net_driver.await_dial(other));
     // Founders need not know the address of a guest: it connects to them.
     let founders = layout.nodes().filter(|_| layout.is_guest(node));
     founders.for_each(|founder| net_driver.connect(founder));

@@ -86,6 +86,18 @@ impl Connections {
         self.links.iter().flatten().filter(is_greeting).count()
     }
 
+    /// Whether a link lacks a hello that `address` dialled at a time for which `is_counted` holds.
+    pub(super) fn is_greeting_from(
+        &self,
+        address: SocketAddr,
+        is_counted: impl Fn(Time) -> bool,
+    ) -> bool {
+        self.links.iter().flatten().any(|Entry { link, .. }| {
+            let is_greeting = link.stage == Stage::Greeting && link.dialled.is_none();
+            is_greeting && link.address == address && is_counted(link.opened)
+        })
+    }
+
     /// Returns the oldest link that the other side dialled and that still lacks a hello, among
     /// those whose address may be evicted.
     pub(super) fn oldest_greeting(

@@ -2,8 +2,13 @@
 //!
 //! # Which side dials
 //!
-//! The side that first has a frame dials. If both dial at once, the connection that the node with
-//! the lower number dialled stays, and each side can decide that by itself:
+//! The side that first has a frame dials. A side that knows that the other one dials waits for that
+//! dial for [`AWAIT`], so that one handshake suffices ([`Phase::Awaiting`]). If no connection has
+//! come by then, and none is under way, the usual rule holds again: the other side may be unable to
+//! dial this one.
+//!
+//! If both dial at once, the connection that the node with the lower number dialled stays, and each
+//! side can decide that by itself:
 //!
 //! - While both dial, the lower node refuses the connection of the higher node, and the higher node
 //!   drops its own dial and accepts that of the lower node. A dial older than [`COLLISION_BEATS`]
@@ -25,6 +30,9 @@ use quinn_proto::ConnectionHandle;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// Time for which a node awaits the first dial of another. The nodes of a job start within less,
+/// and a node that is done waits for longer until its last frames are acknowledged.
+const AWAIT: Duration = Duration::from_millis(500);
 /// Time, in periods of the heartbeat, for which a dial by the lower node makes it refuse a
 /// connection from the higher node: longer than a handshake, unless the path is very long.
 const COLLISION_BEATS: u32 = 5;
@@ -51,6 +59,8 @@ const DIAL_DOUBLINGS_MAX: u32 = 2;
 pub(super) enum Phase {
     /// There is no connection, and none is needed.
     Idle,
+    /// There is no connection, and the other node dials. This node may dial from `until` on.
+    Awaiting { until: Time },
     /// A dial is under way.
     Dialling { handle: ConnectionHandle, since: Time },
     /// A connection is open, and frames flow over it.
@@ -127,6 +137,17 @@ impl Peer {
         }
     }
 
+    /// Awaits the first dial of the other node, unless this node has begun to dial. Returns the
+    /// time until which it waits.
+    pub(super) fn await_dial(&mut self, now: Time) -> Option<Time> {
+        if self.phase != Phase::Idle || self.detector.is_some() {
+            return None;
+        }
+        let until = now + AWAIT;
+        self.phase = Phase::Awaiting { until };
+        Some(until)
+    }
+
     /// Whether to accept a connection that the other side dialled, with `connections` in its hello
     /// and this `round_trip`; see the rules of the module.
     pub(super) fn admits(
@@ -142,7 +163,7 @@ impl Peer {
                 them < me || now.since(since) > handshake.max(beat * COLLISION_BEATS)
             }
             Phase::Open { .. } => !self.dialled_latest || connections >= self.connections,
-            Phase::Idle | Phase::Waiting { .. } => true,
+            Phase::Idle | Phase::Awaiting { .. } | Phase::Waiting { .. } => true,
             Phase::Lost => false,
         }
     }
@@ -202,6 +223,29 @@ mod tests {
         assert!(dialling.admits((LOW, HIGH), 5, late, NEAR), "but not for ever");
         for longer in [(BEAT * 5, NEAR.1), (BEAT, Duration::from_millis(700))] {
             assert!(!dialling.admits((LOW, HIGH), 5, late, longer), "for longer: {longer:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_first_dial_is_awaited_and_admitted_meanwhile() {
+        let mut new = peer(Phase::Idle);
+        let until = Time::ZERO + AWAIT;
+        assert_eq!(new.await_dial(Time::ZERO), Some(until));
+        assert_eq!(new.phase, Phase::Awaiting { until });
+        for (me, them) in [(LOW, HIGH), (HIGH, LOW)] {
+            assert!(new.admits((me, them), 0, Time::ZERO, NEAR));
+        }
+        let settings = crate::session::DetectorSettings::default();
+        let known = Some(Detector::new(settings, Time::ZERO));
+        let handle = ConnectionHandle(0);
+        for mut other in [
+            peer(Phase::Dialling { handle, since: Time::ZERO }),
+            peer(Phase::Open { handle }),
+            Peer { detector: known, ..peer(Phase::Idle) },
+        ] {
+            let phase = other.phase;
+            assert_eq!(other.await_dial(Time::ZERO), None);
+            assert_eq!(other.phase, phase);
         }
     }
 

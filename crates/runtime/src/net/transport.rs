@@ -255,6 +255,18 @@ impl Transport {
         }
     }
 
+    /// Leaves the first dial to `node`, which is about to [`connect`](Self::connect) to this node:
+    /// if both dialled at once, one of two handshakes would be in vain. Frames to `node` wait
+    /// meanwhile. If no connection has come after half a second, and none is under way, this node
+    /// dials as soon as it has a frame.
+    pub fn await_dial(&mut self, now: Instant, node: NodeId) {
+        self.now = self.now.max(now);
+        let time = self.time();
+        if let Some(until) = self.peers.get_mut(node).and_then(|peer| peer.await_dial(time)) {
+            self.upkeep_at(self.now + until.since(time));
+        }
+    }
+
     /// Stops reading streams, or starts again. Data that arrives meanwhile waits in QUIC's windows.
     pub fn pause_reading(&mut self, pause: bool) {
         if std::mem::replace(&mut self.is_paused, pause) && !pause {

@@ -177,6 +177,12 @@ impl VirtualTransport {
         self.transport.connect(node);
     }
 
+    /// Leaves the first dial to `node`, which is about to connect to this node.
+    pub fn await_dial(&mut self, now: Time, node: NodeId) {
+        let now = self.instant(now);
+        self.transport.await_dial(now, node);
+    }
+
     /// Returns the address at which others can reach this node, for [`meet`](Self::meet).
     pub fn contact(&self) -> String {
         address(self.transport.node()).to_string()

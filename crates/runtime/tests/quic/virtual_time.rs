@@ -402,6 +402,50 @@ fn two_nodes_that_dial_each_other_at_once_keep_one_connection() {
 }
 
 #[test]
+fn nodes_of_which_one_awaits_the_dial_of_the_other_need_one_handshake() {
+    let (a, b) = (NodeId(0), NodeId(1));
+    let cases = [(2, a, b), (2, b, a), (200, a, b), (200, b, a)].repeat(3);
+    for (seed, (latency_ms, awaiting, dialling)) in (0..).zip(cases) {
+        let mut world = World::new(2, seed);
+        world.weather.latency = Duration::from_millis(latency_ms);
+        world.weather.jitter = Duration::from_millis(3);
+        let now = world.now;
+        world.transport(awaiting).await_dial(now, dialling);
+        for (from, to) in [(a, b), (b, a)] {
+            world.send(from, to, FrameClass::Auto, frame(SMALL, 0, 10));
+        }
+        world.run_for(Duration::from_secs(2));
+        for (from, to) in [(a, b), (b, a)] {
+            assert_eq!(world.received[&(to, from)].len(), 1, "seed {seed}");
+            assert_eq!(world.transport(from).stats(to).connections, 1, "seed {seed}");
+            assert_eq!(world.transport(from).handshakes(), 1, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_node_dials_another_with_frames_if_the_dial_that_it_awaits_does_not_come() {
+    let mut world = World::new(3, 22);
+    let [a, b, c] = [0, 1, 2].map(NodeId);
+    let now = world.now;
+    for other in [b, c] {
+        world.transport(a).await_dial(now, other);
+    }
+    world.send(a, b, FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_millis(400));
+    assert_eq!(world.transport(a).handshakes(), 0);
+
+    world.run_for(Duration::from_millis(200));
+    assert_eq!(world.received[&(b, a)].len(), 1);
+    let handshakes = [a, b, c].map(|node| world.transport(node).handshakes());
+    assert_eq!(handshakes, [1, 1, 0], "no frame waits for the third node");
+
+    world.send(a, c, FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.received[&(c, a)].len(), 1, "frames to it wait no longer");
+}
+
+#[test]
 fn a_connection_over_a_very_long_path_is_established_again_after_it_broke() {
     let mut world = World::new(2, 21);
     let (a, b) = (NodeId(0), NodeId(1));
@@ -444,13 +488,20 @@ fn a_handshake_is_counted_at_both_ends_and_only_for_nodes_that_talk() {
 
 #[test]
 fn a_node_that_never_answers_is_lost_after_the_connect_patience() {
-    let mut world = World::new(2, 12);
-    world.crash(NodeId(1));
-    world.send(NodeId(0), NodeId(1), FrameClass::Auto, frame(SMALL, 0, 10));
-    world.run_for(Duration::from_secs(25));
-    let patience = world.limits.connect_patience;
-    let reason = LossReason::Unreachable(patience);
-    assert!(world.events.contains(&(NodeId(0), TransportEvent::Lost { node: NodeId(1), reason })));
+    for is_awaited in [false, true] {
+        let mut world = World::new(2, 12);
+        let (a, b) = (NodeId(0), NodeId(1));
+        world.crash(b);
+        if is_awaited {
+            let now = world.now;
+            world.transport(a).await_dial(now, b);
+        }
+        world.send(a, b, FrameClass::Auto, frame(SMALL, 0, 10));
+        world.run_for(Duration::from_secs(26));
+        let reason = LossReason::Unreachable(world.limits.connect_patience);
+        let lost = (a, TransportEvent::Lost { node: b, reason });
+        assert!(world.events.contains(&lost), "{is_awaited}: {:?}", world.events);
+    }
 }
 
 #[test]

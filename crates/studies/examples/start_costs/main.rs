@@ -22,8 +22,10 @@
 //!
 //! The second table counts handshakes of QUIC and TLS, as the nodes themselves do, in runs that are
 //! not measured. Each handshake is counted at both ends. Two nodes connect when one of them first
-//! sends to the other. So where few pairs talk, the number for each node stays the same while the
-//! number of nodes grows; if all pairs talked, it would be the number of nodes less one.
+//! sends to the other; if their first messages cross, both dial, and one of two handshakes is in
+//! vain. Main's node leaves the first dial to the others. So where few pairs talk, the number for
+//! each node stays the same while the number of nodes grows; if all pairs talked, it would be the
+//! number of nodes less one.
 
 mod bounded;
 mod job;

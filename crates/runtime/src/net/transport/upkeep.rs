@@ -153,7 +153,24 @@ impl Transport {
                 self.dial(node);
             }
             Phase::Waiting { until } => self.upkeep_at(self.now + until.since(now)),
+            Phase::Awaiting { until } if until <= now => self.end_wait_for_dial(node, until),
+            Phase::Awaiting { until } => self.upkeep_at(self.now + until.since(now)),
             Phase::Idle | Phase::Dialling { .. } | Phase::Lost => {}
+        }
+    }
+
+    /// Dials a node whose dial was awaited `until` now, if there are frames for it. If its dial has
+    /// arrived by then, waits for the hello, but for no longer than a dial takes.
+    fn end_wait_for_dial(&mut self, node: NodeId, until: Time) {
+        let (now, peer) = (self.time(), &mut self.peers[node]);
+        let timeout = peer.dial_timeout(self.config.detector.beat);
+        let is_recent = |opened: Time| opened <= until && now.since(opened) < timeout;
+        if peer.address.is_some_and(|address| self.links.is_greeting_from(address, is_recent)) {
+            return self.upkeep_at(self.now + UPKEEP_EVERY);
+        }
+        peer.phase = Phase::Idle;
+        if !peer.session.sender.is_flushed() {
+            self.dial(node);
         }
     }
 

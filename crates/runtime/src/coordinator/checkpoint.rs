@@ -386,8 +386,7 @@ impl Coordinator {
         let left = sum.created.saturating_sub(sum.processed).saturating_sub(sum.waiting);
         let waited = self.now.since(since);
         let reason = if sum.questions > 0 {
-            let several = "questions of actors wait for an answer";
-            Some(counted(sum.questions, "question of an actor waits for an answer", several))
+            Some(questions_without_answer(&sum))
         } else if sum.tasks > 0 {
             Some(counted(sum.tasks, "task is not done", "tasks are not done"))
         } else if sum.unmovable > 0 {
@@ -609,6 +608,26 @@ impl Coordinator {
             self.survey_to_balance();
         }
         self.settle_first_syncs();
+    }
+}
+
+/// Says how many questions have no answer, and whether main or actors have asked them.
+fn questions_without_answer(sum: &DrainCounts) -> String {
+    let of_main = sum.questions_of_main;
+    match (of_main, sum.questions.saturating_sub(of_main)) {
+        (0, of_actors) => {
+            let several = "questions of actors wait for an answer";
+            counted(of_actors, "question of an actor waits for an answer", several)
+        }
+        (_, 0) => {
+            let several = "questions of main wait for an answer";
+            counted(of_main, "question of main waits for an answer", several)
+        }
+        (_, of_actors) => {
+            let of_main = counted(of_main, "question of main", "questions of main");
+            let of_actors = counted(of_actors, "question of an actor", "questions of actors");
+            format!("{of_main} and {of_actors} wait for an answer")
+        }
     }
 }
 

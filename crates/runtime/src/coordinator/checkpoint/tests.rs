@@ -591,6 +591,19 @@ fn a_checkpoint_of_which_a_part_is_not_kept_has_the_whole_time_for_encoding() {
 }
 
 #[test]
+fn questions_that_postpone_a_checkpoint_are_those_of_main_or_of_actors() {
+    let reason = |questions, questions_of_main| {
+        let counts = DrainCounts { questions, questions_of_main, ..DrainCounts::default() };
+        questions_without_answer(&counts)
+    };
+
+    assert_eq!(reason(1, 0), "1 question of an actor waits for an answer");
+    assert_eq!(reason(2, 2), "2 questions of main wait for an answer");
+    let both = "1 question of main and 2 questions of actors wait for an answer";
+    assert_eq!(reason(3, 1), both);
+}
+
+#[test]
 fn counts_of_faulty_pes_are_added_without_overflow() {
     let mut job = Coordination::new();
     job.ask(3);

@@ -265,6 +265,7 @@ impl Core {
             replicas: self.checkpointing.ended_replicas.len() as u64,
             tasks: self.checkpointing.tasks,
             unmovable,
+            questions_of_main: self.waits.not_storable_of_main() as u64,
         };
         self.report_checkpoint(CheckpointMessage::Drained { round, counts });
     }

@@ -13,6 +13,11 @@ const TICK: Duration = Duration::from_millis(100);
 /// Interval between lines elsewhere.
 const LINE: Duration = Duration::from_secs(10);
 
+/// Beginning of the lines of gridctl about a job.
+const MARK: &str = "gridctl│ ";
+/// Beginning of the progress of a simulation.
+pub(crate) const SIMULATING: &str = "simulating";
+
 /// Progress that is shown until it ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress(ProgressBar);
@@ -56,7 +61,7 @@ impl Progress {
     /// Shows the progress of a simulation.
     pub(crate) fn say_simulated(&self, virtual_time: Time, events: u64) {
         let virtual_time = virtual_time.since(Time::ZERO);
-        let what = format!("simulating: {virtual_time:.3?} of virtual time, {events} events");
+        let what = format!("{SIMULATING}: {virtual_time:.3?} of virtual time, {events} events");
         self.0.set_message(what);
     }
 
@@ -76,6 +81,11 @@ impl Progress {
     }
 }
 
+/// Whether a line of standard error shows the progress of a simulation.
+pub(crate) fn is_of_simulation(line: &str) -> bool {
+    line.strip_prefix(MARK).is_some_and(|line| line.starts_with(SIMULATING))
+}
+
 /// Prints lines until the progress ends.
 fn lines(bar: &ProgressBar) {
     loop {
@@ -92,8 +102,8 @@ fn lines(bar: &ProgressBar) {
 fn line(what: &str, steps: Option<(u64, u64)>, elapsed: Duration) -> String {
     let elapsed = time(elapsed);
     match steps {
-        Some((done, of)) => format!("gridctl│ {what}: {done} of {of}, {elapsed}\n"),
-        None => format!("gridctl│ {what}, {elapsed}\n"),
+        Some((done, of)) => format!("{MARK}{what}: {done} of {of}, {elapsed}\n"),
+        None => format!("{MARK}{what}, {elapsed}\n"),
     }
 }
 
@@ -109,6 +119,8 @@ mod tests {
             "gridctl│ planning: 3 of 30, 20.0 s\n"
         );
         assert_eq!(line("measuring", None, elapsed), "gridctl│ measuring, 20.0 s\n");
+        let is_found = |what| is_of_simulation(&line(what, None, elapsed));
+        assert_eq!(["simulating", "measuring"].map(is_found), [true, false]);
     }
 
     #[test]

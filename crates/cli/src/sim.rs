@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::grid;
 use crate::launch::{self, Launch, Processes, RecordPlan};
 use crate::program::Program;
-use crate::progress::Progress;
+use crate::progress::{Progress, SIMULATING};
 use crate::run::{check_dump, settings, variables};
 use crate::surroundings::Surroundings;
 use gridspan::variables::DRIVER;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return launch::run(launch).map(|ended| ExitCode::from(ended.code));
     }
     let start = Start::new(Driver::Simulated(grid.spec)).with_settings(settings);
-    let progress = Progress::begin_lines("simulating".to_owned());
+    let progress = Progress::begin_lines(SIMULATING.to_owned());
     let shown = progress.clone();
     let observe = move |virtual_time, events| shown.say_simulated(virtual_time, events);
     let run = |job| gridspan::run_observed(job, &start, observe);

@@ -260,15 +260,27 @@ pub struct JobEnding {
 }
 
 impl JobEnding {
-    /// Whether the job has printed that its result is right.
+    /// Whether the job has printed that its result is right, and has not failed. A job may fail
+    /// after that line, for example when another of its results is wrong.
     pub fn is_verified(&self) -> bool {
-        self.verified.as_ref().is_some_and(|line| line.starts_with("verified: yes"))
+        let is_done = self.exit_code == 0 && self.failure.is_none();
+        is_done && self.verified.as_ref().is_some_and(|line| line.starts_with("verified: yes"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_fails_after_it_has_verified_its_result_is_not_verified() {
+        let verified = Some("verified: yes (4 values)".to_owned());
+        let done = JobEnding { verified, ..JobEnding::default() };
+        assert!(done.is_verified());
+        assert!(!JobEnding { exit_code: 1, ..done.clone() }.is_verified());
+        let failure = Some("node1 was lost".to_owned());
+        assert!(!JobEnding { failure, ..done }.is_verified());
+    }
 
     #[test]
     fn triggers_are_read_as_they_are_written() {

@@ -273,6 +273,9 @@ fn other_programs_and_a_result_that_one_job_has_not_verified_are_stated() {
     a.ending = None;
     b.ending.as_mut().unwrap().verified = Some(line.to_owned());
     assert_eq!(said(&a, &b), [&programs[..], &["only B has verified its result"]].concat());
+    b.ending.as_mut().unwrap().exit_code = 1;
+    assert_eq!(said(&a, &b), programs, "B has failed after that line");
+    b.ending.as_mut().unwrap().exit_code = 0;
     b.ending.as_mut().unwrap().verified = Some("verified: no (zeta differs)".to_owned());
     assert_eq!(said(&a, &b), programs);
 

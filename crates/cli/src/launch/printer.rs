@@ -7,7 +7,7 @@ use super::queue::Queue;
 use super::report::{AddedNode, FirstFailure, Report, Stream};
 use crate::log_file::LogLimit;
 use crate::output::write_all;
-use crate::progress::Progress;
+use crate::progress::{Progress, SIMULATING};
 use crate::roster::Roster;
 use crate::signals;
 use anstream::{AutoStream, ColorChoice};
@@ -283,7 +283,7 @@ impl Printer {
         let shown = &mut self.progress;
         reports.retain(|report| {
             let Report::Simulating { virtual_ns, events } = report else { return true };
-            let begin = || Progress::begin("simulating".to_owned(), None);
+            let begin = || Progress::begin(SIMULATING.to_owned(), None);
             shown.get_or_insert_with(begin).say_simulated(Time(*virtual_ns), *events);
             false
         });

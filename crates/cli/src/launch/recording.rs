@@ -162,12 +162,13 @@ impl Recording {
     /// Records the build of the program that the process of a node runs.
     pub(super) fn note_build(&self, node: NodeId, build: u64) {
         let mut state = self.lock();
-        let is_first = state.build.is_none();
-        if state.build.is_none_or(|(known, _)| node <= known) {
+        let before = state.build;
+        if before.is_none_or(|(known, _)| node <= known) {
             state.build = Some((node, build));
         }
-        // Reports of other nodes are written at the end: usually all have the same build.
-        if is_first {
+        // A launcher that is killed does not reach the end of the recording. Usually all nodes have
+        // the same build, so the header is written once.
+        if before.map(|(_, build)| build) != state.build.map(|(_, build)| build) {
             state.complete_header();
         }
     }
@@ -514,6 +515,43 @@ mod tests {
             found.sites[run.layout().site_of(gridspan_topology::PeId(pe as u32)).index()]
         };
         assert_eq!([site_of(0), site_of(2), site_of(5)], [0, 2, 2]);
+    }
+
+    #[test]
+    fn the_header_has_the_build_of_the_first_node_as_soon_as_it_is_known() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("recording");
+        let header = Header::default();
+        let state = State {
+            files: Some(RecordingFolder::create(&folder, &header).unwrap()),
+            error: None,
+            header,
+            nodes: Vec::new(),
+            members: Vec::new(),
+            runs: 0,
+            began_ns: 0,
+            lost_ns: None,
+            lost: Vec::new(),
+            virtual_ns: None,
+            processors: BTreeMap::new(),
+            build: None,
+            ending: JobEnding::default(),
+        };
+        let recording = Recording {
+            folder: folder.clone(),
+            node_bytes: 0,
+            started: Instant::now(),
+            spec: GridSpec::from_emulate("4x1").unwrap(),
+            is_simulated: false,
+            is_single: false,
+            state: Mutex::new(state),
+        };
+
+        for (node, build, recorded) in [(2, 7, 7), (3, 9, 7), (1, 7, 7), (0, 5, 5), (2, 9, 5)] {
+            recording.note_build(NodeId(node), build);
+            let header = gridspan_record::Recording::read(&folder).unwrap().header;
+            assert_eq!(header.build, Some(format!("{recorded:016x}")), "after node {node}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::args::Command;
 use crate::error::{CliError, PlanCommandError};
+use crate::progress::is_of_simulation;
 use crate::recorded;
 use gridspan_record::Recording;
 use std::io;
@@ -25,8 +26,30 @@ pub(super) fn simulated(spec: &str, seed: u64, program: &Command) -> Result<Reco
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let ended = command.output().map_err(failed)?;
     if !ended.status.success() {
-        let reason = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+        let reason = reason(&String::from_utf8_lossy(&ended.stderr));
         return Err(PlanCommandError::NotRecorded { reason }.into());
     }
     Ok(recorded::read(&folder)?)
+}
+
+/// The standard error of a simulation that has failed, without the lines that show its progress.
+fn reason(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().filter(|line| !is_of_simulation(line)).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_progress_of_a_simulation_is_no_reason_for_its_failure() {
+        let stderr = "gridctl│ simulating, 10.0 s\n\
+                      warning: no room\n\
+                      gridctl│ simulating: 1.500s of virtual time, 192 events, 20.0 s\n\
+                      error: the job ran out of time\n\
+                      hint: set a later one\n";
+        let expected = "warning: no room\nerror: the job ran out of time\nhint: set a later one";
+        assert_eq!(reason(stderr), expected);
+    }
 }

@@ -194,16 +194,7 @@ impl Coordinator {
                 self.note_kept(checkpoint, (part, is_copy));
             }
             CheckpointMessage::NotKept { checkpoint, reason } => {
-                if self.checkpoints.keeping.take_if(|it| it.number == checkpoint).is_some() {
-                    let told = reason.clone();
-                    self.warn(&Warning::CheckpointNotKept { checkpoint, reason: told });
-                    if self.checkpoints.is_paused() {
-                        self.end_making(Err(reason));
-                    } else if let Some(making) = &mut self.checkpoints.making {
-                        // All parts are encoded before the job continues.
-                        making.given_up = Some(reason);
-                    }
-                }
+                self.note_not_kept(checkpoint, reason);
             }
             CheckpointMessage::Restored { items } => self.note_restored(items),
             CheckpointMessage::Rebuilt => {
@@ -386,8 +377,7 @@ impl Coordinator {
         let left = sum.created.saturating_sub(sum.processed).saturating_sub(sum.waiting);
         let waited = self.now.since(since);
         let reason = if sum.questions > 0 {
-            let several = "questions of actors wait for an answer";
-            Some(counted(sum.questions, "question of an actor waits for an answer", several))
+            Some(questions_without_answer(&sum))
         } else if sum.tasks > 0 {
             Some(counted(sum.tasks, "task is not done", "tasks are not done"))
         } else if sum.unmovable > 0 {
@@ -557,6 +547,25 @@ impl Coordinator {
         self.complete_checkpoint();
     }
 
+    /// Gives up a checkpoint of which a part cannot be kept. The one from which the job continues
+    /// stays valid if a copy cannot be made again: then warns once.
+    fn note_not_kept(&mut self, checkpoint: u64, reason: String) {
+        if self.checkpoints.restored == checkpoint && self.checkpoints.restoring.is_none() {
+            self.checkpoints.restored = 0;
+            return self.warn(&Warning::CopyNotKept { checkpoint, reason });
+        }
+        if self.checkpoints.keeping.take_if(|it| it.number == checkpoint).is_none() {
+            return;
+        }
+        self.warn(&Warning::CheckpointNotKept { checkpoint, reason: reason.clone() });
+        if self.checkpoints.is_paused() {
+            self.end_making(Err(reason));
+        } else if let Some(making) = &mut self.checkpoints.making {
+            // All parts are encoded before the job continues.
+            making.given_up = Some(reason);
+        }
+    }
+
     /// Sends the manifest to all nodes once all parts are kept.
     fn complete_checkpoint(&mut self) {
         let is_kept = |it: &mut Keeping| it.missing.is_empty() && it.manifest.is_some();
@@ -564,6 +573,7 @@ impl Coordinator {
         if keeping.silence < STEP_MAX {
             self.checkpoints.unstored = 0;
         }
+        self.checkpoints.restored = 0;
         let Keeping { number, bytes, stopped, .. } = keeping;
         let stored = self.now.since(keeping.since);
         let report = self.checkpoint_report(number, bytes, (stopped, stored));
@@ -609,6 +619,26 @@ impl Coordinator {
             self.survey_to_balance();
         }
         self.settle_first_syncs();
+    }
+}
+
+/// Says how many questions have no answer, and whether main or actors have asked them.
+fn questions_without_answer(sum: &DrainCounts) -> String {
+    let of_main = sum.questions_of_main;
+    match (of_main, sum.questions.saturating_sub(of_main)) {
+        (0, of_actors) => {
+            let several = "questions of actors wait for an answer";
+            counted(of_actors, "question of an actor waits for an answer", several)
+        }
+        (_, 0) => {
+            let several = "questions of main wait for an answer";
+            counted(of_main, "question of main waits for an answer", several)
+        }
+        (_, of_actors) => {
+            let of_main = counted(of_main, "question of main", "questions of main");
+            let of_actors = counted(of_actors, "question of an actor", "questions of actors");
+            format!("{of_main} and {of_actors} wait for an answer")
+        }
     }
 }
 

@@ -150,6 +150,15 @@ pub enum Warning {
         /// What the process lacks, with the error of the system.
         reason: String,
     },
+    /// The job continues from a checkpoint, and a node could not keep a copy that was made again.
+    /// The loss of the node that has the part may end the job before the next checkpoint.
+    #[error("a copy of a part of checkpoint {checkpoint} is missing until the next one: {reason}")]
+    CopyNotKept {
+        /// Number of the checkpoint.
+        checkpoint: u64,
+        /// Why the copy could not be kept.
+        reason: String,
+    },
 }
 
 #[cfg(test)]

@@ -105,6 +105,8 @@ pub(crate) struct DrainCounts {
     pub(crate) tasks: u64,
     /// Number of actors that wait within an async method, which an image cannot contain.
     pub(crate) unmovable: u64,
+    /// Those of `questions` that main has asked; actors have asked the others.
+    pub(crate) questions_of_main: u64,
 }
 
 impl AddAssign for DrainCounts {
@@ -119,6 +121,7 @@ impl AddAssign for DrainCounts {
         self.replicas = self.replicas.saturating_add(other.replicas);
         self.tasks = self.tasks.saturating_add(other.tasks);
         self.unmovable = self.unmovable.saturating_add(other.unmovable);
+        self.questions_of_main = self.questions_of_main.saturating_add(other.questions_of_main);
     }
 }
 

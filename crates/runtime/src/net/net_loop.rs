@@ -180,7 +180,8 @@ impl NetLoop {
 
     /// Checks the ports of nodes, as the transport requests.
     fn check_ports(&mut self, now: Instant) -> io::Result<()> {
-        for (node, port) in self.port_checks.closed(now) {
+        let closed = self.port_checks.closed(now, |node| self.transport.is_silent(node));
+        for (node, port) in closed {
             if self.transport.address_of(node) == Some(port) {
                 self.transport.port_closed(now, node);
             }

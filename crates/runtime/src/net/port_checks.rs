@@ -4,14 +4,16 @@
 //! A check sends one byte from a socket that is connected to the port. If no process has the port,
 //! the other host answers that it is unreachable (ICMP, RFC 792 and RFC 4443), and the system
 //! reports this as a refused connection of the socket. A host that cannot be reached, and a process
-//! that is stopped, do not answer. Hosts limit the rate of such answers, so one may be missing. The
-//! system chooses the port of the socket, so a host that does not see the byte can hardly forge an
-//! answer.
+//! that is stopped, do not answer. Hosts limit the rate of such answers, and other packets to the
+//! port use up the limit, too. So the check repeats the byte while the node is silent. The system
+//! chooses the port of the socket, so a host that does not see the byte can hardly forge an answer.
 //!
 //! A firewall that refuses new flows gives the same answer for a process that runs. So each port is
 //! also checked once while packets of its node arrive. If it seems closed then, later answers do
-//! not count. The first check comes after the connection is open, so a port that is not open yet is
-//! never taken for a closed one. A node has the same port as long as its run of the job lasts.
+//! not count. So the byte is not repeated while packets arrive: the answer to one that comes just
+//! after the end of the process would look like that of a firewall. The first check comes after the
+//! connection is open, so a port that is not open yet is never taken for a closed one. A node has
+//! the same port as long as its run of the job lasts.
 
 use gridspan_topology::NodeId;
 use std::io::ErrorKind;
@@ -20,6 +22,9 @@ use std::time::{Duration, Instant};
 
 /// Time for which an answer is awaited: longer than a round trip.
 const ANSWER: Duration = Duration::from_secs(1);
+/// Time after which the byte is sent again: a few times per second, since hosts commonly send one
+/// answer per second beyond a burst.
+const REPEAT_EVERY: Duration = Duration::from_millis(200);
 /// Time between two looks for answers, each of which costs a system call per check.
 const POLLING_INTERVAL: Duration = Duration::from_millis(10);
 /// Largest number of checks under way, each of which has a socket.
@@ -37,7 +42,28 @@ struct Check {
     node: NodeId,
     port: SocketAddr,
     socket: UdpSocket,
+    /// When the byte was last sent.
+    sent: Instant,
     end: Instant,
+}
+
+impl Check {
+    /// Returns whether there is an answer that the port is closed. Sends the byte again if the node
+    /// is silent and it is time.
+    fn is_closed(&mut self, now: Instant, is_silent: bool) -> bool {
+        let is_refused = |done: std::io::Result<usize>| {
+            done.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+        };
+        if is_refused(self.socket.recv(&mut [0; 1])) {
+            return true;
+        }
+        if !is_silent || now < self.sent + REPEAT_EVERY {
+            return false;
+        }
+        self.sent = now;
+        // The answer to an earlier byte may have come just now; sending then reports it.
+        is_refused(self.socket.send(&[0]))
+    }
 }
 
 impl PortChecks {
@@ -58,7 +84,7 @@ impl PortChecks {
         match open() {
             Ok(socket) => {
                 self.looked.get_or_insert(now);
-                self.checks.push(Check { node, port, socket, end: now + ANSWER });
+                self.checks.push(Check { node, port, socket, sent: now, end: now + ANSWER });
             }
             Err(error) => tracing::debug!(%node, %error, "its port cannot be checked"),
         }
@@ -75,20 +101,25 @@ impl PortChecks {
         Some(looked + POLLING_INTERVAL)
     }
 
-    /// Returns the ports that are closed, with their nodes.
-    pub(super) fn closed(&mut self, now: Instant) -> Vec<(NodeId, SocketAddr)> {
+    /// Returns the ports that are closed, with their nodes. `is_silent`: whether no packets of a
+    /// node arrive, so that the byte may be repeated.
+    pub(super) fn closed(
+        &mut self,
+        now: Instant,
+        is_silent: impl Fn(NodeId) -> bool,
+    ) -> Vec<(NodeId, SocketAddr)> {
         let mut closed = Vec::new();
         let is_early = |looked: Instant| now.saturating_duration_since(looked) < POLLING_INTERVAL;
         if self.checks.is_empty() || self.looked.is_some_and(is_early) {
             return closed;
         }
         self.looked = Some(now);
-        self.checks.retain(|check| match check.socket.recv(&mut [0; 1]) {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+        self.checks.retain_mut(|check| {
+            if check.is_closed(now, is_silent(check.node)) {
                 closed.push((check.node, check.port));
-                false
+                return false;
             }
-            _ => now < check.end,
+            now < check.end
         });
         closed
     }
@@ -105,7 +136,7 @@ mod tests {
         let mut checks = PortChecks::default();
         checks.start(begin, NodeId(7), port, HERE);
         loop {
-            let closed = checks.closed(Instant::now());
+            let closed = checks.closed(Instant::now(), |_| false);
             if !closed.is_empty() || begin.elapsed() > patience {
                 return closed;
             }
@@ -123,6 +154,25 @@ mod tests {
     }
 
     #[test]
+    fn a_check_notices_the_end_of_a_process_after_its_first_byte_only_if_the_node_is_silent() {
+        for is_silent in [false, true] {
+            let socket = UdpSocket::bind((HERE, 0)).unwrap();
+            let (port, begin) = (socket.local_addr().unwrap(), Instant::now());
+            let mut checks = PortChecks::default();
+            checks.start(begin, NodeId(7), port, HERE);
+            socket.recv(&mut [0; 1]).unwrap();
+            drop(socket);
+
+            let mut closed = (10..1_000).step_by(10).flat_map(|millis| {
+                std::thread::sleep(Duration::from_millis(2));
+                checks.closed(begin + Duration::from_millis(millis), |_| is_silent)
+            });
+
+            assert_eq!(closed.next(), is_silent.then_some((NodeId(7), port)));
+        }
+    }
+
+    #[test]
     fn checks_end_and_are_few() {
         let socket = UdpSocket::bind((HERE, 0)).unwrap();
         let (port, now) = (socket.local_addr().unwrap(), Instant::now());
@@ -132,7 +182,7 @@ mod tests {
         }
         assert_eq!((checks.checks.len(), checks.room()), (CHECKS_MAX, 0));
         assert_eq!(checks.poll_timeout(), Some(now + POLLING_INTERVAL));
-        assert!(checks.closed(now + ANSWER).is_empty());
+        assert!(checks.closed(now + ANSWER, |_| false).is_empty());
         assert!(checks.checks.is_empty());
         assert_eq!(checks.poll_timeout(), None);
     }

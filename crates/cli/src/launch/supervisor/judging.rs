@@ -1,7 +1,7 @@
 //! Finds the failure that ended a job, from reports of failures and the ends of processes.
 
 use super::super::event::{Blame, Command, Exit};
-use super::{Node, Phase, SETTLE, Step, Supervisor};
+use super::{Node, Phase, SETTLE, Step, Supervisor, Way};
 use crate::names::abbreviated;
 use gridspan::advice;
 use gridspan::control::Failure;
@@ -17,16 +17,17 @@ impl Supervisor {
         let (message, hint) = match self.awaits_srun {
             true => {
                 let name = silent.first().map_or("", |(_, node)| node.name.as_str());
-                (format!("{name}: srun has started no task within {seconds} s"), NO_TASK)
+                let message = format!("{name}: srun has started no task within {seconds} s");
+                (message, NO_TASK.to_owned())
             }
-            // Here, too, the program may be no Gridspan job; the hint covers that cause.
-            false if silent.iter().any(|(_, node)| node.way.is_some()) => {
-                (format!("{names} did not join the job within {seconds} s"), NOT_THERE)
+            false => {
+                let way = silent.iter().find_map(|(_, node)| node.way.as_ref());
+                let message = format!("{names} did not join the job within {seconds} s");
+                (message, not_joined(way))
             }
-            false => (format!("{names} did not join the job within {seconds} s"), NOT_A_JOB),
         };
         let first = silent.first().map_or(0, |(number, _)| *number);
-        self.fail(NodeId::from(first), 1, message, hint, now);
+        self.fail(NodeId::from(first), 1, message, &hint, now);
     }
 
     /// Translates node numbers of the present run into those of the supervisor.
@@ -177,14 +178,33 @@ impl Supervisor {
 const NOT_A_JOB: &str =
     "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
 
-const NOT_THERE: &str = "`gridctl check`, with the same grid and program, shows whether the hosts \
-                         are ready, and `--connect-timeout` waits longer for slow ones; the \
-                         program must be linked with the `gridspan` crate, and its main must end \
-                         in `gridspan::main`";
-
 const NO_TASK: &str = "`squeue --steps` shows whether the step waits for another one of the \
                        allocation, and `srun --overlap hostname` how long a step takes; if the \
                        tasks run, their hosts must reach the launcher's host by TCP";
+
+/// The hint for nodes that did not join, given the way to one that is not on this machine.
+fn not_joined(way: Option<&Way>) -> String {
+    let check = match way {
+        // `gridctl check` has no `-n`, and without a place it would look at an allocation.
+        None => {
+            "`gridctl check --emulate 1x1`, with the same program, shows whether this machine is \
+             ready"
+        }
+        Some(Way::Ssh { .. }) => {
+            "`gridctl check`, with the same `--grid`, `--hostfile` and `--ssh` as this job and the \
+             same program, shows whether the hosts are ready"
+        }
+        Some(Way::Srun { .. }) => {
+            "`srun --overlap --label gridctl check --emulate 1x1`, with the same program, shows \
+             whether each host is ready"
+        }
+    };
+    // In each place, the program may also be no Gridspan job.
+    format!(
+        "{check}; `--connect-timeout` waits longer for slow hosts; the program must be linked with \
+         the `gridspan` crate, and its main must end in `gridspan::main`"
+    )
+}
 
 /// Says how a process ended.
 pub(super) fn ended(exit: Exit) -> String {

@@ -449,18 +449,37 @@ fn a_checkpoint_whose_manifest_is_too_large_names_what_takes_most_of_it() {
     job.assert_given_up(1, 3, "6291456 of them for the state of main");
 }
 
-#[test]
-fn a_job_that_goes_back_does_not_use_the_numbers_of_later_checkpoints_again() {
+/// The coordination of a job that goes back to checkpoint 1, after which its folder has two.
+fn gone_back() -> Coordination {
     let mut before = Coordination::new();
     half_stored(&mut before, 3, 1);
     before.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
     let image = Image::new(before.manifest()).unwrap();
-
-    // The folder has two checkpoints after the one to which the job goes back.
-    let mut job = Coordination::of(|job| {
+    Coordination::of(|job| {
         let plan = RestorePlan::restart(image.layout(), &layout());
         Program::restored(job, layout(), image, plan).unwrap().of_run(8, 3)
-    });
+    })
+}
+
+#[test]
+fn a_copy_that_cannot_be_made_again_after_a_loss_causes_one_warning() {
+    let mut job = gone_back();
+    job.say(MAIN_PE, CheckpointMessage::Restored { items: 0 });
+    job.assert_told("resume 1");
+    for checkpoint in [9, 1, 1] {
+        let reason = "memory is scarce".to_owned();
+        job.say(PE_1, CheckpointMessage::NotKept { checkpoint, reason });
+    }
+
+    assert_eq!(job.look(), (vec![], vec![]), "the job goes on");
+    let missing =
+        "a copy of a part of checkpoint 1 is missing until the next one: memory is scarce";
+    assert_eq!(*job.warnings.lock().unwrap(), [missing]);
+}
+
+#[test]
+fn a_job_that_goes_back_does_not_use_the_numbers_of_later_checkpoints_again() {
+    let mut job = gone_back();
 
     job.say(MAIN_PE, CheckpointMessage::Restored { items: 0 });
     job.assert_told("resume 1");
@@ -588,6 +607,19 @@ fn a_checkpoint_of_which_a_part_is_not_kept_has_the_whole_time_for_encoding() {
     assert_eq!(job.look(), (vec![], vec![]));
     job.pass_until(2 * STEP_MAX.as_secs() - 10);
     job.assert_given_up(1, 3, "pe0");
+}
+
+#[test]
+fn questions_that_postpone_a_checkpoint_are_those_of_main_or_of_actors() {
+    let reason = |questions, questions_of_main| {
+        let counts = DrainCounts { questions, questions_of_main, ..DrainCounts::default() };
+        questions_without_answer(&counts)
+    };
+
+    assert_eq!(reason(1, 0), "1 question of an actor waits for an answer");
+    assert_eq!(reason(2, 2), "2 questions of main wait for an answer");
+    let both = "1 question of main and 2 questions of actors wait for an answer";
+    assert_eq!(reason(3, 1), both);
 }
 
 #[test]

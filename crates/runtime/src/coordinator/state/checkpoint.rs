@@ -45,9 +45,8 @@ pub(crate) struct Checkpoints {
     /// Number of members, delayed messages and published values that are not restored yet, if the
     /// job begins with an image.
     pub(crate) restoring: Option<u64>,
-    /// Number of the checkpoint from which the job continues. The coordinator does not move before
-    /// all of it is restored, since main does not run yet.
-    #[serde(skip)]
+    /// Number of the checkpoint from which the job continues. 0 if there is none, or once a later
+    /// one is complete or a warning has said that a copy is missing.
     pub(crate) restored: u64,
 }
 

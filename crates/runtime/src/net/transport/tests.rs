@@ -95,6 +95,15 @@ fn the_node_of_main_checks_the_ports_of_founders_and_they_check_its_port() {
 }
 
 #[test]
+fn a_node_is_silent_after_three_beats_without_a_packet() {
+    let mut transport = founder_of_three(0);
+    for (millis, is_silent) in [(0, false), (599, false), (600, true)] {
+        transport.now = transport.began + Duration::from_millis(millis);
+        assert_eq!(transport.is_silent(NodeId(1)), is_silent, "after {millis} ms");
+    }
+}
+
+#[test]
 fn a_closed_port_is_evidence_only_if_it_seemed_open_while_the_node_was_heard() {
     let at = |transport: &Transport, millis| transport.began + Duration::from_millis(millis);
     // When the port is checked and seems closed, and whether the node is lost at the last answer.

@@ -71,6 +71,13 @@ impl Transport {
         taken
     }
 
+    /// Whether packets of a node have been missing for so long that its port is checked.
+    pub fn is_silent(&self, node: NodeId) -> bool {
+        let (now, beats) = (self.time(), self.config.detector.beat * CHECK_BEATS);
+        let detector = self.peers.get(node).and_then(|peer| peer.detector.as_ref());
+        detector.is_some_and(|detector| detector.silence(now) >= beats)
+    }
+
     /// Handles an answer that no process has the port of a node: if the node is silent, it is lost.
     /// If packets arrive from the node, the answer comes from a firewall or from a router that
     /// translates addresses, and later answers do not count. Neither do they if the port was never

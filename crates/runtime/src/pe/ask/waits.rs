@@ -1,6 +1,6 @@
 //! Unanswered questions of a PE.
 
-use crate::address::id::{ActorId, KindId};
+use crate::address::id::{ActorId, KindId, MAIN_PE};
 use crate::error::AskError;
 use crate::message::payload::Payload;
 use crate::pe::callback::CallbackWith;
@@ -141,6 +141,16 @@ impl<C> Waits<C> {
     pub(crate) fn not_storable(&self) -> usize {
         let runs = |it: &&Unanswered<C>| matches!(it.after, AfterAnswer::Run(_));
         self.all().filter(runs).count() - self.for_main.len()
+    }
+
+    /// Number of the questions counted by [`not_storable`](Self::not_storable) that main has asked.
+    pub(crate) fn not_storable_of_main(&self) -> usize {
+        let main = ActorId::system(MAIN_PE);
+        let is_of_main = |it: &&Unanswered<C>| {
+            let runs = matches!(it.after, AfterAnswer::Run(_));
+            runs && it.question.is_some_and(|question| question.by == main)
+        };
+        self.all().filter(is_of_main).count()
     }
 
     /// Number of questions whose answers become messages by their tags.

@@ -265,6 +265,7 @@ impl Core {
             replicas: self.checkpointing.ended_replicas.len() as u64,
             tasks: self.checkpointing.tasks,
             unmovable,
+            questions_of_main: self.waits.not_storable_of_main() as u64,
         };
         self.report_checkpoint(CheckpointMessage::Drained { round, counts });
     }
@@ -338,9 +339,9 @@ impl Core {
     ) {
         let settings = &self.common.run.checkpoints;
         let state = &mut self.checkpointing;
-        state.last_point = self.now;
         let points = state.points + 1;
         let nodes = self.common.layout.node_count();
+        state.note_point(self.now, settings.patience(state.cost, nodes));
         let since = state.last.map(|last| self.now.since(last));
         let is_due = settings.is_due(since, points, state.cost, nodes);
         let is_unprotected = state.is_unprotected && settings.every.is_some();
@@ -422,13 +423,15 @@ impl Core {
         }
     }
 
-    /// Warns once if the job makes checkpoints and main has not reached a progress point for a long
-    /// time.
+    /// Warns once after each progress point if the job makes checkpoints and main has not reached
+    /// another one for a long time. If the time before that point was long, too, the warning comes
+    /// only after twice as long, so that a main with regular long steps causes one warning.
     pub(crate) fn warn_without_progress(&mut self) {
         let state = &mut self.checkpointing;
         let settings = &self.common.run.checkpoints;
         let patience = settings.patience(state.cost, self.common.layout.node_count());
         let since = self.now.since(state.last_point.max(state.began));
+        let patience = patience.map(|patience| patience.max(state.last_gap.saturating_mul(2)));
         let is_late = patience.is_some_and(|patience| since >= patience) && !state.is_requested;
         if is_late && !std::mem::replace(&mut state.is_quiet_told, true) {
             let warning = Warning::NoProgressPoint { job: self.common.run.job.clone(), since };

@@ -57,6 +57,9 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) last_point: Time,
     /// Whether a warning has said that the last progress point is long ago.
     pub(crate) is_quiet_told: bool,
+    /// Time between the last two progress points, or from the start to the first one, if a warning
+    /// is due after such a time; else zero.
+    pub(crate) last_gap: Duration,
     /// Since when checkpoints have been postponed.
     pub(crate) postponed_since: Option<Time>,
     /// Whether a warning has said that checkpoints are postponed.
@@ -123,6 +126,7 @@ impl<C> Default for Checkpointing<C> {
             is_unprotected: false,
             last_point: Time::ZERO,
             is_quiet_told: false,
+            last_gap: Duration::ZERO,
             postponed_since: None,
             is_postponed_told: false,
             tasks: 0,
@@ -149,6 +153,15 @@ impl<C> Checkpointing<C> {
     /// The counter of open tasks that are repeatable, or of those that are not.
     pub(crate) fn open_tasks(&mut self, is_repeatable: bool) -> &mut u64 {
         if is_repeatable { &mut self.repeatable_tasks } else { &mut self.tasks }
+    }
+
+    /// Notes that main is at a progress point. `patience`: after this time without one, a warning
+    /// is due.
+    pub(crate) fn note_point(&mut self, now: Time, patience: Option<Duration>) {
+        let gap = now.since(self.last_point.max(self.began));
+        let is_long = patience.is_some_and(|patience| gap >= patience);
+        self.last_gap = if is_long { gap } else { Duration::ZERO };
+        (self.last_point, self.is_quiet_told) = (now, false);
     }
 
     /// Converts a time of the driver, which counts from the start of the run, to the time since the

@@ -211,6 +211,34 @@ fn main_is_named_in_one_warning_if_it_reaches_no_progress_point_for_three_interv
 }
 
 #[test]
+fn regular_long_steps_of_main_cause_one_warning_and_a_much_longer_one_another() {
+    let warnings: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let heard = warnings.clone();
+    let every = CheckpointEvery::Time(Duration::from_secs(60));
+    let job = Job::new("quiet")
+        .actor::<Idle>()
+        .checkpoints(Checkpoints::every(every))
+        .on_warning(move |warning| {
+            if let Warning::NoProgressPoint { since, .. } = warning {
+                heard.lock().unwrap().push(since.as_secs());
+            }
+        })
+        .main(async |_| Ok::<(), JobError>(()));
+    let mut pe = Program::new(job, Layout::single(1)).unwrap().pe(MAIN_PE);
+
+    for second in 1..=9_000 {
+        pe.core.now = Time::ZERO + Duration::from_secs(second);
+        if [200, 400, 600].contains(&second) {
+            // The checkpoint is postponed.
+            pe.core.progress(Bytes::new(), 0, 1, |_| {});
+        }
+        pe.core.warn_without_progress();
+    }
+
+    assert_eq!(*warnings.lock().unwrap(), [180, 400]);
+}
+
+#[test]
 fn a_pe_that_stops_after_the_checkpoint_was_given_up_answers_and_continues_at_once() {
     let mut pe = pe();
     // The PE must stop, and waits for the end of a replica.

@@ -314,10 +314,9 @@ fn a_time_to_start_that_the_user_has_set_holds_whatever_would_extend_it() {
 #[test]
 fn all_nodes_that_did_not_join_are_named_and_hosts_can_be_checked() {
     let names = ["a/0", "a/1", "a/2", "b/3"].map(str::to_owned).to_vec();
-    let blame = |is_remote: bool| {
+    let blame = |way: Option<Way>| {
         let mut supervisor = Supervisor::new(names.clone(), true, Time(0));
-        if is_remote {
-            let way = Way::Ssh { host: "b1".to_owned(), login: "ssh b1".to_owned() };
+        if let Some(way) = way {
             supervisor.set_way(NodeId(3), way);
         }
         supervisor.limit_start(Duration::from_millis(2500), Time(0));
@@ -328,15 +327,21 @@ fn all_nodes_that_did_not_join_are_named_and_hosts_can_be_checked() {
         }
         supervisor.outcome().unwrap().blame.unwrap()
     };
+    let ssh = Way::Ssh { host: "b1".to_owned(), login: "ssh b1".to_owned() };
+    let srun = Way::Srun { host: "b1".to_owned() };
 
-    let elsewhere = blame(true);
-    assert_eq!(elsewhere.message, "a/[1-2], b/3 did not join the job within 2.5 s");
-    assert_eq!(elsewhere.node, B);
-    let hint = elsewhere.hint.unwrap();
-    assert!(hint.contains("`gridctl check`") && hint.contains("`--connect-timeout`"), "{hint}");
-    let here = blame(false);
-    assert_eq!(here.message, elsewhere.message);
-    assert!(here.hint.unwrap().starts_with("is the program linked with"));
+    for (way, check) in [
+        (None, "`gridctl check --emulate 1x1`"),
+        (Some(ssh), "`gridctl check`, with the same `--grid`"),
+        (Some(srun), "`srun --overlap --label gridctl check --emulate 1x1`"),
+    ] {
+        let blame = blame(way);
+        assert_eq!(blame.message, "a/[1-2], b/3 did not join the job within 2.5 s");
+        assert_eq!(blame.node, B);
+        let hint = blame.hint.unwrap();
+        assert!(hint.starts_with(check), "{hint}");
+        assert!(hint.contains("`--connect-timeout`") && hint.contains("must be linked"), "{hint}");
+    }
 }
 
 #[test]

@@ -42,8 +42,8 @@ pub(crate) fn exact_percent(share: f64) -> String {
     }
 }
 
-/// Formats a number of at least 99 and below 100 with as many digits as it takes not to round it to
-/// 100, and at least three.
+/// Formats a number of at least 99 and below 100 with three digits, or with more if three would
+/// round it to 100.
 fn below_hundred(number: f64) -> String {
     let with = |decimals: usize| format!("{number:.decimals$}");
     let text = (1..=DECIMALS_MAX).map(with).find(|text| !text.starts_with("100"));

@@ -119,7 +119,7 @@ pub(crate) struct SpawnedGroup {
 }
 
 impl SpawnedGroup {
-    /// The part of its bytes on the heap that one message counts for.
+    /// One message's share of the bytes on the heap, which several messages may have in common.
     fn heap_bytes(&self) -> usize {
         let Self { children, parents, places, failed, .. } = self;
         let reasons: usize = failed.values().map(String::len).sum();
@@ -156,7 +156,7 @@ pub(crate) enum RankMessage {
     /// From a rank that waits for the lock of this number on a window: which ranks are before it?
     AskLock { from: u32, window: u32, lock: u32 },
     /// The ranks before a rank that waits for a lock; `None` if they are too many. Unless it
-    /// `is_last`, another one follows once they have become fewer.
+    /// `is_last`, another such message follows once fewer ranks are before it.
     BeforeLock { lock: u32, before: Option<Vec<Run>>, is_last: bool },
     /// A part of a long message of this rank of the job, encoded.
     Piece { from: u32, is_last: bool, bytes: Bytes },
@@ -176,8 +176,8 @@ pub(crate) enum RankMessage {
     Begun { first: u32 },
     /// Answer once this rank has ended.
     TellEnd(Asker),
-    /// From main, once in each period: report to rank 0 whether this rank waits. If main's next
-    /// look comes late, look by yourself until then.
+    /// From main, once in each period: report to rank 0 whether this rank waits. If
+    /// `is_late_next`, main's next request comes late, and the rank looks by itself until then.
     Look { is_late_next: bool },
     /// From the rank to itself: look, if this is the number of the last timer for it.
     LookAgain(u64),

@@ -204,8 +204,8 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Returns whether a change with this cost may be as good as the one found. Within the limits
-    /// no change reduces the excess, so that the cost alone may exclude it.
+    /// Returns whether a change with this cost may be as good as the one found. If neither rank
+    /// has an excess, no change can reduce it, so a cost that is too high excludes the change.
     #[inline]
     fn may_take(&self, cost: i64) -> bool {
         self.now.excess > 0

@@ -161,8 +161,8 @@ impl Clustering<'_> {
     }
 
     /// Returns the members that are nearest to the cut, at most `most`, in ascending order, and the
-    /// number of members with cut edges. Each turn begins with other members among those that are
-    /// equally near.
+    /// number of members with cut edges. Among members that are equally near, each turn begins with
+    /// different ones.
     fn band(&self, most: usize, turns: usize) -> (Vec<u32>, usize) {
         let members = self.site.members.len();
         let is_cut = |vertex: u32| {

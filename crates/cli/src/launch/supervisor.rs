@@ -16,8 +16,9 @@
 //! some of them have only lost their connection to the node that failed. Therefore the supervisor
 //! blames the first report, or the first end of a process, that is not such a loss. At the user's
 //! first request to end the job, it immediately asks the nodes to end; at the second, it kills
-//! them. The loss of the terminal or of the reader of the output is a first request, but no second
-//! one. Nodes of a recorded job have half a minute each time, since they then send their records.
+//! them. The loss of the terminal or of the reader of the output counts as a first request, never
+//! as the second. Nodes of a recorded job have half a minute each time, since they then send their
+//! records.
 //!
 //! # Recovery
 //!
@@ -120,8 +121,8 @@ pub(super) struct Supervisor {
     repeating: Repeating,
     /// Whether the job may go on without a lost node that has only tasks.
     repeats_tasks: bool,
-    /// Nodes whose processes have ended, with the reasons, while the job decides whether it goes on
-    /// without them; and when the recovery begins if the job has not decided.
+    /// Nodes whose processes have ended, while the job decides whether it goes on without them.
+    /// Each has the reason, and the time at which the recovery begins if the job has not decided.
     doubts: BTreeMap<NodeId, (String, Time)>,
     /// Kept nodes whose keepers cannot be reached, as of the last request to kill nodes.
     unreached: BTreeSet<NodeId>,
@@ -133,7 +134,8 @@ pub(super) struct Supervisor {
     drain_deadline: Duration,
     /// Whether checkpoints are stored in a folder.
     has_folder: bool,
-    /// Whether the members must stay: guests may join, and the loss of a guest ends the job.
+    /// Whether the members must stay, because guests may join, and the loss of a guest ends the
+    /// job.
     is_fixed: bool,
     /// Whether the nodes have keepers, at least half of which must agree to each run.
     is_kept: bool,
@@ -171,7 +173,7 @@ pub(crate) enum OnLoss {
     Shrink,
     /// Lost nodes are started again.
     Replace,
-    /// The job ends, unless its program makes checkpoints, as the node of main says.
+    /// The job ends, unless the node of main reports that the program makes checkpoints.
     #[default]
     AsProgram,
     /// The job ends.
@@ -480,7 +482,8 @@ impl Supervisor {
                 let is_late = |node: &NodeId| stopped.is_none_or(|it| !it.contains_key(node));
                 let late: Vec<NodeId> = self.left().into_iter().filter(is_late).collect();
                 if late.is_empty() {
-                    // A lost node that is to be started again does not end.
+                    // All have stopped, so the recovery waits for the end of a lost node, which is
+                    // to be started again.
                     let lost = self.members().into_iter();
                     let lost = lost.filter(|node| !self.nodes[node.index()].is_over);
                     let lost: Vec<NodeId> = lost.collect();

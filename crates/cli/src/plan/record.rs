@@ -10,8 +10,8 @@ use std::process::{self, Stdio};
 
 /// Name of the operation in errors.
 const RECORD: &str = "record a simulated run";
-/// Limit of the size of the recording. The prediction needs all spans, so this is the most that can
-/// be read.
+/// Limit of the size of the recording: the largest that a reader accepts, because the prediction
+/// needs all spans.
 const BYTES: &str = "1GB";
 
 /// Simulates a program on a grid in the notation of `--emulate`, and returns the recording.

@@ -94,8 +94,8 @@ impl Coordinator {
                     self.conclude_balances();
                 }
                 None => {
-                    // A rebalance was postponed for a transfer to this node, where the coordinator
-                    // already is.
+                    // A rebalance that was postponed for a transfer can begin: the coordinator was
+                    // already on the requested node.
                     if std::mem::take(&mut self.balances.is_put_off) {
                         self.follow_ups.push_back(FollowUp::BeginRebalance);
                     }
@@ -198,7 +198,8 @@ impl Coordinator {
         (coordinator, state.asker)
     }
 
-    /// Charges the transferred requests, and the numbers of results, to the budget of this node.
+    /// Charges the transferred requests, and the table of result numbers, to the budget of this
+    /// node.
     fn charge(&mut self) {
         let Self { budget, requests, collections, result_numbers, .. } = self;
         requests.charge_to(budget);

@@ -254,8 +254,8 @@ impl Job {
     /// Sets the node on which the coordinator runs, counted from 0. Default 0, beside main.
     /// Listeners such as [`on_links`](Self::on_links) are called in the process of that node. A
     /// node that does not exist fails the job at its start. If the coordinator is not on main's
-    /// node, and main inserts a member and then notifies an actor of that, a broadcast of this
-    /// actor may precede the insertion.
+    /// node, an insertion by main may be late: if main then sends a message to an actor, and the
+    /// actor broadcasts in response, the broadcast may precede the insertion.
     pub fn coordinator_on(mut self, node: u32) -> Self {
         self.coordinator = NodeId(node);
         self
@@ -348,10 +348,11 @@ impl Job {
     }
 
     /// Sets the longest time for which the thread of a PE without work looks for messages before it
-    /// sleeps, because waking it takes longer than a message. A thread looks that long only if its
-    /// last waits were no longer, if its node has several PEs, and if the job has no more PEs than
-    /// there are cores for this process. A PE that waits for the network, the first one of a node,
-    /// sleeps at once. Default 100 µs; with zero, threads sleep at once. The simulator ignores it.
+    /// sleeps. It looks first because a thread wakes more slowly than a message arrives. A thread
+    /// looks for the full time only if its last waits were at most that long, if its node has
+    /// several PEs, and if the job has no more PEs than there are cores for this process. A PE that
+    /// waits for the network, the first one of a node, sleeps at once. Default 100 µs; with zero,
+    /// threads sleep at once. The simulator ignores it.
     pub fn spin_limit(mut self, limit: Duration) -> Self {
         self.spin_limit = Some(limit);
         self

@@ -26,8 +26,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Divisor of a PE's memory limit that gives the maximum bytes of one guest's loans that no PE has
-/// taken yet.
+/// One guest's loans that no PE has taken yet may have the memory limit of a PE divided by this.
 const GUEST_SHARE: usize = 16;
 
 /// Returns the maximum bytes of one guest's loans to a founder that no PE of the founder has taken
@@ -404,8 +403,8 @@ impl<W: Work> StealAgent for PoolAgent<W> {
                 self.lost.insert(node);
                 self.spread.remove(node);
                 self.stealing.handle_lost(now, node);
-                // Note the loss before other nodes repeat its tasks, because main may then close a
-                // pool that orphans call.
+                // Note the loss first: once other nodes have repeated its tasks, main may close a
+                // pool that orphaned tasks still call.
                 self.node.note_lost(node);
             }
             Stage::Left | Stage::Lost if !self.layout.is_guest(node) => {

@@ -265,7 +265,7 @@ fn conclude<S: Search>(engine: &mut Engine<Searching<S>>, id: FrameId) {
     engine.finished.push(match frame.up {
         Up::Lender(borrowed) => Finished::Loan(borrowed.lender, frame.state),
         Up::Root(root) => Finished::Root(root, frame.state),
-        // Searches open no frames but loans and roots.
+        // Searches open frames for loans and roots only.
         Up::Frame(..) => return,
     });
 }

@@ -49,8 +49,8 @@ impl Evidence<'_> {
         self.waits.total_ns().max(self.profile.total().idle_ns as f64 * self.kept_part)
     }
 
-    /// Returns the share of this part of the known waits in the time of all PEs. Known waits are a
-    /// sample of all waits, whose total time is exact.
+    /// Returns the share of the time of all PEs that `ns` of the known waits stand for. Known waits
+    /// are a sample of all waits, whose total time is exact.
     pub(crate) fn share_of_waits(&self, ns: f64) -> f64 {
         let all = self.waits_ns();
         if all > 0.0 { ns / all * self.idle_share() } else { 0.0 }

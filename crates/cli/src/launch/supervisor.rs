@@ -134,8 +134,7 @@ pub(super) struct Supervisor {
     drain_deadline: Duration,
     /// Whether checkpoints are stored in a folder.
     has_folder: bool,
-    /// Whether the members must stay, because guests may join, and the loss of a guest ends the
-    /// job.
+    /// Whether members may not leave: guests may join, and the loss of a guest ends the job.
     is_fixed: bool,
     /// Whether the nodes have keepers, at least half of which must agree to each run.
     is_kept: bool,

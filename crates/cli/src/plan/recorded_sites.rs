@@ -158,8 +158,8 @@ mod tests {
         assert_eq!(note_on_sites(&recorded(&["a", "b", "c", "d"]), true, &grid), None);
     }
 
-    /// A recording on a node at each of these sites with these numbers of PEs, where the registry
-    /// of remote calls handled so many messages.
+    /// A recording of one node at each site. `pes`: the number of PEs of each site; `messages`: the
+    /// number of messages that the registry of remote calls handled.
     fn recorded_calls(pes: &[usize], messages: u64) -> Recording {
         let sites = 0..pes.len() as u32;
         let nodes = sites.clone().map(|site| RecordedNode { site, ..RecordedNode::default() });

@@ -263,7 +263,7 @@ fn a_rank_that_waits_for_several_operations_waits_for_a_rank_of_each() {
     assert_eq!(until(), Some(vec![vec![(1, 1), (4, 1)], vec![(3, 1), (4, 1)]]));
     one.with(|state| state.slots.end(third, Outcome::Cancelled));
     assert_eq!(until(), Some(vec![vec![(1, 1), (4, 1)]]));
-    // It needs an operation of its own, which only others can end.
+    // It needs a separate operation, which only other ranks can end.
     one.with(|state| state.slots.waits_for(second, Wait::Task));
     assert_eq!(until(), Some(vec![vec![(4, 1)], vec![(1, 1), (4, 1)]]));
     drop(all);

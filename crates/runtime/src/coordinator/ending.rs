@@ -32,8 +32,8 @@ impl Coordinator {
         }
     }
 
-    /// Ends the job because so many bytes wait in the coordinator's queue that packets were
-    /// dropped.
+    /// Ends the job because the coordinator's queue was full and packets were dropped. `queued`: the
+    /// bytes that wait in it.
     pub(super) fn fail_overflow(&mut self, queued: usize) {
         self.fail_over_budget(queued, "packets that wait for the coordinator".to_owned());
     }

@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// One guest's loans that no PE has taken yet may have the memory limit of a PE divided by this.
+/// The loans of a guest that no PE has taken may use the memory limit of a PE divided by this.
 const GUEST_SHARE: usize = 16;
 
 /// Returns the maximum bytes of one guest's loans to a founder that no PE of the founder has taken

@@ -20,7 +20,7 @@ impl Pattern {
         }
     }
 
-    /// Returns how many actors to the right the receiver of a round's message is.
+    /// Returns the distance from sender to receiver in a round, in actors to the right.
     fn stride(self, round: u64, size: u32) -> u32 {
         match self {
             Self::Ring => 1,

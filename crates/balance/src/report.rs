@@ -68,7 +68,7 @@ pub enum Reason {
 
 /// Fullness from which a PE has more than its share.
 const BUSY: f64 = 1.03;
-/// Ratio of a PE's background to the time of its actors above which the PE is slowed.
+/// The PE is slowed if its background takes more than this share of the time of its actors.
 const SLOWED: f64 = 0.10;
 
 impl PlanReport {
@@ -128,7 +128,7 @@ impl<'a> Explainer<'a> {
             loads[actor.pe.index()] += work as f64;
         }
         let targets = capacity.targets();
-        // A PE without a share is as full as one with twice its share, if it has any load.
+        // The fullness of a PE whose share is zero counts as 2 if it has any load.
         let fullness = |(load, target): (&f64, &f64)| {
             if *target > 0.0 {
                 load / target

@@ -43,8 +43,8 @@ pub(crate) struct Invitation {
 }
 
 impl Invitation {
-    /// Creates an invitation to the first run, to run the program of `command`, which has the
-    /// fingerprint `contents`.
+    /// Creates an invitation to the first run. The node runs the program of `command`, whose
+    /// fingerprint is `contents`.
     pub(crate) fn new(
         command: &Command,
         contents: Contents,

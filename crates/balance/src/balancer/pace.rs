@@ -16,8 +16,8 @@ pub(crate) struct RecentPace {
     is_moving: bool,
 }
 
-/// Number of latest pieces that count, or all pieces of the present window if these are more. Older
-/// pieces do not count, because the pace at the beginning of a job is not typical.
+/// Only this number of the latest pieces counts; if the present window has more pieces, all of them
+/// count. Older pieces do not count, because the pace at the beginning of a job is not typical.
 const PIECES: usize = 16;
 /// Maximum number of pieces kept, for windows that never end.
 const PIECES_MAX: usize = 256;

@@ -179,8 +179,8 @@ impl Advisor {
 
     /// Returns how long a message from `root` took to reach the last node. `report_times` gives,
     /// for each node that has the message, the time from the beginning until the node's report was
-    /// back at the root; the latency of the report is subtracted. `None` without reports of
-    /// members.
+    /// back at the root. This function subtracts the latency of the report. `None` without reports
+    /// of members.
     pub fn completion(
         &self,
         root: NodeId,
@@ -194,7 +194,7 @@ impl Advisor {
         had.max()
     }
 
-    /// Learns from a finished multicast to these nodes, which took the plan's [`SubPlan`] to them.
+    /// Learns from a finished multicast to `targets` that used the plan's [`SubPlan`] to them.
     pub fn observe_multicast(
         &mut self,
         now: Time,

@@ -27,7 +27,7 @@ pub struct Searched {
 
 /// Searches for a tree over all nodes of the model. With `root: None`, as in a pool without the
 /// root of the broadcast, each random tree draws its own root. A limited budget is the paper's
-/// `time_duration`; a run that has begun is finished. Panics if the model has no nodes.
+/// `time_duration`; its end does not interrupt a run. Panics if the model has no nodes.
 pub fn driver_sa(
     model: &TreeCostModel,
     root: Option<u32>,

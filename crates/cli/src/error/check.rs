@@ -3,7 +3,8 @@
 use crate::slurm::AllocationError;
 use thiserror::Error;
 
-/// `gridctl check` does not reach the hosts as `gridctl run` would. It has checked no host.
+/// `gridctl check` cannot reach the hosts in the way that `gridctl run` would. It has checked no
+/// host.
 #[derive(Debug, Error)]
 pub(crate) enum CheckCommandError {
     /// The nodes would be tasks of Slurm.

@@ -237,7 +237,7 @@ impl<'a> Starter<'a> {
         Origin { node, address }
     }
 
-    /// Has a keeper start a node, or attends to a node that runs.
+    /// Has a keeper start a node, or adopts a node that runs already.
     fn kept(
         &self,
         node: NodeId,
@@ -314,8 +314,8 @@ impl<'a> Starter<'a> {
         Ok(())
     }
 
-    /// Starts the tasks of the nodes that were started since the last call, if nodes are tasks. If
-    /// the start fails, these tasks have ended.
+    /// If nodes are tasks, starts those for which [`start`](Self::start) was called since the last
+    /// call of this method. If that fails, these tasks count as ended.
     pub(super) fn launch_tasks(&mut self) -> Result<(), CliError> {
         let Processes::Nodes { tasks: Some(allocations), .. } = &self.launch.processes else {
             return Ok(());

@@ -145,8 +145,9 @@ impl<R, W: Clone> Sessions<R, W> {
         over
     }
 
-    /// Whether the end of a session certainly does not end a wait. This check is cheap, because a
-    /// program may wait for many thousand sessions. The sessions that began last often end last.
+    /// Whether the end of a session certainly does not end a wait. This check must be cheap, since
+    /// a program may wait for many thousand sessions. It begins with the last sessions of the wait,
+    /// because these often end last.
     fn goes_on(&self, waiter: &Waiter<W>, ended: SessionId) -> bool {
         let mut latest = waiter.sessions.iter().rev();
         (waiter.until == Until::All && latest.any(|&id| self.is_running(id)))
@@ -333,7 +334,8 @@ mod tests {
         assert_eq!(sessions.end(ids[0], Ok(0)), over("all", &ids));
     }
 
-    /// A check of all awaited sessions at the end of each takes many minutes.
+    /// If the end of each session caused a check of all awaited sessions, this test would take many
+    /// minutes.
     #[test]
     fn waits_for_many_sessions_end_with_the_last() {
         let (mut sessions, ids) = sessions(50_000);

@@ -43,7 +43,7 @@ impl RecentMemory {
         Self { file, bytes, read: now }
     }
 
-    /// The resident bytes as of at most [`MEMORY_HOLDS`] before `now`.
+    /// The resident bytes, from a reading that is at most [`MEMORY_HOLDS`] old at `now`.
     fn bytes(&mut self, now: Instant) -> u64 {
         if now.saturating_duration_since(self.read) >= MEMORY_HOLDS {
             (self.bytes, self.read) = (self.file.bytes().unwrap_or_default(), now);

@@ -47,8 +47,9 @@ impl Pieces {
         })
     }
 
-    /// Takes a piece that has arrived. Returns the control once it is complete. Refuses pieces that
-    /// do not fit, or with which incomplete controls would hold more than `bytes_max`.
+    /// Takes a piece that has arrived. Returns the control once it is complete. Refuses a piece
+    /// that does not match the earlier pieces of its control. Also refuses a piece if all
+    /// incomplete controls together would then hold more than `bytes_max`.
     pub(crate) fn take(
         &mut self,
         from: PeId,

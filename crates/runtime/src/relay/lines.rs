@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Cost of a waiting message, in bytes, besides its content: its entry in maps, and its allocation.
 const ENTRY_BYTES: usize = 256;
-/// Size, in bytes, below which a waiting message is copied. Otherwise it would keep the allocation
-/// of its whole packet.
+/// Size, in bytes, below which a waiting message is copied. Without the copy, a small message would
+/// keep the allocation of its whole packet.
 const SHARED_BYTES_MAX: usize = 64 << 10;
 
 /// Divisor of [`Room::bytes_max`] that gives the limit of one guest: with the default limits

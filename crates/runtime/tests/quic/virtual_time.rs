@@ -43,8 +43,8 @@ fn send_something(world: &mut World, sent: &mut Sent) {
     }
 }
 
-/// If `severe`, may partition a node from all others, or stop it for less than 1.3 s. Otherwise
-/// breaks a connection. Returns whether a node was partitioned or stopped.
+/// Breaks a connection. If `severe`, may instead partition a node from all others, or stop it for
+/// less than 1.3 s. Returns whether a node was partitioned or stopped.
 fn trouble(world: &mut World, severe: bool) -> bool {
     let nodes = world.layout.node_count();
     let node = NodeId(world.below(nodes));

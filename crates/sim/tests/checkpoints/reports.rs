@@ -106,7 +106,8 @@ fn copies_to_another_site_keep_to_their_bandwidth() {
     };
     // 10 MB of each node take 80 ms at 1 Gbit/s.
     assert!((80..90).contains(&stored(every(1))), "{}", stored(every(1)));
-    // At 100 Mbit/s a segment takes 400 ms. The last one, with no actor, follows two of them.
+    // At 100 Mbit/s a segment takes 400 ms. The last segment, which has no actor, is sent after
+    // two such segments: after 800 ms.
     let limited = every(1).with_copy_rate("100mbit".parse().unwrap());
     assert!((800..830).contains(&stored(limited)), "{}", stored(limited));
 }

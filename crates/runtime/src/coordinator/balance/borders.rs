@@ -19,7 +19,8 @@ impl Coordinator {
         let Ok(mapping) = plan.mapping(snapshot) else { return };
         let mut told: BTreeMap<PeId, Vec<(ActorId, u8)>> =
             snapshot.layout.pes().map(|pe| (pe, Vec::new())).collect();
-        // Each replica has its own distance, from the actors that it communicates with.
+        // Each replica has its own number of hops, which follows from the actors with which it
+        // communicates.
         let (all, mapping) = with_replicas(snapshot, &mapping, &plan.replicas(snapshot));
         let actors = all.actors.iter().zip(&mapping).zip(border_hops(&all, &mapping));
         for ((actor, pe), hops) in actors {

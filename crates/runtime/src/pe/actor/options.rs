@@ -5,8 +5,9 @@ use crate::pe::rank::{FIRST_STEP, priority_of_step};
 /// The priority of a message: of the messages that are ready on a PE, those with lower numbers are
 /// handled first. The default is 0.
 ///
-/// Messages from one actor to another keep their order within one priority. Broadcasts reach the
-/// mailboxes in one order whatever their priority, which only decides the order of handling there.
+/// Messages from one actor to another keep their order within one priority. Broadcasts reach all
+/// mailboxes in the same order, whatever their priority; the priority only decides the order in
+/// which a mailbox's messages are handled.
 /// Numbers from 2^30 on count as 2^30 - 1, so that all priorities come before the messages of
 /// [steps](InStep).
 ///

@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// A task on the last of `holders + 1` servers, which reads `inputs` data. Each is held by one of
-/// the other servers or, if `is_each_at_all`, by all of them, and by the client if `is_at_client`.
+/// A task that reads `inputs` data and runs on the last of `holders + 1` servers. One of the other
+/// servers holds each data; if `is_each_at_all`, all of them do. If `is_at_client`, the client
+/// holds all data, too.
 fn reader(
     (inputs, holders): (u32, u32),
     is_at_client: bool,

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_nobody_reads_ends() {
+    fn an_input_without_a_reader_ends() {
         let (mut reader, writer) = pipe().unwrap();
         let (send, parts) = channel();
         send.send(b"first".to_vec()).unwrap();

@@ -1,4 +1,4 @@
-//! The file of a node in a recording is read or rejected, and what was read is written the same.
+//! Reads or rejects the file of a node in a recording. Records that were read are written the same.
 #![no_main]
 
 use gridspan_record::{decode_records, encode_records};

@@ -1,4 +1,4 @@
-//! Errors of commands, with hints on the next step. Errors of one command have a file of their own.
+//! Errors of commands, with hints on the next step. Errors of one command are in a separate file.
 
 mod add;
 mod advice;

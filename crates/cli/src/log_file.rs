@@ -215,7 +215,7 @@ impl LogReader {
             }
             let Some(file) = &self.file else { return Ok(Next::Bytes(0)) };
             let read = file.read_at(to, self.at)?;
-            // What was moved out meanwhile may have been freed before it was read.
+            // Bytes that were moved out meanwhile may have been freed before this read.
             if read > 0 && Older::end_of(&self.path)? > self.at {
                 continue;
             }

@@ -287,7 +287,7 @@ fn a_job_of_one_node_is_listed_and_takes_requests_on_threads_of_gridctl() {
 }
 
 #[test]
-fn a_job_of_one_node_is_listed_and_takes_requests_in_a_process_of_its_own() {
+fn a_job_of_one_node_is_listed_and_takes_requests_in_a_separate_process() {
     // With `--stdin none`, gridctl starts the node as a separate process.
     let flags = ["run", "--stdin", "none"];
     assert_takes_requests(&flags, "all nodes of this job are one process", Some(143));

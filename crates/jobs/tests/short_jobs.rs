@@ -19,7 +19,7 @@ fn fib(grid: &str) -> Duration {
         tell.send(grid.now().await?.since(begin)).map_err(|_| "nothing listens".into())
     });
     run(job, grid);
-    told.recv().expect("the job has told its time")
+    told.recv().expect("the job has sent its time")
 }
 
 /// Returns the virtual time of ten queens on a grid.
@@ -32,7 +32,7 @@ fn queens(grid: &str) -> Duration {
         tell.send(grid.now().await?.since(begin)).map_err(|_| "nothing listens".into())
     });
     run(job, grid);
-    told.recv().expect("the job has told its time")
+    told.recv().expect("the job has sent its time")
 }
 
 fn run(job: Job, grid: &str) {

@@ -31,7 +31,7 @@
 //!
 //! # Versions
 //!
-//! A reader reads recordings of its own [`VERSION`] and of all earlier ones.
+//! A reader reads recordings of its [`VERSION`] and of all earlier ones.
 //!
 //! | version | adds |
 //! | --- | --- |

@@ -50,7 +50,7 @@ fn number_of_node(process: u32) -> Option<u32> {
 }
 
 /// Returns the processor seconds of the children of this process that have ended and were waited
-/// for, with those of their own children. In steps of 10 ms; Linux only.
+/// for, with those of their children. In steps of 10 ms; Linux only.
 ///
 /// # Errors
 ///

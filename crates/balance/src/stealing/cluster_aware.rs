@@ -10,7 +10,7 @@ use gridspan_topology::NodeId;
 /// load balancing for wide-area divide-and-conquer applications", PPoPP 2001.
 ///
 /// An idle node asks a random node of another site, and does not wait for the answer. Meanwhile it
-/// asks random nodes of its own site, one after the other, until one has tasks. At most one
+/// asks random nodes of its site, one after the other, until one has tasks. At most one
 /// wide-area request is on its way. If it is refused, the node sends another one when the next near
 /// node refuses.
 ///

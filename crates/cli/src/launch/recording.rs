@@ -93,15 +93,28 @@ impl Recording {
     /// Begins the recording of a launch, if the user requests one.
     pub(super) fn begin(launch: &Launch<'_>) -> Result<Option<Self>, CliError> {
         let Some(plan) = &launch.record else { return Ok(None) };
+        let members = launch.members().collect();
         let header = header(launch, plan);
-        let layout = launch.spec.layout();
+        Self::new(plan, launch.spec, members, header).map(Some).map_err(not_created)
+    }
+
+    /// Creates the recording of a job with this grid, which begins with these members. Fails if its
+    /// folder has files or cannot be written.
+    fn new(
+        plan: &RecordPlan,
+        spec: &GridSpec,
+        members: Vec<NodeId>,
+        header: Header,
+    ) -> Result<Self, RecordError> {
+        let layout = spec.layout();
         let nodes = layout.nodes().map(|node| NodeParts::new(layout.place(node).pes.clone()));
+        let driver = header.driver;
         let state = State {
-            files: Some(RecordingFolder::create(&plan.folder, &header).map_err(not_created)?),
+            files: Some(RecordingFolder::create(&plan.folder, &header)?),
             error: None,
-            nodes: nodes.collect(),
             header,
-            members: launch.members().collect(),
+            nodes: nodes.collect(),
+            members,
             runs: 0,
             began_ns: 0,
             lost_ns: None,
@@ -111,15 +124,15 @@ impl Recording {
             build: None,
             ending: JobEnding::default(),
         };
-        Ok(Some(Self {
+        Ok(Self {
             folder: plan.folder.clone(),
             node_bytes: plan.node_bytes,
             started: plan.started,
-            spec: launch.spec.clone(),
-            is_simulated: launch.is_simulated,
-            is_single: matches!(launch.processes, Processes::Single { .. }),
+            spec: spec.clone(),
+            is_simulated: driver == DriverKind::Simulated,
+            is_single: driver != DriverKind::Processes,
             state: Mutex::new(state),
-        }))
+        })
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -521,31 +534,18 @@ mod tests {
     fn the_header_has_the_build_of_the_first_node_as_soon_as_it_is_known() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("recording");
-        let header = Header::default();
-        let state = State {
-            files: Some(RecordingFolder::create(&folder, &header).unwrap()),
-            error: None,
-            header,
-            nodes: Vec::new(),
-            members: Vec::new(),
-            runs: 0,
-            began_ns: 0,
-            lost_ns: None,
-            lost: Vec::new(),
-            virtual_ns: None,
-            processors: BTreeMap::new(),
-            build: None,
-            ending: JobEnding::default(),
-        };
-        let recording = Recording {
+        let plan = RecordPlan {
             folder: folder.clone(),
             node_bytes: 0,
+            command: Vec::new(),
+            seed: 0,
             started: Instant::now(),
-            spec: GridSpec::from_emulate("4x1").unwrap(),
-            is_simulated: false,
-            is_single: false,
-            state: Mutex::new(state),
+            started_unix: Duration::ZERO,
         };
+        let spec = GridSpec::from_emulate("4x1").unwrap();
+        let members = spec.layout().nodes().collect();
+        let header = Header { driver: DriverKind::Processes, ..Header::default() };
+        let recording = Recording::new(&plan, &spec, members, header).unwrap();
 
         for (node, build, recorded) in [(2, 7, 7), (3, 9, 7), (1, 7, 7), (0, 5, 5), (2, 9, 5)] {
             recording.note_build(NodeId(node), build);

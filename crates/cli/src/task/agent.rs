@@ -166,7 +166,7 @@ struct Node {
     /// Its number; `None` before it has started and after its end, when another process may have
     /// the same number.
     pid: Mutex<Option<Pid>>,
-    /// Whether this agent has told the launcher that the node leaves.
+    /// Whether this agent has reported to the launcher that the node leaves.
     is_leaving: AtomicBool,
 }
 

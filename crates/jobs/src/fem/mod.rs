@@ -3,7 +3,7 @@
 //! Dynamite/DPVM", 2000, section 3.3).
 //!
 //! The first rank makes the mesh, cuts it, and sends each rank its part, as the master task of the
-//! paper does; then it is a rank like the others. A rank assembles the rows of its own nodes, from
+//! paper does; then it is a rank like the others. A rank assembles the rows of its nodes, from
 //! all elements that touch them, and needs no rows of others.
 //!
 //! - `distribution`: the first rank makes the parts, and sends them

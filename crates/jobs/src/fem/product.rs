@@ -1,4 +1,4 @@
-//! Products of the matrix with a vector, of which each rank has the values of its own nodes.
+//! Products of the matrix with a vector, of which each rank has the values of its nodes.
 
 use clap::ValueEnum;
 use gridspan_kernels::fem::part::MeshPart;

@@ -11,7 +11,7 @@
 //! behind those of all others on the links between the sites. All receivers would have their last
 //! block at about the same time, and the links would be idle for a latency before the next
 //! exchange. So a rank that waits for a long exchange sends at once to 5/8 of the ranks of each
-//! other site. It sends to the rest when all ranks of its own site have begun, as it notices by
+//! other site. It sends to the rest when all ranks of its site have begun, as it notices by
 //! their blocks. Then the first receivers begin the next exchange while the links carry the blocks
 //! of the rest. If a rank begins so late that the links become idle, the exchange ends later than
 //! if all blocks were sent at once, by at most the time that the links take for the rest.

@@ -1,8 +1,8 @@
-//! Runs jobs of ranks under the drivers.
+//! Runs jobs of ranks under the drivers, and has ranks that run while others are in a deadlock.
 
 use gridspan_ranks::{Comm, RankError, run_then};
 use gridspan_runtime::driver::embedded;
-use gridspan_runtime::{Job, JobError};
+use gridspan_runtime::{Job, JobError, Time};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::Serialize;
@@ -12,6 +12,10 @@ use std::time::Duration;
 
 /// Three sites of two nodes with two PEs each.
 pub(crate) const SITES: &str = "3x2x2,wan=8ms";
+/// Ranks 0 and 1 exchange messages for this long while others are in a deadlock.
+pub(crate) const OTHERS_RUN: Duration = Duration::from_secs(30);
+/// A time after two long pauses of main, in which deadlocks close.
+pub(crate) const LONG: Duration = Duration::from_secs(140);
 
 /// Runs a job in virtual time on the grid of `emulate`.
 pub(crate) fn simulate(job: Job, emulate: &str) -> Result<(), JobError> {
@@ -63,4 +67,39 @@ where
     U: Future<Output = Result<(), RankError>> + Send + 'static,
 {
     embedded::run(gridspan_ranks::run(2, function), 1).unwrap_err().to_string()
+}
+
+/// Exchanges messages between ranks 0 and 1 for [`OTHERS_RUN`].
+pub(crate) async fn run_on(world: &Comm) -> Result<(), RankError> {
+    run_for(world, OTHERS_RUN).await
+}
+
+/// Exchanges messages between ranks 0 and 1 for this time.
+pub(crate) async fn run_for(world: &Comm, time: Duration) -> Result<(), RankError> {
+    let other = 1 - world.rank();
+    let begin = world.now();
+    let mut is_over = [0_u8; 2];
+    while is_over == [0; 2] {
+        let mine = u8::from(world.now().since(begin) > time);
+        let mut theirs = [0];
+        world.sendrecv(&[mine], other, 0, &mut theirs, other, 0).await?;
+        is_over = [mine, theirs[0]];
+        world.sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// Returns the error of a job in virtual time, and checks that it comes within five seconds.
+pub(crate) fn soon(job: Job, grid: &str) -> String {
+    soon_after(Duration::ZERO, job, grid)
+}
+
+/// Like [`soon`], within five seconds after this time of the job.
+pub(crate) fn soon_after(time: Duration, job: Job, grid: &str) -> String {
+    let spec = GridSpec::from_emulate(grid).unwrap();
+    let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
+    let took = report.virtual_time.since(Time::ZERO);
+    let expected = time..time + Duration::from_secs(5);
+    assert!(expected.contains(&took), "{took:?}, {:?}", report.outcome);
+    report.outcome.unwrap_err().to_string()
 }

@@ -1,16 +1,15 @@
 //! Ranks that wait for each other for ever.
 
-use crate::common::{SITES, emulate, simulate};
+use crate::common::{LONG, OTHERS_RUN, SITES, emulate, run_on, simulate, soon};
 use futures_util::future::{Either, select};
 use gridspan_ranks::{
-    ANY_SOURCE, ANY_TAG, Comm, CommRequest, Continuation, ErrorsReturn, Rank, RankError,
-    RankFunctions, SpawnPlacement, job, ops, run, run_then, wait_all, wait_any,
+    ANY_SOURCE, ANY_TAG, Comm, CommRequest, ErrorsReturn, RankError, RankFunctions, SpawnPlacement,
+    ops, run, run_then, wait_all, wait_any,
 };
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Grid, Job};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
-use serde::{Deserialize, Serialize};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -79,42 +78,6 @@ fn a_rank_that_detaches_a_buffer_of_messages_that_none_receives_is_in_a_deadlock
     assert_eq!(simulate(run(2, detaching), SITES).unwrap_err().to_string(), expected);
 }
 
-/// Ranks 0 and 1 exchange messages for this long.
-const OTHERS_RUN: Duration = Duration::from_secs(30);
-
-async fn run_on(world: &Comm) -> Result<(), RankError> {
-    run_for(world, OTHERS_RUN).await
-}
-
-async fn run_for(world: &Comm, time: Duration) -> Result<(), RankError> {
-    let other = 1 - world.rank();
-    let begin = world.now();
-    let mut is_over = [0_u8; 2];
-    while is_over == [0; 2] {
-        let mine = u8::from(world.now().since(begin) > time);
-        let mut theirs = [0];
-        world.sendrecv(&[mine], other, 0, &mut theirs, other, 0).await?;
-        is_over = [mine, theirs[0]];
-        world.sleep(Duration::from_millis(50)).await;
-    }
-    Ok(())
-}
-
-/// Returns the error of a job in virtual time, and checks that it comes within five seconds.
-fn soon(job: Job, grid: &str) -> String {
-    soon_after(Duration::ZERO, job, grid)
-}
-
-/// Like [`soon`], within five seconds after this time of the job.
-fn soon_after(time: Duration, job: Job, grid: &str) -> String {
-    let spec = GridSpec::from_emulate(grid).unwrap();
-    let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
-    let took = report.virtual_time.since(gridspan_runtime::Time::ZERO);
-    let expected = time..time + Duration::from_secs(5);
-    assert!(expected.contains(&took), "{took:?}, {:?}", report.outcome);
-    report.outcome.unwrap_err().to_string()
-}
-
 /// Ranks 2 and 3 wait for each other, and rank 4 for them by a send. Rank 5 waits for rank 0. The
 /// first request of rank 2 waits for rank 0, which runs.
 async fn cycle(world: Comm) -> Result<(), RankError> {
@@ -147,102 +110,6 @@ fn ranks_that_wait_in_a_circle_are_named_while_others_run() {
     let job = run(6, cycle).time_limit(Duration::from_secs(20));
     assert_eq!(embedded::run(job, 2).unwrap_err().to_string(), expected);
     assert_eq!(emulate(run(6, cycle)).unwrap_err().to_string(), expected);
-}
-
-/// Seconds after which deadlocks close: in two long pauses of main, and before the second of them.
-const LATE_S: [u64; 3] = [120, 60, 115];
-/// A time after all of these.
-const LONG: Duration = Duration::from_secs(140);
-
-#[test]
-fn ranks_that_begin_late_to_wait_for_each_other_are_named_as_soon() {
-    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 3, \
-                    tag 1, on the world; rank 3 waits in recv with rank 2, tag 1, on the world";
-    for seconds in LATE_S {
-        let late = Duration::from_secs(seconds);
-        let job = run(4, move |world: Comm| async move {
-            match world.rank() {
-                0 | 1 => run_for(&world, LONG).await,
-                2 => {
-                    world.sleep(late).await;
-                    world.recv::<u8>(3, 1).await.map(drop)
-                }
-                // It waits in the same receive from the begin on.
-                _ => world.recv::<u8>(2, 1).await.map(drop),
-            }
-        });
-        assert_eq!(soon_after(late, job, SITES), expected);
-    }
-}
-
-/// A rank whose first run ends in a long pause of main. In the second run, ranks 2 and 3 wait for
-/// each other.
-#[derive(Serialize, Deserialize)]
-struct SecondRun {
-    has_run: bool,
-}
-
-impl Rank for SecondRun {
-    type Init = ();
-    type Value = ();
-
-    fn create((): (), _world: &Comm) -> Self {
-        Self { has_run: false }
-    }
-
-    async fn run(self, world: Comm) -> Result<Continuation<Self>, RankError> {
-        if !self.has_run {
-            world.sleep(Duration::from_secs(LATE_S[0])).await;
-            return Ok(Continuation::Migrate(Self { has_run: true }));
-        }
-        match world.rank() {
-            0 | 1 => run_on(&world).await?,
-            2 => drop(world.recv::<u8>(3, 1).await?),
-            _ => drop(world.recv::<u8>(2, 1).await?),
-        }
-        Ok(Continuation::Done(()))
-    }
-}
-
-#[test]
-fn ranks_that_wait_for_each_other_in_a_later_run_are_named_as_soon() {
-    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 3, \
-                    tag 1, on the world; rank 3 waits in recv with rank 2, tag 1, on the world";
-    let late = Duration::from_secs(LATE_S[0]);
-    let two_runs = job::<SecondRun>("two runs", 4, |_rank| ());
-    assert_eq!(soon_after(late, two_runs, SITES), expected);
-}
-
-#[test]
-fn a_shared_lock_that_is_given_back_late_is_part_of_a_deadlock_as_soon() {
-    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 4, \
-                    tag 0, on the world; rank 4 waits in lock with rank 0, on communicator 1";
-    for seconds in LATE_S {
-        let late = Duration::from_secs(seconds);
-        let job = run(5, move |world: Comm| shared(world, late, LONG));
-        assert_eq!(soon_after(late, job, SITES), expected);
-    }
-}
-
-#[test]
-fn ranks_that_are_spawned_late_and_their_parents_are_named_as_soon() {
-    let late = Duration::from_secs(LATE_S[0]);
-    let family = move |world: Comm| async move {
-        if let Some(parents) = world.parent() {
-            return parents.recv::<u8>(0, 0).await.map(drop);
-        }
-        let alone = world.split(Some(world.rank()), 0).await?.ok_or("no part")?;
-        match world.rank() {
-            2 => {
-                world.sleep(late).await;
-                let children = alone.spawn(1, SpawnPlacement::Block).await?;
-                children.recv::<u8>(0, 0).await.map(drop)
-            }
-            _ => run_for(&world, LONG).await,
-        }
-    };
-    let text = soon_after(late, run(3, family), SITES);
-    assert!(text.contains("rank 2 waits in recv") && text.contains("; rank 3 waits in"), "{text}");
 }
 
 /// Rank 2 sends a long message to rank 0, which runs and does not receive it, and receives from
@@ -461,44 +328,6 @@ fn a_rank_that_waits_for_a_lock_of_one_that_has_ended_is_named_while_others_run(
     let expected = "ranks are in a deadlock while others run: rank 2 waits in lock with rank 3, on \
                     communicator 1";
     assert_eq!(soon(run(4, late), SITES), expected);
-}
-
-/// Ranks 2 and 3 share a lock, for which rank 4 waits. Rank 2 waits for rank 4, and rank 3 gives
-/// the lock back after a time. Ranks 0 and 1 run for the time `others`.
-async fn shared(world: Comm, time: Duration, others: Duration) -> Result<(), RankError> {
-    let me = world.rank();
-    let window = world.window(vec![0_u8], ops::sum).await?;
-    if me == 2 || me == 3 {
-        window.lock(0, false).await?;
-    }
-    world.barrier().await?;
-    match me {
-        0 | 1 => run_for(&world, others).await,
-        2 => world.recv::<u8>(4, 0).await.map(drop),
-        3 => {
-            world.sleep(time).await;
-            window.unlock(0).await
-        }
-        _ => {
-            window.lock(0, true).await?;
-            world.send(&[1_u8], 2, 0).await
-        }
-    }
-}
-
-#[test]
-fn a_shared_lock_is_part_of_a_deadlock_once_none_of_its_holders_runs() {
-    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv with rank 4, \
-                    tag 0, on the world; rank 4 waits in lock with rank 0, on communicator 1";
-    for grid in ["1x1x1", SITES] {
-        let spec = GridSpec::from_emulate(grid).unwrap();
-        let release = Duration::from_secs(10);
-        let job = run(5, move |world: Comm| shared(world, release, OTHERS_RUN));
-        let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
-        assert_eq!(report.outcome.unwrap_err().to_string(), expected);
-        let took = report.virtual_time.since(gridspan_runtime::Time::ZERO);
-        assert!(took >= release && took < release + Duration::from_secs(5), "{took:?}");
-    }
 }
 
 /// Rank 1 holds a lock of rank 5, for which rank 2 waits. Rank 1 sleeps, gives the lock back, and
@@ -732,23 +561,4 @@ fn a_delay_for_which_no_rank_waits_any_more_holds_up_neither_the_end_nor_a_repor
     report_of(run(2, in_time)).unwrap();
     let text = report_of(run(2, deadlocked)).unwrap_err().to_string();
     assert!(text.contains("in a deadlock"), "{text}");
-}
-
-#[test]
-fn ranks_are_in_a_deadlock_once_those_that_might_have_revoked_have_ended() {
-    let waiting = async |world: Comm| match world.rank() {
-        2 => {
-            world.sleep(OTHERS_RUN).await;
-            Ok(())
-        }
-        me => world.recv::<u8>(1 - me, 0).await.map(drop),
-    };
-    let spec = GridSpec::from_emulate(SITES).unwrap();
-    let job = run(3, waiting).resource(ErrorsReturn);
-    let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
-    assert!(report.virtual_time.since(gridspan_runtime::Time::ZERO) >= OTHERS_RUN);
-    let text = report.outcome.unwrap_err().to_string();
-    let waits = "rank 0 waits in recv with rank 1, tag 0, on the world; rank 1 waits in recv with \
-                 rank 0, tag 0, on the world";
-    assert!(text.contains("in a deadlock") && text.ends_with(waits), "{text}");
 }

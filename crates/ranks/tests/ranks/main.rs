@@ -8,6 +8,7 @@ mod comms;
 mod computing;
 mod connect;
 mod deadlock;
+mod deadlock_late;
 mod failures;
 mod leaving;
 mod migration;

@@ -351,7 +351,7 @@ fn the_null_rank_sends_and_receives_nothing() {
 }
 
 #[test]
-fn probed_messages_are_received_by_whom_they_are_matched_to() {
+fn a_probe_with_a_match_reserves_the_message_for_its_receive() {
     check(
         2,
         async |world| {

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 /// use gridspan::{CheckpointError, JobError, StartError};
 ///
 /// /// Whether the job may begin again, since there is nothing from which it could continue.
-/// fn may_begin_anew(error: &JobError) -> bool {
+/// fn may_begin_again(error: &JobError) -> bool {
 ///     let JobError::CannotStart(StartError::Checkpoint(error)) = error else { return false };
 ///     matches!(error, CheckpointError::Missing { .. } | CheckpointError::NoneComplete { .. })
 /// }
 /// # let none = CheckpointError::NoneComplete { place: "saved".to_owned() };
-/// # assert!(may_begin_anew(&StartError::from(none).into()));
+/// # assert!(may_begin_again(&StartError::from(none).into()));
 /// # let altered = CheckpointError::Altered { place: "saved/checkpoint-1/manifest".to_owned() };
-/// # assert!(!may_begin_anew(&StartError::from(altered).into()));
+/// # assert!(!may_begin_again(&StartError::from(altered).into()));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]

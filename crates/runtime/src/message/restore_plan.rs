@@ -206,7 +206,7 @@ impl Redistribution {
     }
 
     /// Returns for each site of the layout the load that its PEs should have. New sites get a share
-    /// of all load, and each other site keeps the rest of its own. All sites share the load of
+    /// of all load, and each other site keeps the rest of its load. All sites share the load of
     /// sites that are gone.
     fn dues(&self, parts: &[Part<'_>]) -> BTreeMap<String, Due> {
         let all: u128 = parts.iter().map(|part| u128::from(part.load)).sum();

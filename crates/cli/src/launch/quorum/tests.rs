@@ -136,7 +136,7 @@ fn a_majority_of_which_the_witness_was_told_is_not_overruled_by_the_end_of_some_
         rule.tally(2, &all(5), |node| part & (1 << node.0) != 0)
     };
     let [others, rest] = [0b10001, 0b01100];
-    assert_eq!(tally(&halves, others), Tally::Half(set(others)), "it was not told");
+    assert_eq!(tally(&halves, others), Tally::Half(set(others)), "without a report");
     halves.insert(2, set(0b01110));
     assert_eq!(tally(&halves, others), Tally::TooFew);
     assert_eq!(tally(&halves, rest), Tally::Enough);
@@ -167,7 +167,7 @@ fn the_witness_is_not_asked_for_a_part_that_cannot_go_on() {
 }
 
 #[test]
-fn a_shortage_names_who_is_missing_and_what_is_needed() {
+fn a_shortage_names_the_missing_members_and_what_is_needed() {
     let runs = [(0, all(4)), (3, vec![NodeId(2), NodeId(3)])];
     let none = BTreeSet::new();
     let text = |witness: Option<&Halves>, part: u32| {
@@ -260,7 +260,7 @@ struct Places {
     bug: Planted,
     keepers: Vec<Keeper>,
     witness: Option<Halves>,
-    /// Whether the witness can be told of majorities that go on.
+    /// Whether majorities that go on report this to the witness.
     is_told: bool,
 }
 
@@ -280,7 +280,7 @@ impl Places {
         let has_agreed = |node: NodeId| agrees.contains(&node);
         // If the user says that the others have ended, fewer than half may go on. Even if the user
         // is right, the others may have gone on with further members before they ended. Only a
-        // witness that was told of it knows, so the model leaves this case out if it was not told.
+        // witness with a report of this knows it. Without reports, the model leaves this case out.
         let is_half = |(_, members): &(u64, Vec<NodeId>)| {
             2 * members.iter().filter(|&&it| has_agreed(it)).count() >= members.len()
         };

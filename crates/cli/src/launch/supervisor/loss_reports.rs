@@ -11,7 +11,7 @@
 //! - A report is believed at once if the processes of all lost nodes have ended: they cannot
 //!   disagree.
 //! - A node that reports its own loss is believed at once if at least half of the members are left
-//!   without it: the others have told it.
+//!   without it: the others have informed it.
 //!
 //! Otherwise the launcher waits for the reports of the others, which notice the silence at about
 //! the same time. If they report nothing, they are lost.
@@ -108,7 +108,7 @@ impl LossReports {
         let agreed = self.agreed(known);
         let is_believed = |(reporter, report): &(&NodeId, &LossReport)| {
             let is_new = |node: &&NodeId| known.left.contains(*node);
-            // A node reports its own loss only after the others have told it.
+            // A node reports its own loss only after the others have informed it.
             let decides =
                 known.members.first() == Some(*reporter) || report.lost.contains(*reporter);
             report.lost.iter().filter(is_new).all(|node| known.ended.contains(node))

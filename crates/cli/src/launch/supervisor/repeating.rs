@@ -23,7 +23,7 @@ pub(super) struct Repeating {
     /// When the loss was noticed, and the checkpoint to which the job went back, until there is
     /// another checkpoint.
     unprotected: Option<(Time, u64)>,
-    /// Whether the user was told how often the job makes checkpoints.
+    /// Whether the launcher has said how often the job makes checkpoints.
     is_pace_told: bool,
 }
 

@@ -137,7 +137,7 @@
   show(0, 1);
 })();
 
-// Saves a chart as a picture of its own, with the colours of the page.
+// Saves a chart as a separate picture, with the colours of the page.
 (() => {
   "use strict";
   const colours = document.querySelector("style").textContent;

@@ -48,7 +48,7 @@ impl Sequencer {
         };
     }
 
-    /// Notes that the coordinator numbers one of its own broadcasts.
+    /// Notes that the coordinator numbers a broadcast that it sends itself.
     pub(crate) fn break_row(&mut self) {
         self.row = None;
     }

@@ -14,7 +14,7 @@ const FOCUS_PES_MAX: usize = 128;
 /// compute least (the other end). This is the number of nodes at each end, which the sites share
 /// equally.
 const EXTREMES: u32 = 32;
-/// Largest number of nodes at each end of one site. The root may receive four samples of its own
+/// Largest number of nodes at each end of one site. The root may receive four samples of its
 /// site, each with this number of nodes at each end.
 const SITE_EXTREMES_MAX: u32 = 8;
 /// Largest number of nodes at each end if sites are too many for a list by site.

@@ -22,7 +22,7 @@
 //!
 //! **End.** A replica ends before the actor moves, before a checkpoint, or when a plan requires it.
 //! From then on the primary sends to all receivers. It reports its progress to the second replica:
-//! the numbers of its own next messages to the receivers of the second. The second continues until
+//! the numbers of its next messages to the receivers of the second. The second continues until
 //! it has reached these numbers, and is then removed. All messages that it needs for this are on
 //! their way to it, since the primary has handled them. Later messages reach the primary, or are
 //! forwarded to it. If the second was ahead of the primary, the primary sends some messages again,

@@ -128,7 +128,7 @@ fn a_job_that_waits_for_its_timers_has_no_known_limit() {
 
     let diagnosis = diagnosis(&recording);
 
-    // Timers on PE 0 cannot be told from messages of main.
+    // A recording does not distinguish timers on PE 0 from messages of main.
     assert_eq!(diagnosis.verdict, Verdict::Unknown, "{diagnosis:#?}");
     let wanted = "What limited the run is unknown: PEs waited for 59 % of the time of all PEs for no \
                   recorded reason";

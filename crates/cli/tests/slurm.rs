@@ -1,7 +1,10 @@
 //! Nodes as tasks of a real Slurm. The test starts the daemons of Slurm on this machine, with a
 //! `slurmd` for each of four nodes. Where Slurm is not installed, or its daemons do not start, the
 //! test prints the reason and ends; with GRIDSPAN_NEED_SLURM it fails. `.ci/slurm` installs Slurm.
-//! With GRIDSPAN_SLURM_COMMAND, it runs the shell command in this variable instead of the jobs.
+//! With GRIDSPAN_SLURM_COMMAND, it runs the shell command in this variable instead of the jobs. The
+//! command finds the process of the test in STUDIES_SLURM_REAPER. This process adopts what the
+//! daemons and the command start and leave behind, and waits for it as soon as it ends. So the
+//! processor times of ended tasks and of their `slurmstepd` are added to those of its children.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -9,7 +12,8 @@ mod common;
 
 use common::slurm::LOST_AFTER;
 use common::{Running, SLOW_JOB, finish, processes_with, until, wait};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
+use rustix::process::{getpid, kill_process, set_child_subreaper, waitid, waitpid};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::net::TcpListener;
@@ -24,6 +28,8 @@ use tempfile::TempDir;
 const NEED: &str = "GRIDSPAN_NEED_SLURM";
 /// If this variable is set, the test only runs its value, a shell command that uses these daemons.
 const COMMAND: &str = "GRIDSPAN_SLURM_COMMAND";
+/// The variable in which the command finds the process that adopts orphans.
+const REAPER: &str = "STUDIES_SLURM_REAPER";
 /// Programs that must be installed. The others, such as `sinfo`, come with `srun`.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "salloc", "srun"];
 /// Folders in which the programs may be.
@@ -221,16 +227,52 @@ impl Slurm {
         output.stdout + &output.stderr
     }
 
-    /// Runs a command of the shell outside of allocations, in the environment of the test.
-    fn run_in_shell(&self, command: &OsStr) {
+    /// Runs a command of the shell outside of allocations, in the environment of the test. Adopts
+    /// orphans until the command ends.
+    fn run_in_shell(&mut self, command: &OsStr) {
+        set_child_subreaper(Some(getpid())).unwrap();
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command).env("SLURM_CONF", self.path("slurm.conf"));
-        assert!(shell.status().unwrap().success(), "{command:?}");
+        let mut shell = shell.env(REAPER, std::process::id().to_string()).spawn().unwrap();
+        let status = loop {
+            // It returns once a child has ended, whose status stays to be read.
+            waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+            if let Some(status) = shell.try_wait().unwrap() {
+                break status;
+            }
+            // Otherwise the status of a daemon that has ended would be found again and again.
+            for daemon in &mut self.daemons {
+                daemon.try_wait().unwrap();
+            }
+            let mut kept: Vec<u32> = self.daemons.iter().map(Child::id).collect();
+            kept.push(shell.id());
+            reap_orphans(&kept);
+        };
+        assert!(!self.has_ended(), "a daemon has ended: {}", self.outputs());
+        assert!(status.success(), "{command:?}");
     }
 
     /// Waits until earlier allocations have ended.
     fn await_idle(&mut self) {
         self.await_nodes().unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// Reads the status of each child of this process that has ended, apart from `kept`.
+fn reap_orphans(kept: &[u32]) {
+    // In a line of proc_pid_stat(5), the state and the parent follow the name.
+    let ended = format!("Z {} ", std::process::id());
+    for entry in fs::read_dir("/proc").unwrap() {
+        let name = entry.unwrap().file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let stat = String::from_utf8_lossy(&stat);
+        let is_ended = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(&ended));
+        if is_ended && !kept.contains(&pid) {
+            waitpid(Pid::from_raw(pid as i32), WaitOptions::NOHANG).unwrap();
+        }
     }
 }
 

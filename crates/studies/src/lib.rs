@@ -49,4 +49,4 @@ pub mod stealing;
 pub mod structure;
 
 pub use cargo::{cargo, gridctl, reported_step};
-pub use processes::{children, children_seconds, node_processes, process_seconds};
+pub use processes::{ProcessTimes, children, children_seconds, node_processes, process_seconds};

@@ -49,6 +49,53 @@ fn number_of_node(process: u32) -> Option<u32> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
+/// A process and its processor times, as a line of `/proc/PID/stat` has them. Linux only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProcessTimes {
+    /// The process.
+    pub process: u32,
+    /// The process that started it, or that adopted it when that process ended.
+    pub parent: u32,
+    /// Processor seconds of its threads, in steps of 10 ms.
+    pub own_s: f64,
+    /// Processor seconds of its children that have ended and were waited for, with those of their
+    /// own children. Linux adds them in nanoseconds, and cuts off the sum to steps of 10 ms.
+    pub children_s: f64,
+}
+
+impl ProcessTimes {
+    /// Reads a line of `/proc/PID/stat`; `None` if it is another text.
+    pub fn parse(line: &str) -> Option<Self> {
+        let (process, rest) = line.split_once(" (")?;
+        // The name of the program, in parentheses, may have spaces and parentheses.
+        let (_, fields) = rest.rsplit_once(") ")?;
+        let mut fields = fields.split_ascii_whitespace().skip(1);
+        let (process, parent) = (process.parse().ok()?, fields.next()?.parse().ok()?);
+        // Nine fields, such as the terminal and the page faults, are between.
+        let mut ticks = fields.skip(9).map(str::parse::<f64>);
+        let mut seconds = || {
+            let (user, system) = (ticks.next()?.ok()?, ticks.next()?.ok()?);
+            // Linux reports hundredths of a second, whatever the rate of its internal timer.
+            Some((user + system) / 100.0)
+        };
+        Some(Self { process, parent, own_s: seconds()?, children_s: seconds()? })
+    }
+
+    /// Returns those of all processes of this machine. Empty where there is no `/proc`.
+    pub fn of_all() -> Vec<Self> {
+        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+        let read = |entry: std::io::Result<fs::DirEntry>| {
+            let path = entry.ok()?.path();
+            // `self` and `thread-self` would count this process more than once.
+            path.file_name()?.to_str()?.parse::<u32>().ok()?;
+            // A process may end before it is read.
+            let line = fs::read(path.join("stat")).ok()?;
+            Self::parse(&String::from_utf8_lossy(&line))
+        };
+        entries.filter_map(read).collect()
+    }
+}
+
 /// Returns the processor seconds of the children of this process that have ended and were waited
 /// for, with those of their children. In steps of 10 ms; Linux only.
 ///
@@ -57,12 +104,8 @@ fn number_of_node(process: u32) -> Option<u32> {
 /// If the system does not report them.
 pub fn children_seconds() -> Result<f64, Box<dyn Error>> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // The name of the program, in parentheses, may have spaces.
-    let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?;
-    let mut ticks = fields.split_ascii_whitespace().skip(13).take(2).map(str::parse::<f64>);
-    let (user, system) = (ticks.next().ok_or("no time")??, ticks.next().ok_or("no time")??);
-    // Linux reports hundredths of a second, whatever the rate of its internal timer.
-    Ok((user + system) / 100.0)
+    let times = ProcessTimes::parse(&stat).ok_or("/proc/self/stat has no times")?;
+    Ok(times.children_s)
 }
 
 #[cfg(test)]
@@ -119,5 +162,27 @@ mod tests {
         let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
         assert!(children_seconds().unwrap() > before);
+    }
+
+    #[test]
+    fn times_are_read_from_a_line_of_proc() {
+        // The name of the program is `a ) S 1 (b`.
+        let line = "4711 (a ) S 1 (b) Z 12 4711 4711 0 -1 4194560 1277 39000 7 8 250 125 1000 500 \
+                    20 0 4 0 81133 7995392 1088 18446744073709551615\n";
+        let times = ProcessTimes { process: 4711, parent: 12, own_s: 3.75, children_s: 15.0 };
+        assert_eq!(ProcessTimes::parse(line), Some(times));
+        assert_eq!(ProcessTimes::parse("cpu  250 125 1000 500 20 0 4 0 81133 7995392 1088"), None);
+        assert_eq!(ProcessTimes::parse("4711 (sh) S 12 4711 4711 0 -1 4194560 1 2 3 4 5 6"), None);
+    }
+
+    #[test]
+    fn this_process_is_among_all_once_with_its_parent() {
+        if !cfg!(target_os = "linux") {
+            return;
+        }
+        let all = ProcessTimes::of_all();
+        let own = all.iter().filter(|times| times.process == std::process::id());
+        let parents = own.map(|times| times.parent).collect::<Vec<u32>>();
+        assert_eq!(parents, [std::os::unix::process::parent_id()]);
     }
 }

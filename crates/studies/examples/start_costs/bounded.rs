@@ -21,7 +21,8 @@ const LINES_MAX: usize = 8;
 pub(crate) struct Cost {
     /// Seconds from its start to its end.
     pub(crate) wall_s: f64,
-    /// Processor seconds of the command and of all processes that it has waited for.
+    /// Processor seconds of the command and of all processes that it has waited for. A peer adds
+    /// those of others ([`crate::peers::Peer::cost`]).
     pub(crate) processor_s: f64,
 }
 

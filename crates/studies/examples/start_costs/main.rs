@@ -15,10 +15,12 @@
 //! to end is the median of the rounds; `ours over it` is the median of the ratios of the rounds,
 //! with its interval of 95 % (`gridspan_jobs::paired`). Processor times are those of the command
 //! and of all processes below it that were waited for; they are means, since Linux counts them in
-//! units of 10 ms. Those of `srun` do not include its tasks, which the daemons of Slurm start. A
-//! program that is missing is skipped, and the reason is printed. Below the table, a line for each
-//! program has the exponent with which the processor time grows between the two largest numbers of
-//! processes: 1 is linear.
+//! units of 10 ms. Those of `srun` include its tasks, and what the daemons of Slurm use for them
+//! and for the allocation beyond their use when idle ([`daemons`]); outside of `.ci/slurm` they are
+//! not known, and `-` is printed. After each `srun` there is a pause, in which the daemons complete
+//! it. A program that is missing is skipped, and the reason is printed. Below the table, a line for
+//! each program has the exponent with which the processor time grows between the two largest
+//! numbers of processes: 1 is linear.
 //!
 //! The second table counts handshakes of QUIC and TLS, as the nodes themselves do, in runs that are
 //! not measured. Each handshake is counted at both ends. Two nodes connect when one of them first
@@ -28,6 +30,7 @@
 //! number of nodes less one.
 
 mod bounded;
+mod daemons;
 mod job;
 mod peers;
 
@@ -126,7 +129,7 @@ fn costs(peers: &[Peer], options: &Options, errors: &Path) -> Result<(), Box<dyn
             }
             for (peer, costs) in turns {
                 let Ok(known) = costs else { continue };
-                match run(&peer.command(nodes), &[], options, errors) {
+                match peer.cost(|| run(&peer.command(nodes), &[], options, errors)) {
                     Ok(cost) => known.push(cost),
                     Err(error) if matches!(peer, Peer::Gridctl { .. }) => return Err(error),
                     Err(error) => *costs = Err(error.to_string()),
@@ -141,7 +144,7 @@ fn costs(peers: &[Peer], options: &Options, errors: &Path) -> Result<(), Box<dyn
                 Ok(costs) => {
                     let is_ours = matches!(peer, Peer::Gridctl { .. });
                     let ours = (!is_ours).then_some(&ours[..]);
-                    let mean = row(nodes, peer.name(), &costs, ours);
+                    let mean = row(nodes, peer, &costs, ours);
                     means.entry(peer.name()).or_default().extend(mean.map(|mean| (nodes, mean)));
                 }
                 Err(reason) => println!("{nodes:>8}{:>14}  is skipped: {reason}", peer.name()),
@@ -170,9 +173,9 @@ fn walls_ms(costs: &[Cost]) -> Vec<f64> {
     costs.iter().map(|cost| cost.wall_s * 1e3).collect()
 }
 
-/// Prints a row, and returns the mean of the processor milliseconds. `ours` are the times of
-/// `gridctl run` in the same rounds, if the row is of another program.
-fn row(nodes: u32, name: &str, costs: &[Cost], ours: Option<&[f64]>) -> Option<f64> {
+/// Prints a row, and returns the mean of the processor milliseconds, if it is known. `ours` are the
+/// times of `gridctl run` in the same rounds, if the row is of another program.
+fn row(nodes: u32, peer: &Peer, costs: &[Cost], ours: Option<&[f64]>) -> Option<f64> {
     let mut ms = walls_ms(costs);
     let ratio = ours.map(|ours| MedianEstimate::of_paired_ratio(ours, &ms).to_string());
     let ratio = ratio.unwrap_or_default();
@@ -181,12 +184,15 @@ fn row(nodes: u32, name: &str, costs: &[Cost], ours: Option<&[f64]>) -> Option<f
     let range = format!("{least:.0}-{most:.0}");
     let MedianEstimate { median, .. } = MedianEstimate::of(&ms);
     let processor_s: f64 = costs.iter().map(|cost| cost.processor_s).sum();
-    let processor_ms = processor_s * 1e3 / costs.len() as f64;
-    let each = processor_ms / f64::from(nodes);
-    println!(
-        "{nodes:>8}{name:>14}{median:>12.0}{range:>18}{processor_ms:>14.0}{each:>12.2}{ratio:>24}"
-    );
-    Some(processor_ms)
+    let processor_ms = peer.is_complete().then_some(processor_s * 1e3 / costs.len() as f64);
+    let cell = |ms: f64, decimals: usize| format!("{ms:.decimals$}");
+    let [all, each] = match processor_ms {
+        Some(ms) => [cell(ms, 0), cell(ms / f64::from(nodes), 2)],
+        None => ["-".to_owned(), "-".to_owned()],
+    };
+    let name = peer.name();
+    println!("{nodes:>8}{name:>14}{median:>12.0}{range:>18}{all:>14}{each:>12}{ratio:>24}");
+    processor_ms
 }
 
 fn run(

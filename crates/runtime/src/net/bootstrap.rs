@@ -326,9 +326,7 @@ fn windows(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, u64> {
     let window = |other| {
         let link = spec.link(node, other);
         let seconds = 2.0 * link.latency.duration().as_secs_f64();
-        let [from, to] = [node, other].map(|node| spec.layout().site_of_node(node));
-        let rate = spec.bandwidth_between(from, to);
-        let bytes = rate.bits_per_second() as f64 / 8.0 * seconds * 1.25;
+        let bytes = spec.bandwidth(node, other).bits_per_second() as f64 / 8.0 * seconds * 1.25;
         (other, (bytes as u64).clamp(WINDOW_BOUNDS.0, WINDOW_BOUNDS.1))
     };
     others.map(window).collect()

@@ -372,6 +372,16 @@ impl GridSpec {
         [from, to].into_iter().filter_map(|site| self.uplink(site)).fold(link, Ord::min)
     }
 
+    /// Returns the rate of one transfer from a node to a node at the start of a job, if there is no
+    /// other; see [`GridSpec::bandwidth_between`]. Panics if the grid has no such node.
+    pub fn bandwidth(&self, from: NodeId, to: NodeId) -> Bandwidth {
+        let [one, other] = [from, to].map(|node| self.layout.site_of_node(node));
+        match one == other {
+            true => self.link(from, to).bandwidth,
+            false => self.bandwidth_between(one, other),
+        }
+    }
+
     /// Returns a packet shaper for the link from one node to another, including its changes, with
     /// random numbers drawn from `seed`. Panics if the grid has no such node.
     pub fn shaper(&self, from: NodeId, to: NodeId, seed: u64) -> Shaper {

@@ -284,6 +284,16 @@ mod tests {
     }
 
     #[test]
+    fn a_grid_that_was_stored_before_sites_had_uplinks_is_read() {
+        let spec = GridSpec::from_emulate("2x1").unwrap();
+        let stored = serde_json::to_string(&spec).unwrap();
+        let old = stored.replace(",\"uplink\":null", "");
+        assert_ne!(old, stored);
+
+        assert_eq!(serde_json::from_str::<GridSpec>(&old).unwrap(), spec);
+    }
+
+    #[test]
     fn sharing_is_mentioned_only_when_there_are_more_pes_than_cores() {
         assert_eq!(sharing(4, 2).as_deref(), Some("4 PEs on 2 cores, sharing"));
         assert_eq!(sharing(2, 1).as_deref(), Some("2 PEs on 1 core, sharing"));

@@ -111,7 +111,7 @@ fn snapshot(trace: &JobTrace, grid: &GridSpec, places: &[u32]) -> Snapshot {
     let pairs = sites().flat_map(|from| sites().map(move |to| (from, to)));
     let link = |(from, to)| {
         let link = grid.link_between(from, to);
-        SiteLink::new(from, to, link.latency, link.bandwidth)
+        SiteLink::new(from, to, link.latency, grid.bandwidth_between(from, to))
     };
     snapshot.links = pairs.filter(|(from, to)| from != to).map(link).collect();
     snapshot

@@ -4,8 +4,9 @@
 //! - [`Time`], [`Latency`], [`Bandwidth`], [`Speed`]: units as types; [`ByteCount`],
 //!   [`Probability`] and [`parse_duration`] read and write quantities in human notation.
 //! - [`Layout`]: the sites, nodes and PEs of one job.
-//! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet; [`NodeLinks`]:
-//!   all links of a grid, as the users of a reliable transport see them.
+//! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet;
+//!   [`GridUplinks`]: the rates that all traffic of a site shares; [`NodeLinks`]: all links of a
+//!   grid, as the users of a reliable transport see them.
 //! - [`FairShares`]: max-min fair shares of capacities for flows over them.
 //! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: estimates of links while a job runs.
 //! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a [grid
@@ -31,6 +32,7 @@ mod node_links;
 mod quantity;
 mod rand_index;
 mod shaper;
+mod site_uplink;
 mod spec;
 mod speed;
 mod units;
@@ -51,6 +53,7 @@ pub use node_links::NodeLinks;
 pub use quantity::{ByteCount, Probability, QuantityError, parse_duration};
 pub use rand_index::adjusted_rand_index;
 pub use shaper::{DropReason, Fate, Shaper};
+pub use site_uplink::{GridUplinks, SiteUplink};
 pub use spec::{
     ClusterSpec, EmulateError, GridFileError, GridFileProblem, GridSpec, GridSpecError,
     HostRangeError, HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec, TimelineError,

@@ -1,15 +1,17 @@
 //! The links between nodes, as the users of a reliable transport see them.
 //!
 //! A frame passes the [`Shaper`] of its link. In each direction, a pair of nodes at one site has a
-//! separate shaper, and all pairs between two sites share one, because that link is scarce.
+//! separate shaper, and all pairs between two sites share one, because that link is scarce. Between
+//! sites it also passes the uplinks of both sites, if they have limited ones ([`GridUplinks`]).
 //!
 //! **Loss.** A reliable transport turns loss into delay. It cuts a frame into packets, and each
 //! round in which some of them are lost adds a round trip. Retransmissions take no bandwidth in the
-//! model. Data that exceeds the link's queue waits at the sender, which paces itself. A link that
-//! loses everything delivers nothing.
+//! model, nor of an uplink. Data that exceeds the link's queue waits at the sender, which paces
+//! itself. A link that loses everything delivers nothing.
 //!
 //! **Packets.** If the user runs a transport over the links ([`NodeLinks::of_packets`]), each of
-//! its packets passes the link individually, and may be lost or overtaken.
+//! its packets passes the link individually, and may be lost or overtaken. In an uplink packets
+//! queue, and none is dropped.
 //!
 //! **Order.** Frames between two nodes arrive in the order sent, unless the link has
 //! [`Link::reorder`].
@@ -18,6 +20,7 @@ use crate::dice::{Dice, GOLDEN_GAMMA};
 use crate::id::{NodeId, SiteId};
 use crate::link::Link;
 use crate::shaper::{Fate, Shaper};
+use crate::site_uplink::GridUplinks;
 use crate::spec::GridSpec;
 use crate::units::Time;
 use std::collections::BTreeMap;
@@ -49,6 +52,7 @@ pub struct NodeLinks {
     is_packets: bool,
     lans: BTreeMap<(NodeId, NodeId), Shaper>,
     wans: BTreeMap<(SiteId, SiteId), Shaper>,
+    uplinks: GridUplinks,
     last_arrival: BTreeMap<(NodeId, NodeId), Time>,
     seed: u64,
     dice: Dice,
@@ -59,6 +63,7 @@ impl NodeLinks {
     /// jitter are drawn from `seed`.
     pub fn new(spec: GridSpec, seed: u64) -> Self {
         Self {
+            uplinks: GridUplinks::of(&spec),
             spec,
             is_packets: false,
             lans: BTreeMap::new(),
@@ -90,8 +95,7 @@ impl NodeLinks {
     pub fn carry(&mut self, now: Time, from: NodeId, to: NodeId, bytes: u64) -> Option<Time> {
         let link = self.spec.link_at(now, from, to);
         if self.is_packets {
-            let fate = self.shaper(&link, from, to).send(now, bytes + PACKET_OVERHEAD_BYTES);
-            return match fate {
+            return match self.send(now, &link, (from, to), bytes + PACKET_OVERHEAD_BYTES) {
                 Fate::Deliver { at } => Some(at),
                 Fate::Drop(_) => None,
             };
@@ -101,7 +105,7 @@ impl NodeLinks {
         }
         // The model accounts for loss and the queue separately.
         let smooth = link.with_loss(0.0).with_queue_bytes(Link::UNLIMITED_QUEUE);
-        let Fate::Deliver { mut at } = self.shaper(&smooth, from, to).send(now, bytes) else {
+        let Fate::Deliver { mut at } = self.send(now, &smooth, (from, to), bytes) else {
             return None;
         };
         if link.loss > 0.0 {
@@ -123,8 +127,9 @@ impl NodeLinks {
         self.last_arrival.remove(&(from, to));
     }
 
-    /// The shaper of a link, with the link's current properties.
-    fn shaper(&mut self, link: &Link, from: NodeId, to: NodeId) -> &mut Shaper {
+    /// Sends over the shaper of a link with these current properties, and through the uplinks of
+    /// both sites.
+    fn send(&mut self, now: Time, link: &Link, (from, to): (NodeId, NodeId), bytes: u64) -> Fate {
         let layout = self.spec.layout();
         let sites = (layout.site_of_node(from), layout.site_of_node(to));
         let seed = |a: u32, b: u32| {
@@ -143,7 +148,7 @@ impl NodeLinks {
         if shaper.link() != link {
             shaper.set_link(*link);
         }
-        shaper
+        self.uplinks.send(shaper, sites, now, bytes)
     }
 
     /// Draws the number of round trips until all packets of a frame have arrived.
@@ -233,6 +238,99 @@ mod tests {
         let arrivals: Vec<Time> = fates.iter().copied().flatten().collect();
         assert!((600..800).contains(&arrivals.len()), "{} arrived", arrivals.len());
         assert!(!arrivals.is_sorted());
+    }
+
+    /// Three sites of one node, 10 ms apart.
+    fn of_three(options: &str) -> NodeLinks {
+        NodeLinks::new(GridSpec::from_emulate(&format!("3x1,wan=10ms,{options}")).unwrap(), 1)
+    }
+
+    const US: u64 = 1_000;
+
+    #[test]
+    fn without_an_uplink_a_frame_only_passes_its_link() {
+        let wan = Link::wan().with_jitter(Duration::from_millis(5));
+        let mut network = network(wan);
+        let pair = 1_u64.wrapping_mul(GOLDEN_GAMMA);
+        let mut shaper = Shaper::new(wan, !(1 ^ pair));
+        for n in 0..200 {
+            let (now, bytes) = (Time(n * US), 100 * n);
+            let at = network.carry(now, NodeId(0), NodeId(2), bytes).unwrap();
+            assert_eq!(shaper.send(now, bytes), Fate::Deliver { at });
+        }
+    }
+
+    #[test]
+    fn two_flows_from_one_site_take_twice_as_long_through_its_uplink() {
+        let last = |options: &str| {
+            let mut network = of_three(options);
+            let mut last = Time::ZERO;
+            for _ in 0..10 {
+                for to in [1, 2] {
+                    let at = network.carry(Time::ZERO, NodeId(0), NodeId(to), 1000).unwrap();
+                    last = last.max(at);
+                }
+            }
+            last
+        };
+        // Ten frames take 10 ms on each link, and twenty take 20 ms on the uplink.
+        assert_eq!(last("rate=8mbit"), Time(20_000 * US));
+        assert_eq!(last("rate=8mbit,uplink=8mbit"), Time(30_000 * US));
+        assert_eq!(last("rate=8mbit,uplink=16mbit"), Time(20_000 * US));
+    }
+
+    #[test]
+    fn the_directions_of_an_uplink_are_separate() {
+        let mut network = of_three("rate=8mbit,uplink=8mbit");
+        let mut carry = |from, to| network.carry(Time::ZERO, NodeId(from), NodeId(to), 1000);
+        assert_eq!(carry(0, 1), Some(Time(11_000 * US)));
+        assert_eq!(carry(1, 0), Some(Time(11_000 * US)));
+        // Two sites send to one.
+        assert_eq!(carry(2, 0), Some(Time(12_000 * US)));
+    }
+
+    #[test]
+    fn idle_uplinks_delay_a_frame_as_long_as_the_slowest_part_of_its_way() {
+        for options in ["rate=8mbit,uplink=80mbit", "rate=80mbit,uplink=8mbit"] {
+            let arrives = of_three(options).carry(Time::ZERO, NodeId(0), NodeId(1), 1000);
+            assert_eq!(arrives, Some(Time(11_000 * US)), "{options}");
+        }
+        // Frames that come in slowly use only a part of the receiver's uplink meanwhile.
+        let mut network = of_three("rate=8mbit,uplink=80mbit");
+        let carry = |from| network.carry(Time::ZERO, NodeId(from), NodeId(0), 1000);
+        assert_eq!([1, 2].map(carry), [11_000, 11_100].map(|at| Some(Time(at * US))));
+    }
+
+    #[test]
+    fn a_frame_from_far_away_does_not_delay_one_that_arrives_before_it() {
+        let far = Link::wan().with_latency(Latency::from_millis(100));
+        let far = far.with_bandwidth(Bandwidth::from_bits_per_second(8_000_000));
+        let spec = of_three("rate=8mbit,uplink=8mbit").spec.with_link(SiteId(2), SiteId(0), far);
+        let mut network = NodeLinks::new(spec, 1);
+        let mut carry = |ms: u64, from| {
+            let at = network.carry(Time(ms * 1000 * US), NodeId(from), NodeId(0), 1000);
+            at.unwrap().as_nanos() / US
+        };
+        assert_eq!(carry(0, 2), 101_000);
+        assert_eq!(carry(50, 1), 61_000);
+        assert_eq!(carry(90, 1), 102_000, "both come in from 100 ms on");
+    }
+
+    #[test]
+    fn packets_queue_for_an_uplink_and_lost_ones_have_used_it() {
+        let slow = of_three("rate=8mbit,uplink=8mbit");
+        let lossy = slow.spec.link_between(SiteId(0), SiteId(1)).with_loss(1.0);
+        let cut = slow.spec.clone().with_link(SiteId(0), SiteId(1), lossy);
+        let mut cut = NodeLinks::new(cut, 1).of_packets();
+        // With its headers a packet has 1000 bytes.
+        let sent = |network: &mut NodeLinks, to| {
+            network.carry(Time::ZERO, NodeId(0), NodeId(to), 1000 - PACKET_OVERHEAD_BYTES)
+        };
+        let mut slow = slow.of_packets();
+        let [first, second] = [1, 2].map(|to| sent(&mut slow, to));
+        assert_eq!([first, second], [11_000, 12_000].map(|at| Some(Time(at * US))));
+        let [lost, second] = [1, 2].map(|to| sent(&mut cut, to));
+        assert_eq!([lost, second], [None, Some(Time(12_000 * US))]);
     }
 
     #[test]

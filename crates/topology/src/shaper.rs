@@ -106,6 +106,13 @@ impl Shaper {
         self.waiting_bytes
     }
 
+    /// Returns the time at which the last packet sent has left, or `now` if that is later: a packet
+    /// sent at `now` starts to leave then.
+    pub fn free_from(&mut self, now: Time) -> Time {
+        self.advance(now);
+        self.idle_from().max(self.now)
+    }
+
     /// Sends a packet of `bytes` at `now` and returns its fate. A `now` before that of an earlier
     /// call counts as the latest time so far.
     pub fn send(&mut self, now: Time, bytes: u64) -> Fate {

@@ -3,6 +3,7 @@
 //!
 //! A packet passes the [`Shaper`] of its link, as in the simulator. In each direction, all hosts of
 //! two sites share the link between the sites, and each two hosts of one site have their own link.
+//! Packets between sites also pass the uplinks of both sites ([`GridUplinks`]), which drop nothing.
 //! A packet that is not lost is held until it is due. Packets that are not IPv4, and packets to
 //! addresses outside of the lab, are dropped.
 //!
@@ -13,7 +14,7 @@
 
 use super::lab_host::LabHost;
 use gridspan_topology::dice::GOLDEN_GAMMA;
-use gridspan_topology::{Fate, GridSpec, Shaper, SiteId, Time};
+use gridspan_topology::{Fate, GridSpec, GridUplinks, Shaper, SiteId, Time};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub(super) struct Router {
     by_address: BTreeMap<Ipv4Addr, usize>,
     seed: u64,
     links: BTreeMap<LinkEnds, Shaper>,
+    uplinks: GridUplinks,
     /// Packets by the time at which they are due, and by their number.
     held: BTreeMap<(Time, u64), DuePacket>,
     held_bytes: u64,
@@ -81,6 +83,7 @@ impl Router {
         let addresses = hosts.iter().enumerate().map(|(at, host)| (host.address, at));
         Self {
             by_address: addresses.collect(),
+            uplinks: GridUplinks::of(&spec),
             spec,
             hosts,
             seed,
@@ -103,13 +106,14 @@ impl Router {
         self.counts.packets += 1;
         let bytes = packet.len() as u64;
         let (held_bytes, limit) = (self.held_bytes + cost(packet), self.held_bytes_max);
-        let shaper = self.shaper(from, to);
+        let sites = (self.hosts[from].site, self.hosts[to].site);
+        let (shaper, uplinks) = self.link(from, to);
         // On a slow link, packets that the link will lose wait in the queue, too.
         if held_bytes > limit || shaper.waiting_bytes(now) > limit {
             self.counts.dropped += 1;
             return;
         }
-        match shaper.send(now, bytes) {
+        match uplinks.send(shaper, sites, now, bytes) {
             Fate::Deliver { at } => {
                 self.held.insert((at, self.number), DuePacket { to, bytes: packet.into() });
                 self.held_bytes = held_bytes;
@@ -139,7 +143,8 @@ impl Router {
         self.counts
     }
 
-    fn shaper(&mut self, from: usize, to: usize) -> &mut Shaper {
+    /// The link between two hosts, and the uplinks of all sites.
+    fn link(&mut self, from: usize, to: usize) -> (&mut Shaper, &mut GridUplinks) {
         let (one, other) = (&self.hosts[from], &self.hosts[to]);
         let seed = |a: usize, b: usize| {
             self.seed ^ ((a as u64) << 32 | b as u64).wrapping_mul(GOLDEN_GAMMA)
@@ -152,7 +157,8 @@ impl Router {
             }
         };
         let (spec, nodes) = (&self.spec, (one.node, other.node));
-        self.links.entry(ends).or_insert_with(|| spec.shaper(nodes.0, nodes.1, seed))
+        let shaper = self.links.entry(ends).or_insert_with(|| spec.shaper(nodes.0, nodes.1, seed));
+        (shaper, &mut self.uplinks)
     }
 }
 
@@ -234,6 +240,22 @@ mod tests {
     }
 
     #[test]
+    fn hosts_of_one_site_share_its_uplink() {
+        let mut router = router("3x2,wan=20ms,rate=8mbit,uplink=8mbit");
+        let c1 = [10, 3, 0, 1];
+        router.handle_packet(Time::ZERO, 0, &packet(B1, 1000));
+        router.handle_packet(Time::ZERO, 1, &packet(c1, 1000));
+        router.handle_packet(Time::ZERO, 2, &packet(A2, 1000));
+        // Another site sends to the same one.
+        router.handle_packet(Time::ZERO, 4, &packet(B2, 1000));
+
+        let mut arrived = drain(&mut router);
+        arrived.sort();
+        let at = |ms: u64, to: usize| (Time(ms * MS), to);
+        assert_eq!(arrived, [at(21, 1), at(21, 2), at(22, 3), at(22, 4)]);
+    }
+
+    #[test]
     fn losses_follow_the_probability_and_the_seed() {
         let lost = |seed| {
             let mut router = seeded("2x1,loss=10%", seed);
@@ -287,7 +309,7 @@ mod tests {
         for n in 0..100 {
             cut.handle_packet(Time(n), 0, &packet(B1, 1000));
         }
-        let waiting = cut.shaper(0, 1).waiting_bytes(Time(100));
+        let waiting = cut.link(0, 1).0.waiting_bytes(Time(100));
         assert!((20_000..=21_000).contains(&waiting), "{waiting} bytes");
     }
 

@@ -492,13 +492,14 @@ fn header(launch: &Launch<'_>, plan: &RecordPlan) -> Header {
     }
 }
 
-/// The links between sites and inside of them, at the start of the job.
+/// The links between sites and inside of them, at the start of the job, with the rates of single
+/// transfers.
 fn links(spec: &GridSpec) -> Vec<RecordedLink> {
     let sites: Vec<SiteId> = spec.layout().sites().collect();
     let pairs = sites.iter().flat_map(|from| sites.iter().map(move |to| (*from, *to)));
     let link = |(from, to): (SiteId, SiteId)| {
         let link = spec.link_between(from, to);
-        let bandwidth = Some(link.bandwidth).filter(|it| !it.is_unlimited());
+        let bandwidth = Some(spec.bandwidth_between(from, to)).filter(|it| !it.is_unlimited());
         RecordedLink {
             from: from.0,
             to: to.0,

@@ -129,10 +129,11 @@ impl Topology {
         let group = |group| self.hierarchy.group(group);
         match (&self.numbers, &self.spec) {
             (Numbers::Described, Some(spec)) if from != to => {
-                let link = spec.link(group(from).leader(), group(to).leader());
+                let [from, to] = [from, to].map(|it| group(it).leader());
+                let link = spec.link(from, to);
                 LinkView {
                     latency: Some(link.latency.duration() + link.jitter / 2),
-                    bandwidth: Some(link.bandwidth),
+                    bandwidth: Some(spec.bandwidth(from, to)),
                     loss: Some(link.loss),
                     ..LinkView::default()
                 }

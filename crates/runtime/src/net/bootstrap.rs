@@ -319,14 +319,14 @@ fn lost_after_of_links(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, Durati
 }
 
 /// Returns first congestion windows in bytes for the nodes of other sites, 1.25 times the
-/// bandwidth-delay product of the emulated link: QUIC need not discover values that the grid file
-/// gives.
+/// bandwidth-delay product of the emulated link, or of the uplink of a site if that is slower: QUIC
+/// need not discover values that the grid file gives.
 fn windows(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, u64> {
     let others = spec.layout().nodes().filter(|&other| spec.is_wide_area(node, other));
     let window = |other| {
         let link = spec.link(node, other);
         let seconds = 2.0 * link.latency.duration().as_secs_f64();
-        let bytes = link.bandwidth.bits_per_second() as f64 / 8.0 * seconds * 1.25;
+        let bytes = spec.bandwidth(node, other).bits_per_second() as f64 / 8.0 * seconds * 1.25;
         (other, (bytes as u64).clamp(WINDOW_BOUNDS.0, WINDOW_BOUNDS.1))
     };
     others.map(window).collect()

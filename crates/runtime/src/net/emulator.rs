@@ -7,12 +7,16 @@
 //! emulated. QUIC observes the delay, rate, jitter and loss of the link as on a real network. How
 //! late packets leave depends on how often the caller polls; a busy machine adds its own delay.
 //!
+//! Each node emulates the links that begin at it, and does not know what other nodes send. So each
+//! pair of nodes has the rate of the link, and each node has the uplink of its site alone, which
+//! its links to other sites share. The uplink of the receiving site is not emulated.
+//!
 //! The kernel's emulator (netem) is not used because it needs root, and because the simulator needs
 //! this code anyway.
 
 use bytes::Bytes;
 use gridspan_topology::dice::GOLDEN_GAMMA;
-use gridspan_topology::{Fate, GridSpec, NodeId, Shaper, Time};
+use gridspan_topology::{Fate, GridSpec, GridUplinks, NodeId, Shaper, Time};
 use quinn_proto::EcnCodepoint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -32,6 +36,8 @@ pub struct Emulator {
     node: NodeId,
     seed: u64,
     shapers: BTreeMap<NodeId, Shaper>,
+    /// The direction out of the node's site.
+    uplink: GridUplinks,
     held: BinaryHeap<Reverse<Held>>,
     held_bytes: u64,
     sequence: u64,
@@ -94,6 +100,7 @@ impl Emulator {
     /// Creates the links of `spec` that begin at `node`. The same seed gives the same random draws.
     pub fn new(spec: GridSpec, node: NodeId, seed: u64, now: Instant) -> Self {
         Self {
+            uplink: GridUplinks::out_of(&spec, spec.layout().site_of_node(node)),
             spec,
             node,
             seed,
@@ -127,6 +134,8 @@ impl Emulator {
             let seed = self.seed ^ pair.wrapping_mul(GOLDEN_GAMMA);
             self.spec.shaper(self.node, to, seed)
         });
+        let layout = self.spec.layout();
+        let sites = (layout.site_of_node(self.node), layout.site_of_node(to));
         let all = Bytes::copy_from_slice(contents);
         let segment_size = if segment_size == 0 { all.len() } else { segment_size };
         let mut at = 0;
@@ -134,7 +143,8 @@ impl Emulator {
             let bytes = all.slice(at..all.len().min(at + segment_size));
             at += bytes.len();
             self.stats.packets += 1;
-            match shaper.send(time, bytes.len() as u64 + PACKET_OVERHEAD_BYTES) {
+            let size = bytes.len() as u64 + PACKET_OVERHEAD_BYTES;
+            match self.uplink.send(shaper, sites, time, size) {
                 Fate::Deliver { at } if self.held_bytes < HELD_BYTES_MAX => {
                     let due = self.began + at.since(Time::ZERO);
                     let sequence = self.sequence;
@@ -226,6 +236,24 @@ mod tests {
         assert_eq!(batch, Some(DueBatch { destination: ADDRESS, ecn: None, segment_size }));
         assert_eq!(buffer.len(), 2_500);
         assert_eq!(emulator.poll_timeout(), None);
+    }
+
+    #[test]
+    fn the_links_of_a_node_to_other_sites_share_the_uplink() {
+        let now = Instant::now();
+        let spec = GridSpec::from_emulate("3x1,wan=10ms,rate=8mbit,uplink=8mbit").unwrap();
+        let mut emulator = Emulator::new(spec, NodeId(0), 1, now);
+        // With its headers a packet has 1000 bytes, which take a millisecond.
+        let contents = [7; 1_000 - PACKET_OVERHEAD_BYTES as usize];
+        for to in [1, 2] {
+            emulator.send(now, NodeId(to), ADDRESS, None, (&contents, 0));
+        }
+        let mut buffer = vec![];
+        for due in [11, 12] {
+            let due = now + Duration::from_millis(due);
+            assert_eq!(emulator.poll_timeout(), Some(due));
+            assert!(emulator.poll_transmit(due, 1, &mut buffer).is_some());
+        }
     }
 
     #[test]

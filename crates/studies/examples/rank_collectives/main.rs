@@ -13,16 +13,17 @@
 //!
 //! The first command runs 4 sites of 8 nodes in virtual time, the second 4 sites of 2 nodes in real
 //! time over emulated links. Sites are 20 ms apart. Each pair of sites has 1 Gbit/s each way; in
-//! real time each pair of nodes has it, so that the column `alone` is no lower bound there. The
-//! third runs grids of other shapes in virtual time, and compares with the best of the flat
-//! algorithms.
-//! The fourth does so over many grids with several ranks on each PE ([`sweep`]), and names the
-//! cells in which the operations of Gridspan are slowest relative to the flat ones. All algorithms
-//! are programs of ranks over the same messages. Each operation is carried out several times in a
-//! row; a figure is the mean time of one, over all ranks. In real time the algorithms take turns,
-//! in an order that is reversed from round to round, and a figure is the median of the rounds. The
-//! last columns are then the ratios of Gridspan to the flat algorithms: the median of the ratios of
-//! the rounds, with its interval of 95 % (`gridspan_jobs::paired`).
+//! real time each pair of nodes has it, so that the column `alone` is no lower bound there. In
+//! virtual time there are further tables for a grid in which all traffic between a site and the
+//! others shares an uplink of 1 Gbit/s each way. The third command runs grids of other shapes in
+//! virtual time, and compares with the best of the flat algorithms. The fourth does so over many
+//! grids with several ranks on each PE ([`sweep`]), and names the cells in which the operations of
+//! Gridspan are slowest relative to the flat ones. All algorithms are programs of ranks over the
+//! same messages. Each operation is carried out several times in a row; a figure is the mean time
+//! of one, over all ranks. In real time the algorithms take turns, in an order that is reversed
+//! from round to round, and a figure is the median of the rounds. The last columns are then the
+//! ratios of Gridspan to the flat algorithms: the median of the ratios of the rounds, with its
+//! interval of 95 % (`gridspan_jobs::paired`).
 //!
 //! # The bound
 //!
@@ -33,6 +34,13 @@
 //! begins when all links are idle and ends with its last byte takes at least their sum, the column
 //! `alone`. Several in a row can take less, if ranks that have their results go on before the
 //! others.
+//!
+//! An uplink carries what a site sends to all others together. Let there be `s` sites. Before some
+//! site knows an element of the sum, each of the others has sent at least once for it. In an
+//! allreduce each of the others then still has to receive it. So for each element the sites
+//! together send at least `2 (s - 1)` times, and some site sends at least `2 (s - 1) / s` vectors.
+//! For a reduce-scatter it is half of that. For an alltoall it is the data of the ranks of a site
+//! for all ranks of other sites. The sites receive as much as they send.
 
 mod flat;
 mod measurement;
@@ -46,7 +54,7 @@ use std::process::ExitCode;
 
 const SITES: u32 = 4;
 const LATENCY_MS: f64 = 20.0;
-/// Bytes per ms over the link between two sites, each way.
+/// Bytes per ms over the link between two sites, or over an uplink, each way.
 const BYTES_PER_MS: f64 = 125_000.0;
 
 #[derive(Parser)]
@@ -102,11 +110,35 @@ fn main() -> ExitCode {
     }
 }
 
+/// What has the rate of 1 Gbit/s each way, and limits an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    /// Each pair of sites has it.
+    Pairs,
+    /// The uplink of each site has it, too.
+    Uplinks,
+}
+
 fn study(options: &Options) -> Result<(), String> {
+    tables(options, Limit::Pairs)?;
+    if options.real {
+        // The nodes of a site do not share its uplink in real time.
+        return Ok(());
+    }
+    println!();
+    tables(options, Limit::Uplinks)
+}
+
+fn tables(options: &Options, limit: Limit) -> Result<(), String> {
     let nodes = if options.real { 2 } else { 8 };
     let time = if options.real { "real" } else { "virtual" };
+    let (sharing, uplink) = match limit {
+        Limit::Pairs => ("each pair of sites", ""),
+        Limit::Uplinks => ("each site", ",uplink=1gbit"),
+    };
     println!("{SITES} sites of {nodes} nodes, {LATENCY_MS} ms apart, in {time} time: ms each");
-    let spec = format!("{SITES}x{nodes},wan={LATENCY_MS}ms,rate=1gbit");
+    println!("1 Gbit/s each way for {sharing}");
+    let spec = format!("{SITES}x{nodes},wan={LATENCY_MS}ms,rate=1gbit{uplink}");
     let spec = GridSpec::from_emulate(&spec).map_err(|error| error.to_string())?;
     let kinds = [
         ("allreduce", &[Allreduce, RecursiveDoubling, Ring][..], &ALLREDUCE_BYTES[..]),
@@ -129,7 +161,7 @@ fn study(options: &Options) -> Result<(), String> {
                 times.iter().map(|times| MedianEstimate::of(times).median).collect();
             print!("{bytes:>10}");
             medians.iter().for_each(|ms| print!("{ms:>20.2}"));
-            let transfer = transfer(algorithms[0], nodes, bytes);
+            let transfer = transfer(algorithms[0], nodes, bytes, limit);
             let (bound, alone) = (LATENCY_MS.max(transfer), LATENCY_MS + transfer);
             let over = medians[0] / (1.15 * bound + 2.0);
             print!("{bound:>10.2}{alone:>10.2}{over:>14.2}");
@@ -199,12 +231,16 @@ fn other_grids(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// The least time in ms for which a link between two sites is busy.
-fn transfer(algorithm: Algorithm, nodes: u32, bytes: usize) -> f64 {
-    let blocks = match algorithm {
-        Alltoall => f64::from(nodes * nodes),
-        ReduceScatter => 1.0 / f64::from(SITES),
-        _ => 1.0,
+/// The least time in ms for which a link between two sites, or the uplink of some site, is busy.
+fn transfer(algorithm: Algorithm, nodes: u32, bytes: usize, limit: Limit) -> f64 {
+    let (sites, others) = (f64::from(SITES), f64::from(SITES - 1));
+    let blocks = match (algorithm, limit) {
+        (Alltoall, Limit::Pairs) => f64::from(nodes * nodes),
+        (Alltoall, Limit::Uplinks) => f64::from(nodes * nodes) * others,
+        (ReduceScatter, Limit::Pairs) => 1.0 / sites,
+        (ReduceScatter, Limit::Uplinks) => others / sites,
+        (_, Limit::Pairs) => 1.0,
+        (_, Limit::Uplinks) => 2.0 * others / sites,
     };
     blocks * bytes as f64 / BYTES_PER_MS
 }

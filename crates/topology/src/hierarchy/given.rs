@@ -8,7 +8,6 @@ use crate::id::NodeId;
 use crate::layout::Layout;
 use crate::link::Link;
 use crate::spec::GridSpec;
-use crate::units::Bandwidth;
 use std::collections::BTreeMap;
 
 impl Hierarchy {
@@ -90,7 +89,8 @@ fn describe(hierarchy: &mut Hierarchy, grid: &GridSpec) {
         let (mut rtts, mut rates) = (Vec::new(), Vec::new());
         for (a, &one) in ends.iter().enumerate() {
             for (b, &other) in ends[..a].iter().enumerate() {
-                let (ms, rate) = round_trip(grid.link(one, other), grid.link(other, one));
+                let ms = round_trip_ms(grid.link(one, other), grid.link(other, one));
+                let rate = grid.bandwidth(one, other).min(grid.bandwidth(other, one));
                 between[between_place(a, b)] = ((f64::from(ms) * 1e6) as u64).max(1);
                 rtts.push(ms);
                 rates.push(rate);
@@ -110,9 +110,8 @@ fn describe(hierarchy: &mut Hierarchy, grid: &GridSpec) {
     }
 }
 
-/// Returns the mean round trip in milliseconds, and the bandwidth of the slower direction.
-fn round_trip(there: &Link, back: &Link) -> (f32, Bandwidth) {
+/// Returns the mean round trip in milliseconds.
+fn round_trip_ms(there: &Link, back: &Link) -> f32 {
     let one_way = |link: &Link| link.latency.duration() + link.jitter / 2;
-    let ms = (one_way(there) + one_way(back)).as_secs_f64() * 1e3;
-    (ms as f32, there.bandwidth.min(back.bandwidth))
+    ((one_way(there) + one_way(back)).as_secs_f64() * 1e3) as f32
 }

@@ -6,13 +6,14 @@ use crate::spec::grid::GridSpec;
 use crate::spec::site::{HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec, shorten};
 use crate::spec::timeline::TimelineError;
 use crate::speed::Speed;
-use crate::units::Latency;
+use crate::units::{Bandwidth, Latency};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
 /// Maximum length of a shorthand in bytes, far longer than all options together.
 const MAX_TEXT_BYTES: usize = 1024;
-const OPTIONS: &str = "`wan`, `rate`, `jitter`, `loss`, `queue`, `lan`, `lanrate`, `speed`";
+const OPTIONS: &str =
+    "`wan`, `rate`, `jitter`, `loss`, `queue`, `uplink`, `lan`, `lanrate`, `speed`";
 
 /// Error of a shorthand. Nothing was created; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -75,6 +76,7 @@ impl GridSpec {
     /// | `jitter` | further delay between sites, drawn from zero to this | none |
     /// | `loss` | probability that a packet between sites is lost | `0%` |
     /// | `queue` | bytes that may wait for the link between sites | `unlimited` |
+    /// | `uplink` | bandwidth between a site and all others together, each way | `unlimited` |
     /// | `lan` | latency inside a site, one way | `50us` |
     /// | `lanrate` | bandwidth inside a site | `10gbit` |
     /// | `speed` | speeds of hosts, such as `1:1/3`; hosts of all sites take them in turn | `1` |
@@ -105,7 +107,7 @@ impl GridSpec {
         let (shape, options) = text.split_once(',').map_or((text, None), |(s, o)| (s, Some(o)));
         let shape = parse_shape(shape.trim())?;
         let (wan, lan) = (Link::wan(), Link::lan());
-        let mut settings = Settings { wan, lan, speeds: vec![Speed::ORDINARY] };
+        let mut settings = Settings { wan, lan, uplink: None, speeds: vec![Speed::ORDINARY] };
         let mut seen = BTreeSet::new();
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             let option = option.trim();
@@ -124,7 +126,7 @@ impl GridSpec {
         }
         settings.wan.validate()?;
         settings.lan.validate()?;
-        let sites = sites(shape, &settings.speeds);
+        let sites = sites(shape, &settings);
         let spec = GridSpec::new(sites)?.with_lan(settings.lan).with_wan(settings.wan);
         Ok(parts.try_fold(spec, |spec, change| spec.with_change(change))?)
     }
@@ -141,6 +143,7 @@ struct Shape {
 struct Settings {
     wan: Link,
     lan: Link,
+    uplink: Option<Bandwidth>,
     /// At least one speed; hosts take them in turn.
     speeds: Vec<Speed>,
 }
@@ -154,6 +157,7 @@ impl Settings {
             "jitter" => self.wan.jitter = value.parse::<Latency>()?.duration(),
             "loss" => self.wan.loss = value.parse::<Probability>()?.0,
             "queue" => self.wan.queue_bytes = value.parse::<ByteCount>()?.0,
+            "uplink" => self.uplink = Some(value.parse()?),
             "lan" => self.lan.latency = value.parse()?,
             "lanrate" => self.lan.bandwidth = value.parse()?,
             "speed" => self.speeds = value.split(':').map(str::parse).collect::<Result<_, _>>()?,
@@ -195,14 +199,14 @@ fn parse_shape(text: &str) -> Result<Shape, EmulateError> {
     Ok(Shape { sites, hosts, pes })
 }
 
-fn sites(shape: Shape, speeds: &[Speed]) -> Vec<SiteSpec> {
-    let mut speeds = speeds.iter().copied().cycle();
+fn sites(shape: Shape, settings: &Settings) -> Vec<SiteSpec> {
+    let mut speeds = settings.speeds.iter().copied().cycle();
     let mut site_of = |n| {
         let name = letters(n);
         let host_of =
             |(n, speed)| HostSpec { speed, ..HostSpec::new(format!("{name}{n}"), shape.pes) };
         let hosts = (1..=shape.hosts).zip(&mut speeds).map(host_of).collect();
-        SiteSpec::new(name, hosts, Link::lan())
+        SiteSpec { uplink: settings.uplink, ..SiteSpec::new(name, hosts, Link::lan()) }
     };
     (0..shape.sites).map(&mut site_of).collect()
 }
@@ -223,7 +227,6 @@ fn letters(mut n: u32) -> String {
 mod tests {
     use super::*;
     use crate::id::{NodeId, SiteId};
-    use crate::units::Bandwidth;
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -262,6 +265,22 @@ mod tests {
     }
 
     #[test]
+    fn all_sites_have_the_same_uplink() {
+        let uplinks = |text| {
+            let spec = GridSpec::from_emulate(text).unwrap();
+            [0, 1].map(|site| spec.uplink(SiteId(site)))
+        };
+        let gbit = Some(Bandwidth::from_bits_per_second(1_000_000_000));
+        assert_eq!(uplinks("2x2,uplink=1gbit"), [gbit; 2]);
+        assert_eq!(uplinks("2x2,uplink=unlimited"), [None; 2]);
+        assert_eq!(uplinks("2x2"), [None; 2]);
+        assert!(matches!(
+            GridSpec::from_emulate("2x2,uplink=0mbit"),
+            Err(EmulateError::Quantity { error: QuantityError::Zero { .. }, .. })
+        ));
+    }
+
+    #[test]
     fn hosts_take_speeds_in_turn() {
         let spec = GridSpec::from_emulate("2x3,speed=1:1/3").unwrap();
 
@@ -288,7 +307,7 @@ mod tests {
         assert_eq!(
             message("2x2,wan32ms"),
             "there is no option `wan32ms`; write one of `wan`, `rate`, `jitter`, `loss`, `queue`, \
-             `lan`, `lanrate`, `speed`, such as `wan=32ms`"
+             `uplink`, `lan`, `lanrate`, `speed`, such as `wan=32ms`"
         );
         assert_eq!(
             message("2x2,wan=32"),

@@ -38,7 +38,8 @@ const SPEED: Key = key("speed", "a number from 0.01 to 100, or a fraction as tex
 const CLUSTER: Key = key("cluster", "tables with a name each", "[site.delft.cluster.das]");
 const PORT: Key = key("port", "a whole number from 1 to 65535", "port = 7000");
 const GATEWAY: Key = key("gateway", "the name of a host", "gateway = \"head.delft\"");
-const SITE_KEYS: &[Key] = &[HOSTS, PES, SPEED, LAN, CLUSTER, PORT, GATEWAY];
+const UPLINK: Key = key("uplink", "a string with a unit", "uplink = \"1gbit\"");
+const SITE_KEYS: &[Key] = &[HOSTS, PES, SPEED, LAN, CLUSTER, PORT, GATEWAY, UPLINK];
 const CLUSTER_KEYS: &[Key] = &[HOSTS, PES, SPEED, LAN];
 
 const LATENCY: Key = key("latency", "a string with a unit", "latency = \"32ms\"");
@@ -69,6 +70,7 @@ impl GridSpec {
     /// | | `lan` | the link inside this site | `[lan]` |
     /// | | `port` | the UDP port of the first node of each host; further nodes of a host take the next ones | any |
     /// | | `gateway` | the host through which `ssh` reaches the others | none |
+    /// | | `uplink` | the rate that all traffic between this site and other sites shares, each way | `"unlimited"` |
     /// | `[site.NAME.cluster.NAME]` | `hosts`, `pes`, `speed` | hosts with a separate network | |
     /// | | `lan` | the link inside the cluster | the site's `lan` |
     /// | `[lan]` | | the link inside sites | [`Link::lan`] |
@@ -177,6 +179,7 @@ fn read_site(
     if let Some(value) = section.value(GATEWAY) {
         site.gateway = Some(text(value, GATEWAY)?.to_owned());
     }
+    site.uplink = section.quantity(UPLINK)?;
     Ok(site)
 }
 

@@ -7,7 +7,7 @@ use crate::shaper::Shaper;
 use crate::spec::site::{ClusterSpec, HostSpec, MAX_PES, SiteError, SiteSpec, Sites};
 use crate::spec::timeline::{self, Change, Entry, ForeignLoad, TimelineError};
 use crate::speed::Speed;
-use crate::units::{Latency, Time};
+use crate::units::{Bandwidth, Latency, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct GridSpec {
     pub(super) clusters: Vec<Cluster>,
     pub(super) ports: Vec<Option<u16>>,
     pub(super) gateways: Vec<Option<String>>,
+    /// The rate that all traffic between a site and other sites shares, each way.
+    pub(super) uplinks: Vec<Option<Bandwidth>>,
     /// The link between two sites without a link in `links`.
     pub(super) wan: Link,
     /// The links that differ from `wan`, by direction.
@@ -98,6 +100,7 @@ impl GridSpec {
         let layout = Layout::new(sites.iter().map(shape).collect());
         let ports = sites.iter().map(|site| site.port).collect();
         let gateways = sites.iter().map(|site| site.gateway.clone()).collect();
+        let uplinks = sites.iter().map(|site| site.uplink).collect();
         let (mut hosts, mut speeds, mut clusters, mut cluster_of) =
             (vec![], vec![], vec![], vec![]);
         for (at, site) in sites.into_iter().enumerate() {
@@ -118,6 +121,7 @@ impl GridSpec {
             clusters,
             ports,
             gateways,
+            uplinks,
             wan: Link::wan(),
             links: BTreeMap::new(),
             loopback: Self::LOOPBACK,
@@ -169,6 +173,7 @@ impl GridSpec {
             clusters: kept.into_iter().map(|(_, cluster)| cluster).collect(),
             ports: sites.iter().map(|site| self.ports[site.index()]).collect(),
             gateways: sites.iter().map(|site| self.gateways[site.index()].clone()).collect(),
+            uplinks: sites.iter().map(|site| self.uplinks[site.index()]).collect(),
             wan: self.wan,
             links: self.links.iter().filter_map(link).collect(),
             loopback: self.loopback,
@@ -328,6 +333,13 @@ impl GridSpec {
         self.gateways[site.index()].as_deref()
     }
 
+    /// Returns the rate at which a site sends to all other sites together, and at which it receives
+    /// from them; `None` if only the links between sites limit it. Panics if the grid has no such
+    /// site.
+    pub fn uplink(&self, site: SiteId) -> Option<Bandwidth> {
+        self.uplinks[site.index()].filter(|rate| !rate.is_unlimited())
+    }
+
     /// Returns the link from one node to another at the start of a job: the link of their cluster
     /// if they share one, else that of their site if they share one, else that between their sites.
     /// Panics if the grid has no such node.
@@ -347,6 +359,27 @@ impl GridSpec {
             return &self.lans[from.index()];
         }
         self.links.get(&(from, to)).unwrap_or(&self.wan)
+    }
+
+    /// Returns the rate of one transfer from a site to a site at the start of a job, if there is no
+    /// other: that of the link, or of the uplink of one of the sites if that is slower. Panics if
+    /// the grid has no such site.
+    pub fn bandwidth_between(&self, from: SiteId, to: SiteId) -> Bandwidth {
+        let link = self.link_between(from, to).bandwidth;
+        if from == to {
+            return link;
+        }
+        [from, to].into_iter().filter_map(|site| self.uplink(site)).fold(link, Ord::min)
+    }
+
+    /// Returns the rate of one transfer from a node to a node at the start of a job, if there is no
+    /// other; see [`GridSpec::bandwidth_between`]. Panics if the grid has no such node.
+    pub fn bandwidth(&self, from: NodeId, to: NodeId) -> Bandwidth {
+        let [one, other] = [from, to].map(|node| self.layout.site_of_node(node));
+        match one == other {
+            true => self.link(from, to).bandwidth,
+            false => self.bandwidth_between(one, other),
+        }
     }
 
     /// Returns a packet shaper for the link from one node to another, including its changes, with
@@ -419,7 +452,6 @@ impl GridSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Bandwidth;
 
     #[test]
     fn the_rest_of_a_grid_keeps_its_hosts_and_links() {
@@ -468,6 +500,27 @@ mod tests {
         let hosts: Vec<&str> = spec.hosts().map(|(_, host)| host).collect();
         assert_eq!(hosts, ["a1", "a2", "b1"]);
         assert_eq!(spec.site_named("b"), Some(SiteId(1)));
+    }
+
+    #[test]
+    fn one_transfer_is_as_fast_as_the_slowest_of_the_link_and_the_uplinks() {
+        let mbit = |n: u64| Bandwidth::from_bits_per_second(n * 1_000_000);
+        let site = |name: &str| {
+            SiteSpec::new(name, vec![HostSpec::new(format!("{name}1"), 1)], Link::lan())
+        };
+        let sites = vec![
+            site("a").with_uplink(mbit(100)),
+            site("b").with_uplink(mbit(2000)),
+            site("c").with_uplink(Bandwidth::UNLIMITED),
+        ];
+        let spec = GridSpec::new(sites).unwrap();
+
+        let rate = |from, to| spec.bandwidth_between(SiteId(from), SiteId(to));
+        assert_eq!([rate(0, 1), rate(2, 0), rate(1, 2)], [mbit(100), mbit(100), mbit(1000)]);
+        assert_eq!(rate(0, 0), Link::lan().bandwidth);
+        assert_eq!([0, 2].map(|site| spec.uplink(SiteId(site))), [Some(mbit(100)), None]);
+        let left = spec.without(&[NodeId(0)]).unwrap();
+        assert_eq!(left.uplink(SiteId(0)), Some(mbit(2000)));
     }
 
     #[test]

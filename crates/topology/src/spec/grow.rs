@@ -66,9 +66,9 @@ impl GridSpec {
     }
 
     /// Returns the grid with a copy of a site, which becomes the last site. The copy has the hosts
-    /// of the site (with `suffix` added to their names), its clusters, its links to all other
-    /// sites, and the changes of these links, but no foreign load. `between` is the link between
-    /// the site and its copy. Panics if the grid has no such site.
+    /// of the site (with `suffix` added to their names), its clusters, its uplink, its links to all
+    /// other sites, and the changes of these links, but no foreign load. `between` is the link
+    /// between the site and its copy. Panics if the grid has no such site.
     ///
     /// # Errors
     ///
@@ -144,6 +144,7 @@ mod tests {
             [site.b]
             hosts = ["b1", "b1"]
             port = 7000
+            uplink = "2gbit"
             cluster.x = { hosts = ["x1"], lan = { latency = "5us" } }
             [[link]]
             between = ["a", "b"]
@@ -171,6 +172,8 @@ mod tests {
         assert_eq!(grid.link(NodeId(6), NodeId(6)).latency.to_string(), "50us");
         let loaded = |spec: &GridSpec, node| spec.foreign_loads(NodeId(node)).count();
         assert_eq!([2, 3, 4, 5].map(|node| loaded(&grid, node)), [1, 1, 0, 0]);
+        let uplinks = [0, 1, 2].map(|site| grid.uplink(SiteId(site)));
+        assert_eq!(uplinks, [None, old.uplink(SiteId(1)), None]);
         let all: Vec<NodeId> = numbers[4..].to_vec();
         assert_eq!(grid.without(&all), Some(old));
     }
@@ -192,6 +195,8 @@ mod tests {
             assert_eq!(link(&grid, 0, 4), link(&old, 0, 1));
             assert_eq!(link(&grid, 6, 0), link(&old, 3, 0));
         }
+        assert!(grid.uplink(SiteId(2)).is_some());
+        assert_eq!(grid.uplink(SiteId(2)), old.uplink(SiteId(1)));
         let all: Vec<NodeId> = (4..7).map(NodeId).collect();
         assert_eq!(grid.without(&all), Some(old));
     }

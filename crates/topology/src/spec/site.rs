@@ -2,6 +2,7 @@
 
 use crate::link::Link;
 use crate::speed::Speed;
+use crate::units::Bandwidth;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
@@ -46,12 +47,17 @@ pub struct SiteSpec {
     pub port: Option<u16>,
     /// The host through which `ssh` reaches the others.
     pub gateway: Option<String>,
+    /// The rate at which the site sends to all other sites together, and the rate at which it
+    /// receives from them; with `None`, only the links between sites limit it.
+    #[serde(default)]
+    pub uplink: Option<Bandwidth>,
 }
 
 impl SiteSpec {
     /// Creates a site without clusters, on any ports, reached directly.
     pub fn new(name: impl Into<String>, hosts: Vec<HostSpec>, lan: Link) -> Self {
-        Self { name: name.into(), hosts, lan, clusters: vec![], port: None, gateway: None }
+        let (clusters, port, gateway, uplink) = (vec![], None, None, None);
+        Self { name: name.into(), hosts, lan, clusters, port, gateway, uplink }
     }
 
     /// Adds a cluster. Hosts refer to it by its position, counted from zero.
@@ -69,6 +75,12 @@ impl SiteSpec {
     /// Sets the host through which `ssh` reaches the others.
     pub fn with_gateway(mut self, gateway: impl Into<String>) -> Self {
         self.gateway = Some(gateway.into());
+        self
+    }
+
+    /// Sets the rate, each way, that all traffic between the site and other sites shares.
+    pub fn with_uplink(mut self, rate: Bandwidth) -> Self {
+        self.uplink = Some(rate);
         self
     }
 }

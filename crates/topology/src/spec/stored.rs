@@ -125,6 +125,7 @@ impl From<GridSpec> for Parts {
             clusters: clusters_of(site).map(|cluster| cluster.spec.clone()).collect(),
             port: spec.ports[site.index()],
             gateway: spec.gateways[site.index()].clone(),
+            uplink: spec.uplinks[site.index()],
         };
         let sites = layout.sites().map(site_of).collect();
         let link_of = |((from, to), link)| DirectedLink { from, to, link };
@@ -179,6 +180,7 @@ mod tests {
             speed = "1/3"
             port = 7000
             gateway = "head"
+            uplink = "2gbit"
             cluster.x = { hosts = ["x1"] }
             cluster.y = { hosts = ["y[1-2]"], pes = 3, lan = { latency = "5us" } }
             [site.b.cluster.z]

@@ -2,7 +2,7 @@
 
 use super::estimate::{NetworkEstimate, Place, Sharing};
 use super::fabric::NodeLink;
-use gridspan_topology::{GridSpec, Link, NodeId};
+use gridspan_topology::{Bandwidth, GridSpec, NodeId};
 use std::collections::BTreeMap;
 
 /// Bytes per second of a link described as unlimited: a terabit per second, which slows no message.
@@ -18,8 +18,9 @@ impl NetworkEstimate {
     /// A node sends and receives at the bandwidth inside its cluster. If a site has several
     /// clusters, each has an access link with the bandwidth of the site's LAN; the only cluster of
     /// a site has no such limit. `sharing` sets how transfers share the links between sites, which
-    /// a grid file does not describe. Latency includes mean jitter. The estimate ignores losses,
-    /// future changes, and that several nodes may share one host.
+    /// a grid file does not describe; they also share the uplinks that the file gives. Latency
+    /// includes mean jitter. The estimate ignores losses, future changes, and that several nodes
+    /// may share one host.
     pub fn from_grid(grid: &GridSpec, initiation_s: f64, sharing: Sharing) -> Self {
         let layout = grid.layout();
         let mut numbers = BTreeMap::new();
@@ -34,7 +35,7 @@ impl NetworkEstimate {
             places.push(Place { site: site.0, cluster });
         }
         // The link of a node to itself is the link inside its cluster.
-        let inside = |node: NodeId| bytes_per_second(grid.link(node, node));
+        let inside = |node: NodeId| bytes_per_second(grid.bandwidth(node, node));
         let nodes = places.iter().zip(layout.nodes()).map(|(place, node)| NodeLink {
             cluster: place.cluster,
             out: inside(node),
@@ -42,9 +43,10 @@ impl NetworkEstimate {
             initiation_s,
         });
         let mut estimate = Self::new(&places, nodes.collect(), sharing, |from, to| {
-            let link = grid.link(first[from], first[to]);
+            let (from, to) = (first[from], first[to]);
+            let link = grid.link(from, to);
             let latency = link.latency.duration() + link.jitter / 2;
-            (latency.as_secs_f64(), bytes_per_second(link))
+            (latency.as_secs_f64(), bytes_per_second(grid.bandwidth(from, to)))
         });
         for (cluster, &node) in first.iter().enumerate() {
             let site = layout.site_of_node(node);
@@ -53,21 +55,27 @@ impl NetworkEstimate {
             let members = places.iter().filter(|place| place.cluster == cluster as u32).count();
             let access = match is_only {
                 true => members as f64 * inside(node),
-                false => bytes_per_second(grid.link_between(site, site)),
+                false => bytes_per_second(grid.link_between(site, site).bandwidth),
             };
             estimate.set_together(cluster, access, access);
+        }
+        for site in layout.sites() {
+            if let Some(rate) = grid.uplink(site) {
+                estimate.set_uplink(site.0, bytes_per_second(rate));
+            }
         }
         estimate
     }
 }
 
-fn bytes_per_second(link: &Link) -> f64 {
-    (link.bandwidth.bits_per_second() as f64 / 8.0).min(UNLIMITED)
+fn bytes_per_second(bandwidth: Bandwidth) -> f64 {
+    (bandwidth.bits_per_second() as f64 / 8.0).min(UNLIMITED)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan_topology::Link;
 
     const MBIT: f64 = 125_000.0;
 
@@ -120,6 +128,23 @@ mod tests {
         assert_eq!(shared(Sharing::SitePairs, (0, 2), (1, 2)), 30.0);
         assert_eq!(shared(Sharing::ClusterPairs, (0, 2), (1, 2)), 2000.0);
         assert_eq!(shared(Sharing::SitePairs, (0, 2), (0, 1)), 60.0);
+    }
+
+    #[test]
+    fn transfers_from_one_site_share_its_uplink() {
+        let grid = GridSpec::from_emulate("3x2,wan=20ms,rate=1gbit,uplink=500mbit").unwrap();
+        let network = NetworkEstimate::from_grid(&grid, 2e-5, Sharing::ClusterPairs).network();
+        let shared = |one: (usize, usize), other: (usize, usize)| {
+            let meet = network.route(other.0, other.1);
+            let met = network.route(one.0, one.1).iter().filter(|shared| meet.contains(shared));
+            let least = met.map(|&shared| network.capacities()[shared as usize] / MBIT);
+            least.fold(f64::INFINITY, f64::min)
+        };
+
+        assert_eq!(shared((0, 1), (0, 2)), 500.0, "both leave one site");
+        assert_eq!(shared((1, 0), (2, 0)), 500.0, "both enter one site");
+        assert_eq!(shared((0, 1), (1, 0)), f64::INFINITY, "the directions are separate");
+        assert_eq!(network.bandwidth(0, 2), 500.0 * MBIT);
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub struct NetworkEstimate {
     pairs: Vec<Pair>,
     /// Bytes per second measured when all nodes of a cluster send together, and receive together.
     together: Vec<(f64, f64)>,
+    /// Bytes per second that a site sends to all others together, and that it receives from them,
+    /// for the sites whose uplinks are known.
+    uplinks: BTreeMap<u32, f64>,
 }
 
 /// A pair slower than this part of the least capacity on its route gets a separate limit.
@@ -74,7 +77,8 @@ impl NetworkEstimate {
                 pairs.push(Pair { latency_s, bandwidth, measured: Time::ZERO });
             }
         }
-        Self { nodes, site_of, sharing, pairs, together: vec![(0.0, 0.0); clusters] }
+        let together = vec![(0.0, 0.0); clusters];
+        Self { nodes, site_of, sharing, pairs, together, uplinks: BTreeMap::new() }
     }
 
     /// Makes an estimate for `members` from a hierarchy. Members are numbered in the order given.
@@ -208,6 +212,12 @@ impl NetworkEstimate {
         self.together[cluster] = (out, into);
     }
 
+    /// Sets the bytes per second that a site sends to all others together, and that it receives
+    /// from them. Transfers share this in addition to what [`Sharing`] says.
+    pub fn set_uplink(&mut self, site: u32, bytes_per_second: f64) {
+        self.uplinks.insert(site, bytes_per_second);
+    }
+
     /// The network that explains the measurements.
     pub fn network(&self) -> Network {
         let clusters = self.clusters();
@@ -221,6 +231,10 @@ impl NetworkEstimate {
                 (network.share(out.max(sent)), network.share(into.max(received)))
             })
             .collect();
+        let mut uplinks: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+        for (&site, &rate) in &self.uplinks {
+            uplinks.insert(site, (network.share(rate), network.share(rate)));
+        }
         let between = self.between_sites(&mut network);
         for from in 0..clusters {
             network.connect(from, from, self.pairs[from * clusters + from].latency_s, Vec::new());
@@ -228,7 +242,10 @@ impl NetworkEstimate {
                 let mut route = vec![access[from].0];
                 let (one, other) = (self.site_of[from], self.site_of[to]);
                 let crossed = crossed(self.sharing, one, other);
+                let uplink = |site: u32| uplinks.get(&site).filter(|_| one != other);
+                route.extend(uplink(one).map(|(out, _)| *out));
                 route.extend(crossed.filter_map(|link| between.get(&link).copied()));
+                route.extend(uplink(other).map(|(_, into)| *into));
                 route.push(access[to].1);
                 let least = route.iter().map(|&shared| network.capacities()[shared as usize]);
                 let pair = self.pairs[from * clusters + to];

@@ -83,6 +83,27 @@ fn a_site_may_have_its_own_lan() {
 }
 
 #[test]
+fn a_site_may_have_an_uplink() {
+    let site = |uplink: &str| format!("[site.a]\nhosts = [\"a\"]\nuplink = {uplink}\n");
+    let text = site("\"1.5gbit\"") + "[site.b]\nhosts = [\"b\"]";
+
+    let spec = GridSpec::from_toml(&text).unwrap();
+
+    let rate = Bandwidth::from_bits_per_second(1_500_000_000);
+    assert_eq!([0, 1].map(|site| spec.uplink(SiteId(site))), [Some(rate), None]);
+    assert_eq!(
+        refusal(&site("\"0mbit\"")),
+        "line 3, column 10: `0mbit` would let nothing pass; write a bandwidth above zero, or a \
+         loss of 100%"
+    );
+    assert_eq!(
+        refusal(&site("1000")),
+        "line 3, column 10: `uplink` must be a string with a unit; write it as in \
+         `uplink = \"1gbit\"`"
+    );
+}
+
+#[test]
 fn an_error_names_its_line_and_column() {
     let place = |text: &str| {
         let error = GridSpec::from_toml(text).unwrap_err();
@@ -101,7 +122,7 @@ fn an_error_names_its_line_and_column() {
 fn a_refusal_says_what_to_write() {
     assert_eq!(
         refusal("[site.a]\nhost = [\"a\"]"),
-        "line 2, column 1: there is no `host` in a site; write one of `hosts`, `pes`, `speed`, `lan`, `cluster`, `port`, `gateway`"
+        "line 2, column 1: there is no `host` in a site; write one of `hosts`, `pes`, `speed`, `lan`, `cluster`, `port`, `gateway`, `uplink`"
     );
     assert_eq!(
         refusal("[site.a]\nhosts = \"a\""),

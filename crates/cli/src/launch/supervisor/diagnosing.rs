@@ -44,7 +44,7 @@ impl Supervisor {
                 Some(format!("it is starting, and waits until these nodes listen: {named}{more}"))
             }
             Phase::Recovering { .. } => {
-                Some("its nodes stop to go on from a checkpoint; ask again later".to_owned())
+                Some("its nodes are about to go on from a checkpoint; ask again later".to_owned())
             }
             Phase::Ending { .. } | Phase::GivenUp => Some("it is ending".to_owned()),
         }

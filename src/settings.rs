@@ -121,6 +121,9 @@ pub struct Settings {
     /// other nodes repeat these tasks. `None`: as the program says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats_tasks: Option<bool>,
+    /// Maximum bytes of the tasks that a node keeps to repeat them after the loss of other nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
     /// The processors to which PEs are bound.
     #[serde(default)]
     pub bind: Option<Binding>,
@@ -263,6 +266,14 @@ impl Settings {
         self
     }
 
+    /// Sets the maximum bytes of the tasks that a node keeps to repeat them after the loss of other
+    /// nodes.
+    #[must_use]
+    pub fn with_log_bytes(mut self, log_bytes: u64) -> Self {
+        self.log_bytes = Some(log_bytes);
+        self
+    }
+
     /// Applies these settings to the job, except `bind`, which [`run`](crate::run) applies, and
     /// `recovers` and `repeats_tasks`, which only a node process uses.
     pub fn apply(&self, mut job: Job) -> Job {
@@ -307,6 +318,9 @@ impl Settings {
         }
         if let Some(folder) = &self.restart {
             job = job.restart(folder);
+        }
+        if let Some(bytes) = self.log_bytes {
+            job = job.log_bytes(bytes);
         }
         job
     }

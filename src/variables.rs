@@ -328,6 +328,7 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         restart: get(RESTART)?.map(PathBuf::from),
         recovers: None,
         repeats_tasks: None,
+        log_bytes: None,
         bind: read(get, BIND, "`none`, `core` or `numa`", Binding::by_name)?,
         host_share: None,
         record: read(get, RECORD, "what the launcher sets; unset it", record_of)?,

@@ -297,6 +297,7 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
         Some(OnLossFlag::Replace) => OnLoss::Replace,
     };
     settings.recovers = (on_loss != OnLoss::AsProgram).then_some(on_loss.recovers());
+    settings.log_bytes = flags.log_bytes.or(settings.log_bytes);
     Ok(on_loss)
 }
 
@@ -502,6 +503,15 @@ mod tests {
         assert_eq!(passed(&flags), expected);
         assert!(passed(&["--copies", "1"]).ends_with(" GRIDSPAN_COPIES=1"));
         assert!(passed(&["--protect-sites"]).ends_with(" GRIDSPAN_PROTECT_SITES=on"));
+    }
+
+    #[test]
+    fn the_size_of_the_log_requests_no_checkpoints() {
+        for (size, bytes) in [("0", 0), ("1MiB", 1 << 20)] {
+            let (settings, _) = flagged(&["--log-bytes", size]);
+            assert_eq!((settings.log_bytes, settings.checkpoints), (Some(bytes), None));
+        }
+        assert_eq!(flagged(&[]).0.log_bytes, None);
     }
 
     #[test]

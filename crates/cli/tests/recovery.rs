@@ -329,6 +329,26 @@ fn the_tasks_of_a_killed_node_are_repeated_by_the_others() {
 }
 
 #[test]
+fn a_search_begins_again_if_the_tasks_of_a_killed_node_are_not_kept() {
+    let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=4ms", "--on-loss", "shrink"];
+    let job = ["--log-bytes", "0", "--json", "uts", "--tree", "T1"];
+    let mut running = Running::start(&[&place[..], &job].concat());
+    let nodes = running.nodes(4);
+    for _ in &nodes {
+        running.await_line("\"listening\"");
+    }
+    // As above: the node has a part of the search.
+    let searching = processor_ticks(nodes[1]) + 15;
+    until(|| (processor_ticks(nodes[1]) >= searching).then_some(()));
+
+    kill(nodes[1], Signal::KILL);
+
+    running.await_line("its log of loans, limited to 0B, lacks ");
+    running.await_line("verified: yes (4130071 nodes, ");
+    assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
+}
+
+#[test]
 fn meshes_and_particles_go_on_from_a_checkpoint() {
     let jobs: [(&[&str], &str, &str); 2] = [
         (

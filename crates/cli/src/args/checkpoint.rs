@@ -1,6 +1,6 @@
 //! Flags about checkpoints and losses, and the command line of `gridctl checkpoint`.
 
-use super::values::period;
+use super::values::{log_bytes, period};
 use clap::{Args, Subcommand, ValueEnum};
 use gridspan::CheckpointEvery;
 use gridspan_topology::Bandwidth;
@@ -41,6 +41,11 @@ pub(crate) struct CheckpointFlags {
     /// or if the program makes checkpoints and its main can begin again; else fail].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) on_loss: Option<OnLossFlag>,
+    /// Keep at most SIZE of lent tasks on each node, to repeat them if the nodes that have borrowed
+    /// them are lost; beyond that, such a loss takes the job back to its last checkpoint [default:
+    /// what the program says, or 256MiB].
+    #[arg(long, value_name = "SIZE", value_parser = log_bytes)]
+    pub(crate) log_bytes: Option<u64>,
     /// Do not start this node (SITE/NUMBER), host or site; `gridctl add` or `--on-loss replace` may
     /// start it later.
     #[arg(long, value_name = "NODE")]

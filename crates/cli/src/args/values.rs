@@ -22,6 +22,15 @@ pub(super) fn command_text(text: &str) -> Result<String, &'static str> {
     (!is_blank).then(|| text.to_owned()).ok_or("write a command, such as `ssh -p 2222`")
 }
 
+/// Parses the maximum size of a log of tasks, in bytes; 0 for none.
+pub(super) fn log_bytes(text: &str) -> Result<u64, String> {
+    if text == "0" {
+        return Ok(0);
+    }
+    let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
+    Ok(bytes)
+}
+
 /// Parses the maximum size of an output file, in bytes.
 pub(super) fn log_limit(text: &str) -> Result<u64, String> {
     let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
@@ -32,6 +41,13 @@ pub(super) fn log_limit(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_may_have_any_size() {
+        let sizes = ["0", "1B", "64KiB", "unlimited"].map(log_bytes);
+        assert_eq!(sizes, [Ok(0), Ok(1), Ok(65_536), Ok(u64::MAX)]);
+        assert!(log_bytes("much").is_err());
+    }
 
     #[test]
     fn a_blank_command_is_refused() {

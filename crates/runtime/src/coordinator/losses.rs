@@ -17,16 +17,18 @@
 //! Values of a bound that it has spread stay known: tasks that run again find an equal value again
 //! (`tasks/bound.rs`).
 //!
-//! **Failure.** If a node does not answer within [`ANSWERS_MAX`] of a loss, or main requests
-//! something that takes all nodes, or the job stalls, the job ends with the error of the loss.
+//! **Failure.** If a node needs the lost one, or does not answer within [`ANSWERS_MAX`] of a loss,
+//! or main requests something that takes all nodes, or the job stalls, the job ends with the error
+//! of the loss. A node also needs the lost one if its log of loans has dropped tasks that the lost
+//! one has borrowed (`pe/membership/loan_log.rs`). A warning says so.
 
 use super::machine::Coordinator;
 use super::state::collections::CollectionState;
 use super::state::losses::Suspended;
 use super::state::timers::Timer;
 use crate::address::id::MAIN_PE;
-use crate::error::JobError;
-use crate::message::{Control, MainRequest, MembershipEvent, MembershipMessage, Stage};
+use crate::error::{JobError, Warning};
+use crate::message::{Control, MainRequest, MembershipEvent, MembershipMessage, Need, Stage};
 use crate::pe::{ToleratedLoss, has_half_left};
 use gridspan_topology::NodeId;
 use std::collections::BTreeSet;
@@ -116,15 +118,27 @@ impl Coordinator {
     }
 
     /// Notes the answer of a node whether it knows of a need for a lost founder.
-    pub(super) fn note_answer(&mut self, from: NodeId, node: NodeId, need: Option<&str>) {
+    pub(super) fn note_answer(&mut self, from: NodeId, node: NodeId, need: Option<Need>) {
         let Some(suspended) = self.losses.suspended.get_mut(&node) else { return };
         if let Some(need) = need {
-            tracing::info!(%node, %from, need, "the job needs the lost node");
+            tracing::info!(%node, %from, %need, "the job needs the lost node");
+            self.warn_of_loans(from, node, need);
             return self.end_for_need(node);
         }
         suspended.awaited.remove(&from);
         if self.losses.suspended.values().all(|suspended| suspended.awaited.is_empty()) {
             self.tolerate();
+        }
+    }
+
+    /// Warns that the run ends because `from` has dropped tasks that it has lent to `node`.
+    fn warn_of_loans(&self, from: NodeId, node: NodeId, need: Need) {
+        if matches!(need, Need::Loans { .. }) && self.outcome.is_none() {
+            let layout = &self.common.layout;
+            let site = layout.site_name(layout.site_of_node(node)).to_owned();
+            let reason = format!("{from} has lent it tasks, and {need}");
+            let warning = Warning::LoansNotKept { node, site, reason };
+            self.common.watch.on_warning.iter().for_each(|tell| tell(&warning));
         }
     }
 

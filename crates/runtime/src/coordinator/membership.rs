@@ -116,7 +116,7 @@ impl Coordinator {
                 }
             }
             MembershipMessage::Spares { node, need } if !layout.is_guest(sender) => {
-                self.note_answer(sender, *node, need.as_deref());
+                self.note_answer(sender, *node, *need);
             }
             MembershipMessage::Needs { node } if !layout.is_guest(sender) => {
                 self.end_for_need(*node);

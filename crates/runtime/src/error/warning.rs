@@ -150,6 +150,17 @@ pub enum Warning {
         /// What the process lacks, with the error of the system.
         reason: String,
     },
+    /// A node is lost that has borrowed tasks of which no copies are kept, so the others cannot run
+    /// them again. The job goes back to its last checkpoint or, if it cannot, ends.
+    #[error("the job cannot go on without {node} at site {site}: {reason}; raise `--log-bytes`")]
+    LoansNotKept {
+        /// The lost node.
+        node: NodeId,
+        /// The node's site.
+        site: String,
+        /// The node that lent the tasks, and the limit of its log.
+        reason: String,
+    },
     /// The job continues from a checkpoint, and a node could not keep a copy that was made again.
     /// The loss of the node that has the part may end the job before the next checkpoint.
     #[error("a copy of a part of checkpoint {checkpoint} is missing until the next one: {reason}")]

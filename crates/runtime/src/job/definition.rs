@@ -6,7 +6,7 @@ use crate::error::StartError;
 use crate::job::Job;
 use crate::job::main_function::{Main, MainFunction};
 use crate::pe::actor::registry::Registry;
-use crate::pe::{CheckpointEvery, Common, RunOfJob};
+use crate::pe::{CheckpointEvery, Common, LoanLogs, RunOfJob};
 use crate::schema::definition::Definition;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeSet;
@@ -87,6 +87,7 @@ impl Job {
             tolerates_lost_guests: self.tolerates_lost_guests,
             on_guests: self.on_guests.clone(),
             recovers_tasks: self.recovers_tasks,
+            loan_logs: Arc::new(LoanLogs::new(self.log_bytes)),
             on_tolerated_loss: self.on_tolerated_loss.clone(),
             on_failure: self.on_failure.clone(),
             watch: self.watch.clone(),
@@ -140,6 +141,7 @@ impl Job {
             tolerates_lost_guests: self.tolerates_lost_guests,
             on_guests: self.on_guests.clone(),
             recovers_tasks: self.recovers_tasks,
+            log_bytes: self.log_bytes,
             on_tolerated_loss: self.on_tolerated_loss.clone(),
             on_failure: self.on_failure.clone(),
             watch: self.watch.clone(),

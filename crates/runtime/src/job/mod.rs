@@ -44,6 +44,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Default of [`Job::log_bytes`]: the tasks of 512 packets of the largest usual size.
+const LOG_BYTES: u64 = 256 << 20;
+
 /// One program, defined identically on all nodes, which compare their definitions before they
 /// start.
 ///
@@ -70,6 +73,7 @@ pub struct Job {
     tolerates_lost_guests: bool,
     on_guests: Vec<OnGuests>,
     recovers_tasks: bool,
+    log_bytes: u64,
     on_tolerated_loss: Vec<OnToleratedLoss>,
     on_failure: Vec<OnFailure>,
     watch: Watch,
@@ -104,6 +108,7 @@ impl Job {
             tolerates_lost_guests: false,
             on_guests: vec![],
             recovers_tasks: false,
+            log_bytes: LOG_BYTES,
             on_tolerated_loss: vec![],
             on_failure: Vec::new(),
             watch: Watch::default(),
@@ -291,9 +296,10 @@ impl Job {
     /// pools, and checkpoints are postponed. If main does anything else that needs all nodes, the
     /// job ends with the loss. The job keeps its layout, with the PEs of the lost node.
     ///
-    /// A node keeps the tasks that it lends until their outputs are back. It passes borrowed tasks
-    /// on only once one of its PEs has taken them, so tasks of milliseconds reach all nodes a
-    /// little later. Under a driver without a network, no node is lost.
+    /// A node keeps the tasks that it lends until their outputs are back, within the limit of
+    /// [`log_bytes`](Self::log_bytes). It passes borrowed tasks on only once one of its PEs has
+    /// taken them, so tasks of milliseconds reach all nodes a little later. Under a driver without
+    /// a network, no node is lost.
     ///
     /// ```
     /// use gridspan::{Job, ToleratedLoss};
@@ -306,6 +312,16 @@ impl Job {
     /// ```
     pub fn recover_tasks_locally(mut self, yes: bool) -> Self {
         self.recovers_tasks = yes;
+        self
+    }
+
+    /// Sets the maximum bytes of the lent tasks that a node keeps, to repeat them if the borrowers
+    /// are lost; see [`recover_tasks_locally`](Self::recover_tasks_locally). Beyond it, the node
+    /// drops the oldest of these tasks. The loss of a node that has borrowed dropped tasks ends the
+    /// job, or makes it go back to a [checkpoint](Self::checkpoints), with a
+    /// [warning](crate::Warning::LoansNotKept). With 0, a node keeps none. Default 256 MiB.
+    pub fn log_bytes(mut self, bytes: u64) -> Self {
+        self.log_bytes = bytes;
         self
     }
 

@@ -1,8 +1,9 @@
 //! Stages of a node's membership in a job, and the messages about them.
 
 use crate::error::JobError;
-use gridspan_topology::NodeId;
+use gridspan_topology::{ByteCount, NodeId};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Stage of a node's membership. The nodes of the job's layout are active from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,6 +37,28 @@ pub(crate) struct MembershipEvent {
     pub(crate) stage: Stage,
 }
 
+/// Why the job cannot go on without a founder, as far as one node knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Need {
+    /// An actor or main waits for an answer from there.
+    Answer,
+    /// The founder has borrowed tasks in this number of loans that the node's log of loans has
+    /// dropped because of its limit.
+    Loans { loans: u64, limit_bytes: u64 },
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Answer => f.write_str("an actor or main waits for an answer from there"),
+            Self::Loans { loans, limit_bytes } => {
+                let limit = ByteCount(limit_bytes);
+                write!(f, "its log of loans, limited to {limit}, lacks {loans} of the loans")
+            }
+        }
+    }
+}
+
 /// Messages about nodes that join a running job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum MembershipMessage {
@@ -62,7 +85,7 @@ pub(crate) enum MembershipMessage {
     Suspend { node: NodeId },
     /// To the coordinator: the sender's node drops what this founder sends. `need`: why the job
     /// cannot go on without it, as far as the sender's node knows.
-    Spares { node: NodeId, need: Option<String> },
+    Spares { node: NodeId, need: Option<Need> },
     /// To the coordinator: the job needs a founder that is lost.
     Needs { node: NodeId },
 }

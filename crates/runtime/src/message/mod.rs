@@ -56,7 +56,7 @@ pub use image::{CheckpointStore, EncodedManifest, Holding, Image};
 pub use list::List;
 pub(crate) use look::Looked;
 pub use look::MainStatus;
-pub(crate) use membership::{MembershipEvent, MembershipMessage, Stage};
+pub(crate) use membership::{MembershipEvent, MembershipMessage, Need, Stage};
 pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
 #[cfg(feature = "net")]

@@ -42,6 +42,7 @@ use crate::pe::command::PeCommand;
 use crate::pe::links::{OnFailure, OnLinks};
 use crate::pe::measure::measures::Measures;
 use crate::pe::members::member::{Departing, Member, NewMembers, Request, Wish};
+use crate::pe::membership::loan_log::LoanLogs;
 use crate::pe::membership::state::Membership;
 use crate::pe::node_local::NodeLocal;
 use crate::pe::own_plans::state::OwnPlans;
@@ -238,6 +239,8 @@ pub(crate) struct Common {
     pub(crate) on_guests: Vec<OnGuests>,
     /// Whether the job goes on if it loses a founder while it has only pools of tasks.
     pub(crate) recovers_tasks: bool,
+    /// The tasks that each node of this process has lent, for that case.
+    pub(crate) loan_logs: Arc<LoanLogs>,
     pub(crate) on_tolerated_loss: Vec<OnToleratedLoss>,
     pub(crate) on_failure: Vec<OnFailure>,
     pub(crate) watch: Watch,

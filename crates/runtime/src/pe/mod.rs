@@ -86,6 +86,7 @@ pub use guest_event::GuestEvent;
 pub(crate) use guest_event::OnGuests;
 pub use measure::timesheet::{Spent, TRIAL};
 pub(crate) use members::member::{Request, Wish};
+pub(crate) use membership::loan_log::{LoanEntry, LoanLog, LoanLogs};
 pub(crate) use membership::pool_hooks::{OpenTasks, PoolEvent};
 pub(crate) use outbox::Outbox;
 pub(crate) use own_plans::state::nearest;

@@ -18,7 +18,7 @@ use crate::message::codec::{self, DecodeError};
 use crate::message::limits::Limits;
 use crate::message::steal_agent::{Nudge, StealAgent, StealCommand, StealEvent};
 use crate::message::{MembershipEvent, Stage};
-use crate::pe::Budget;
+use crate::pe::{Budget, LoanLog};
 use bytes::Bytes;
 use gridspan_balance::stealing::{Amount, Command, Grant, StealMessage, Stealing, StealingLayout};
 use gridspan_topology::{Hierarchy, Layout, NodeId, Time};
@@ -51,8 +51,8 @@ pub(super) struct PoolAgent<W: Work> {
     /// guest that leaves or a task has panicked.
     is_silent: bool,
     spread: BoundSpread,
-    /// Whether loans to founders are recalled if these are lost.
-    recalls: bool,
+    /// The log of loans to founders, if loans are recalled when founders are lost.
+    log: Option<Arc<LoanLog>>,
     /// The founders that are suspended or lost.
     lost: BTreeSet<NodeId>,
     /// The lost founders from which this node has recalled its loans.
@@ -81,6 +81,7 @@ impl<W: Work> PoolAgent<W> {
         let common = &cx.core.common;
         let policy = common.stealing.make();
         let workers = layout.place(me).pes.len() as u32;
+        let recalls = common.recovers_tasks && !layout.is_guest(me);
         let mut agent = Box::new(Self {
             stealing: Stealing::new(policy, me, workers, places(cx), common.seed),
             node: node.clone(),
@@ -90,7 +91,7 @@ impl<W: Work> PoolAgent<W> {
             may_ask: !layout.is_guest(me) || membership.stage == Stage::Active,
             is_silent: membership.stage == Stage::Draining,
             spread: BoundSpread::new(node.bound.clone(), me, layout.clone()),
-            recalls: common.recovers_tasks && !layout.is_guest(me),
+            log: recalls.then(|| common.loan_logs.of(me)),
             lost: lost.clone(),
             recalled: lost,
             due: None,
@@ -267,19 +268,19 @@ impl<W: Work> PoolAgent<W> {
             let (take, pe_of) = (|| node.steal_any(), |slot| node.pe_of(slot));
             let (mut loans, left) = lend::<W>(limit, take, pe_of, &node.lineages, until.is_some());
             for loan in &mut loans {
-                match until {
-                    _ if self.recalls => {
-                        node.backups.keep_for_recall(self.me, to, (now, until), loan);
+                match (&self.log, until) {
+                    (Some(log), _) => {
+                        node.backups.keep_for_recall(log, (self.me, to), (now, until), loan);
                     }
-                    Some(until) => node.backups.keep(self.me, to, (now, until), loan),
-                    None => {}
+                    (None, Some(until)) => node.backups.keep(self.me, to, (now, until), loan),
+                    (None, None) => {}
                 }
             }
             node.drop_gone(&mut loans);
             // A guest does not pass loans on, since it must itself return their outputs. Founders
             // do not either if loans are recalled after a loss, since the lender must know which
             // node has its loan.
-            if loans.is_empty() && is_founder(self.me) && !self.recalls {
+            if loans.is_empty() && is_founder(self.me) && self.log.is_none() {
                 loans = pass_on::<W>(limit, node, is_founder, until.is_some(), &self.budget);
                 if until.is_some() {
                     loans.iter().for_each(|loan| node.backups.note_passed(to, loan));

@@ -10,9 +10,10 @@
 //! Backups are not lent to other sites, which have the other copy.
 //!
 //! In a job that goes on without lost founders (nodes with which it began), a node keeps a copy of
-//! every loan to a founder until its output has come. If the founder is lost, the loan is
-//! *recalled*: it is forgotten, so that no later output of it counts, and its tasks run again. A
-//! loan whose backup runs here is not recalled.
+//! every loan to a founder until its output has come, in the limited log of the node
+//! (`pe/membership/loan_log.rs`). If the founder is lost, the loan is *recalled*: it is forgotten,
+//! so that no later output of it counts, and its tasks run again. A loan whose backup runs here is
+//! not recalled.
 //!
 //! Backups and recalled loans are marked as [repetitions](super::lineage::Repeats). Their tasks see
 //! a worse value of the pool's bound than other tasks (`bound`).
@@ -20,10 +21,12 @@
 use super::lineage::{LINEAGE_MAX, Via};
 use super::message::Loan;
 use crate::message::steal_agent::CopyId;
+use crate::pe::{LoanEntry, LoanLog};
+use bytes::Bytes;
 use gridspan_topology::{NodeId, Time};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of guests and copies in [`Passed`], which forgets the oldest ones beyond it. Work
 /// that came through a forgotten one, and was passed on, runs to its end even if no frame waits for
@@ -56,8 +59,29 @@ struct Lent {
     /// Whether this node works on a copy.
     is_doubled: bool,
     lineage: Vec<Via>,
-    /// A copy of the loan that is not marked, if the loan can be recalled.
-    recallable: Option<Loan>,
+    /// A copy of the loan, if the loan is to be recalled after a loss.
+    recallable: Option<Recallable>,
+}
+
+/// A copy of a loan that is not marked.
+struct Recallable {
+    /// The loan without its items.
+    loan: Loan,
+    /// Its items, unless the log has dropped them.
+    items: LoanEntry,
+}
+
+impl Recallable {
+    fn new(log: &Arc<LoanLog>, to: NodeId, loan: &Loan) -> Self {
+        let items = log.enter(to, loan.bytes(), loan.items.clone());
+        Self { loan: Loan { items: Bytes::new(), ..loan.clone() }, items }
+    }
+
+    /// The loan with its items.
+    fn take(self) -> Option<Loan> {
+        let items = self.items.take()?;
+        Some(Loan { items, ..self.loan })
+    }
 }
 
 /// The nodes to which this node has passed on loans of others, by the guests and copies that the
@@ -88,22 +112,24 @@ impl Backups {
         self.enter(me, (to, None), (now, Some(until)), loan);
     }
 
-    /// Keeps a copy of the loan that `me` is about to make to the founder `to` until its output has
-    /// come, and marks the loan. `until`: when an output could be back, if `to` is at another site.
+    /// Keeps a copy of the loan that `me` is about to make to the founder `to` in a log until its
+    /// output has come, and marks the loan. `until`: when an output could be back, if `to` is at
+    /// another site.
     pub(super) fn keep_for_recall(
         &self,
-        me: NodeId,
-        to: NodeId,
+        log: &Arc<LoanLog>,
+        (me, to): (NodeId, NodeId),
         (now, until): (Time, Option<Time>),
         loan: &mut Loan,
     ) {
-        self.enter(me, (to, Some(loan.clone())), (now, until), loan);
+        let recallable = Recallable::new(log, to, loan);
+        self.enter(me, (to, Some(recallable)), (now, until), loan);
     }
 
     fn enter(
         &self,
         me: NodeId,
-        (to, recallable): (NodeId, Option<Loan>),
+        (to, recallable): (NodeId, Option<Recallable>),
         (now, until): (Time, Option<Time>),
         loan: &mut Loan,
     ) {
@@ -134,7 +160,7 @@ impl Backups {
             .map(|(&number, _)| number)
             .collect();
         let again = |number| {
-            let mut loan = known.remove(number)?.recallable?;
+            let mut loan = known.remove(number)?.recallable?.take()?;
             loan.repeats.is_rerun = true;
             Some(loan)
         };
@@ -172,7 +198,9 @@ impl Backups {
             .map(|((_, number), loan)| (number, loan))
             .collect();
         let backup = |(number, mut loan): (u64, Loan)| {
-            known.lent.get_mut(&number)?.is_doubled = true;
+            let lent = known.lent.get_mut(&number)?;
+            // The log need not have its tasks any longer, since it is not recalled.
+            (lent.is_doubled, lent.recallable) = (true, None);
             loan.mark(me, CopyId { loan: number, is_backup: true });
             Some(loan)
         };
@@ -290,6 +318,7 @@ mod tests {
     use super::super::frame::{FrameId, Frames, Lender};
     use super::super::lineage::Repeats;
     use super::*;
+    use crate::pe::LoanLogs;
     use gridspan_topology::PeId;
 
     const ME: NodeId = NodeId(0);
@@ -337,9 +366,10 @@ mod tests {
         let backups = Backups::default();
         let near = NodeId(1);
         let mut loan = loan_through(VIA);
-        backups.keep_for_recall(ME, near, (Time(0), None), &mut loan);
+        let log = log_of(10_000);
+        backups.keep_for_recall(&log, (ME, near), (Time(0), None), &mut loan);
         let mut other = loan_through(VIA);
-        backups.keep_for_recall(ME, FAR, (Time(0), Some(Time(100))), &mut other);
+        backups.keep_for_recall(&log, (ME, FAR), (Time(0), Some(Time(100))), &mut other);
         assert!(backups.recall(NodeId(2)).is_empty());
 
         let recalled = backups.recall(near);
@@ -368,17 +398,34 @@ mod tests {
     fn a_loan_whose_backup_runs_here_is_not_recalled() {
         let backups = Backups::default();
         let mut loan = loan_through(VIA);
-        backups.keep_for_recall(ME, FAR, (Time(0), Some(Time(100))), &mut loan);
+        // The log has no room for its tasks, but no node needs them from the log.
+        let log = log_of(0);
+        backups.keep_for_recall(&log, (ME, FAR), (Time(0), Some(Time(100))), &mut loan);
+        assert_eq!(log.spare(FAR), 1);
         let backup = backups.begin(ME, Time(50)).pop().unwrap();
+        assert_eq!(log.spare(FAR), 0);
         assert!(backups.recall(FAR).is_empty());
         assert!(backups.settle(backup.lender.copy.unwrap()).counts);
+    }
+
+    #[test]
+    fn the_log_forgets_a_loan_with_its_output_and_with_its_pool() {
+        let (backups, log) = (Backups::default(), log_of(0));
+        let mut loan = loan_through(VIA);
+        backups.keep_for_recall(&log, (ME, FAR), (Time(0), None), &mut loan);
+        backups.keep_for_recall(&log, (ME, FAR), (Time(0), None), &mut loan_through(VIA));
+        assert_eq!(log.spare(FAR), 2);
+        assert!(backups.settle(loan.lender.copy.unwrap()).counts);
+        assert_eq!(log.spare(FAR), 1);
+        drop(backups);
+        assert_eq!(log.spare(FAR), 0);
     }
 
     #[test]
     fn loans_of_tasks_that_a_lost_founder_has_lent_are_forgotten() {
         let backups = Backups::default();
         let mut loan = loan_through(VIA);
-        backups.keep_for_recall(ME, FAR, (Time(0), None), &mut loan);
+        backups.keep_for_recall(&log_of(10_000), (ME, FAR), (Time(0), None), &mut loan);
         backups.forget_lender(NodeId(4));
         assert_eq!(backups.known().lent.len(), 1);
         backups.forget_lender(NodeId(5));
@@ -387,6 +434,10 @@ mod tests {
     }
 
     const VIA: Via = Via::Copy(NodeId(5), CopyId { loan: 3, is_backup: false });
+
+    fn log_of(limit_bytes: u64) -> Arc<LoanLog> {
+        LoanLogs::new(limit_bytes).of(ME)
+    }
 
     fn loan_through(via: Via) -> Loan {
         let frame: FrameId = Frames::<()>::default().reserve();

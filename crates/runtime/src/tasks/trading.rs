@@ -51,13 +51,15 @@ impl<W: Work> Worker<W> {
         }
         let recalls = cx.core.common.recovers_tasks
             && [cx.node(), to].iter().all(|&node| !cx.layout().is_guest(node));
+        let log = recalls.then(|| cx.core.common.loan_logs.of(cx.node()));
+        let (me, now) = (cx.node(), cx.now());
         for loan in &mut loans {
-            match until {
-                _ if recalls => {
-                    node.backups.keep_for_recall(cx.node(), to, (cx.now(), until), loan);
+            match (&log, until) {
+                (Some(log), _) => {
+                    node.backups.keep_for_recall(log, (me, to), (now, until), loan);
                 }
-                Some(until) => node.backups.keep(cx.node(), to, (cx.now(), until), loan),
-                None => {}
+                (None, Some(until)) => node.backups.keep(me, to, (now, until), loan),
+                (None, None) => {}
             }
         }
         node.drop_gone(&mut loans);

@@ -5,6 +5,7 @@ use crate::common::comb::Comb;
 use crate::common::losses::{Case, Outcomes, Purpose, SILENCE, assert_lost, draw, four_nodes};
 use gridspan_runtime::{
     CheckpointEvery, Checkpoints, Grid, Job, JobError, NodeId, PeId, Step, Task, TaskContext,
+    Warning,
 };
 use gridspan_sim::{LostNode, SimError, SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -43,6 +44,59 @@ fn the_loss_of_a_node_at_half_time_repeats_a_part_of_the_work() {
         // A job that begins again at half time visits half of the nodes twice.
         assert!(sum / 3.0 < 1.4, "{sum}");
     }
+}
+
+#[test]
+fn without_a_log_the_loss_of_a_node_with_tasks_ends_the_job_with_a_warning() {
+    let case = Case { log_bytes: 0, ..four_nodes(Purpose::CountByTasks) };
+    let (opened, done) = case.run(Vec::new()).span();
+    let mut ended = 0;
+    for (node, eighths) in [(1, 3), (2, 3), (3, 3), (1, 4), (2, 4), (3, 4)] {
+        let lost = [LostNode::new(NodeId(node), opened + (done - opened) * eighths / 8)];
+        let ran = case.run(lost.to_vec());
+        if ran.report.outcome.is_ok() {
+            // It had no tasks.
+            assert!(ran.not_kept.is_empty(), "node {node}: {:?}", ran.not_kept);
+            continue;
+        }
+        assert_lost(&ran, &lost, &node);
+        assert!(ran.losses.is_empty(), "node {node}: {:?}", ran.losses);
+        let [Warning::LoansNotKept { node: named, .. }] = &ran.not_kept[..] else {
+            panic!("node {node}: {:?}", ran.not_kept)
+        };
+        assert_eq!(*named, NodeId(node));
+        ended += 1;
+    }
+    assert!(ended >= 3, "{ended}");
+}
+
+#[test]
+fn with_a_small_log_the_count_is_exact_or_the_job_ends_with_the_loss() {
+    let (mut ended, mut went_on) = (0, 0);
+    for seed in 0..60 {
+        // A loan takes some hundred bytes.
+        let log_bytes = [0, 400, 2_000, 1 << 20][seed as usize % 4];
+        let case = Case { log_bytes, ..draw(seed) };
+        let (opened, done) = case.run(Vec::new()).span();
+        let lost = [LostNode::new(NodeId(1), (opened + done) / 2)];
+
+        let ran = case.run(lost.to_vec());
+
+        let about = (seed, &case);
+        match &ran.report.outcome {
+            Ok(()) => {
+                assert!(ran.not_kept.is_empty(), "{about:?}: {:?}", ran.not_kept);
+                went_on += 1;
+            }
+            _ => {
+                assert_lost(&ran, &lost, &about);
+                let is_large = log_bytes == 1 << 20;
+                assert!(ran.not_kept.len() <= usize::from(!is_large), "{about:?}");
+                ended += ran.not_kept.len();
+            }
+        }
+    }
+    assert!(ended > 0 && went_on > 0, "{ended} ended, {went_on} went on");
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! Losses of founders in a job of tasks.
 
 use super::*;
-use crate::error::LossCause;
+use crate::error::{LossCause, Warning};
 use crate::message::pending_work::PendingWork;
 use crate::message::probe::{ProbeOrder, ProbeReport, Probed};
-use crate::message::{Looked, MainStatus, MembershipEvent, MembershipMessage, Stage};
+use crate::message::{Looked, MainStatus, MembershipEvent, MembershipMessage, Need, Stage};
 use crate::schema::definition::Definition;
 use crate::{Step, Task, TaskContext};
 use gridspan_balance::Refine;
 use gridspan_topology::NodeId;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[derive(Serialize, Deserialize)]
@@ -94,9 +94,8 @@ fn answer(
     coordinator: &mut CoordinatorHost,
     from: u32,
     node: u32,
-    need: Option<&str>,
+    need: Option<Need>,
 ) -> Vec<(u32, u32)> {
-    let need = need.map(str::to_owned);
     let answer = MembershipMessage::Spares { node: NodeId(node), need };
     let told = tell(coordinator, PeId(from), Control::Membership(answer));
     let tolerated = |(pe, control): &(PeId, Control)| match control {
@@ -158,7 +157,7 @@ fn the_job_ends_if_a_node_needs_the_lost_one_or_does_not_answer() {
         assert_eq!(outcome(&coordinator), None);
 
         match does_answer {
-            true => drop(answer(&mut coordinator, 1, 4, Some("a bound"))),
+            true => drop(answer(&mut coordinator, 1, 4, Some(Need::Answer))),
             false => drop(coordinator.wake(Time(10_100_000_000))),
         }
 
@@ -166,6 +165,28 @@ fn the_job_ends_if_a_node_needs_the_lost_one_or_does_not_answer() {
             matches!(outcome(&coordinator), Some(Err(JobError::NodeLost { node: NodeId(4), .. })));
         assert!(is_loss, "{:?}", outcome(&coordinator));
     }
+}
+
+#[test]
+fn a_loss_of_tasks_that_are_not_in_a_log_ends_the_job_with_one_warning() {
+    let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = warnings.clone();
+    let tell = move |warning: &Warning| told.lock().unwrap().push(warning.to_string());
+    let mut coordinator = job_of_tasks_with(|job| job.on_warning(tell));
+    lose(&mut coordinator, 4);
+
+    for from in [2, 3] {
+        let need = Need::Loans { loans: 7, limit_bytes: 1 << 20 };
+        assert!(answer(&mut coordinator, from, 4, Some(need)).is_empty());
+    }
+
+    let is_loss =
+        matches!(outcome(&coordinator), Some(Err(JobError::NodeLost { node: NodeId(4), .. })));
+    assert!(is_loss, "{:?}", outcome(&coordinator));
+    let warnings = warnings.lock().unwrap();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    let expected = "node2 has lent it tasks, and its log of loans, limited to 1MiB, lacks 7";
+    assert!(warning.contains(expected), "{warning}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::address::id::ActorId;
 use crate::error::JobError;
-use crate::message::{MembershipEvent, MembershipMessage, Stage};
+use crate::message::{MembershipEvent, MembershipMessage, Need, Stage};
 use crate::pe::core::Core;
 use gridspan_topology::NodeId;
 use std::fmt::Display;
@@ -55,8 +55,17 @@ impl Core {
     fn tell_need(&mut self, node: NodeId) {
         let is_there = |to: ActorId| self.home_node(to) == Some(node);
         let awaits_answer = self.waits.questions().filter_map(|question| question.to).any(is_there);
-        let need =
-            awaits_answer.then(|| "an actor or main waits for an answer from there".to_owned());
+        let need = match awaits_answer {
+            true => Some(Need::Answer),
+            false => self.need_of_loans(node),
+        };
         self.tell_coordinator(MembershipMessage::Spares { node, need });
+    }
+
+    /// Whether a founder has borrowed tasks of this node that are not in the log of loans.
+    fn need_of_loans(&self, node: NodeId) -> Option<Need> {
+        let log = self.common.loan_logs.of(self.common.layout.node_of(self.me));
+        let loans = log.spare(node);
+        (loans > 0).then(|| Need::Loans { loans, limit_bytes: log.limit_bytes() })
     }
 }

@@ -32,14 +32,17 @@
 //! **A lost founder.** If the job recovers tasks locally (`Job::recover_tasks_locally`), a PE that
 //! notices the loss of a founder reports it to the coordinator, which decides
 //! (`coordinator/losses.rs`). First all other nodes drop what the founder's agents send, and answer
-//! whether the job needs the founder, for example because main waits for an answer from it. If not,
-//! all nodes repeat the tasks that the founder owes, as after the loss of a guest.
+//! whether the job needs the founder, for example because main waits for an answer from it, or
+//! because the log of loans has dropped tasks that it has borrowed. If not, all nodes repeat the
+//! tasks that the founder owes, as after the loss of a guest.
 //!
 //! This file handles the coordinator's messages. `guests`: joining and leaving. `losses`: nodes
-//! that are lost. `pools`, `pool_hooks`: the pools of a PE, which receive these events. `notices`:
-//! notices to the coordinator, agents and pools.
+//! that are lost. `loan_log`: the tasks that can run again after a loss. `pools`, `pool_hooks`: the
+//! pools of a PE, which receive these events. `notices`: notices to the coordinator, agents and
+//! pools.
 
 mod guests;
+pub(in crate::pe) mod loan_log;
 mod losses;
 mod notices;
 pub(in crate::pe) mod pool_hooks;

@@ -3,6 +3,7 @@
 use super::super::{Merge, Search, SearchContext, Searching};
 use super::*;
 use crate::message::steal_agent::CopyId;
+use crate::pe::LoanLogs;
 use crate::tasks::engine::Engine;
 use crate::tasks::frame::{FrameId, Frames, Lender};
 use crate::tasks::lineage::Repeats;
@@ -69,7 +70,7 @@ fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching
             may_ask: true,
             is_silent: false,
             spread: BoundSpread::new(Arc::default(), me, layout.clone()),
-            recalls: false,
+            log: None,
             lost: BTreeSet::new(),
             recalled: BTreeSet::new(),
             due,
@@ -156,7 +157,7 @@ fn a_grant_is_refused_if_its_sender_cannot_have_loans_of_the_lender() {
 #[test]
 fn tasks_lent_to_a_lost_founder_run_again_and_their_late_output_does_not_count() {
     let (mut agent, _engine) = agent(vec![Text("young".to_owned()), Text("old".to_owned())]);
-    agent.recalls = true;
+    agent.log = Some(LoanLogs::new(1000).of(NodeId(0)));
     let loans = given(&mut agent, 1);
     let copy = loans[0].0.copy.unwrap();
     let event = |stage| MembershipEvent { node: OTHER, stage };

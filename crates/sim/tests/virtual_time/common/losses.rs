@@ -3,7 +3,7 @@
 use super::comb::{Comb, take_runs};
 use super::leaves::Leaves;
 use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
-use gridspan_runtime::{Grid, Job, JobError, NodeId, Search, Task, ToleratedLoss};
+use gridspan_runtime::{Grid, Job, JobError, NodeId, Search, Task, ToleratedLoss, Warning};
 use gridspan_sim::{FaultPlan, LostNode, PauseFaults, SimOptions, SimReport, Simulation};
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
@@ -14,6 +14,9 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Time until others notice that a node has died.
 pub const SILENCE: Duration = Duration::from_millis(5);
+
+/// More than the tasks of any of these jobs take.
+const LOG_BYTES: u64 = 256 << 20;
 
 /// What a pool does with a tree.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +41,8 @@ pub struct Case {
     /// Number of pools, one after the other, each for the whole tree.
     pub pools: u32,
     pub has_faults: bool,
+    /// Maximum bytes of the tasks that a node keeps for the case of a loss.
+    pub log_bytes: u64,
 }
 
 /// For each pool of a run, the times at which it was open and its root was done.
@@ -47,6 +52,8 @@ pub type Spans = Vec<(Duration, Option<Duration>)>;
 pub struct Ran {
     pub report: SimReport,
     pub losses: Vec<ToleratedLoss>,
+    /// The warnings that tasks were not kept, if the case has a small log.
+    pub not_kept: Vec<Warning>,
     pub spans: Spans,
     /// Number of visits to nodes of a tree that is counted.
     pub visits: usize,
@@ -91,7 +98,9 @@ impl Case {
     pub fn run(&self, lost: Vec<LostNode>) -> Ran {
         let losses: Arc<Mutex<Vec<ToleratedLoss>>> = Arc::default();
         let spans: Arc<Mutex<Spans>> = Arc::default();
+        let warnings: Arc<Mutex<Vec<Warning>>> = Arc::default();
         let (tolerated, noted, case) = (losses.clone(), spans.clone(), self.clone());
+        let told = warnings.clone();
         let job = Job::new("comb")
             .search::<Comb>()
             .tasks::<Comb>()
@@ -100,7 +109,13 @@ impl Case {
             .stealing(self.policy.parse::<StealingPolicyName>().unwrap())
             .seed(self.seed)
             .recover_tasks_locally(true)
+            .log_bytes(self.log_bytes)
             .on_tolerated_loss(move |loss| tolerated.lock().unwrap().push(loss.clone()));
+        // A listener makes the coordinator look for stalls, which changes the times of a run.
+        let job = match self.log_bytes {
+            LOG_BYTES => job,
+            _ => job.on_warning(move |warning| told.lock().unwrap().push(warning.clone())),
+        };
         let job = job.main(async move |grid| serve(&grid, &case, &noted).await);
         let wan = Link::wan().with_latency(Latency::from_micros(self.wan.as_micros() as u64));
         let spec = GridSpec::from_layout(&self.layout()).unwrap().with_wan(wan);
@@ -119,7 +134,9 @@ impl Case {
         let report = Simulation::new(job, spec, options).unwrap().run();
         let losses = losses.lock().unwrap().clone();
         let spans = spans.lock().unwrap().clone();
-        Ran { report, losses, spans, visits: take_runs().len() }
+        let mut not_kept = warnings.lock().unwrap().clone();
+        not_kept.retain(|warning| matches!(warning, Warning::LoansNotKept { .. }));
+        Ran { report, losses, not_kept, spans, visits: take_runs().len() }
     }
 }
 
@@ -202,6 +219,7 @@ pub fn draw(seed: u64) -> Case {
         cost: Duration::from_micros(20 + below(200)),
         pools: 1 + (below(4) == 0) as u32,
         has_faults: below(2) == 0,
+        log_bytes: LOG_BYTES,
         sites,
     }
 }
@@ -227,6 +245,7 @@ pub fn four_nodes(purpose: Purpose) -> Case {
         cost: Duration::from_micros(100),
         pools: 1,
         has_faults: false,
+        log_bytes: LOG_BYTES,
     }
 }
 

@@ -238,7 +238,7 @@ impl InterComm {
     /// # Errors
     ///
     /// Those [of collective operations](Comm#collective-operations), [`RankError::Malformed`], and
-    /// [`RankError::Invalid`] for a root that gives nothing.
+    /// [`RankError::NothingAtRoot`].
     pub async fn bcast_value<V>(&self, value: Option<V>, root: InterRoot) -> Result<V, RankError>
     where
         V: Serialize + DeserializeOwned + Send + Sync + 'static,

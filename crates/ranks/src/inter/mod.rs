@@ -88,6 +88,7 @@ pub struct InterComm {
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InterRoot {
     /// This rank of the own group.
     Local(u32),

@@ -398,7 +398,8 @@ mod tests {
     fn a_printed_control_line_can_be_parsed() {
         let failed = Control::Failed(Failure::new("no\nluck", Some("try again"), Some(NodeId(3))));
         let awake = Control::Awake { number: 7, silent: vec![(NodeId(1), 4)] };
-        let mut diagnosis = Diagnosis { pes: 2, fullest: Some((9, PeId(1))), ..Default::default() };
+        let mut diagnosis = Diagnosis::default();
+        (diagnosis.pes, diagnosis.fullest) = (2, Some((9, PeId(1))));
         diagnosis.waits.add(Wait::new(WaitKind::Question, 1).such_as("main asked\nCell"));
         let diagnosed = Control::Diagnosed { number: 7, diagnosis };
         let build = Control::Build(u64::MAX);

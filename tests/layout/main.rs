@@ -66,6 +66,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         "ranks",
         &[
             "element",
+            "port",
+            "refusal",
             "error",
             "ops",
             "selector",

@@ -65,11 +65,14 @@ mod tests {
     use serde_json::{Value, json};
 
     fn diagnosis() -> Diagnosis {
-        let mut diagnosis = Diagnosis { pes: 2, handled: Some(0), ..Diagnosis::default() };
+        let mut diagnosis = Diagnosis::default();
+        (diagnosis.pes, diagnosis.handled) = (2, Some(0));
         let asked = "main asked Cell 0x1 of collection 0 9 s ago";
         let question = Wait::new(WaitKind::Question, 1).for_seconds(9).such_as(asked);
-        diagnosis.waits.add(Wait { is_lasting: true, ..question });
-        diagnosis.waits.add(Wait { is_lasting: true, ..Wait::new(WaitKind::Checkpoint, 1) });
+        for mut wait in [question, Wait::new(WaitKind::Checkpoint, 1)] {
+            wait.is_lasting = true;
+            diagnosis.waits.add(wait);
+        }
         diagnosis
     }
 
@@ -91,7 +94,8 @@ mod tests {
         assert_eq!(document["waits"][0]["seconds"], 9);
         assert_eq!(document["waits"][1]["kind"], "checkpoint");
 
-        let nothing = Diagnosis { pes: 2, busy: 2, ..Diagnosis::default() };
+        let mut nothing = Diagnosis::default();
+        (nothing.pes, nothing.busy) = (2, 2);
         let document: Value = serde_json::from_str(&json("ring-7", &nothing).unwrap()).unwrap();
         assert_eq!((&document["kind"], &document["waits"]), (&Value::Null, &json!([])));
     }

@@ -94,15 +94,15 @@ impl Cartesian {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] for an axis that does not exist.
+    /// [`RankError::NoSuchAxis`] for an axis that does not exist.
     pub fn shift(
         &self,
         axis: usize,
         distance: i64,
     ) -> Result<(Option<u32>, Option<u32>), RankError> {
-        if axis >= self.dims.len() {
-            let reason = format!("there is no axis {axis} among {}", self.dims.len());
-            return Err(RankError::Invalid { at: self.comm.at("shift"), reason });
+        let axes = self.dims.len();
+        if axis >= axes {
+            return Err(RankError::NoSuchAxis { at: self.comm.at("shift"), axis, axes });
         }
         // Taken modulo the extent of a periodic axis, so that no coordinate overflows.
         let distance = match self.is_periodic[axis] {
@@ -134,12 +134,12 @@ impl Cartesian {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if `is_kept` does not have one entry for each axis.
+    /// [`RankError::OneForEachAxis`] if `is_kept` does not have one entry for each axis.
     pub async fn sub(&self, is_kept: &[bool]) -> Result<Cartesian, RankError> {
         let at = self.comm.at("sub");
-        if is_kept.len() != self.dims.len() {
-            let reason = format!("{} entries for {} axes", is_kept.len(), self.dims.len());
-            return Err(RankError::Invalid { at, reason });
+        let (found, axes) = (is_kept.len(), self.dims.len());
+        if found != axes {
+            return Err(RankError::OneForEachAxis { at, found, axes });
         }
         let coords = self.coords_of(self.rank());
         let mut colour = 0;
@@ -167,8 +167,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if the grid has more points than there are ranks, or none, or if
-    /// `dims` and `is_periodic` differ in length.
+    /// [`RankError::UnfitGrid`] if the grid has more points than there are ranks, or none, and
+    /// [`RankError::OneForEachAxis`] if `dims` and `is_periodic` differ in length.
     pub async fn cartesian(
         &self,
         dims: &[u32],
@@ -177,14 +177,13 @@ impl Comm {
         let at = self.at("cartesian");
         let points: u64 =
             dims.iter().fold(1, |all, extent| u64::saturating_mul(all, (*extent).into()));
-        let is_possible = (1..=u64::from(self.size())).contains(&points);
-        if !is_possible || dims.len() != is_periodic.len() {
-            let (axes, entries) = (dims.len(), is_periodic.len());
-            let reason = match axes == entries {
-                true => format!("a grid of {dims:?} does not have 1 to {} points", self.size()),
-                false => format!("`is_periodic` has {entries} entries for {axes} axes"),
-            };
-            return Err(RankError::Invalid { at, reason });
+        let (axes, found) = (dims.len(), is_periodic.len());
+        if found != axes {
+            return Err(RankError::OneForEachAxis { at, found, axes });
+        }
+        let ranks = self.size();
+        if !(1..=u64::from(ranks)).contains(&points) {
+            return Err(RankError::UnfitGrid { at, dims: dims.to_vec(), ranks });
         }
         let is_in = u64::from(self.rank()) < points;
         let comm = self.split(is_in.then_some(0), 0).await?;

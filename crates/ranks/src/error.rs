@@ -1,7 +1,9 @@
 //! The errors of operations of ranks.
 
 use crate::element::name_of;
+use crate::refusal::RankRefusal;
 use std::fmt;
+use std::ops::Range;
 
 /// The first number that the name server gives to a communicator. It gives two numbers to each
 /// group that ranks make by spawning, by connecting or by a name. Communicators that ranks agree on
@@ -195,15 +197,111 @@ pub enum RankError {
         /// The extents; those that were given as 0 were free.
         dims: Vec<u32>,
     },
-    /// The arguments are invalid, or the name server has refused the request.
-    #[error("{at}: {reason}")]
-    Invalid {
+    /// A grid of these extents has no points, or more than there are ranks. Nothing was sent.
+    #[error("{at}: a grid of {dims:?} does not have 1 to {ranks} points")]
+    UnfitGrid {
         /// The operation.
         at: CallSite,
-        /// The reason.
-        reason: String,
+        /// The extents.
+        dims: Vec<u32>,
+        /// Number of ranks.
+        ranks: u32,
     },
-    /// Another reason, such as one that the program gives.
+    /// The grid has no such axis.
+    #[error("{at}: there is no axis {axis} among {axes}")]
+    NoSuchAxis {
+        /// The operation.
+        at: CallSite,
+        /// The axis.
+        axis: usize,
+        /// Number of axes.
+        axes: usize,
+    },
+    /// An argument does not have one entry for each axis of the grid. Nothing was sent.
+    #[error("{at}: {found} entries for {axes} axes")]
+    OneForEachAxis {
+        /// The operation.
+        at: CallSite,
+        /// Number of entries.
+        found: usize,
+        /// Number of axes.
+        axes: usize,
+    },
+    /// An edge of a graph was named by one of its two ranks only. All ranks get this error.
+    #[error("{at}: an edge is named by its sender or its receiver only")]
+    OneSidedEdge {
+        /// The operation.
+        at: CallSite,
+    },
+    /// The elements are not the same number for each rank.
+    #[error("{at}: {found} elements do not divide among {ranks} ranks")]
+    Indivisible {
+        /// The operation.
+        at: CallSite,
+        /// Number of elements.
+        found: usize,
+        /// Number of ranks.
+        ranks: u32,
+    },
+    /// The root of a collective operation has given no value. Other ranks still wait for it.
+    #[error("{at}: the root has no value")]
+    NothingAtRoot {
+        /// The operation.
+        at: CallSite,
+    },
+    /// Ranks of the communicator were in different collective operations. All must call the same
+    /// operations in one order.
+    #[error("{at}: other ranks are in another collective operation; all must call the same one")]
+    OperationsDiffer {
+        /// The operation.
+        at: CallSite,
+    },
+    /// The elements are not in the window of the rank. Nothing was sent.
+    #[error("{at}: elements {range:?} of {length} in the window")]
+    OutsideOfWindow {
+        /// The access.
+        at: CallSite,
+        /// The positions of the elements.
+        range: Range<usize>,
+        /// Number of elements that the rank has in the window.
+        length: usize,
+    },
+    /// A value was to be received from [`PROC_NULL`](crate::PROC_NULL).
+    #[error("{at}: PROC_NULL sends no value")]
+    NoValueFromNull {
+        /// The receive.
+        at: CallSite,
+    },
+    /// The result of a request was returned before.
+    #[error("{at}: its result was already returned")]
+    AlreadyReturned {
+        /// The operation.
+        at: CallSite,
+    },
+    /// Only a job with [`ErrorsReturn`](crate::ErrorsReturn) can do this. Nothing was done.
+    #[error("{at}: the job lacks the resource ErrorsReturn; add it")]
+    NeedsErrorsReturn {
+        /// The operation.
+        at: CallSite,
+    },
+    /// The ranks of the communicator have used all numbers of communicators. All of them get this
+    /// error.
+    #[error(
+        "{at}: its ranks have used all 2^30 numbers of communicators; make fewer, or keep them"
+    )]
+    NoNumberLeft {
+        /// The operation.
+        at: CallSite,
+    },
+    /// A request to spawn, to connect, or about a name was refused. Nothing was done.
+    #[error("{at}: {refusal}")]
+    Refused {
+        /// The operation.
+        at: CallSite,
+        /// Why it was refused.
+        refusal: RankRefusal,
+    },
+    /// A reason that the program gives, or that it cannot react to, such as a panic.
     #[error("{0}")]
     Failed(String),
 }

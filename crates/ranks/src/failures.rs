@@ -152,15 +152,14 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] in a job without [`ErrorsReturn`], whose deadlocks are reported as if
-    /// no rank ever revoked a communicator. Nothing was revoked.
+    /// [`RankError::NeedsErrorsReturn`] in a job without [`ErrorsReturn`], whose deadlocks are
+    /// reported as if no rank ever revoked a communicator. Nothing was revoked.
     pub fn revoke(&self) -> Result<(), RankError> {
         let (at, communicator) = (self.at("revoke"), self.number());
         let ranks: Vec<u32> = (0..self.size()).filter_map(|rank| self.world_rank(rank)).collect();
         self.local.with(|state| {
             if !state.interrupts.are_possible() {
-                let reason = "the job lacks the resource ErrorsReturn; add it".to_owned();
-                return Err(RankError::Invalid { at, reason });
+                return Err(RankError::NeedsErrorsReturn { at });
             }
             if state.failures.is_revoked(communicator) {
                 return Ok(());

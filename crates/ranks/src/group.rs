@@ -153,14 +153,12 @@ impl<'a> MakerTurn<'a> {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if they do not lie below those of the name server. All ranks that
-    /// have agreed on the numbers get it.
+    /// [`RankError::NoNumberLeft`] if they do not lie below those of the name server. All ranks
+    /// that have agreed on the numbers get it.
     pub(crate) fn end(self, at: CallSite, first: u32, count: usize) -> Result<(), RankError> {
         let next = u32::try_from(count).ok().and_then(|count| first.checked_add(count));
         let Some(next) = next.filter(|next| *next <= SERVED_FROM) else {
-            let reason =
-                "its ranks have used all 2^30 numbers of communicators; make fewer, or keep them";
-            return Err(RankError::Invalid { at, reason: reason.to_owned() });
+            return Err(RankError::NoNumberLeft { at });
         };
         self.0.with(|state| state.next_communicator = state.next_communicator.max(next));
         Ok(())
@@ -182,7 +180,7 @@ impl Drop for MakerTurn<'_> {
 ///
 /// A communicator has a number that none of its ranks has used, and a [`split`](Self::split) uses
 /// one for each colour. There are 2^30 numbers. A call that would need more, also in another
-/// function that makes a communicator, fails with [`RankError::Invalid`] at all ranks.
+/// function that makes a communicator, fails with [`RankError::NoNumberLeft`] at all ranks.
 impl Comm {
     /// The ranks of this communicator.
     pub fn group(&self) -> RankGroup {
@@ -313,7 +311,7 @@ mod tests {
         let end = |first, count| MakerTurn(&local).end(CallSite::new("split", 0), first, count);
         assert_eq!(end(5, 3), Ok(()));
         for (first, count) in [(SERVED_FROM, 1), (SERVED_FROM - 1, 2), (8, usize::MAX)] {
-            assert!(matches!(end(first, count), Err(RankError::Invalid { .. })));
+            assert!(matches!(end(first, count), Err(RankError::NoNumberLeft { .. })));
         }
         assert_eq!(MakerTurn(&local).next(), 8);
         assert_eq!((end(SERVED_FROM - 2, 2), end(SERVED_FROM, 0)), (Ok(()), Ok(())));

@@ -30,8 +30,9 @@
 //! - [`CommRequest`], [`wait_all`] and similar functions: operations under way.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
 //!   exchanges of all ranks. [`ops`]: operators of reductions.
-//! - [`ErrorsReturn`]: ranks that fail alone. [`RankError`], [`CallSite`]: what went wrong, and
-//!   where. [`is_rank_type`]: whether an actor type that a recording names runs ranks.
+//! - [`ErrorsReturn`]: ranks that fail alone. [`RankError`], [`RankRefusal`], [`CallSite`]: what
+//!   went wrong, and where. [`is_rank_type`]: whether an actor type that a recording names runs
+//!   ranks.
 //! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors whose work is one async
 //!   method, which awaits messages.
 //!
@@ -115,8 +116,10 @@ mod p2p;
 mod packet;
 mod pieces;
 mod places;
+mod port;
 mod program;
 mod queues;
+mod refusal;
 mod request;
 mod runs;
 mod scope;
@@ -140,10 +143,12 @@ pub use failures::ErrorsReturn;
 pub use graph::NeighbourGraph;
 pub use group::RankGroup;
 pub use inter::{InterComm, InterRoot};
-pub use name_server::{RankPort, SpawnPlacement};
+pub use name_server::SpawnPlacement;
 pub use ops::Operator;
 pub use p2p::{MatchedMessage, PersistentRecv, PersistentSend};
+pub use port::RankPort;
 pub use program::{Continuation, EagerLimit, Rank};
+pub use refusal::RankRefusal;
 pub use request::{CommRequest, test_all, test_any, test_some, wait_all, wait_any, wait_some};
 pub use selector::{
     ANY_SOURCE, ANY_TAG, Destination, PROC_NULL, ProcNull, SourceSelector, Status, TagSelector,

@@ -231,11 +231,19 @@ impl<F: RankFunction> RankProgram for FunctionProgram<F> {
 ///     world.recv::<f64>(other, 0).await?;
 ///     Ok(())
 /// });
-/// let job = job.resource(EagerLimit { bytes: 16 << 20 });
+/// let job = job.resource(EagerLimit::new(16 << 20));
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EagerLimit {
     /// Number of bytes.
     pub bytes: usize,
+}
+
+impl EagerLimit {
+    /// Creates a limit of this number of bytes.
+    pub const fn new(bytes: usize) -> Self {
+        Self { bytes }
+    }
 }

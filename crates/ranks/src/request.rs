@@ -135,9 +135,7 @@ impl<'a, T> CommRequest<'a, T> {
             return Poll::Ready(result.unwrap_or(Err(RankError::Cancelled { at })));
         }
         let at = self.at;
-        let again =
-            || RankError::Invalid { at, reason: "its result was already returned".to_owned() };
-        Poll::Ready(self.take().unwrap_or_else(|| Err(again())))
+        Poll::Ready(self.take().unwrap_or(Err(RankError::AlreadyReturned { at })))
     }
 
     /// Cancels a receive that has no message yet. Returns whether it did; waiting for the receive

@@ -12,6 +12,7 @@
 /// assert_eq!(Destination::from(None), Destination::from(PROC_NULL));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Destination {
     /// This rank of the communicator.
     Rank(u32),
@@ -29,6 +30,7 @@ pub enum Destination {
 /// assert_eq!(ANY_SOURCE, SourceSelector::Any);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SourceSelector {
     /// Any rank of the communicator.
     Any,
@@ -47,6 +49,7 @@ pub enum SourceSelector {
 /// assert_eq!(ANY_TAG, TagSelector::Any);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TagSelector {
     /// Any tag.
     Any,

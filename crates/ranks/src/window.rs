@@ -155,7 +155,7 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], and [`RankError::Invalid`] beyond its elements.
+    /// [`RankError::NoSuchRank`], and [`RankError::OutsideOfWindow`] beyond its elements.
     pub fn put(&self, values: &[T], rank: u32, at: usize) -> Result<(), RankError> {
         let content = Content::copied(values);
         let access = Access::Put { at: at as u64, content };
@@ -279,8 +279,7 @@ impl<T: Element> RankWindow<T> {
         self.comm.check(rank, at)?;
         let length = self.len(rank);
         if range.start > range.end || range.end > length {
-            let reason = format!("elements {range:?} of {length}");
-            return Err(RankError::Invalid { at, reason });
+            return Err(RankError::OutsideOfWindow { at, range: range.clone(), length });
         }
         Ok(())
     }

@@ -23,6 +23,8 @@ fn random_jobs_keep_all_promises_under_random_faults() {
     let (actions, faults) = (report.actions, report.faults);
     let happened = [
         actions.migrations,
+        actions.migrations_in_five_dimensions,
+        actions.migrations_in_six_dimensions,
         actions.refusals,
         actions.insertions,
         actions.destructions,

@@ -53,9 +53,20 @@ dense_id!(
 /// # assert!(calls.build().is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Endpoint {
     /// A server.
     Server(ServerId),
     /// The client, whose program makes the calls.
     Client,
+}
+
+impl Endpoint {
+    /// The server, if it is one.
+    pub fn server(self) -> Option<ServerId> {
+        match self {
+            Self::Server(server) => Some(server),
+            Self::Client => None,
+        }
+    }
 }

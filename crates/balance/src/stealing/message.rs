@@ -164,6 +164,7 @@ impl StealMessage {
 
 /// Share of one receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Share {
     /// The receiver.
     pub to: NodeId,
@@ -174,7 +175,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Creates the share of a node of the holder's site.
+    /// Creates the share of a node of the holder's site. For a node of another site, set `way`.
     pub fn near(to: NodeId, tasks: u64) -> Self {
         Self { to, tasks, way: Duration::ZERO }
     }
@@ -182,6 +183,7 @@ impl Share {
 
 /// Tasks and idle nodes of a part of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Demand {
     /// Number of tasks that no node runs.
     pub queued: u64,
@@ -195,6 +197,7 @@ pub struct Demand {
 
 /// A request of one site that stands at another until it is answered or withdrawn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StandingRequest {
     /// Number of nodes of the site.
     pub nodes: u32,
@@ -202,4 +205,11 @@ pub struct StandingRequest {
     pub backlog: Duration,
     /// Nodes that receive the tasks.
     pub receivers: Vec<NodeId>,
+}
+
+impl StandingRequest {
+    /// Creates the request of a site with this number of nodes.
+    pub fn new(nodes: u32, backlog: Duration, receivers: Vec<NodeId>) -> Self {
+        Self { nodes, backlog, receivers }
+    }
 }

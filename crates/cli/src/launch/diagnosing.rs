@@ -207,7 +207,9 @@ mod tests {
     }
 
     fn found() -> Diagnosis {
-        Diagnosis { pes: 2, handled: Some(0), ..Diagnosis::default() }
+        let mut diagnosis = Diagnosis::default();
+        (diagnosis.pes, diagnosis.handled) = (2, Some(0));
+        diagnosis
     }
 
     fn begun() -> Diagnosing {

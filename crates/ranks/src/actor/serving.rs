@@ -7,6 +7,7 @@ use crate::name_server::{Answers, ServerReply, ServerRequest, Spawn, refused};
 use crate::packet::{RankMessage, SpawnedGroup};
 use crate::places::Places;
 use crate::program::RankProgram;
+use crate::refusal::RankRefusal;
 use crate::ticket::Asker;
 use gridspan_runtime::{Context, Ix1, PeId};
 use std::any::type_name;
@@ -33,7 +34,7 @@ impl<P: RankProgram> RankActor<P> {
         let answers = match request {
             ServerRequest::Spawn(spawn) => match self.spawn(asker, spawn, cx) {
                 Ok(()) => return,
-                Err(reason) => refused(asker, reason),
+                Err(refusal) => refused(asker, refusal),
             },
             request => self.server.get_or_insert_default().handle(asker, request),
         };
@@ -46,10 +47,10 @@ impl<P: RankProgram> RankActor<P> {
         asker: Asker,
         Spawn { placement, inits, parents, links }: Spawn,
         cx: &mut Context<'_, Self>,
-    ) -> Result<(), String> {
+    ) -> Result<(), RankRefusal> {
         let Ok(inits) = inits.decode::<Vec<P::Init>>(AT) else {
-            let expected = type_name::<P::Init>();
-            return Err(format!("the ranks of this job are built from values of type {expected}"));
+            let expected = type_name::<P::Init>().to_owned();
+            return Err(RankRefusal::OtherInit { expected });
         };
         let wanted = (self.size, inits.len());
         let server = self.server.get_or_insert_default();

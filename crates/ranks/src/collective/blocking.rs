@@ -57,7 +57,7 @@ impl Comm {
     /// # Errors
     ///
     /// Those [of collective operations](Self#collective-operations), [`RankError::Malformed`], and
-    /// [`RankError::Invalid`] for a root that gives nothing.
+    /// [`RankError::NothingAtRoot`].
     pub async fn bcast_value<V>(&self, value: Option<V>, root: u32) -> Result<V, RankError>
     where
         V: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -66,9 +66,7 @@ impl Comm {
         let at = operation.at;
         let content = match (&value, root == self.rank()) {
             (Some(value), true) => Some(Content::encoded(value, at)?),
-            (None, true) => {
-                return Err(RankError::Invalid { at, reason: "the root has no value".to_owned() });
-            }
+            (None, true) => return Err(RankError::NothingAtRoot { at }),
             _ => None,
         };
         operation.complete(|| operation.bcast(content, root)).await?.decode(at)
@@ -249,8 +247,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// Those [of collective operations](Self#collective-operations), and [`RankError::Invalid`] at
-    /// a root whose numbers do not divide among the ranks.
+    /// Those [of collective operations](Self#collective-operations), and
+    /// [`RankError::Indivisible`] at a root whose numbers do not divide among the ranks.
     pub async fn scatter<T: Element>(&self, numbers: &[T], root: u32) -> Result<Vec<T>, RankError> {
         let operation = Operation::rooted(self, "scatter", root)?;
         let blocks = match root == self.rank() {
@@ -281,8 +279,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// Those [of collective operations](Self#collective-operations), and [`RankError::Invalid`] if
-    /// the numbers do not divide among the ranks.
+    /// Those [of collective operations](Self#collective-operations), and
+    /// [`RankError::Indivisible`] if the numbers do not divide among the ranks.
     pub async fn alltoall<T: Element>(&self, numbers: &[T]) -> Result<Vec<T>, RankError> {
         let operation = Operation::new(self, "alltoall");
         let blocks = operation.cut(numbers)?;

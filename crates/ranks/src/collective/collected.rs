@@ -36,8 +36,7 @@ pub(super) struct Nothing {
 
 impl Collected for Nothing {
     fn add(&mut self, _: Part) -> Result<(), RankError> {
-        let reason = "another rank is in an operation with data".to_owned();
-        Err(RankError::Invalid { at: self.at, reason })
+        Err(RankError::OperationsDiffer { at: self.at })
     }
 
     fn parts(&self) -> Result<Vec<Part>, RankError> {
@@ -106,8 +105,7 @@ impl<'a, T: Element, O: Operator<T>> Partial<'a, T, O> {
     /// The result; an error if ranks are missing in it.
     pub(super) fn total(self) -> Result<Vec<T>, RankError> {
         let at = self.at;
-        let reason = || "ranks are missing in the result".to_owned();
-        self.segments.into_total().ok_or_else(|| RankError::Invalid { at, reason: reason() })
+        self.segments.into_total().ok_or(RankError::OperationsDiffer { at })
     }
 }
 

@@ -141,10 +141,10 @@ impl Operation {
 
     /// Cuts values into one block for each rank.
     pub(super) fn cut<T: Element>(&self, values: &[T]) -> Result<Vec<Vec<T>>, RankError> {
-        let (size, found) = (self.comm.size() as usize, values.len());
+        let (ranks, found) = (self.comm.size(), values.len());
+        let size = ranks as usize;
         if !found.is_multiple_of(size) {
-            let reason = format!("{found} elements do not divide among {size} ranks");
-            return Err(RankError::Invalid { at: self.at, reason });
+            return Err(RankError::Indivisible { at: self.at, found, ranks });
         }
         match found / size {
             0 => Ok(vec![Vec::new(); size]),

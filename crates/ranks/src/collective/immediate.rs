@@ -193,8 +193,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], and [`RankError::Invalid`] at a root whose numbers do not divide
-    /// among the ranks; the request gives the other errors.
+    /// [`RankError::NoSuchRank`], and [`RankError::Indivisible`] at a root whose numbers do not
+    /// divide among the ranks; the request gives the other errors.
     pub fn iscatter<T: Element>(
         &self,
         numbers: &[T],
@@ -230,8 +230,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if the numbers do not divide among the ranks; the request gives the
-    /// other errors.
+    /// [`RankError::Indivisible`] if the numbers do not divide among the ranks; the request gives
+    /// the other errors.
     pub fn ialltoall<T: Element>(
         &self,
         numbers: &[T],

@@ -59,8 +59,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::NoSuchRank`], and [`RankError::Invalid`] at all ranks if an edge is named by
-    /// one of its two ranks only.
+    /// [`RankError::NoSuchRank`], and [`RankError::OneSidedEdge`] at all ranks if an edge is named
+    /// by one of its two ranks only.
     pub async fn graph(
         &self,
         sources: &[u32],
@@ -75,8 +75,7 @@ impl Comm {
         let entering = sources.iter().map(|from| edge(*from, me).wrapping_neg());
         let mine = leaving.chain(entering).fold(0, u64::wrapping_add);
         if comm.allreduce(&[mine], wrapping_sum).await?[0] != 0 {
-            let reason = "an edge is named by its sender or its receiver only".to_owned();
-            return Err(RankError::Invalid { at, reason });
+            return Err(RankError::OneSidedEdge { at });
         }
         let (sources, destinations) = (sources.to_vec(), destinations.to_vec());
         Ok(NeighbourGraph { comm, sources, destinations })

@@ -7,6 +7,7 @@ use crate::local::Local;
 use crate::local::slots::Outcome;
 use crate::name_server::{PlacedRanks, ServerReply, ServerRequest};
 use crate::p2p::wait::outcome;
+use crate::refusal::RankRefusal;
 use crate::ticket::Ticket;
 use std::sync::Arc;
 
@@ -33,13 +34,13 @@ async fn answer(local: &Arc<Local>, request: ServerRequest, at: CallSite) -> Ser
     asked.is_answered = true;
     match outcome {
         Outcome::Reply(reply) => reply,
-        _ => ServerReply::Refused("the request was dropped".to_owned()),
+        _ => ServerReply::Refused(RankRefusal::Dropped),
     }
 }
 
 fn granted(reply: ServerReply, at: CallSite) -> Result<ServerReply, RankError> {
     match reply {
-        ServerReply::Refused(reason) => Err(RankError::Invalid { at, reason }),
+        ServerReply::Refused(refusal) => Err(RankError::Refused { at, refusal }),
         reply => Ok(reply),
     }
 }
@@ -59,7 +60,7 @@ pub(super) async fn ask_for_group(
     operation: &Operation,
     local: &Arc<Local>,
     root: u32,
-    request: Option<Result<ServerRequest, String>>,
+    request: Option<Result<ServerRequest, RankRefusal>>,
 ) -> Result<(u32, PlacedRanks), RankError> {
     let at = operation.at;
     // Checked before the request: after it, the other group would be connected to ranks that never
@@ -70,7 +71,7 @@ pub(super) async fn ask_for_group(
     let reply = match request {
         None => None,
         Some(Ok(request)) => Some(answer(local, request, at).await),
-        Some(Err(reason)) => Some(ServerReply::Refused(reason)),
+        Some(Err(refusal)) => Some(ServerReply::Refused(refusal)),
     };
     let content = reply.map(|reply| Content::encoded(&reply, at)).transpose()?;
     let shared = operation.complete(|| operation.bcast(content, root)).await?;

@@ -5,7 +5,9 @@ use super::asking::{ask, ask_for_group};
 use crate::collective::operation::Operation;
 use crate::comm::Comm;
 use crate::error::RankError;
-use crate::name_server::{RankPort, ServerReply, ServerRequest};
+use crate::name_server::{ServerReply, ServerRequest};
+use crate::port::RankPort;
+use crate::refusal::RankRefusal;
 
 /// # Connecting
 ///
@@ -61,7 +63,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if the port is not open.
+    /// [`RankError::Refused`] if the port is not open.
     pub async fn close_port(&self, port: RankPort) -> Result<(), RankError> {
         ask(&self.local, ServerRequest::ClosePort(port), self.at("close_port")).await.map(drop)
     }
@@ -72,7 +74,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// Those [of collective operations](Self#collective-operations), and [`RankError::Invalid`] at
+    /// Those [of collective operations](Self#collective-operations), and [`RankError::Refused`] at
     /// all ranks if the root gives no port, if the port is not open or is closed meanwhile, or if a
     /// rank is in both groups.
     pub async fn accept(&self, port: Option<RankPort>, root: u32) -> Result<InterComm, RankError> {
@@ -100,7 +102,7 @@ impl Comm {
         let request = (self.rank() == root).then(|| match port {
             Some(port) if accepts => Ok(ServerRequest::Accept(port, self.placed())),
             Some(port) => Ok(ServerRequest::Connect(port, self.placed())),
-            None => Err("the root has no port".to_owned()),
+            None => Err(RankRefusal::NoPort),
         });
         let (number, remote) = ask_for_group(&operation, &self.local, root, request).await?;
         self.scope.places().learn(number, &[&remote]);

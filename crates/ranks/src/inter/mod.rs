@@ -88,6 +88,7 @@ pub struct InterComm {
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InterRoot {
     /// This rank of the own group.
     Local(u32),
@@ -238,7 +239,7 @@ impl InterComm {
     /// # Errors
     ///
     /// Those [of collective operations](Comm#collective-operations), [`RankError::Malformed`], and
-    /// [`RankError::Invalid`] for a root that gives nothing.
+    /// [`RankError::NothingAtRoot`].
     pub async fn bcast_value<V>(&self, value: Option<V>, root: InterRoot) -> Result<V, RankError>
     where
         V: Serialize + DeserializeOwned + Send + Sync + 'static,

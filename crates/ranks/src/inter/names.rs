@@ -4,7 +4,9 @@ use super::asking::ask;
 use crate::comm::Comm;
 use crate::error::{CallSite, RankError};
 use crate::local::slots::Outcome;
-use crate::name_server::{RankPort, ServerReply, ServerRequest};
+use crate::name_server::{ServerReply, ServerRequest};
+use crate::port::RankPort;
+use crate::refusal::RankRefusal;
 use crate::request::CommRequest;
 
 /// Largest length of a name, in bytes, so that the name server stays small.
@@ -12,8 +14,8 @@ const NAME_BYTES_MAX: usize = 1024;
 
 fn checked(name: &str, at: CallSite) -> Result<String, RankError> {
     if name.len() > NAME_BYTES_MAX {
-        let reason = format!("a name of {} bytes; use at most {NAME_BYTES_MAX}", name.len());
-        return Err(RankError::Invalid { at, reason });
+        let (bytes, max) = (name.len() as u64, NAME_BYTES_MAX as u64);
+        return Err(RankError::Refused { at, refusal: RankRefusal::NameTooLong { bytes, max } });
     }
     Ok(name.to_owned())
 }
@@ -27,7 +29,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if the service exists, for a port that is not open, or for a name
+    /// [`RankError::Refused`] if the service exists, for a port that is not open, or for a name
     /// of more than 1,024 bytes.
     pub async fn publish_name(&self, service: &str, port: RankPort) -> Result<(), RankError> {
         let at = self.at("publish_name");
@@ -39,7 +41,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if there is no such service.
+    /// [`RankError::Refused`] if there is no such service.
     pub async fn unpublish_name(&self, service: &str) -> Result<(), RankError> {
         let at = self.at("unpublish_name");
         let service = checked(service, at)?;
@@ -50,7 +52,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] for a name of more than 1,024 bytes.
+    /// [`RankError::Refused`] for a name of more than 1,024 bytes.
     pub async fn lookup_name(&self, service: &str) -> Result<Option<RankPort>, RankError> {
         self.port_of("lookup_name", service, false).await
     }
@@ -101,7 +103,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] if others have named another number of ranks, if this rank waits for
+    /// [`RankError::Refused`] if others have named another number of ranks, if this rank waits for
     /// this group already, for a group of no ranks, or for a name of more than 1,024 bytes.
     pub async fn join_group(&self, name: &str, ranks: u32) -> Result<Comm, RankError> {
         let at = self.at("join_group");

@@ -7,11 +7,9 @@ use crate::comm::Comm;
 use crate::content::Content;
 use crate::error::RankError;
 use crate::local::link::Link;
-use crate::name_server::{PlacedRanks, ServerRequest, Spawn, SpawnPlacement};
+use crate::name_server::{PlacedRanks, SPAWNED_MAX, ServerRequest, Spawn, SpawnPlacement};
+use crate::refusal::RankRefusal;
 use serde::Serialize;
-
-/// Largest number of ranks that a call spawns: rank 0 and each spawned rank hold the list of all.
-const SPAWNED_MAX: usize = 1 << 24;
 
 /// # Spawning
 ///
@@ -28,7 +26,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] for no ranks, for more than 2^24 in a call or 2^31 - 1 in a job, for
+    /// [`RankError::Refused`] for no ranks, for more than 2^24 in a call or 2^31 - 1 in a job, for
     /// a site or PE that does not exist, and if [`Rank::Init`](crate::Rank::Init) is not `()`: use
     /// [`spawn_from`](Self::spawn_from) then.
     pub async fn spawn(
@@ -81,7 +79,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// Those of [`spawn`](Self::spawn), and [`RankError::Invalid`] for values of another type.
+    /// Those of [`spawn`](Self::spawn), and [`RankError::Refused`] for values of another type.
     pub async fn spawn_from<I: Serialize + Send + 'static>(
         &self,
         inits: Vec<I>,
@@ -89,14 +87,12 @@ impl Comm {
     ) -> Result<InterComm, RankError> {
         let operation = Operation::rooted(self, "spawn", 0)?;
         let at = operation.at;
-        let request = (self.rank() == 0).then(|| -> Result<ServerRequest, String> {
-            if inits.len() > SPAWNED_MAX {
-                return Err(format!(
-                    "{} ranks; spawn at most {SPAWNED_MAX} in a call",
-                    inits.len()
-                ));
+        let request = (self.rank() == 0).then(|| -> Result<ServerRequest, RankRefusal> {
+            let (ranks, max) = (inits.len() as u64, SPAWNED_MAX);
+            if ranks > u64::from(max) {
+                return Err(RankRefusal::SpawnCount { ranks, max });
             }
-            let inits = Content::encoded(&inits, at).map_err(|error| error.to_string())?;
+            let inits = Content::encoded(&inits, at).map_err(not_encoded)?;
             let parents = self.placed();
             let links = self.scope.places().links().clone();
             Ok(ServerRequest::Spawn(Spawn { placement, inits, parents, links }))
@@ -130,4 +126,12 @@ impl Comm {
         let places = (0..self.size()).map(|rank| self.scope.place(rank)).collect();
         PlacedRanks { ranks, places }
     }
+}
+
+fn not_encoded(error: RankError) -> RankRefusal {
+    let reason = match error {
+        RankError::Malformed { reason, .. } => reason,
+        error => error.to_string(),
+    };
+    RankRefusal::InitNotEncoded { reason }
 }

@@ -1,8 +1,9 @@
 //! What ranks ask the name server, and what it answers.
 
 use super::placement::SpawnPlacement;
-use super::port::RankPort;
 use crate::content::Content;
+use crate::port::RankPort;
+use crate::refusal::RankRefusal;
 use crate::runs::Run;
 use crate::site_links::SiteLinks;
 use serde::{Deserialize, Serialize};
@@ -126,7 +127,7 @@ pub(crate) enum ServerReply {
         group: PlacedRanks,
     },
     /// Nothing was done, for this reason.
-    Refused(String),
+    Refused(RankRefusal),
     /// What the living ranks have agreed on: the flags that all of them have set, a communicator
     /// number that no rank of the communicator has used, and the list of the living ranks.
     Agreed {
@@ -141,7 +142,7 @@ impl ServerReply {
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::Linked { remote: group, .. } | Self::Gathered { group, .. } => group.heap_bytes(),
-            Self::Refused(reason) => reason.len(),
+            Self::Refused(refusal) => refusal.heap_bytes(),
             Self::Agreed { survivors, .. } => RUN_BYTES * survivors.len(),
             Self::Done | Self::Port(_) => 0,
         }

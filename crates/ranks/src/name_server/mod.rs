@@ -18,13 +18,13 @@
 mod agreement;
 mod message;
 mod placement;
-mod port;
 
 pub(crate) use message::{AgreementRequest, PlacedRanks, ServerReply, ServerRequest, Spawn};
 pub use placement::SpawnPlacement;
-pub use port::RankPort;
 
 use crate::error::SERVED_FROM;
+use crate::port::RankPort;
+use crate::refusal::RankRefusal;
 use crate::ticket::{Asker, Ticket};
 use agreement::Agreements;
 use gridspan_runtime::{Layout, PeId};
@@ -35,6 +35,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// End of the numbers of communicators: a number and the next one have two contexts each, and a
 /// context has 32 bits.
 const SERVED_TO: u32 = (1 << 31) - 2;
+
+/// Largest number of ranks that a call spawns: rank 0 and each spawned rank hold the list of all.
+pub(crate) const SPAWNED_MAX: u32 = 1 << 24;
+/// Largest number of ranks of a job.
+const RANKS_MAX: u32 = i32::MAX as u32;
 
 /// Answers, each with the operation that gets it.
 pub(crate) type Answers = Vec<(Asker, ServerReply)>;
@@ -101,7 +106,7 @@ impl NameServer {
             ServerRequest::Publish { service, port } => self.publish(asker, service, port),
             ServerRequest::Unpublish { service } => match self.services.remove(&service) {
                 Some(_) => vec![(asker, ServerReply::Done)],
-                None => refused(asker, format!("no service {service:?} is published")),
+                None => refused(asker, RankRefusal::NoSuchService { service }),
             },
             ServerRequest::Lookup { service, waits } => self.lookup(asker, service, waits),
             ServerRequest::Accept(port, group) => self.call(port, Caller { asker, group }, true),
@@ -113,31 +118,27 @@ impl NameServer {
                 self.agreements.withdraw(asker);
                 Vec::new()
             }
-            ServerRequest::Spawn(_) => refused(asker, "nothing to spawn".to_owned()),
+            ServerRequest::Spawn(_) => refused(asker, RankRefusal::Dropped),
         }
     }
 
     fn close(&mut self, asker: Asker, port: RankPort) -> Answers {
         let Some(Callers { accepting, connecting }) = self.ports.remove(&port) else {
-            return refused(asker, format!("{port} is not open"));
+            return refused(asker, RankRefusal::PortNotOpen { port });
         };
         self.services.retain(|_, published| *published != port);
         let waiting = accepting.into_iter().chain(connecting);
-        let end = |caller: Caller| {
-            (caller.asker, ServerReply::Refused(format!("{port} was closed meanwhile")))
-        };
+        let end =
+            |caller: Caller| (caller.asker, ServerReply::Refused(RankRefusal::PortClosed { port }));
         waiting.map(end).chain([(asker, ServerReply::Done)]).collect()
     }
 
     fn publish(&mut self, asker: Asker, service: String, port: RankPort) -> Answers {
-        if let Some(other) = self.services.get(&service) {
-            let reason =
-                format!("the service {service:?} is published, with {other}; unpublish it first");
-            return refused(asker, reason);
+        if let Some(&port) = self.services.get(&service) {
+            return refused(asker, RankRefusal::ServiceExists { service, port });
         }
         if !self.ports.contains_key(&port) {
-            let reason = format!("{port} is not open; publish one that open_port has returned");
-            return refused(asker, reason);
+            return refused(asker, RankRefusal::PortNotOpen { port });
         }
         let waiting = self.lookups.remove(&service).unwrap_or_default();
         self.services.insert(service, port);
@@ -157,7 +158,7 @@ impl NameServer {
     /// Pairs a group with the first one that waits for it, or lets it wait.
     fn call(&mut self, port: RankPort, caller: Caller, accepts: bool) -> Answers {
         let Some(Callers { accepting, connecting }) = self.ports.get_mut(&port) else {
-            return refused(caller.asker, format!("{port} is not open"));
+            return refused(caller.asker, RankRefusal::PortNotOpen { port });
         };
         let (own, others) = if accepts { (accepting, connecting) } else { (connecting, accepting) };
         let Some(other) = others.pop_front() else {
@@ -166,46 +167,49 @@ impl NameServer {
         };
         let askers = [caller.asker, other.asker];
         let members: BTreeSet<u32> = caller.group.ranks.iter().copied().collect();
-        if let Some(rank) = other.group.ranks.iter().find(|rank| members.contains(rank)) {
-            let reason = format!("rank {rank} of the job is in both groups");
-            return askers.map(|asker| (asker, ServerReply::Refused(reason.clone()))).into();
+        if let Some(&rank) = other.group.ranks.iter().find(|rank| members.contains(rank)) {
+            let refusal = RankRefusal::RankInBothGroups { rank };
+            return askers.map(|asker| (asker, ServerReply::Refused(refusal.clone()))).into();
         }
         match self.number() {
             Ok(number) => {
                 let link = |remote| ServerReply::Linked { number, remote };
                 vec![(caller.asker, link(other.group)), (other.asker, link(caller.group))]
             }
-            Err(reason) => askers.map(|asker| (asker, ServerReply::Refused(reason.clone()))).into(),
+            Err(refusal) => {
+                askers.map(|asker| (asker, ServerReply::Refused(refusal.clone()))).into()
+            }
         }
     }
 
     /// Adds a rank to a group. Once the group has all its ranks, each of them gets the group.
     fn join(&mut self, asker: Asker, name: String, ranks: u32, place: (u32, u32)) -> Answers {
         if ranks == 0 {
-            return refused(asker, "a group has at least one rank".to_owned());
+            return refused(asker, RankRefusal::EmptyGroup);
         }
         let mut gathering = self
             .groups
             .remove(&name)
             .unwrap_or_else(|| Gathering { ranks, joined: BTreeMap::new() });
         let problem = if gathering.ranks != ranks {
-            Some(format!("the group {name:?} is to have {} ranks, not {ranks}", gathering.ranks))
+            let (group, expected) = (name.clone(), gathering.ranks);
+            Some(RankRefusal::OtherGroupSize { group, expected, found: ranks })
         } else if let Entry::Vacant(free) = gathering.joined.entry(asker.rank) {
             free.insert((asker.ticket, place));
             None
         } else {
-            Some(format!("this rank waits for the group {name:?} already"))
+            Some(RankRefusal::WaitsAlready { group: name.clone() })
         };
         if problem.is_some() || (gathering.joined.len() as u64) < u64::from(ranks) {
             self.groups.insert(name, gathering);
-            return problem.map_or_else(Vec::new, |reason| refused(asker, reason));
+            return problem.map_or_else(Vec::new, |refusal| refused(asker, refusal));
         }
         let joined = gathering.joined;
         let (ranks, places) = joined.iter().map(|(rank, (_, place))| (*rank, *place)).unzip();
         let group = PlacedRanks { ranks, places };
         let reply = match self.number() {
             Ok(number) => ServerReply::Gathered { number, group },
-            Err(reason) => ServerReply::Refused(reason),
+            Err(refusal) => ServerReply::Refused(refusal),
         };
         let asker = |(rank, (ticket, _))| Asker { rank, ticket };
         joined.into_iter().map(asker).map(|asker| (asker, reply.clone())).collect()
@@ -230,21 +234,20 @@ impl NameServer {
         });
     }
 
-    /// Numbers `ranks` new ranks, from `first` on, and chooses their PEs. Returns the first number
+    /// Numbers `wanted` new ranks, from `first` on, and chooses their PEs. Returns the first number
     /// of the communicators with their parents, and the new ranks.
     pub(crate) fn spawn(
         &mut self,
         asker: Asker,
-        (first, ranks): (u32, usize),
+        (first, wanted): (u32, usize),
         placement: SpawnPlacement,
         layout: &Layout,
-    ) -> Result<(u32, PlacedRanks), String> {
-        let ranks = u32::try_from(ranks).unwrap_or(u32::MAX);
-        let end = first.checked_add(ranks).filter(|end| i32::try_from(*end).is_ok());
+    ) -> Result<(u32, PlacedRanks), RankRefusal> {
+        let ranks = u32::try_from(wanted).unwrap_or(u32::MAX);
+        let end = first.checked_add(ranks).filter(|end| *end <= RANKS_MAX);
         let Some(end) = end.filter(|_| ranks > 0) else {
-            return Err(format!(
-                "{ranks} ranks; spawn at least 1, and at most 2^31 - 1 in a job, which has had {first} so far"
-            ));
+            let max = RANKS_MAX.saturating_sub(first).min(SPAWNED_MAX);
+            return Err(RankRefusal::SpawnCount { ranks: wanted as u64, max });
         };
         let pes = placement.pes(first, ranks, layout)?;
         let number = self.number()?;
@@ -286,23 +289,21 @@ impl NameServer {
     }
 
     /// Reserves two communicator numbers, and returns the first.
-    fn number(&mut self) -> Result<u32, String> {
+    fn number(&mut self) -> Result<u32, RankRefusal> {
         let number = self.numbered.checked_mul(2).and_then(|count| count.checked_add(SERVED_FROM));
         match number.filter(|number| *number < SERVED_TO) {
             Some(number) => {
                 self.numbered += 1;
                 Ok(number)
             }
-            None => {
-                Err("a run can have at most 2^29 - 1 spawns, connections and groups".to_owned())
-            }
+            None => Err(RankRefusal::NoNumberLeft),
         }
     }
 }
 
 /// The answer to a request that cannot be fulfilled.
-pub(crate) fn refused(asker: Asker, reason: String) -> Answers {
-    vec![(asker, ServerReply::Refused(reason))]
+pub(crate) fn refused(asker: Asker, refusal: RankRefusal) -> Answers {
+    vec![(asker, ServerReply::Refused(refusal))]
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The PEs of spawned ranks.
 
+use crate::refusal::RankRefusal;
 use gridspan_runtime::{Layout, SiteId};
 use serde::{Deserialize, Serialize};
 
@@ -35,18 +36,23 @@ pub enum SpawnPlacement {
 
 impl SpawnPlacement {
     /// The PEs of `ranks` ranks, whose numbers in the job begin with `first`.
-    pub(super) fn pes(self, first: u32, ranks: u32, layout: &Layout) -> Result<Vec<u32>, String> {
+    pub(super) fn pes(
+        self,
+        first: u32,
+        ranks: u32,
+        layout: &Layout,
+    ) -> Result<Vec<u32>, RankRefusal> {
         let (sites, pes) = (layout.site_count(), layout.pe_count());
         let range = match self {
             Self::Block | Self::RoundRobin => 0..pes,
             Self::AtSite(site) if site < sites => layout.pes_in(SiteId(site)),
-            Self::AtSite(site) => return Err(format!("there is no site {site} among {sites}")),
+            Self::AtSite(site) => return Err(RankRefusal::NoSuchSite { site, sites }),
             Self::OnPe(pe) if pe < pes => pe..pe + 1,
-            Self::OnPe(pe) => return Err(format!("there is no PE {pe} among {pes}")),
+            Self::OnPe(pe) => return Err(RankRefusal::NoSuchPe { pe, pes }),
         };
         let count = u64::from(range.end - range.start);
-        if count == 0 {
-            return Err("the site has no PE".to_owned());
+        if let (Self::AtSite(site), 0) = (self, count) {
+            return Err(RankRefusal::NoPeAtSite { site });
         }
         let at = |child: u32| match self {
             Self::RoundRobin => (u64::from(first) + u64::from(child)) % count,
@@ -71,7 +77,8 @@ mod tests {
         assert_eq!(pes(SpawnPlacement::AtSite(1), 4), Ok(vec![2, 2, 3, 3]));
         assert_eq!(pes(SpawnPlacement::OnPe(3), 2), Ok(vec![3, 3]));
         let none = pes(SpawnPlacement::AtSite(2), 1);
-        assert_eq!(none, Err("there is no site 2 among 2".to_owned()));
-        assert_eq!(pes(SpawnPlacement::OnPe(4), 1), Err("there is no PE 4 among 4".to_owned()));
+        assert_eq!(none, Err(RankRefusal::NoSuchSite { site: 2, sites: 2 }));
+        let none = pes(SpawnPlacement::OnPe(4), 1);
+        assert_eq!(none, Err(RankRefusal::NoSuchPe { pe: 4, pes: 4 }));
     }
 }

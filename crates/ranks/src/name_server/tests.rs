@@ -18,12 +18,12 @@ fn open(server: &mut NameServer) -> RankPort {
     }
 }
 
-fn reasons(answers: Answers) -> Vec<(u32, String)> {
-    let reason = |(asker, reply): (Asker, ServerReply)| match reply {
-        ServerReply::Refused(reason) => (asker.rank, reason),
+fn refusals(answers: Answers) -> Vec<(u32, RankRefusal)> {
+    let refusal = |(asker, reply): (Asker, ServerReply)| match reply {
+        ServerReply::Refused(refusal) => (asker.rank, refusal),
         other => panic!("{other:?}"),
     };
-    answers.into_iter().map(reason).collect()
+    answers.into_iter().map(refusal).collect()
 }
 
 #[test]
@@ -54,14 +54,14 @@ fn groups_that_share_a_rank_and_closed_ports_are_refused() {
     let port = open(&mut server);
     server.handle(asker(1), ServerRequest::Accept(port, group(&[1, 2])));
     let refused = server.handle(asker(2), ServerRequest::Connect(port, group(&[3, 2])));
-    let reason = "rank 2 of the job is in both groups".to_owned();
-    assert_eq!(reasons(refused), [(2, reason.clone()), (1, reason)]);
+    let refusal = RankRefusal::RankInBothGroups { rank: 2 };
+    assert_eq!(refusals(refused), [(2, refusal.clone()), (1, refusal)]);
     server.handle(asker(1), ServerRequest::Accept(port, group(&[1])));
     let mut closed = server.handle(asker(0), ServerRequest::ClosePort(port));
     assert_eq!(closed.pop(), Some((asker(0), ServerReply::Done)));
-    assert_eq!(reasons(closed), [(1, "port 1 was closed meanwhile".to_owned())]);
+    assert_eq!(refusals(closed), [(1, RankRefusal::PortClosed { port })]);
     let late = server.handle(asker(1), ServerRequest::Accept(port, group(&[1])));
-    assert_eq!(reasons(late), [(1, "port 1 is not open".to_owned())]);
+    assert_eq!(refusals(late), [(1, RankRefusal::PortNotOpen { port })]);
 }
 
 #[test]
@@ -80,12 +80,15 @@ fn services_are_found_at_once_or_awaited() {
         [(asker(3), found.clone()), (asker(0), ServerReply::Done)]
     );
     assert_eq!(server.handle(asker(1), lookup(true)), [(asker(1), found)]);
-    let again = reasons(server.handle(asker(4), publish()));
-    let reason = "the service \"heat\" is published, with port 1; unpublish it first".to_owned();
-    assert_eq!(again, [(4, reason)]);
+    let again = refusals(server.handle(asker(4), publish()));
+    let text = "the service \"heat\" is published, with port 1; unpublish it first";
+    assert_eq!(again[0].1.to_string(), text);
+    let refusal = RankRefusal::ServiceExists { service: "heat".to_owned(), port };
+    assert_eq!(again, [(4, refusal)]);
     let unpublish = || ServerRequest::Unpublish { service: "heat".to_owned() };
     assert_eq!(server.handle(asker(0), unpublish()), [(asker(0), ServerReply::Done)]);
-    assert_eq!(reasons(server.handle(asker(0), unpublish())).len(), 1);
+    let refusal = RankRefusal::NoSuchService { service: "heat".to_owned() };
+    assert_eq!(refusals(server.handle(asker(0), unpublish())), [(0, refusal)]);
 }
 
 #[test]
@@ -108,9 +111,10 @@ fn a_port_that_closes_takes_its_services_along_and_is_not_published_again() {
         let answers = server.handle(asker(1), lookup(service));
         assert_eq!(answers, [(asker(1), ServerReply::Port(found))], "{service}");
     }
-    let late = reasons(server.handle(asker(0), publish("heat", port)));
-    let reason = "port 1 is not open; publish one that open_port has returned".to_owned();
-    assert_eq!(late, [(0, reason)]);
+    let late = refusals(server.handle(asker(0), publish("heat", port)));
+    let text = "port 1 is not open; use one that `open_port` has returned";
+    assert_eq!(late[0].1.to_string(), text);
+    assert_eq!(late, [(0, RankRefusal::PortNotOpen { port })]);
     let again = server.handle(asker(2), publish("heat", other));
     assert_eq!(again, [(asker(2), ServerReply::Done)]);
 }
@@ -125,11 +129,11 @@ fn a_group_has_its_ranks_in_their_order_once_all_have_joined() {
     };
     assert!(server.handle(asker(9), join(3, 9)).is_empty());
     assert!(server.handle(asker(2), join(3, 2)).is_empty());
-    assert_eq!(
-        reasons(server.handle(asker(5), join(2, 5))),
-        [(5, "the group \"workers\" is to have 3 ranks, not 2".to_owned())]
-    );
-    assert_eq!(reasons(server.handle(asker(2), join(3, 2))).len(), 1);
+    let group_name = || "workers".to_owned();
+    let refusal = RankRefusal::OtherGroupSize { group: group_name(), expected: 3, found: 2 };
+    assert_eq!(refusals(server.handle(asker(5), join(2, 5))), [(5, refusal)]);
+    let refusal = RankRefusal::WaitsAlready { group: group_name() };
+    assert_eq!(refusals(server.handle(asker(2), join(3, 2))), [(2, refusal)]);
     server.handle(asker(9), ServerRequest::Withdraw);
     assert!(server.handle(asker(7), join(3, 7)).is_empty());
     let answers = server.handle(asker(1), join(3, 1));
@@ -137,7 +141,8 @@ fn a_group_has_its_ranks_in_their_order_once_all_have_joined() {
     assert_eq!(answers, [1, 2, 7].map(|rank| (asker(rank), found.clone())));
     // A later request with this name begins a new group.
     assert!(server.handle(asker(1), join(2, 1)).is_empty());
-    assert_eq!(reasons(server.handle(asker(1), join(0, 1))).len(), 1);
+    let refused = refusals(server.handle(asker(1), join(0, 1)));
+    assert_eq!(refused, [(1, RankRefusal::EmptyGroup)]);
 }
 
 #[test]
@@ -146,8 +151,9 @@ fn the_error_says_how_often_communicators_can_be_numbered() {
     let mut server = NameServer { numbered: (1 << 29) - 2, ..NameServer::default() };
     assert_eq!(server.number(), Ok((1 << 31) - 4));
     assert_eq!(server.numbered, (1 << 29) - 1);
-    let reason = "a run can have at most 2^29 - 1 spawns, connections and groups".to_owned();
-    assert_eq!(server.number(), Err(reason));
+    assert_eq!(server.number(), Err(RankRefusal::NoNumberLeft));
+    let text = "a run can have at most 2^29 - 1 spawns, connections and groups";
+    assert_eq!(RankRefusal::NoNumberLeft.to_string(), text);
 }
 
 #[test]
@@ -164,11 +170,19 @@ fn parents_are_answered_once_all_their_children_have_begun() {
     let linked = ServerReply::Linked { number, remote: children };
     assert_eq!(server.begun(8), [(asker(3), linked)]);
     assert!(server.begun(8).is_empty());
-    for (first, ranks) in [(0, 0), (u32::MAX, 1), (1 << 30, 1 << 30), (5, usize::MAX)] {
-        assert!(server.spawn(asker(0), (first, ranks), SpawnPlacement::Block, &layout).is_err());
+    for (first, wanted, max) in [
+        (0, 0, SPAWNED_MAX),
+        (u32::MAX, 1, 0),
+        (1 << 30, 1 << 30, SPAWNED_MAX),
+        (RANKS_MAX - 5, 6, 5),
+        (5, usize::MAX, SPAWNED_MAX),
+    ] {
+        let spawned = server.spawn(asker(0), (first, wanted), SpawnPlacement::Block, &layout);
+        let ranks = wanted as u64;
+        assert_eq!(spawned, Err(RankRefusal::SpawnCount { ranks, max }));
     }
     let nowhere = server.spawn(asker(0), (0, 1), SpawnPlacement::AtSite(7), &layout);
-    assert_eq!(nowhere, Err("there is no site 7 among 1".to_owned()));
+    assert_eq!(nowhere, Err(RankRefusal::NoSuchSite { site: 7, sites: 1 }));
 }
 
 fn agreement(flags: u64, next_communicator: u32, members: &[(u32, u32)]) -> ServerRequest {

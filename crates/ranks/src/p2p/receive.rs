@@ -70,15 +70,15 @@ impl Comm {
     /// # Errors
     ///
     /// [`RankError::NoSuchRank`], [`RankError::Revoked`], [`RankError::PeerFailed`],
-    /// [`RankError::TypeMismatch`], [`RankError::Malformed`], and [`RankError::Invalid`] for
-    /// [`PROC_NULL`](crate::PROC_NULL), which sends no value.
+    /// [`RankError::TypeMismatch`], [`RankError::Malformed`], and
+    /// [`RankError::NoValueFromNull`] for [`PROC_NULL`](crate::PROC_NULL), which sends no value.
     pub async fn recv_value<V: DeserializeOwned + 'static>(
         &self,
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<(V, Status), RankError> {
         let (wanted, at) = self.wanted(source.into(), tag.into(), "recv_value")?;
-        let Some((pattern, peers)) = wanted else { return Err(no_value(at)) };
+        let Some((pattern, peers)) = wanted else { return Err(RankError::NoValueFromNull { at }) };
         let (content, status) = receive(&self.local, pattern, peers, at).await?;
         Ok((content.decode(received_by(at, &status))?, status))
     }
@@ -128,7 +128,7 @@ impl Comm {
         tag: impl Into<TagSelector>,
     ) -> Result<CommRequest<'static, (V, Status)>, RankError> {
         let finish = |(content, status): (Content, Status), at| Ok((content.decode(at)?, status));
-        let null = || Err(no_value(self.at("irecv_value")));
+        let null = || Err(RankError::NoValueFromNull { at: self.at("irecv_value") });
         self.immediate_recv(source.into(), tag.into(), "irecv_value", finish, null)
     }
 
@@ -272,8 +272,4 @@ impl Comm {
 /// The receive with the peer and the tag of the message that it got, for errors.
 pub(super) fn received_by(at: CallSite, status: &Status) -> CallSite {
     at.with(status.source, status.tag)
-}
-
-fn no_value(at: CallSite) -> RankError {
-    RankError::Invalid { at, reason: "PROC_NULL sends no value".to_owned() }
 }

@@ -2,7 +2,9 @@
 
 use crate::common::{SITES, check, failure, simulate};
 use futures_util::future::{Either, select};
-use gridspan_ranks::{ANY_SOURCE, Comm, RankError, RankPort, SpawnPlacement, ops, run};
+use gridspan_ranks::{
+    ANY_SOURCE, Comm, RankError, RankPort, RankRefusal, SpawnPlacement, ops, run,
+};
 use gridspan_runtime::driver::embedded;
 use std::pin::pin;
 use std::time::Duration;
@@ -158,7 +160,8 @@ fn ports_and_names_that_do_not_exist_are_errors() {
         let port = world.open_port().await?;
         world.close_port(port).await?;
         let error = world.close_port(port).await.unwrap_err();
-        assert!(matches!(error, RankError::Invalid { .. }));
+        let RankError::Refused { refusal, .. } = error else { return Err(error) };
+        assert_eq!(refusal, RankRefusal::PortNotOpen { port });
         world.split(Some(world.rank()), 0).await?.ok_or("no part")?.accept(Some(port), 0).await?;
         Ok(())
     });

@@ -73,7 +73,7 @@ impl Rank for Walker {
 }
 
 fn walkers(moves: bool) -> Job {
-    job::<Walker>("walkers", 9, move |rank| (3 * rank, moves)).resource(EagerLimit { bytes: 100 })
+    job::<Walker>("walkers", 9, move |rank| (3 * rank, moves)).resource(EagerLimit::new(100))
 }
 
 #[test]

@@ -190,7 +190,7 @@ fn a_spawn_that_cannot_be_is_an_error_at_all_ranks() {
         ((0, SpawnPlacement::Block), "spawn with rank 0, on the world: 0 ranks; spawn at least 1"),
         (
             ((1 << 24) + 1, SpawnPlacement::Block),
-            "16777217 ranks; spawn at most 16777216 in a call",
+            "16777217 ranks; spawn at least 1, and at most 16777216 in this call",
         ),
         ((1, SpawnPlacement::AtSite(7)), "there is no site 7 among 1"),
         ((1, SpawnPlacement::OnPe(9)), "there is no PE 9 among 1"),
@@ -198,7 +198,7 @@ fn a_spawn_that_cannot_be_is_an_error_at_all_ranks() {
         let text = failure(move |world: Comm| async move {
             let (ranks, placement) = spawned;
             let error = world.spawn(ranks, placement).await.unwrap_err();
-            assert!(matches!(error, RankError::Invalid { .. }));
+            assert!(matches!(error, RankError::Refused { .. }));
             // Both ranks have received the error, and go on.
             world.barrier().await?;
             Err(error)

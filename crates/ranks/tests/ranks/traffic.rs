@@ -101,7 +101,7 @@ fn job(traffic: &Arc<Traffic>) -> Job {
         Ok(())
     });
     // Some messages exceed this limit, so their senders wait until a receive matches.
-    job.resource(EagerLimit { bytes: 100 }).time_limit(Duration::from_secs(60))
+    job.resource(EagerLimit::new(100)).time_limit(Duration::from_secs(60))
 }
 
 proptest! {

@@ -192,9 +192,9 @@ impl<E: GroupEvents> Driver<'_, E> {
     ) {
         let mut inputs = Vec::new();
         for data in self.events.inputs(task) {
-            let from = match sources.get(&data) {
-                Some(Endpoint::Server(server)) => self.contacts[server.index()].source,
-                Some(Endpoint::Client) | None => Source::Client,
+            let from = match sources.get(&data).and_then(|source| source.server()) {
+                Some(server) => self.contacts[server.index()].source,
+                None => Source::Client,
             };
             let bytes = self.events.bytes(data);
             inputs.push(Input { data: self.events.version(data), bytes, from });

@@ -192,12 +192,10 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
                 self.order(attempt, (task, server), readers);
             }
             DispatchCommand::Withdraw(attempt) => self.withdraw(attempt),
-            DispatchCommand::Send { data, from: Endpoint::Client, to } => {
-                self.send_value(data, &to)
-            }
-            DispatchCommand::Send { data, from: Endpoint::Server(from), to } => {
-                self.share(data, from, to)
-            }
+            DispatchCommand::Send { data, from, to } => match from.server() {
+                Some(from) => self.share(data, from, to),
+                None => self.send_value(data, &to),
+            },
             DispatchCommand::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
             DispatchCommand::Drop(data) => self.window.spent(data),
             DispatchCommand::Has { data, server, is_maker } => {

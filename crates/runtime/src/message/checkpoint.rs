@@ -165,6 +165,7 @@ impl CheckpointSegment {
 
 /// Where the members of a part continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum RestoreTarget {
     /// On this PE.
     On(PeId),

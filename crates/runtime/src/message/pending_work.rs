@@ -14,6 +14,7 @@ pub(crate) fn counted(number: impl Into<u64>, one: &str, several: &str) -> Strin
 
 /// Unfinished work of one PE, or the sum of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PendingWork {
     /// Number of members that live here; replicas do not count.
     pub members: u64,

@@ -2,6 +2,7 @@
 
 /// Counts of a PE's work, for reports and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PeStatistics {
     /// Messages handled.
     pub handled: u64,

@@ -8,6 +8,10 @@ pub struct ActionCounts {
     pub messages: u64,
     /// Members that arrived on another PE.
     pub migrations: u64,
+    /// Of those, members with indices of five dimensions.
+    pub migrations_in_five_dimensions: u64,
+    /// Of those, members with indices of six dimensions.
+    pub migrations_in_six_dimensions: u64,
     /// Migrations that were refused.
     pub refusals: u64,
     /// Insertions that were requested.
@@ -60,10 +64,21 @@ pub struct ActionCounts {
     pub quiescences: u64,
 }
 
+impl ActionCounts {
+    /// Counts a member of the main collections that arrived, by the dimensions of its index. The
+    /// caller counts it in `migrations`.
+    pub(super) fn arrived_in(&mut self, dimensions: u32) {
+        self.migrations_in_five_dimensions += u64::from(dimensions == 5);
+        self.migrations_in_six_dimensions += u64::from(dimensions == 6);
+    }
+}
+
 impl std::ops::AddAssign for ActionCounts {
     fn add_assign(&mut self, other: Self) {
         self.messages += other.messages;
         self.migrations += other.migrations;
+        self.migrations_in_five_dimensions += other.migrations_in_five_dimensions;
+        self.migrations_in_six_dimensions += other.migrations_in_six_dimensions;
         self.refusals += other.refusals;
         self.insertions += other.insertions;
         self.insertions_again += other.insertions_again;

@@ -73,9 +73,9 @@ pub(super) struct Forwarders {
 }
 
 impl Forwarders {
-    /// Sends a note to a random forwarder or to all.
-    pub(super) fn write<A: Actor<Index = Ix1>>(&self, cx: &mut Context<'_, A>) {
-        let (writer, count) = (cx.index(), self.section.len() as i32);
+    /// Sends a note of a member to a random forwarder or to all.
+    pub(super) fn write<A: Actor>(&self, writer: Ix1, cx: &mut Context<'_, A>) {
+        let count = self.section.len() as i32;
         let (one, number) = ledger::with(|ledger| {
             let one = ledger.dice.chance(0.5).then(|| ledger.dice.below(count as u64) as i32);
             let number = match one {

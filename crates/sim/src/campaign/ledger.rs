@@ -11,6 +11,7 @@ use super::broadcasts::{Broadcasts, LARGE_AMID_ONE_IN};
 use super::interleaving::Interleaving;
 use super::items::Items;
 use super::notes::Notes;
+use super::numbered::Numbered;
 use super::orders::load;
 use super::rounds::{Contribution, Kind, Rounds, Total, contribution};
 use super::unordered::Unordered;
@@ -194,13 +195,13 @@ impl Ledger {
 
     /// Returns the index for a new member of a collection: a new one, or that of a destroyed
     /// member.
-    pub(super) fn free_index(&mut self, collection: CollectionId, fresh: i32) -> i32 {
+    pub(super) fn free_index<I: Numbered>(&mut self, collection: CollectionId, fresh: i32) -> I {
         let gone = |(id, life): (&ActorId, &Life)| {
-            (id.collection == collection && *life == Life::Gone).then_some(id.key.0 as u32 as i32)
+            (id.collection == collection && *life == Life::Gone).then(|| I::from_key(id.key))
         };
-        let gone: Vec<i32> = self.members.iter().filter_map(gone).collect();
+        let gone: Vec<I> = self.members.iter().filter_map(gone).collect();
         match gone.is_empty() || self.dice.chance(0.5) {
-            true => fresh + self.actions.insertions as i32,
+            true => I::of(fresh + self.actions.insertions as i32),
             false => self.dice.one_of(&gone),
         }
     }
@@ -422,7 +423,9 @@ impl Ledger {
 
     /// Records and returns the contribution of a member to a reduction.
     pub(super) fn contributed(&mut self, id: ActorId, round: u64) -> Contribution {
-        let value = (id.key.0 as u64 + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9) + 1);
+        let Key(key) = id.key;
+        let member = (key ^ key >> 64) as u64;
+        let value = (member + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9) + 1);
         if let Err(problem) = self.rounds.contributed(round, value) {
             self.violated(problem);
         }

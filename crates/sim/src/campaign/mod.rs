@@ -2,7 +2,9 @@
 //!
 //! A seed determines a [`Scenario`]: a grid, its faults, a strategy, and two collections of actors
 //! that send, multicast, broadcast, ask, set timers, contribute, move, insert and destroy at
-//! random. The model sees every send and every handler, and checks the guarantees of the runtime:
+//! random. In turn, the seeds name the members of the two collections by indices of one, five and
+//! six dimensions. The model sees every send and every handler, and checks the guarantees of the
+//! runtime:
 //!
 //! - every message is handled once, and messages from one member to another at one priority in the
 //!   order sent, multicasts included;
@@ -40,6 +42,7 @@ mod items;
 mod latecomers;
 mod ledger;
 mod notes;
+mod numbered;
 mod orders;
 mod partners;
 mod pools;

@@ -4,6 +4,7 @@ use super::ballast::Ballast;
 use super::broadcasts::LARGE_AMID_ONE_IN;
 use super::forwarder::Forwarders;
 use super::ledger::{self, Ledger};
+use super::numbered::Numbered;
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section, load};
 use super::rounds::{Total, ops};
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use gridspan_runtime::{
     SectionRef, To, Unordered,
 };
 use serde::{Deserialize, Serialize};
+use std::marker::PhantomData;
 use std::time::Duration;
 
 /// The longest wait for an answer that will come; with all pauses and outages it takes seconds.
@@ -25,14 +27,15 @@ const LARGE_ONE_IN: u64 = 30;
 
 /// The references that members have to each other.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct World {
+#[serde(bound = "")]
+pub(super) struct World<I> {
     /// The collection whose members stay.
-    pub(super) old: CollectionRef<RandomActor>,
+    pub(super) old: CollectionRef<RandomActor<I>>,
     /// The collection whose members come and go; the first `immortal` stay.
-    pub(super) young: CollectionRef<RandomActor>,
+    pub(super) young: CollectionRef<RandomActor<I>>,
     pub(super) immortal: i32,
     /// A section of the old collection.
-    pub(super) section: SectionRef<RandomActor>,
+    pub(super) section: SectionRef<RandomActor<I>>,
     /// Deterministic actors to which old members write.
     pub(super) forwarders: Forwarders,
     pub(super) pes: u32,
@@ -40,8 +43,9 @@ pub(super) struct World {
 
 /// Messages of members. The numbers are those of the model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Msg {
-    Meet(World),
+#[serde(bound = "")]
+pub(super) enum Msg<I> {
+    Meet(World<I>),
     /// Command to broadcast, with messages to some of the receivers before and after.
     Broadcast {
         number: u64,
@@ -93,29 +97,32 @@ pub(super) enum Msg {
     },
 }
 
-/// An actor that takes random actions.
+/// An actor that takes random actions, with an index of this type.
 #[derive(Serialize, Deserialize)]
-pub(super) struct RandomActor {
+#[serde(bound = "")]
+pub(super) struct RandomActor<I> {
     moves: u32,
-    world: Option<World>,
+    world: Option<World<I>>,
     ballast: Ballast,
+    #[serde(skip)]
+    index: PhantomData<fn() -> I>,
 }
 
-impl Actor for RandomActor {
-    type Index = Ix1;
-    type Init = Option<World>;
-    type Message = Msg;
+impl<I: Numbered> Actor for RandomActor<I> {
+    type Index = I;
+    type Init = Option<World<I>>;
+    type Message = Msg<I>;
 
-    fn create(world: Option<World>, cx: &mut Context<'_, Self>) -> Self {
+    fn create(world: Option<World<I>>, cx: &mut Context<'_, Self>) -> Self {
         let (id, pe) = (cx.me().id(), cx.pe());
         let ballast = ledger::with(|ledger| {
             ledger.created(id, pe);
             Ballast::of(ledger)
         });
-        Self { moves: 0, world, ballast }
+        Self { moves: 0, world, ballast, index: PhantomData }
     }
 
-    fn handle(&mut self, message: Msg, cx: &mut Context<'_, Self>) {
+    fn handle(&mut self, message: Msg<I>, cx: &mut Context<'_, Self>) {
         let (id, pe) = (cx.me().id(), cx.pe());
         ledger::with(|ledger| ledger.runs(id, pe, self.moves));
         match message {
@@ -165,7 +172,7 @@ impl Actor for RandomActor {
         }
     }
 
-    fn reduced(reduction: Reduction) -> Option<Msg> {
+    fn reduced(reduction: Reduction) -> Option<Msg<I>> {
         let round = u64::from(reduction.tag);
         Some(Msg::Result { round, total: Box::new(reduction.get()?) })
     }
@@ -189,6 +196,7 @@ impl Actor for RandomActor {
         let (id, pe, moves) = (cx.me().id(), cx.pe(), self.moves);
         let talkative = ledger::with(|ledger| {
             ledger.arrived(id, pe, moves);
+            ledger.actions.arrived_in(I::DIMENSIONS);
             ledger.dice.chance(0.2)
         });
         if talkative {
@@ -197,7 +205,7 @@ impl Actor for RandomActor {
     }
 }
 
-impl RandomActor {
+impl<I: Numbered> RandomActor<I> {
     /// Takes up to three random actions.
     fn act(&mut self, left: u8, freedom: Freedom, cx: &mut Context<'_, Self>) {
         let Some(world) = &self.world else { return };
@@ -207,7 +215,9 @@ impl RandomActor {
                 0..40 if left > 0 => world.send(left, freedom, cx),
                 40..50 if left > 0 => world.multicast(left, freedom, cx),
                 50..58 => world.ask(cx),
-                58..62 if cx.me().id().collection == world.old.id() => world.forwarders.write(cx),
+                58..62 if cx.me().id().collection == world.old.id() => {
+                    world.forwarders.write(Ix1(cx.index().number()), cx);
+                }
                 62..70 if left > 0 => world.set_timer(left, freedom, cx),
                 70..72 => world.broadcast_amid_messages(cx),
                 72..73 => world.broadcast_unordered(cx),
@@ -249,15 +259,15 @@ impl RandomActor {
                 let tag = round as u32;
                 let to = match to {
                     Receiver::Main => To::main(),
-                    Receiver::Member(index) => To::member(world.old.at(Ix1(index)), tag),
+                    Receiver::Member(index) => To::member(world.old.at(I::of(index)), tag),
                     Receiver::AllOld => To::all(world.old, tag),
                     Receiver::AllYoung => To::all(world.young, tag),
                 };
                 cx.contribute(ops(), contribute(round), to);
             }
             Call::ContributeToSection { round } => {
-                let to = To::member(world.old.at(Ix1(0)), round as u32);
-                if world.in_section(cx.index()) {
+                let to = To::member(world.old.at(I::of(0)), round as u32);
+                if in_section(cx.index().number()) {
                     cx.contribute_to_section(&world.section, ops(), contribute(round), to);
                 }
             }
@@ -270,14 +280,10 @@ impl RandomActor {
 }
 
 /// The actions of members.
-impl World {
-    fn member(&self, id: ActorId) -> ActorRef<RandomActor> {
+impl<I: Numbered> World<I> {
+    fn member(&self, id: ActorId) -> ActorRef<RandomActor<I>> {
         let collection = if id.collection == self.old.id() { self.old } else { self.young };
-        collection.at(Ix1(id.key.0 as u32 as i32))
-    }
-
-    fn in_section(&self, index: Ix1) -> bool {
-        in_section(index.0)
+        collection.at(I::from_key(id.key))
     }
 
     /// A random member that lives or is expected.
@@ -287,7 +293,7 @@ impl World {
         ledger.dice.one_of(&living)
     }
 
-    fn send(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor>) {
+    fn send(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor<I>>) {
         let me = cx.me().id();
         let (to, priority, burst) = ledger::with(|ledger| {
             let to = self.anyone(ledger);
@@ -301,12 +307,12 @@ impl World {
         }
     }
 
-    fn multicast(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor>) {
+    fn multicast(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor<I>>) {
         let me = cx.me().id();
         let (number, is_large) = ledger::with(|ledger| {
             let all = ledger.living(self.old.id());
             let members: Vec<_> =
-                all.into_iter().filter(|id| in_section(id.key.0 as u32 as i32)).collect();
+                all.into_iter().filter(|id| in_section(I::from_key(id.key).number())).collect();
             (ledger.sent(me, &members, 0), ledger.dice.below(LARGE_ONE_IN) == 0)
         });
         if is_large {
@@ -316,7 +322,7 @@ impl World {
         cx.multicast(&self.section, Msg::Act { number, left, freedom });
     }
 
-    fn ask(&self, cx: &mut Context<'_, RandomActor>) {
+    fn ask(&self, cx: &mut Context<'_, RandomActor<I>>) {
         let me = cx.me().id();
         let (to, token, number, patient) = ledger::with(|ledger| {
             let to = self.anyone(ledger);
@@ -333,7 +339,7 @@ impl World {
         );
     }
 
-    fn set_timer(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor>) {
+    fn set_timer(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor<I>>) {
         let (token, delay, to) = ledger::with(|ledger| {
             let living = ledger.living(self.old.id());
             let to = ledger.dice.one_of(&living);
@@ -343,14 +349,14 @@ impl World {
     }
 
     /// Broadcasts, and sends messages to random members of the same collection before and after.
-    fn broadcast_amid_messages(&self, cx: &mut Context<'_, RandomActor>) {
+    fn broadcast_amid_messages(&self, cx: &mut Context<'_, RandomActor<I>>) {
         let me = cx.me().id();
         let (of_old, before, after) = ledger::with(|ledger| {
             (ledger.dice.chance(0.5), ledger.dice.below(4_u32), ledger.dice.below(4_u32))
         });
         let collection = if of_old { self.old } else { self.young };
         let freedom = Freedom { insert: false, destroy: false, migrate: false };
-        let some = |count, cx: &mut Context<'_, RandomActor>| {
+        let some = |count, cx: &mut Context<'_, RandomActor<I>>| {
             for _ in 0..count {
                 let (to, number) = ledger::with(|ledger| {
                     let living = ledger.living(collection.id());
@@ -368,7 +374,7 @@ impl World {
     }
 
     /// Sends two unordered broadcasts, so that the second may overtake the first.
-    fn broadcast_unordered(&self, cx: &mut Context<'_, RandomActor>) {
+    fn broadcast_unordered(&self, cx: &mut Context<'_, RandomActor<I>>) {
         for _ in 0..2 {
             let (collection, priority, (number, load)) = ledger::with(|ledger| {
                 let collection = if ledger.dice.chance(0.5) { self.old } else { self.young };
@@ -380,11 +386,11 @@ impl World {
         }
     }
 
-    fn insert(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor>) {
+    fn insert(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor<I>>) {
         let (fresh, pe, greet) = ledger::with(|ledger| {
             let fresh = ledger.free_index(self.young.id(), FIRST_INSERTED);
             let pe = PeId(ledger.dice.below(u64::from(self.pes)) as u32);
-            (self.young.at(Ix1(fresh)), pe, ledger.dice.below(3_u32))
+            (self.young.at(fresh), pe, ledger.dice.below(3_u32))
         });
         ledger::with(|ledger| ledger.insertion_asked(fresh.id()));
         cx.insert_on(&fresh, Some(self.clone()), pe);
@@ -395,9 +401,9 @@ impl World {
         }
     }
 
-    fn destroy(&self, cx: &mut Context<'_, RandomActor>) {
+    fn destroy(&self, cx: &mut Context<'_, RandomActor<I>>) {
         let me = cx.me().id();
-        if me.collection == self.young.id() && me.key.0 >= self.immortal as u128 {
+        if me.collection == self.young.id() && cx.index().number() >= self.immortal {
             cx.destroy();
             // Update the model now: messages that are sent to this member from here on do not
             // count.

@@ -3,6 +3,7 @@
 use super::carriers::Carrier;
 use super::forwarder::Forwarder;
 use super::latecomers::Latecomer;
+use super::numbered::Numbered;
 use super::partners::{Base, Bound};
 use super::pools::Comb;
 use super::random_actor::RandomActor;
@@ -16,7 +17,7 @@ use crate::report::SimError;
 use crate::simulation::Simulation;
 use gridspan_balance::StrategyName;
 use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
-use gridspan_runtime::{CreateAt, Job, Layout, Placement};
+use gridspan_runtime::{CreateAt, Ix1, Ix5, Ix6, Job, Layout, Placement};
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Link, SiteId};
 use std::time::Duration;
@@ -34,6 +35,10 @@ const PARTNERS: f64 = 0.3;
 const MOVING: f64 = 0.3;
 /// Fraction of seeds with members that are created on demand.
 const ON_DEMAND: f64 = 0.3;
+/// The indices of the main collections in successive seeds: the number of their dimensions, and a
+/// divisor of the initial number of members.
+const INDICES: [(u32, u32); 3] =
+    [(Ix1::DIMENSIONS, Ix1::BLOCK), (Ix5::DIMENSIONS, Ix5::BLOCK), (Ix6::DIMENSIONS, Ix6::BLOCK)];
 /// In one in this number of seeds, the coordinator is on the last node instead of beside main.
 const ELSEWHERE_EVERY: u64 = 4;
 
@@ -54,6 +59,8 @@ pub struct Scenario {
     pub strategy: &'static str,
     /// Interval at which the job is balanced in addition to sync points, if any.
     pub every: Option<Duration>,
+    /// Number of dimensions of the indices in the first and second collection: 1, 5 or 6.
+    pub dimensions: u32,
     /// Number of members of the first collection, which stay for the whole run.
     pub old: u32,
     /// Initial number of members of the second collection.
@@ -107,7 +114,9 @@ impl Scenario {
         let places = [CreateAt::Home, CreateAt::Sender];
         let on_demand = late.chance(ON_DEMAND).then(|| late.one_of(&places));
         let has_partners = Dice::new(seed ^ 0x626f_756e_6421).chance(PARTNERS);
+        let (dimensions, block) = INDICES[(seed % INDICES.len() as u64) as usize];
         Self {
+            dimensions,
             coordinator,
             moves_coordinator,
             has_phases,
@@ -129,8 +138,8 @@ impl Scenario {
                 "leader-cut",
                 "replicate",
             ]),
-            old: 3 + dice.below(18_u32),
-            young: 2 + dice.below(10_u32),
+            old: (3 + dice.below(18_u32)).next_multiple_of(block),
+            young: (2 + dice.below(10_u32)).next_multiple_of(block),
             refusal: if dice.chance(0.3) { 0.2 } else { 0.0 },
             every: dice.one_of(&[None, Some(300), Some(2_000)]).map(Duration::from_millis),
             forwarders: 1 + dice.below(4_u32),
@@ -144,10 +153,29 @@ impl Scenario {
         seed % QUIC_EVERY == QUIC_AT
     }
 
-    /// The job and its simulation. The model must have been installed on this thread.
+    /// The simulation of the job. The model must have been installed on this thread.
     pub(super) fn simulation(&self, log: bool) -> Result<Simulation, SimError> {
+        let job = match self.dimensions {
+            Ix5::DIMENSIONS => self.job::<Ix5>(),
+            Ix6::DIMENSIONS => self.job::<Ix6>(),
+            _ => self.job::<Ix1>(),
+        };
+        let options = SimOptions {
+            seed: self.seed,
+            faults: Some(self.faults.clone()),
+            guests: self.guests.clone(),
+            log,
+            // Long enough for the longest timeout.
+            time_limit: self.duration + Duration::from_secs(200),
+            ..SimOptions::default()
+        };
+        Simulation::new(job, self.grid.clone(), options)
+    }
+
+    /// The job, with an index of type `I` for the members of the main collections.
+    fn job<I: Numbered>(&self) -> Job {
         let job = Job::new("campaign")
-            .actor::<RandomActor>()
+            .actor::<RandomActor<I>>()
             .actor::<Reader>()
             .deterministic::<Forwarder>();
         let job = job.seed(self.seed).planted_fault(self.planted.in_pe());
@@ -194,17 +222,7 @@ impl Scenario {
             partners: self.has_partners.then(|| Dice::new(self.seed ^ 0x7061_7274_6e65)),
             moves: self.moves_coordinator.then(|| Dice::new(self.seed ^ 0x7068_6173_6573)),
         };
-        let job = job.main(async move |grid| script::run(grid, plan).await);
-        let options = SimOptions {
-            seed: self.seed,
-            faults: Some(self.faults.clone()),
-            guests: self.guests.clone(),
-            log,
-            // Long enough for the longest timeout.
-            time_limit: self.duration + Duration::from_secs(200),
-            ..SimOptions::default()
-        };
-        Simulation::new(job, self.grid.clone(), options)
+        job.main(async move |grid| script::run::<I>(grid, plan).await)
     }
 
     /// Installs the model of this scenario on this thread.

@@ -5,6 +5,7 @@ use super::carriers::Phases;
 use super::forwarder::{Forwarder, Forwarders};
 use super::latecomers::Latecomers;
 use super::ledger::{self, MAIN};
+use super::numbered::Numbered;
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section};
 use super::partners::Partners;
 use super::pools;
@@ -48,11 +49,11 @@ pub(super) struct Plan {
 }
 
 /// State of the main function.
-struct Main {
+struct Main<I> {
     grid: Grid,
-    old: Collection<RandomActor>,
-    young: Collection<RandomActor>,
-    world: World,
+    old: Collection<RandomActor<I>>,
+    young: Collection<RandomActor<I>>,
+    world: World<I>,
     /// Whether insertions may be under way. They never overlap with reductions of the young
     /// collection, because the runtime does not guarantee whether a new member takes part in a
     /// reduction that has begun.
@@ -70,15 +71,17 @@ struct Main {
     awaited: Vec<(bool, u64)>,
 }
 
-pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
+/// Runs the job, with an index of type `I` for the members of the main collections.
+pub(super) async fn run<I: Numbered>(grid: Grid, plan: Plan) -> Result<(), JobError> {
     ledger::with(|ledger| ledger.refusal = plan.refusal);
-    let old = grid.create_placed(plan.placement, Ix1::range(plan.old), |_| None).await?;
-    let young = grid.create::<RandomActor>(Ix1::range(plan.young), |_| None).await?;
+    let (old, young) = (I::first(plan.old), I::first(plan.young));
+    let old = grid.create_placed::<RandomActor<I>>(plan.placement, old, |_| None).await?;
+    let young = grid.create::<RandomActor<I>>(young, |_| None).await?;
     let readers = grid.create::<Reader>(Ix1::range(plan.old), |_| ()).await?;
     let told = readers.reference();
     let forwarders = grid.create::<Forwarder>(Ix1::range(plan.forwarders), |_| told).await?;
     let every = forwarders.section(1, (0..plan.forwarders as i32).map(Ix1));
-    let members = (0..plan.old as i32).filter(|&index| in_section(index)).map(Ix1);
+    let members = (0..plan.old as i32).filter(|&index| in_section(index)).map(I::of);
     let world = World {
         old: old.reference(),
         young: young.reference(),
@@ -133,7 +136,7 @@ fn check() -> Result<(), JobError> {
     }
 }
 
-impl Main {
+impl<I: Numbered> Main<I> {
     async fn phase(&mut self) -> Result<(), JobError> {
         let (kicks, rest, kind, insert) = ledger::with(|ledger| {
             let kicks = 1 + ledger.dice.below(6);
@@ -222,7 +225,7 @@ impl Main {
     fn send_to_missing_member(&self) {
         let (index, number) = ledger::with(|ledger| {
             let index = FIRST_INSERTED + (ledger.actions.insertions + ledger.dice.below(3)) as i32;
-            (Ix1(index), ledger.sent(MAIN, &[self.young.at(Ix1(index)).id()], 0))
+            (I::of(index), ledger.sent(MAIN, &[self.young.at(I::of(index)).id()], 0))
         });
         let freedom = Freedom { insert: false, destroy: false, migrate: true };
         self.young.member(index).send(Msg::Act { number, left: 1, freedom });
@@ -254,7 +257,7 @@ impl Main {
         for _ in 0..count {
             let (kind, index) = ledger::with(|ledger| {
                 let old = ledger.living(self.old.id());
-                (ledger.dice.below(5_u32), ledger.dice.one_of(&old).key.0 as i32)
+                (ledger.dice.below(5_u32), I::from_key(ledger.dice.one_of(&old).key).number())
             });
             let to = match kind {
                 0 => Receiver::AllOld,
@@ -335,11 +338,11 @@ impl Main {
 
     fn insert(&self, freedom: Freedom) {
         let (fresh, pe, number) = ledger::with(|ledger| {
-            let fresh = ledger.free_index(self.young.id(), FIRST_INSERTED);
-            let id = self.young.at(Ix1(fresh)).id();
+            let fresh: I = ledger.free_index(self.young.id(), FIRST_INSERTED);
+            let id = self.young.at(fresh).id();
             ledger.insertion_asked(id);
             let pe = ledger.dice.below(u64::from(self.grid.layout().pe_count()));
-            (Ix1(fresh), PeId(pe as u32), ledger.sent(MAIN, &[id], 0))
+            (fresh, PeId(pe as u32), ledger.sent(MAIN, &[id], 0))
         });
         self.young.insert_on(fresh, Some(self.world.clone()), pe);
         self.young.member(fresh).send(Msg::Act { number, left: 1, freedom });
@@ -400,12 +403,12 @@ impl Main {
         Ok(())
     }
 
-    fn collection(&self, of_old: bool) -> &Collection<RandomActor> {
+    fn collection(&self, of_old: bool) -> &Collection<RandomActor<I>> {
         if of_old { &self.old } else { &self.young }
     }
 
-    fn member(&self, id: ActorId) -> gridspan_runtime::Member<RandomActor> {
+    fn member(&self, id: ActorId) -> gridspan_runtime::Member<RandomActor<I>> {
         let of_old = id.collection == self.old.id();
-        self.collection(of_old).member(Ix1(id.key.0 as u32 as i32))
+        self.collection(of_old).member(I::from_key(id.key))
     }
 }

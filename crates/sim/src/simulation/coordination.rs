@@ -7,7 +7,6 @@ use gridspan_runtime::coordinator::{
     Coordinator, CoordinatorCommand, CoordinatorEvent, CoordinatorHost,
 };
 use gridspan_runtime::message::{CoordinatorPlace, Packet};
-use gridspan_runtime::pe::PendingWork;
 use gridspan_runtime::{COORDINATOR, JobError, NodeId, PeId, Time};
 use gridspan_topology::Speed;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -89,9 +88,9 @@ impl Simulation {
             for ((what, before), (_, after)) in before.into_iter().zip(after) {
                 if after > before {
                     // The answers to main are on their way, and count as created messages.
-                    let pending = self.pending_now();
-                    let created = pending.created - (after - before);
-                    tell(what, &PendingWork { created, ..pending });
+                    let mut pending = self.pending_now();
+                    pending.created -= after - before;
+                    tell(what, &pending);
                 }
             }
         }

@@ -57,17 +57,17 @@ impl Simulation {
     pub(super) fn pending_now(&self) -> PendingWork {
         let mut sum = self.coordinator().map(Coordinator::pending_work).unwrap_or_default();
         for station in self.stations.iter() {
-            let (pe, pending) = (station.machine.id(), station.machine.pending_work());
+            let (pe, mut pending) = (station.machine.id(), station.machine.pending_work());
             if self.is_over(pe) {
                 continue;
             }
             // Only founders count for quiescence: messages that guests have handled may be lost
             // with them, and the end of a pool may reach a guest before the pool's description.
             if self.layout.is_guest(self.layout.node_of(pe)) {
-                sum += PendingWork { created: 0, processed: 0, members: 0, early: 0, ..pending };
-            } else {
-                sum += pending;
+                (pending.created, pending.processed) = (0, 0);
+                (pending.members, pending.early) = (0, 0);
             }
+            sum += pending;
         }
         sum
     }
@@ -110,8 +110,8 @@ impl Simulation {
             // The PE has been idle since its last turn.
             station.machine.record_use(self.now, TimeUse::Idle);
         }
-        let handovers = self.coordinator().map_or(0, Coordinator::handovers);
-        let mut statistics = PeStatistics { handovers, ..PeStatistics::default() };
+        let mut statistics = PeStatistics::default();
+        statistics.handovers = self.coordinator().map_or(0, Coordinator::handovers);
         for station in self.stations.iter() {
             statistics += station.machine.statistics();
         }

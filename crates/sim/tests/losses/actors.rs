@@ -5,8 +5,8 @@ use crate::order::{Heard, Lane, Receiver, SECTIONS, Sender, Sent, Stamp};
 use crate::phases::ledger;
 use crate::questions::Questions;
 use gridspan_runtime::{
-    Actor, CollectionRef, Context, Ix1, Layout, Op, PeId, Phase, Published, Reduction, Reply,
-    TaggedAnswer, Time, Timer, To, Unordered,
+    Actor, CollectionRef, Context, Ix1, Ix5, Ix6, Layout, Op, PeId, Phase, Published, Reduction,
+    Reply, TaggedAnswer, Time, Timer, To, Unordered,
 };
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
@@ -164,15 +164,16 @@ impl Busy {
                     let index = self.dice.below(4 * world.members) as i32;
                     let lane = Lane::any(&mut self.dice);
                     let stamp = self.sent.one(Receiver::Late(index), lane);
-                    cx.send_with(lane, &world.late.at(Ix1(index)), Some((stamp, value)));
+                    cx.send_with(lane, &world.late.at(late_index(index)), Some((stamp, value)));
                 }
                 11 | 12 => {
                     // Indices are never used again.
-                    let index = (1 + cx.index().0) * 10_000 + self.inserted as i32;
+                    let index = (1 + cx.index().0) * BRIEF_OF_ONE + self.inserted as i32;
                     self.inserted += 1;
                     let pe = PeId(self.dice.below(cx.layout().pe_count()));
                     ledger(|ledger| ledger.inserted(index));
-                    cx.insert_on(&world.brief.at(Ix1(index)), (world, self.dice.next_u64()), pe);
+                    let brief = world.brief.at(brief_index(index));
+                    cx.insert_on(&brief, (world, self.dice.next_u64()), pe);
                 }
                 13 => self.send_to_tally(cx, value, left),
                 14 | 15 => self.ask(cx, to, value),
@@ -444,12 +445,17 @@ impl Actor for Bound {
     }
 }
 
+/// The index of the [`Late`] member with this number.
+fn late_index(number: i32) -> Ix5 {
+    Ix5((number / 4) as i16, 0, (number / 2 % 2) as i16, 0, (number % 2) as i16)
+}
+
 /// A member that the first message to it creates.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Late(Inbox);
 
 impl Actor for Late {
-    type Index = Ix1;
+    type Index = Ix5;
     type Init = ();
     type Message = Option<(Stamp, u64)>;
 
@@ -460,6 +466,14 @@ impl Actor for Late {
     fn handle(&mut self, message: Option<(Stamp, u64)>, cx: &mut Context<'_, Self>) {
         self.0.handle(message, cx);
     }
+}
+
+/// Number of [`Brief`] members that a [`Busy`] member may insert.
+const BRIEF_OF_ONE: i32 = 10_000;
+
+/// The index of the [`Brief`] member with this number.
+fn brief_index(number: i32) -> Ix6 {
+    Ix6((number / BRIEF_OF_ONE) as i16, 0, (number % BRIEF_OF_ONE) as i16, 0, 0, 0)
 }
 
 /// A member that is inserted, sends a little, hands over its account and ends.
@@ -473,14 +487,15 @@ pub(crate) struct Brief {
 }
 
 impl Actor for Brief {
-    type Index = Ix1;
+    type Index = Ix6;
     type Init = (World, u64);
     type Message = ();
 
     fn create((world, seed): (World, u64), cx: &mut Context<'_, Self>) -> Self {
         let me = cx.me();
         cx.send_after(Duration::from_millis(seed % 20), &me, ());
-        let index = cx.index().0;
+        let Ix6(busy, _, of_busy, ..) = cx.index();
+        let index = i32::from(busy) * BRIEF_OF_ONE + i32::from(of_busy);
         ledger(|ledger| ledger.created(index));
         Self {
             world,

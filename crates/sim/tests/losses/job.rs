@@ -8,7 +8,8 @@ use crate::order::{Lane, Receiver, Sender, Sent};
 use crate::phases::ledger;
 use crate::tasks::{self, Tree};
 use gridspan_runtime::{
-    CheckpointEvery, Checkpoints, CreateAt, Grid, Ix1, Job, JobError, NodeId, Op, Per, Progress,
+    CheckpointEvery, Checkpoints, CreateAt, Grid, Ix1, Ix5, Ix6, Job, JobError, NodeId, Op, Per,
+    Progress,
 };
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
@@ -72,9 +73,9 @@ async fn begin(grid: &Grid, seed: u64) -> Result<State, JobError> {
     let all = grid.create::<Busy>(Ix1::range(members), |_| seed).await?;
     let reference = all.reference();
     let bound = grid.create_bound::<Bound>(&all, Ix1::range(members), |_| reference).await?;
-    let late = grid.create::<Late>(Ix1::range(1), |_| ()).await?;
+    let late = grid.create::<Late>(Ix5::grid(1, 1, 1, 1, 1), |_| ()).await?;
     let table = grid.publish(&vec![7_u64; 100]).await?;
-    let brief = grid.create::<Brief>(Vec::<Ix1>::new(), |_| unreachable!("no index")).await?;
+    let brief = grid.create::<Brief>(Vec::<Ix6>::new(), |_| unreachable!("no index")).await?;
     let are_per_pe = !seed.is_multiple_of(4);
     let per = if are_per_pe { Per::Pe } else { Per::Node };
     let tallies = grid.create_group::<Tally>(per, |_| ()).await?.reference();

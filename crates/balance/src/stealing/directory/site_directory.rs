@@ -404,11 +404,7 @@ impl SiteDirectory {
             let receivers = self.receivers(post);
             post.send(
                 head,
-                StealMessage::RemoteRequest(StandingRequest {
-                    nodes: nodes as u32,
-                    backlog,
-                    receivers,
-                }),
+                StealMessage::RemoteRequest(StandingRequest::new(nodes as u32, backlog, receivers)),
             );
         }
     }

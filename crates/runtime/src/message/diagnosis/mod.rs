@@ -28,6 +28,7 @@ const LONG_S: u64 = 30;
 
 /// What a job waits for, in a form whose size does not depend on the size of the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Diagnosis {
     /// Number of PEs; 0 if the coordinator did not answer.
     pub pes: u64,

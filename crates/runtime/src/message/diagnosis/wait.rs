@@ -54,6 +54,7 @@ pub enum WaitKind {
 
 /// Waits of one kind for one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Wait {
     /// The kind.
     pub kind: WaitKind,

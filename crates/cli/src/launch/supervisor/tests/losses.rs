@@ -370,7 +370,8 @@ fn a_job_of_tasks_goes_on_at_once_if_its_coordinator_says_so() {
 #[test]
 fn a_diagnosis_does_not_wait_for_a_node_without_which_the_job_goes_on() {
     let diagnose = |id| Event::Requested { id, request: Request::Diagnose };
-    let found = Diagnosis { pes: 1, ..Diagnosis::default() };
+    let mut found = Diagnosis::default();
+    found.pes = 1;
     let diagnosed = |number| Event::Diagnosed { number, diagnosis: Box::new(found.clone()) };
     let awake = |number| Event::Awake { node: A, number, silent: vec![] };
     let mut supervisor = repeating();

@@ -98,7 +98,8 @@ fn a_diagnosis_asks_all_nodes_and_names_one_that_does_not_answer() {
     assert_eq!(commands(&mut supervisor), [Command::Diagnose(A, 1), Command::Diagnose(B, 1)]);
 
     supervisor.handle(Event::Awake { node: A, number: 1, silent: vec![(B, 5)] }, seconds(10));
-    let diagnosis = Box::new(Diagnosis { pes: 2, unanswered: 1, ..Diagnosis::default() });
+    let mut diagnosis = Box::new(Diagnosis::default());
+    (diagnosis.pes, diagnosis.unanswered) = (2, 1);
     supervisor.handle(Event::Diagnosed { number: 1, diagnosis }, seconds(11));
     assert_eq!((commands(&mut supervisor), supervisor.poll_timeout()), (vec![], Some(seconds(12))));
     supervisor.handle_timeout(seconds(12));

@@ -27,7 +27,7 @@ use std::fmt;
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct RankPort(pub(super) u64);
+pub struct RankPort(pub(crate) u64);
 
 impl fmt::Display for RankPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

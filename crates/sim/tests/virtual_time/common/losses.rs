@@ -1,12 +1,12 @@
 //! Nodes of the layout that are lost while a job has only pools of tasks.
 
-use super::comb::{Comb, take_runs};
+use super::comb::{Comb, Run, take_runs};
 use super::leaves::Leaves;
 use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
 use gridspan_runtime::{Grid, Job, JobError, NodeId, Search, Task, ToleratedLoss};
 use gridspan_sim::{FaultPlan, LostNode, PauseFaults, SimOptions, SimReport, Simulation};
 use gridspan_topology::dice::Dice;
-use gridspan_topology::{GridSpec, Latency, Layout, Link};
+use gridspan_topology::{GridSpec, Latency, Layout, Link, Time};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -48,7 +48,9 @@ pub struct Ran {
     pub report: SimReport,
     pub losses: Vec<ToleratedLoss>,
     pub spans: Spans,
-    /// Number of visits to nodes of a tree that is counted.
+    /// The visits to nodes of a tree that is counted.
+    pub runs: Vec<Run>,
+    /// Number of these visits.
     pub visits: usize,
 }
 
@@ -89,6 +91,15 @@ impl Case {
 
     /// Counts or searches the tree in each pool while these nodes are lost.
     pub fn run(&self, lost: Vec<LostNode>) -> Ran {
+        self.run_while_leaving(lost, None)
+    }
+
+    /// The same, while a node is about to leave from that time on.
+    pub fn run_while_leaving(
+        &self,
+        lost: Vec<LostNode>,
+        leaving: Option<(Duration, NodeId)>,
+    ) -> Ran {
         let losses: Arc<Mutex<Vec<ToleratedLoss>>> = Arc::default();
         let spans: Arc<Mutex<Spans>> = Arc::default();
         let (tolerated, noted, case) = (losses.clone(), spans.clone(), self.clone());
@@ -116,10 +127,15 @@ impl Case {
             .with_faults(self.has_faults.then_some(faults))
             .with_time_limit(Duration::from_secs(600));
         take_runs();
-        let report = Simulation::new(job, spec, options).unwrap().run();
+        let simulation = Simulation::new(job, spec, options).unwrap();
+        let report = match leaving {
+            Some((at, node)) => simulation.pausing_at(Time::ZERO + at, vec![node]).run(),
+            None => simulation.run(),
+        };
         let losses = losses.lock().unwrap().clone();
         let spans = spans.lock().unwrap().clone();
-        Ran { report, losses, spans, visits: take_runs().len() }
+        let runs = take_runs();
+        Ran { report, losses, spans, visits: runs.len(), runs }
     }
 }
 

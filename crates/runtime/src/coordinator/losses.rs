@@ -17,6 +17,10 @@
 //! Values of a bound that it has spread stay known: tasks that run again find an equal value again
 //! (`tasks/bound.rs`).
 //!
+//! **Before a loss.** A founder that is about to leave counts as lost if main reaches no progress
+//! point in time. If nothing that lasts makes the job need the founder, it rests until then: it
+//! gives its tasks back, so that its loss repeats little. Otherwise it goes on working.
+//!
 //! **Failure.** If a node needs the lost one, or does not answer within [`ANSWERS_MAX`] of a loss,
 //! or main requests something that takes all nodes, or the job stalls, the job ends with the error
 //! of the loss. A node also needs the lost one if its log of loans has dropped tasks that the lost
@@ -55,28 +59,57 @@ impl Coordinator {
 
     /// Why the job cannot go on without a founder, as far as the coordinator knows.
     fn need_of(&self, node: NodeId) -> Option<&'static str> {
-        let layout = &self.common.layout;
-        let founders = layout.node_count() as usize;
-        let lost = self.losses.all().count() + 1;
-        let is_more_than_pool = |state: &CollectionState| {
-            !self.common.task_names.contains_key(&state.info.kind)
-                || state.creating > 0
+        let is_busy = |state: &CollectionState| {
+            state.creating > 0
                 || state.inserting > 0
                 || !state.waiting.is_empty()
                 || !state.sections.is_empty()
                 || state.for_main.values().any(|it| !it.results.is_empty())
         };
         let needs = [
+            (self.members.pools.is_empty(), "no pool of tasks is open"),
+            (self.collections.values().any(is_busy), "a collection is in use beyond its tasks"),
+            (self.is_any_under_way(), "an operation of all nodes is under way"),
+        ];
+        let now = needs.into_iter().find(|(is_needed, _)| *is_needed).map(|(_, need)| need);
+        self.lasting_need_of(node, 1).or(now)
+    }
+
+    /// Why the job cannot go on without a founder, and `lost - 1` others, at any time.
+    fn lasting_need_of(&self, node: NodeId, lost: usize) -> Option<&'static str> {
+        let layout = &self.common.layout;
+        let founders = layout.node_count() as usize;
+        let lost = self.losses.all().count() + lost;
+        let is_pool =
+            |state: &CollectionState| self.common.task_names.contains_key(&state.info.kind);
+        let needs = [
             (!self.common.recovers_tasks, "the job does not recover tasks locally"),
             (node == self.node, "the coordinator runs there"),
             (node == layout.node_of(MAIN_PE), "main runs there"),
             (!has_half_left(founders, lost), "fewer than half of the nodes are left"),
             (!self.members.guests.is_empty(), "guests have joined"),
-            (self.members.pools.is_empty(), "no pool of tasks is open"),
-            (self.collections.values().any(is_more_than_pool), "the job has more than pools"),
-            (self.is_any_under_way(), "an operation of all nodes is under way"),
+            (!self.collections.values().all(is_pool), "the job has more than pools"),
         ];
         needs.into_iter().find(|(is_needed, _)| *is_needed).map(|(_, need)| need)
+    }
+
+    /// Lets those of these founders rest that the job does not need. They are about to leave.
+    pub(super) fn let_rest(&mut self, nodes: &[NodeId]) {
+        let layout = self.common.layout.clone();
+        let left: Vec<NodeId> =
+            layout.nodes().filter(|&node| !self.losses.contains(node)).collect();
+        for &node in nodes.iter().filter(|node| left.contains(node)) {
+            if let Some(need) = self.lasting_need_of(node, nodes.len()) {
+                tracing::info!(%node, need, "a node works until it leaves, since the job needs it");
+                continue;
+            }
+            tracing::info!(%node, "a node is about to leave, and gives its tasks back");
+            for &other in &left {
+                let event = MembershipEvent { node, stage: Stage::Draining };
+                let reached = MembershipMessage::Reached(event);
+                self.post(layout.leader(other), Control::Membership(reached));
+            }
+        }
     }
 
     /// Whether an operation is under way that takes all founders.

@@ -4,7 +4,7 @@
 
 use super::machine::Coordinator;
 use super::state::membership::{Entry, Members};
-use crate::address::id::CollectionId;
+use crate::address::id::{CollectionId, MAIN_PE};
 use crate::address::index::{ActorIndex, Ix1};
 use crate::error::{JobError, Warning};
 use crate::message::codec;
@@ -120,6 +120,9 @@ impl Coordinator {
             }
             MembershipMessage::Needs { node } if !layout.is_guest(sender) => {
                 self.end_for_need(*node);
+            }
+            MembershipMessage::Rest { nodes } if sender == layout.node_of(MAIN_PE) => {
+                self.let_rest(nodes);
             }
             _ => {}
         }

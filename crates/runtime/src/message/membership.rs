@@ -12,7 +12,8 @@ pub(crate) enum Stage {
     Joining,
     /// All nodes know the member: it may request tasks.
     Active,
-    /// The member takes no more tasks, and hands back the tasks that it can.
+    /// The member takes no more tasks, and hands back the tasks that it can. A founder *rests*: it
+    /// remains a member until the job stops or the node is lost.
     Draining,
     /// The member has left. Its number is not used again.
     Left,
@@ -30,7 +31,7 @@ impl Stage {
     }
 }
 
-/// Reports that a guest has reached a stage, or that a founder is suspended or lost.
+/// Reports that a guest has reached a stage, or that a founder rests, is suspended or lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MembershipEvent {
     pub(crate) node: NodeId,
@@ -88,4 +89,6 @@ pub(crate) enum MembershipMessage {
     Spares { node: NodeId, need: Option<Need> },
     /// To the coordinator: the job needs a founder that is lost.
     Needs { node: NodeId },
+    /// From main's node to the coordinator: these founders are about to leave.
+    Rest { nodes: Vec<NodeId> },
 }

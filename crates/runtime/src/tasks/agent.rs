@@ -13,6 +13,7 @@ use super::lending::{lend, pass_on};
 use super::lineage::{LINEAGE_MAX, Via};
 use super::message::{AgentMessage, Loan, WorkerActor, WorkerMessage};
 use crate::Context;
+use crate::address::id::MAIN_PE;
 use crate::error::panic_message;
 use crate::message::codec::{self, DecodeError};
 use crate::message::limits::Limits;
@@ -47,6 +48,8 @@ pub(super) struct PoolAgent<W: Work> {
     guest_bytes_max: usize,
     /// Whether the agent may ask for tasks: all nodes know this node, and it is not leaving.
     may_ask: bool,
+    /// The founders that rest because they are about to leave, perhaps this one among them.
+    resting: BTreeSet<NodeId>,
     /// Whether the agent no longer carries out the policy or begins backups, because it is on a
     /// guest that leaves or a task has panicked.
     is_silent: bool,
@@ -78,6 +81,7 @@ impl<W: Work> PoolAgent<W> {
             return None;
         }
         let lost: BTreeSet<NodeId> = membership.lost_founders(&layout).collect();
+        let is_active = !layout.is_guest(me) || membership.stage == Stage::Active;
         let common = &cx.core.common;
         let policy = common.stealing.make();
         let workers = layout.place(me).pes.len() as u32;
@@ -88,7 +92,8 @@ impl<W: Work> PoolAgent<W> {
             me,
             budget: cx.core.delivery.budget.clone(),
             guest_bytes_max: guest_bytes_max(&common.limits),
-            may_ask: !layout.is_guest(me) || membership.stage == Stage::Active,
+            may_ask: is_active && !membership.resting.contains(&me),
+            resting: membership.resting.clone(),
             is_silent: membership.stage == Stage::Draining,
             spread: BoundSpread::new(node.bound.clone(), me, layout.clone()),
             log: recalls.then(|| common.loan_logs.of(me)),
@@ -107,12 +112,16 @@ impl<W: Work> PoolAgent<W> {
                 agent.spread.add(guest);
             }
         }
-        agent.leave_out_lost(cx.now());
+        agent.leave_out(cx.now());
         Some(agent)
     }
 
-    /// Removes the lost founders from the policy and from the spread of the bound.
-    fn leave_out_lost(&mut self, now: Time) {
+    /// Removes the founders that rest or are lost from the policy, and the lost ones also from the
+    /// spread of the bound.
+    fn leave_out(&mut self, now: Time) {
+        for &node in &self.resting {
+            self.stealing.handle_lost(now, node);
+        }
         for &node in &self.lost {
             self.spread.remove(node);
             self.stealing.handle_lost(now, node);
@@ -128,7 +137,7 @@ impl<W: Work> PoolAgent<W> {
             near(&self.layout, guest).map(|near| places.add(guest, near));
         }
         self.stealing.handle_places(now, Arc::new(places));
-        self.leave_out_lost(now);
+        self.leave_out(now);
     }
 
     /// Reports to the policy whether the node has work, and how many tasks could be taken away.
@@ -340,6 +349,35 @@ impl<W: Work> PoolAgent<W> {
         self.stealing.handle_given(now, to, tasks, told, grant);
     }
 
+    /// Notes that a founder rests, because it is about to leave.
+    fn note_resting(&mut self, now: Time, node: NodeId) {
+        self.resting.insert(node);
+        if node != self.me {
+            return self.stealing.handle_lost(now, node);
+        }
+        (self.may_ask, self.backups_at) = (false, None);
+        // The policy asks no more if the node is not idle.
+        self.stealing.handle_stock(now, 0);
+    }
+
+    /// Lends the tasks that the PEs offer to founders that stay, because this node rests: to those
+    /// of its site or, if there are none, to main's node, which does not rest.
+    fn hand_out(&mut self, now: Time, out: &mut Vec<StealCommand>) {
+        let stays = |node: &NodeId| !self.lost.contains(node) && !self.resting.contains(node);
+        let near = self.layout.nodes_in(self.layout.site_of_node(self.me));
+        let mut heirs: Vec<NodeId> = near.filter(stays).collect();
+        if heirs.is_empty() {
+            heirs.extend(Some(self.layout.node_of(MAIN_PE)).filter(stays));
+        }
+        let share = self.node.all_offered().div_ceil(heirs.len().max(1) as u64);
+        for &to in heirs.iter().cycle() {
+            if self.is_silent || self.node.all_offered() == 0 {
+                return;
+            }
+            self.give(now, (to, Grant::Lifeline), Amount::UpTo(share.max(1)), out);
+        }
+    }
+
     /// Sends an improvement of the bound to nodes.
     fn send_bound(&self, rank: i64, to: Vec<NodeId>, out: &mut Vec<StealCommand>) {
         let message = || codec::encode(&AgentMessage::Bound(rank));
@@ -358,6 +396,7 @@ impl<W: Work> StealAgent for PoolAgent<W> {
 
     fn handle_event(&mut self, now: Time, event: StealEvent, out: &mut Vec<StealCommand>) {
         match event {
+            StealEvent::StockChanged if self.resting.contains(&self.me) => self.hand_out(now, out),
             StealEvent::StockChanged => self.check_stock(now),
             StealEvent::Given { to, grant, tasks, message } => {
                 self.ship(now, (to, grant), tasks, message.into(), out);
@@ -399,6 +438,7 @@ impl<W: Work> StealAgent for PoolAgent<W> {
                 }
             }
             Stage::Active => {}
+            Stage::Draining if !self.layout.is_guest(node) => self.note_resting(now, node),
             Stage::Draining => self.stealing.handle_lost(now, node),
             Stage::Suspended => {
                 self.lost.insert(node);

@@ -44,6 +44,8 @@ pub(super) struct Deques<I> {
     /// On a guest that leaves: bytes of the tasks that it has given away and whose outputs have not
     /// come.
     given_away: AtomicUsize,
+    /// Whether this node is a founder that is about to leave: its PEs begin no tasks.
+    rests: AtomicBool,
 }
 
 /// Tasks that an agent queues for the PEs of its node.
@@ -140,6 +142,7 @@ impl<I> Deques<I> {
             bound: Arc::default(),
             statistics: Mutex::default(),
             given_away: AtomicUsize::new(0),
+            rests: AtomicBool::new(false),
         }
     }
 
@@ -164,6 +167,22 @@ impl<I> Deques<I> {
     /// Number of tasks offered in a slot.
     pub(super) fn offered(&self, slot: usize) -> usize {
         self.slots[slot].offered.get().map_or(0, Stealer::len)
+    }
+
+    /// Number of tasks offered in all slots.
+    pub(super) fn all_offered(&self) -> u64 {
+        (0..self.slots.len()).map(|slot| self.offered(slot) as u64).sum()
+    }
+
+    /// Notes that this node is about to leave.
+    pub(super) fn rest(&self) {
+        self.rests.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether this node is a founder that is about to leave.
+    #[inline]
+    pub(super) fn rests(&self) -> bool {
+        self.rests.load(Ordering::Relaxed)
     }
 
     /// Takes the oldest task that a PE offers.

@@ -40,6 +40,10 @@ pub(crate) trait Work: Sized + Send + 'static {
     /// The neutral output, which changes nothing where it is handed in, if there is one.
     fn nothing() -> Option<Self::Output>;
 
+    /// The output so far of a frame whose other items have not begun; `None` if only the whole
+    /// frame has an output.
+    fn so_far(state: &Self::State) -> Option<&Self::Output>;
+
     /// Which of two values of the bound is better.
     const GOAL: Goal;
 
@@ -192,6 +196,29 @@ impl<W: Work> Engine<W> {
         self.kept.splice(..0, tokens);
     }
 
+    /// Takes back a loan that another PE has not finished: the items that are left, and the output
+    /// of the others. Does nothing if the frame does not exist.
+    pub(super) fn take_rest(
+        &mut self,
+        lender: &Lender,
+        items: Vec<W::Item>,
+        repeats: Repeats,
+        output: Option<W::Output>,
+    ) {
+        let &Lender { frame, child, items: lent, .. } = lender;
+        let Some(waiting) = self.frames.get(frame) else { return };
+        waiting.pending += items.len() as u64;
+        let lineage = waiting.lineage.with(repeats);
+        if output.is_none() {
+            waiting.pending = waiting.pending.saturating_sub(lent);
+        }
+        let tokens = items.into_iter().map(|item| QueuedTask { item, frame, child, lineage });
+        self.kept.splice(..0, tokens);
+        if let Some(output) = output {
+            W::report(self, frame, child, lent, output);
+        }
+    }
+
     /// Removes and returns all tasks of this PE.
     pub(super) fn take_all(&mut self) -> Vec<QueuedTask<W::Item>> {
         let mut all = std::mem::take(&mut self.kept);
@@ -215,6 +242,10 @@ impl<W: Work> Engine<W> {
     /// processor.
     #[inline(never)]
     fn step_offered(&mut self) -> bool {
+        if self.node.rests() {
+            // The agent gives these tasks to other nodes.
+            return false;
+        }
         let Some(QueuedTask { item, frame, child, lineage }) = self.offered.pop() else {
             return false;
         };
@@ -239,7 +270,7 @@ impl<W: Work> Engine<W> {
         if !self.node.has_agent() {
             return false;
         }
-        if self.kept.is_empty() {
+        if self.kept.is_empty() && !self.node.rests() {
             self.kept.extend(self.offered.pop());
         }
         self.node.note_kept(self.slot, self.kept.len().saturating_sub(1));
@@ -276,7 +307,7 @@ impl<W: Work> Engine<W> {
     }
 
     /// Offers the oldest `share` of the kept tasks.
-    fn lay_out(&mut self, share: usize) {
+    pub(super) fn lay_out(&mut self, share: usize) {
         for token in self.kept.drain(..share) {
             self.offered.push(token);
         }
@@ -383,10 +414,10 @@ impl<W: Work> Engine<W> {
         self.borrow(lender, lineage, std::iter::once(item));
     }
 
-    /// Whether there is anything to run.
+    /// Whether there is anything to run here.
     #[inline]
     pub(super) fn has_tasks(&self) -> bool {
-        !self.kept.is_empty() || !self.offered.is_empty()
+        !self.kept.is_empty() || !self.offered.is_empty() && !self.node.rests()
     }
 
     /// Counts the unfinished work of this PE, which includes `roots` roots.

@@ -265,6 +265,10 @@ impl<T: Task> Work for Joining<T> {
         Waiting(None)
     }
 
+    fn so_far(_: &Waiting<T>) -> Option<&T::Output> {
+        None
+    }
+
     #[inline]
     fn run(engine: &mut Engine<Self>, task: T, frame: FrameId, child: u32) {
         let mut cx = TaskContext { engine, frame: None, children: 0 };

@@ -82,6 +82,11 @@ impl LineageId {
         Self(self.0 | Self::RERUN)
     }
 
+    /// The name of this lineage for tasks that repeat others in these ways, too.
+    pub(super) fn with(self, repeats: Repeats) -> Self {
+        Self(self.0 | Self::new(None, repeats).0)
+    }
+
     /// The ways in which its tasks repeat others.
     pub(super) fn repeats(self) -> Repeats {
         Repeats { is_backup: self.is_backup(), is_rerun: self.0 & Self::RERUN != 0 }

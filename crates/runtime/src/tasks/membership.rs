@@ -7,6 +7,12 @@
 //! it gives them to a founder of its site, and stays until their results have come. Tasks that
 //! could exceed the founder's limit for loans of a guest stay, and run on the guest unless earlier
 //! results make room for them.
+//!
+//! A founder that is about to leave *rests*, so that its loss would repeat little. Its PEs finish
+//! the tasks that run. If all that is missing of a loan waits on one PE, the PE gives the loan
+//! back: the lender counts the output so far, and queues the other items. A loan is settled once
+//! (`backups`): if it was recalled, or its other copy is done, nothing counts. The agent lends all
+//! other tasks to founders that stay, as ordinary loans: if this node is lost, they are orphans.
 
 use super::agent::{guest_bytes_max, near, places};
 use super::engine::Work;
@@ -22,6 +28,7 @@ use crate::message::steal_agent::StealEvent;
 use crate::message::{MembershipEvent, Stage};
 use crate::pe::PoolEvent;
 use crate::pe::slab_map::SlabMap;
+use bytes::Bytes;
 use gridspan_balance::stealing::Grant;
 use gridspan_topology::PeId;
 
@@ -48,6 +55,10 @@ impl<W: Work> Worker<W> {
                 self.open_agent(cx);
             }
             Stage::Active => notify_agent(StealEvent::OwnStage(stage), cx),
+            Stage::Draining if !cx.layout().is_guest(node) => {
+                self.engine.node.rest();
+                pes.for_each(|pe| send_to_worker(pe, WorkerMessage::Wake, cx));
+            }
             Stage::Draining => {
                 notify_agent(StealEvent::OwnStage(stage), cx);
                 pes.for_each(|pe| send_to_worker(pe, WorkerMessage::Drain, cx));
@@ -169,6 +180,84 @@ impl<W: Work> Worker<W> {
             let message =
                 codec::encode(&AgentMessage::Grant { grant: Grant::Lifeline, loans }).into();
             notify_agent(StealEvent::HandOver { to: founder, message }, cx);
+        }
+    }
+
+    /// Gives back the tasks that have not begun, because this node rests: those of loans of which
+    /// nothing else is missing to their lenders, and the others to the agent. Tasks that are too
+    /// large to be sent run here.
+    pub(super) fn give_back(&mut self, cx: &mut Context<'_, Self>) {
+        self.take_arrivals(cx);
+        let mut by_frame = SlabMap::<FrameId, Vec<QueuedTask<W::Item>>>::default();
+        for token in self.engine.take_all() {
+            by_frame.get_or_default(token.frame).push(token);
+        }
+        let mut others = Vec::new();
+        for (frame, tokens) in by_frame.into_entries() {
+            others.extend(self.give_back_loan(frame, tokens, cx));
+        }
+        others.sort_by_cached_key(|token| is_too_large(&token.item));
+        let leave = others.partition_point(|token| !is_too_large(&token.item));
+        self.engine.kept = others;
+        if leave > 0 {
+            self.engine.lay_out(leave);
+            notify_agent(StealEvent::StockChanged, cx);
+        }
+    }
+
+    /// Gives back the loan of a frame if these tasks are all that is missing of it, and its lender
+    /// is a founder. Returns the tasks otherwise.
+    fn give_back_loan(
+        &mut self,
+        frame: FrameId,
+        tokens: Vec<QueuedTask<W::Item>>,
+        cx: &mut Context<'_, Self>,
+    ) -> Vec<QueuedTask<W::Item>> {
+        let Some(waiting) = self.engine.frames.get(frame) else { return tokens };
+        let Up::Lender(borrowed) = &waiting.up else { return tokens };
+        let lender = borrowed.lender;
+        let is_whole = waiting.pending == tokens.len() as u64;
+        if !is_whole || cx.layout().is_guest(cx.layout().node_of(lender.pe)) {
+            return tokens;
+        }
+        let output = W::so_far(&waiting.state).map(|output| Bytes::from(codec::encode(output)));
+        let items: Vec<&W::Item> = tokens.iter().map(|token| &token.item).collect();
+        let items = Bytes::from(codec::encode(&items));
+        let bytes = items.len() + output.as_ref().map_or(0, Bytes::len);
+        if bytes.saturating_add(LENDER_BYTES) > PIECE_BYTES_MAX {
+            return tokens;
+        }
+        let or = |all: LineageId, token: &QueuedTask<_>| all.with(token.lineage.repeats());
+        let repeats = tokens.iter().fold(LineageId::FOUNDERS, or).repeats();
+        drop(self.engine.frames.release(frame));
+        // The frame of the lender has the lineage.
+        let loan = Loan { lender, lineage: Vec::new(), repeats, items };
+        let by = cx.pe();
+        send_to_worker(lender.pe, WorkerMessage::GiveBack { loan, output, by }, cx);
+        Vec::new()
+    }
+
+    /// Takes back a loan that another PE has not finished, with the output so far.
+    pub(super) fn take_given_back(
+        &mut self,
+        loan: &Loan,
+        output: Option<&[u8]>,
+        by: PeId,
+        cx: &mut Context<'_, Self>,
+    ) {
+        if !self.counts(&loan.lender, by, cx) {
+            return;
+        }
+        let items = codec::decode(W::name(), &loan.items);
+        let output = output.map(|output| codec::decode(W::name(), output)).transpose();
+        match (items, output) {
+            (Ok(items), Ok(output)) => {
+                self.engine.take_rest(&loan.lender, items, loan.repeats, output);
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                let from = cx.layout().node_of(by);
+                cx.core.blame(from, format_args!("a loan that it gives back: {error}"));
+            }
         }
     }
 

@@ -68,6 +68,9 @@ pub(crate) enum WorkerMessage {
     Call { item: Bytes, repeats: Repeats, reply: Reply<Option<Bytes>> },
     /// Lent work of a PE waits for a pool that is closed, and has no output.
     GivenUp { lender: Lender, by: PeId },
+    /// A founder that is about to leave gives back a loan, with the items that it has not begun,
+    /// for their lender. `output` is that of the other items.
+    GiveBack { loan: Loan, output: Option<Bytes>, by: PeId },
 }
 
 impl WorkerMessage {
@@ -80,6 +83,9 @@ impl WorkerMessage {
             | Self::Called { output: Some(bytes), .. }
             | Self::Done { output: bytes, .. } => bytes.len(),
             Self::Return { loan, .. } => loan.bytes(),
+            Self::GiveBack { loan, output, .. } => {
+                loan.bytes() + output.as_ref().map_or(0, Bytes::len)
+            }
             Self::Run | Self::Wake | Self::Give { .. } | Self::PoolEvent(_) => 0,
             Self::Collect { .. }
             | Self::Bound { .. }

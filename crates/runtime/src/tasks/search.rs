@@ -223,6 +223,10 @@ impl<S: Search> Work for Searching<S> {
         S::Total::default()
     }
 
+    fn so_far(total: &S::Total) -> Option<&S::Total> {
+        Some(total)
+    }
+
     #[inline]
     fn run(engine: &mut Engine<Self>, node: S, id: FrameId, _child: u32) {
         let Engine { frames, kept, charged_ns, failure, pe, now, lineage, bound, .. } = engine;

@@ -76,6 +76,9 @@ impl<W: Work> Actor for Worker<W> {
             cx.fail("two kinds of work share a collection; this is a bug in Gridspan");
             Deques::new(place).into()
         });
+        if cx.core.membership.resting.contains(&cx.node()) {
+            node.rest();
+        }
         let engine = Engine::new(pe, slot, node, alone);
         let is_draining = cx.core.membership.stage == Stage::Draining;
         cx.core.register_pool(cx.collection().id, notify::<Self>, is_allowed);
@@ -126,6 +129,9 @@ impl<W: Work> Actor for Worker<W> {
             }
             WorkerMessage::PoolEvent(event) => self.handle_pool_event(event, cx),
             WorkerMessage::Return { to, loan } => self.take_back(&to, &loan, cx),
+            WorkerMessage::GiveBack { loan, output, by } => {
+                self.take_given_back(&loan, output.as_deref(), by, cx)
+            }
             WorkerMessage::Drain => drop(self.draining.get_or_insert_default()),
             WorkerMessage::Empty { pe } => self.note_empty(pe),
             WorkerMessage::DropOrphans => self.drop_orphans(),
@@ -181,7 +187,7 @@ impl<W: Work> Worker<W> {
 
     /// Notes the end of a loan. Returns whether the PE that reports it may do so, and no other copy
     /// of the loan has ended before.
-    fn counts(&mut self, lender: &Lender, by: PeId, cx: &mut Context<'_, Self>) -> bool {
+    pub(super) fn counts(&mut self, lender: &Lender, by: PeId, cx: &mut Context<'_, Self>) -> bool {
         let &Lender { frame, child, .. } = lender;
         if !self.may_answer(frame, by, cx) {
             return false;
@@ -214,6 +220,8 @@ impl<W: Work> Worker<W> {
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if self.draining.is_some() {
             self.hand_back(cx);
+        } else if self.engine.node.rests() {
+            self.give_back(cx);
         }
         if !self.is_running {
             self.rest(cx);
@@ -240,7 +248,11 @@ impl<W: Work> Worker<W> {
     /// or the agent. A PE sleeps only after a slice without tasks: by then the messages of the
     /// slice before have left.
     fn slice(&mut self, cx: &mut Context<'_, Self>) {
-        self.take_arrivals(cx);
+        if self.engine.node.rests() {
+            self.give_back(cx);
+        } else {
+            self.take_arrivals(cx);
+        }
         if self.took_long && self.engine.bound.value().is_some() {
             self.engine.node.bound.nudge();
         }
@@ -362,7 +374,8 @@ impl<W: Work> Worker<W> {
 
     /// Takes work from another node or PE. Returns whether there was any.
     fn find(&mut self, cx: &mut Context<'_, Self>) -> bool {
-        let has_found = self.take_arrivals(cx) || self.draining.is_none() && self.engine.steal();
+        let may_steal = self.draining.is_none() && !self.engine.node.rests();
+        let has_found = self.take_arrivals(cx) || may_steal && self.engine.steal();
         cx.core.note_steal(has_found);
         has_found
     }

@@ -25,6 +25,7 @@ mod order;
 mod paused_steps;
 mod quic;
 mod recording;
+mod resting;
 mod sections;
 mod sequencer;
 mod speeds;

@@ -352,3 +352,23 @@ fn a_job_is_not_stalled_while_nodes_are_asked_about_a_lost_one() {
 
     assert_eq!(outcome(&coordinator), None);
 }
+
+#[test]
+fn nodes_that_are_about_to_leave_rest_if_the_job_could_go_on_without_them() {
+    for (recovers, from, nodes, informed) in [
+        (true, 0, vec![4], vec![0, 1, 2, 3, 4]),
+        (true, 1, vec![4], vec![]),
+        (true, 0, vec![0], vec![]),
+        (true, 0, vec![1, 2, 3], vec![]),
+        (false, 0, vec![4], vec![]),
+    ] {
+        let mut coordinator = job_of_tasks_with(|job| job.recover_tasks_locally(recovers));
+        let rest = MembershipMessage::Rest { nodes: nodes.into_iter().map(NodeId).collect() };
+        let told = tell(&mut coordinator, PeId(from), Control::Membership(rest));
+        let (node, stage) = (NodeId(4), Stage::Draining);
+        let rests = MembershipMessage::Reached(MembershipEvent { node, stage });
+        let rests = format!("{:?}", Control::Membership(rests));
+        assert!(told.iter().all(|(_, control)| format!("{control:?}") == rests), "{told:?}");
+        assert_eq!(told.iter().map(|(pe, _)| pe.0).collect::<Vec<u32>>(), informed);
+    }
+}

@@ -19,7 +19,7 @@ use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
 use crate::error::Warning;
 use crate::message::{
     CheckpointMessage, CheckpointSegment, Control, DelayedImage, DrainCounts, MainRequest,
-    MemberImage, PartImage, PartSummary, QuestionImage, Segment,
+    MemberImage, MembershipMessage, PartImage, PartSummary, QuestionImage, Segment,
 };
 use crate::pe::PlantedFault;
 use crate::pe::command::PeCommand;
@@ -385,7 +385,8 @@ impl Core {
     }
 
     /// Stops the job after a checkpoint at main's next progress point, so that its launcher can
-    /// begin another run without the nodes `leaving`, or end it if `is_end`.
+    /// begin another run without the nodes `leaving`, or end it if `is_end`. If the job can go on
+    /// without these nodes, they give back their tasks until then.
     ///
     /// # Errors
     ///
@@ -397,6 +398,10 @@ impl Core {
                 "it has a group of `{actor}`, which must keep its size; add the type with \
                  `Job::resizable_group`"
             ));
+        }
+        if self.common.recovers_tasks && !leaving.is_empty() {
+            let rest = MembershipMessage::Rest { nodes: leaving.clone() };
+            self.post(COORDINATOR, Control::Membership(rest));
         }
         self.checkpointing.pause = Some(leaving);
         self.checkpointing.retry_at = Time::ZERO;

@@ -36,6 +36,12 @@
 //! because the log of loans has dropped tasks that it has borrowed. If not, all nodes repeat the
 //! tasks that the founder owes, as after the loss of a guest.
 //!
+//! **A founder that rests.** When the launcher orders main's node to stop the job after a
+//! checkpoint, so that nodes can leave, main's node passes these nodes on to the coordinator. If
+//! the job could go on without such a node, the coordinator informs all founders: the node begins
+//! no more tasks and gives its tasks back (`tasks/membership.rs`), and the others ask it for none.
+//! Should it be lost before the checkpoint, there is little to repeat. It rests until the run ends.
+//!
 //! This file handles the coordinator's messages. `guests`: joining and leaving. `losses`: nodes
 //! that are lost. `loan_log`: the tasks that can run again after a loss. `pools`, `pool_hooks`: the
 //! pools of a PE, which receive these events. `notices`: notices to the coordinator, agents and
@@ -77,6 +83,7 @@ impl Core {
                 self.membership.stage = Stage::Active;
                 self.tell_pools(PoolEvent::Membership(event));
             }
+            Stage::Draining if !self.common.layout.is_guest(node) => self.note_resting(event),
             Stage::Draining if is_own => self.begin_draining(event),
             Stage::Draining => {
                 self.membership.present.remove(&node);
@@ -91,6 +98,18 @@ impl Core {
             // Founders learn of a joining guest by `Announce`, and of a suspended founder by
             // `Suspend`; only the guest itself learns that it is active.
             Stage::Joining | Stage::Active | Stage::Suspended => {}
+        }
+    }
+
+    /// Notes that a founder, perhaps this node, is about to leave.
+    fn note_resting(&mut self, event: MembershipEvent) {
+        if !self.membership.resting.insert(event.node) {
+            return;
+        }
+        // The agents learn it before the workers offer them tasks.
+        self.tell_agents(event);
+        if event.node == self.common.layout.node_of(self.me) {
+            self.tell_pools(PoolEvent::Membership(event));
         }
     }
 }

@@ -12,6 +12,9 @@ pub(crate) struct Membership<C> {
     pub(crate) present: BTreeSet<NodeId>,
     /// The guests that are gone, and the founders that are suspended or lost: they take no tasks.
     pub(crate) gone: BTreeSet<NodeId>,
+    /// The founders that are about to leave, and take no tasks. Only the first PE of a node knows
+    /// them.
+    pub(crate) resting: BTreeSet<NodeId>,
     /// The collections whose members here share work with other nodes.
     pub(crate) pools: BTreeMap<CollectionId, PoolHooks<C>>,
     /// The stage of this node, if it joined.
@@ -32,6 +35,7 @@ impl<C> Default for Membership<C> {
         Self {
             present: BTreeSet::new(),
             gone: BTreeSet::new(),
+            resting: BTreeSet::new(),
             pools: BTreeMap::new(),
             stage: Stage::Joining,
             draining: BTreeSet::new(),

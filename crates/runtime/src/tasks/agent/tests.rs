@@ -68,6 +68,7 @@ fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching
             guest_bytes_max: 10_000,
             me,
             may_ask: true,
+            resting: BTreeSet::new(),
             is_silent: false,
             spread: BoundSpread::new(Arc::default(), me, layout.clone()),
             log: None,

@@ -1,12 +1,12 @@
 //! Nodes of the layout that are lost while a job has only pools of tasks.
 
-use super::comb::{Comb, take_runs};
+use super::comb::{Comb, Run, take_runs};
 use super::leaves::Leaves;
 use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
 use gridspan_runtime::{Grid, Job, JobError, NodeId, Search, Task, ToleratedLoss, Warning};
 use gridspan_sim::{FaultPlan, LostNode, PauseFaults, SimOptions, SimReport, Simulation};
 use gridspan_topology::dice::Dice;
-use gridspan_topology::{GridSpec, Latency, Layout, Link};
+use gridspan_topology::{GridSpec, Latency, Layout, Link, Time};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -55,7 +55,9 @@ pub struct Ran {
     /// The warnings that tasks were not kept, if the case has a small log.
     pub not_kept: Vec<Warning>,
     pub spans: Spans,
-    /// Number of visits to nodes of a tree that is counted.
+    /// The visits to nodes of a tree that is counted.
+    pub runs: Vec<Run>,
+    /// Number of these visits.
     pub visits: usize,
 }
 
@@ -96,6 +98,15 @@ impl Case {
 
     /// Counts or searches the tree in each pool while these nodes are lost.
     pub fn run(&self, lost: Vec<LostNode>) -> Ran {
+        self.run_while_leaving(lost, None)
+    }
+
+    /// The same, while a node is about to leave from that time on.
+    pub fn run_while_leaving(
+        &self,
+        lost: Vec<LostNode>,
+        leaving: Option<(Duration, NodeId)>,
+    ) -> Ran {
         let losses: Arc<Mutex<Vec<ToleratedLoss>>> = Arc::default();
         let spans: Arc<Mutex<Spans>> = Arc::default();
         let warnings: Arc<Mutex<Vec<Warning>>> = Arc::default();
@@ -131,12 +142,17 @@ impl Case {
             .with_faults(self.has_faults.then_some(faults))
             .with_time_limit(Duration::from_secs(600));
         take_runs();
-        let report = Simulation::new(job, spec, options).unwrap().run();
+        let simulation = Simulation::new(job, spec, options).unwrap();
+        let report = match leaving {
+            Some((at, node)) => simulation.pausing_at(Time::ZERO + at, vec![node]).run(),
+            None => simulation.run(),
+        };
         let losses = losses.lock().unwrap().clone();
         let spans = spans.lock().unwrap().clone();
         let mut not_kept = warnings.lock().unwrap().clone();
         not_kept.retain(|warning| matches!(warning, Warning::LoansNotKept { .. }));
-        Ran { report, losses, not_kept, spans, visits: take_runs().len() }
+        let runs = take_runs();
+        Ran { report, losses, not_kept, spans, visits: runs.len(), runs }
     }
 }
 

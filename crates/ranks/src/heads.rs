@@ -88,6 +88,16 @@ impl Heads {
         self.sites.get(&site).map_or(&[], Vec::as_slice)
     }
 
+    /// The sites, ascending.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = u32> {
+        self.sites.keys().copied()
+    }
+
+    /// The largest number of heads of a site.
+    pub(crate) fn most_at_a_site(&self) -> usize {
+        self.sites.values().map(Vec::len).max().unwrap_or_default()
+    }
+
     /// The place of a head among those of its site.
     pub(crate) fn place(&self, head: u32) -> usize {
         self.heads.get(&head).map_or(0, |(_, place, _)| *place)

@@ -1,4 +1,4 @@
-//! Chooses the algorithm of an allreduce by its predicted time. There are three:
+//! Chooses the algorithm of an allreduce by its predicted time. There are four:
 //!
 //! **Over the tree**, if the ranks are at several sites: partial results go up a binomial tree to
 //! the leader of each site, the leaders exchange them, and the result goes down again. This takes
@@ -19,10 +19,16 @@
 //! carries about twice the vector, however many heads there are. With several shares for each head
 //! some cross the wide area while others are combined or distributed.
 //!
+//! **In shares, with two crossings**: each share has a home, one of the sites. The heads send it
+//! there only. The home combines it for all sites, and sends the result to the others. So a site
+//! sends and receives `2 (s - 1) / s` vectors for `s` sites, which is the least possible, where the
+//! other ways send and receive `s - 1`. This takes one more latency. It is a candidate only for three
+//! or more sites, and if the uplink of a site is known, which all its traffic with others shares.
+//!
 //! The prediction adds latencies, times to send bytes, and the processor time of messages, over the
-//! slowest site and the slowest link. It depends only on the places of the ranks, the links, and
-//! the length of the vector. All ranks of a communicator know these, so that all choose the same
-//! way.
+//! slowest site, and the slowest link or uplink. It depends only on the places of the ranks, the
+//! links, and the length of the vector. All ranks of a communicator know these, so that all choose
+//! the same way.
 
 use crate::dissemination::{Dissemination, fastest, levels};
 use crate::heads::Heads;
@@ -33,7 +39,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 /// Numbers of shares to compare, for each head of the site with the most heads. More shares save
-/// less than their messages cost.
+/// less than their messages cost. With two crossings, these are multiples of the least number with
+/// which each site is the home of as many shares as each other.
 const SHARES_EACH: [usize; 4] = [1, 2, 4, 8];
 
 /// What a site has to do.
@@ -50,6 +57,27 @@ struct SiteWork {
     inside: LinkCost,
 }
 
+impl SiteWork {
+    /// The largest number of shares of a head, if there are this many.
+    fn each(&self, shares: usize) -> usize {
+        shares.div_ceil(self.heads)
+    }
+
+    /// The largest part of the vector that a head has.
+    fn part(&self, shares: usize) -> f64 {
+        self.each(shares) as f64 / shares as f64
+    }
+}
+
+/// How often shares cross between sites.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Crossings {
+    /// Each site sends what it has combined to each other.
+    One,
+    /// Each site sends it to the home of the share, which sends the result to each other site.
+    Two,
+}
+
 /// What an exchange of vectors between all sites costs.
 #[derive(Debug)]
 struct Crossing {
@@ -59,20 +87,42 @@ struct Crossing {
     link_s: f64,
     /// Time for each byte of the vector to leave a node for one other site, in seconds.
     node_s: f64,
+    /// Time for each byte of the vector to leave a site for one other site over its uplink, in
+    /// seconds; zero if no uplink is known.
+    out_s: f64,
+    /// Time for each byte of the vector to come into a site from all others over its uplink, in
+    /// seconds; zero if no uplink is known.
+    into_s: f64,
 }
 
 impl Crossing {
-    fn new(work: &[SiteWork], links: &SiteLinks) -> Self {
+    /// The exchange in which each site sends this number of values for each element of the vector.
+    fn new(work: &[SiteWork], links: &SiteLinks, values: impl Fn(&SiteWork) -> f64) -> Self {
         let pairs = || {
             let all = work.iter().flat_map(move |from| work.iter().map(move |to| (from, to)));
             all.filter(|(from, to)| from.site != to.site)
         };
         let link = |from: &SiteWork, to: &SiteWork| links.between(from.site, to.site);
+        let out = |from: &SiteWork| Some(links.uplink(from.site)?.seconds_for(values(from)));
+        let into = |to: &SiteWork| {
+            let others = work.iter().filter(|from| from.site != to.site);
+            let all: f64 = others.map(&values).sum();
+            Some(links.uplink(to.site)?.seconds_for(all))
+        };
         Self {
             latency_s: largest(pairs().map(|(from, to)| link(from, to).latency_s())),
-            link_s: largest(pairs().map(|(from, to)| link(from, to).seconds_for(from.of_site))),
-            node_s: largest(pairs().map(|(from, _)| from.inside.seconds_for(from.of_site))),
+            link_s: largest(pairs().map(|(from, to)| link(from, to).seconds_for(values(from)))),
+            node_s: largest(pairs().map(|(from, _)| from.inside.seconds_for(values(from)))),
+            out_s: largest(work.iter().filter_map(out)),
+            into_s: largest(work.iter().filter_map(into)),
         }
+    }
+
+    /// The time in seconds to send `bytes` of the vector from each site to this number of other
+    /// sites. A head sends at most `part` of them to each of these.
+    fn across_s(&self, bytes: f64, part: f64, others: f64) -> f64 {
+        let Self { link_s, node_s, out_s, into_s, .. } = *self;
+        bytes * link_s.max(node_s * part * others).max(out_s * others).max(into_s)
     }
 }
 
@@ -83,8 +133,8 @@ pub(crate) enum Way<'a> {
     Tree,
     /// Whole, in the rounds of this exchange among the heads.
     Rounds(&'a Dissemination),
-    /// In this number of shares.
-    Shares(usize),
+    /// In this number of shares, with one or two crossings.
+    Shares(usize, Crossings),
 }
 
 /// What the choice of an allreduce algorithm over the ranks of a communicator needs.
@@ -92,7 +142,10 @@ pub(crate) enum Way<'a> {
 pub(crate) struct Sharing {
     heads: Heads,
     work: Vec<SiteWork>,
+    /// The exchange of the values of the sites.
     crossing: Crossing,
+    /// The exchange of results, of one value for each element.
+    results: Crossing,
     /// The exchanges among the heads; none if the heads are at several sites, or if there is only
     /// one.
     exchanges: Vec<Dissemination>,
@@ -123,12 +176,13 @@ impl Sharing {
             }
         };
         let work: Vec<SiteWork> = sites.iter().map(work).collect();
-        let crossing = Crossing::new(&work, links);
+        let crossing = Crossing::new(&work, links, |work| work.of_site);
+        let results = Crossing::new(&work, links, |_| 1.0);
         let exchanges = match &work[..] {
             [only] => Dissemination::all(only.heads),
             _ => Vec::new(),
         };
-        Self { heads, work, crossing, exchanges }
+        Self { heads, work, crossing, results, exchanges }
     }
 
     pub(crate) fn heads(&self) -> &Heads {
@@ -138,14 +192,17 @@ impl Sharing {
     /// The fastest algorithm for a vector of `length` elements of `element_bytes` each.
     pub(crate) fn way(&self, length: usize, element_bytes: usize) -> Way<'_> {
         let bytes = length as f64 * element_bytes as f64;
-        let (time, whole) = match self.fastest_exchange(|heads| bytes * self.values(heads)) {
+        let whole = match self.fastest_exchange(|heads| bytes * self.values(heads)) {
             Some((time, exchange)) => (time, Way::Rounds(exchange)),
             None => (self.time_over_tree(bytes), Way::Tree),
         };
-        match self.fastest_shares(length, bytes) {
-            Some((in_shares, shares)) if in_shares < time => Way::Shares(shares),
-            _ => whole,
-        }
+        let in_shares = |crossings, best: Option<(f64, usize)>| {
+            best.map(|(time, shares)| (time, Way::Shares(shares, crossings)))
+        };
+        let once = in_shares(Crossings::One, self.fastest_shares(length, bytes));
+        let twice = in_shares(Crossings::Two, self.fastest_in_two_crossings(length, bytes));
+        let ways = [once, twice].into_iter().flatten();
+        ways.fold(whole, |best, other| if other.0 < best.0 { other } else { best }).1
     }
 
     /// The fastest exchange in rounds after which each head has the data of all heads; `None` if
@@ -172,14 +229,26 @@ impl Sharing {
     /// share, because the heads of a site notice a vector of another length by what they get from
     /// each other.
     fn fastest_shares(&self, length: usize, bytes: f64) -> Option<(f64, usize)> {
-        let most_heads = self.work.iter().map(|work| work.heads).max().unwrap_or_default();
+        let most_heads = self.heads.most_at_a_site();
         if most_heads < 2 || length < most_heads {
             return None;
         }
         let candidates = SHARES_EACH.iter().map(|each| (most_heads * each).min(length));
-        candidates
-            .map(|shares| (self.time_in_shares(bytes, shares), shares))
-            .min_by(|one, other| one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal))
+        fastest_number(candidates, |shares| self.time_in_shares(bytes, shares))
+    }
+
+    /// The best number of shares of a vector that crosses twice, and the predicted time in seconds.
+    /// `None` if no uplink is known, the vector is too short, or there are only two sites, which
+    /// send and receive as much in one crossing.
+    fn fastest_in_two_crossings(&self, length: usize, bytes: f64) -> Option<(f64, usize)> {
+        let (most_heads, sites) = (self.heads.most_at_a_site(), self.work.len());
+        if sites < 3 || self.crossing.out_s <= 0.0 {
+            return None;
+        }
+        let step = if most_heads.is_multiple_of(sites) { 1 } else { sites };
+        let candidates = SHARES_EACH.iter().map(|each| most_heads * step * each);
+        let candidates = candidates.filter(|shares| *shares <= length);
+        fastest_number(candidates, |shares| self.time_in_two_crossings(bytes, shares))
     }
 
     /// Predicted time over the tree, in seconds.
@@ -201,47 +270,98 @@ impl Sharing {
         });
         let others = self.work.len().saturating_sub(1) as f64;
         let messages = 2.0 * others * MESSAGE_S;
-        largest(up) + self.crossing.latency_s + self.across_s(bytes, 1.0) + messages + largest(down)
+        let across = self.crossing.across_s(bytes, 1.0, others);
+        largest(up) + self.crossing.latency_s + across + messages + largest(down)
     }
 
     /// Predicted time in this number of shares, in seconds.
     fn time_in_shares(&self, bytes: f64, shares: usize) -> f64 {
-        let each = |work: &SiteWork| shares.div_ceil(work.heads);
-        let part = |work: &SiteWork| each(work) as f64 / shares as f64;
-        let up = self.work.iter().map(|work| {
-            let others = (work.heads - 1) as f64;
-            work.inside.seconds_for(bytes * part(work) * others * work.of_head)
-        });
-        let down = self.work.iter().map(|work| {
-            let others = (work.heads - 1) as f64;
-            // A head sends its part to all others, and gets theirs.
-            work.inside.seconds_for(bytes * (part(work) * others).max(1.0 - part(work)))
-        });
-        let messages = self.work.iter().map(|work| {
-            let (each, others) = (each(work), work.heads - 1);
-            let inside = 2 * (shares - each.min(shares)) + 2 * each * others;
-            let across = 2 * each * self.work.len().saturating_sub(1);
-            (inside + across) as f64 * MESSAGE_S
-        });
-        let inside = self.work.iter().filter(|work| work.heads > 1);
-        let inside = inside.map(|work| 2.0 * work.inside.latency_s());
-        let (up, down) = (largest(up), largest(down));
-        let across = self.across_s(bytes, largest(self.work.iter().map(part)));
+        let others = self.work.len().saturating_sub(1);
+        let messages = self.messages_s(shares, |each| 2 * each * others);
+        let (up, down) = self.inside_s(bytes, shares);
+        let part = largest(self.work.iter().map(|work| work.part(shares)));
+        let across = self.crossing.across_s(bytes, part, others as f64);
         // The shares of a head pass through a pipeline of three steps: up, across and down. Up and
         // down use the same links.
-        let stages = self.work.iter().map(each).min().unwrap_or(1).max(1) as f64;
+        let stages = self.least_each(shares) as f64;
         let first = (up + across + down) / stages;
         let rest = (up + down).max(across) * (stages - 1.0) / stages;
-        largest(inside) + self.crossing.latency_s + largest(messages) + first + rest
+        self.latencies_inside_s() + self.crossing.latency_s + messages + first + rest
     }
 
-    /// The time in seconds that the results of sites take to leave, if a head sends at most `part`
-    /// of the vector to each other site.
-    fn across_s(&self, bytes: f64, part: f64) -> f64 {
-        let Crossing { link_s, node_s, .. } = self.crossing;
-        let others = self.work.len().saturating_sub(1) as f64;
-        bytes * link_s.max(node_s * part * others)
+    /// Predicted time in this number of shares with two crossings, in seconds.
+    fn time_in_two_crossings(&self, bytes: f64, shares: usize) -> f64 {
+        let sites = self.work.len().max(1);
+        let others = sites - 1;
+        let messages = self.messages_s(shares, |each| {
+            // Of the shares of a head, those whose home is its site.
+            let at_home = each.div_ceil(sites);
+            2 * (each - at_home) + 2 * at_home * others
+        });
+        let (up, down) = self.inside_s(bytes, shares);
+        // Each site is the home of this many bytes, and a head there of the largest part of them.
+        let home_bytes = bytes / sites as f64;
+        let of_head = |work: &SiteWork| work.each(shares).div_ceil(sites) * sites;
+        let part =
+            largest(self.work.iter().map(of_head).map(|of_head| of_head as f64)) / shares as f64;
+        let first = self.crossing.across_s(home_bytes, part, others as f64);
+        let second = self.results.across_s(home_bytes, part, others as f64);
+        // A home sends a result as soon as it has the share of each site. Both crossings use the
+        // same links.
+        let latency = self.crossing.latency_s;
+        let homes = (self.least_each(shares) / sites).max(1) as f64;
+        let across = (latency + first + second / homes).max(first + second);
+        let stages = self.least_each(shares) as f64;
+        let rest = across.max((up + down) * (stages - 1.0) / stages);
+        self.latencies_inside_s() + latency + messages + (up + down) / stages + rest
     }
+
+    /// The times in seconds in which a head of the slowest site gets its shares of the others, and
+    /// gives or gets the results.
+    fn inside_s(&self, bytes: f64, shares: usize) -> (f64, f64) {
+        let up = self.work.iter().map(|work| {
+            let others = (work.heads - 1) as f64;
+            work.inside.seconds_for(bytes * work.part(shares) * others * work.of_head)
+        });
+        let down = self.work.iter().map(|work| {
+            let (part, others) = (work.part(shares), (work.heads - 1) as f64);
+            // A head sends its part to all others, and gets theirs.
+            work.inside.seconds_for(bytes * (part * others).max(1.0 - part))
+        });
+        (largest(up), largest(down))
+    }
+
+    /// The processor time in seconds of the messages of a head. `across` returns the number of
+    /// those between sites for this number of shares of the head.
+    fn messages_s(&self, shares: usize, across: impl Fn(usize) -> usize) -> f64 {
+        let messages = self.work.iter().map(|work| {
+            let (each, others) = (work.each(shares), work.heads - 1);
+            let inside = 2 * (shares - each.min(shares)) + 2 * each * others;
+            (inside + across(each)) as f64 * MESSAGE_S
+        });
+        largest(messages)
+    }
+
+    /// The latencies inside sites, in seconds.
+    fn latencies_inside_s(&self) -> f64 {
+        let inside = self.work.iter().filter(|work| work.heads > 1);
+        largest(inside.map(|work| 2.0 * work.inside.latency_s()))
+    }
+
+    /// The number of shares of a head at the site with the fewest for each, at least one.
+    fn least_each(&self, shares: usize) -> usize {
+        self.work.iter().map(|work| work.each(shares)).min().unwrap_or(1).max(1)
+    }
+}
+
+/// The number of shares with the shortest predicted time, and that time.
+fn fastest_number(
+    candidates: impl Iterator<Item = usize>,
+    seconds: impl Fn(usize) -> f64,
+) -> Option<(f64, usize)> {
+    candidates
+        .map(|shares| (seconds(shares), shares))
+        .min_by(|one, other| one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal))
 }
 
 /// Adds a rank to segments without values.
@@ -273,7 +393,9 @@ mod tests {
     fn sharing(emulate: &str) -> Sharing {
         let spec = GridSpec::from_emulate(emulate).unwrap();
         let layout = spec.layout();
+        let uplinks = layout.sites().filter_map(|site| Some((site, spec.uplink(site)?))).collect();
         let links = SiteLinks::new(layout, &Hierarchy::from_grid(&spec), &[]);
+        let links = links.with_uplinks(layout, &uplinks);
         let places: Vec<_> = layout.pes().map(|pe| (layout.site_of(pe).0, pe.0)).collect();
         Sharing::new(&places, &links)
     }
@@ -281,7 +403,7 @@ mod tests {
     /// The number of shares of a vector.
     fn shares(sharing: &Sharing, length: usize, element_bytes: usize) -> Option<usize> {
         match sharing.way(length, element_bytes) {
-            Way::Shares(shares) => Some(shares),
+            Way::Shares(shares, _) => Some(shares),
             Way::Tree | Way::Rounds(_) => None,
         }
     }
@@ -366,6 +488,41 @@ mod tests {
         let expected = 0.02 + 2.0 * (7.0 / 8.0 * 0.839e-3 + 50e-6) + 8.389e-3;
         let found = sharing.time_in_shares(f64::from(1 << 20), 8);
         assert!((found - expected).abs() < 0.3e-3, "{found} s, not {expected} s");
+    }
+
+    #[test]
+    fn over_a_shared_uplink_all_but_two_crossings_carry_a_vector_for_each_other_site() {
+        let (links, uplinks) = (sharing("4x8,wan=20ms"), sharing("4x8,wan=20ms,uplink=1gbit"));
+        // 2^22 bytes take 33.6 ms at 1 Gbit/s, and the uplink carries them three times.
+        let bytes = f64::from(1 << 22);
+        let times =
+            |sharing: &Sharing| [sharing.time_over_tree(bytes), sharing.time_in_shares(bytes, 64)];
+        for (one, other) in times(&links).into_iter().zip(times(&uplinks)) {
+            let longer = other - one;
+            assert!((67.0e-3..67.2e-3).contains(&longer), "{one} s, {other} s");
+        }
+        // With two crossings three quarters of it pass the uplink in each. A head carries seven
+        // eighths of it each way in four steps, of which all but the first overlap the crossings.
+        let expected = 2.0 * 0.02 + 2.0 * 25.166e-3 + 0.1e-3 + 2.0 * 2.936e-3 / 4.0;
+        let found = uplinks.time_in_two_crossings(bytes, 32);
+        assert!((found - expected).abs() < 1e-3, "{found} s, not {expected} s");
+    }
+
+    #[test]
+    fn long_vectors_cross_twice_over_a_shared_uplink_of_three_or_more_sites() {
+        let crossings = |grid: &str, length: usize| match sharing(grid).way(length, 8) {
+            Way::Shares(_, crossings) => Some(crossings),
+            Way::Tree | Way::Rounds(_) => None,
+        };
+        let (once, twice) = (Some(Crossings::One), Some(Crossings::Two));
+        let uplink = "4x8,wan=20ms,uplink=1gbit";
+        assert_eq!([1, 1 << 14, 1 << 19].map(|at| crossings(uplink, at)), [None, once, twice]);
+        assert_eq!(crossings("4x8,wan=20ms", 1 << 22), once);
+        // Two sites send a vector each, in one crossing or in two.
+        assert_eq!(crossings("2x8,wan=20ms,uplink=1gbit", 1 << 22), once);
+        // One head for each site.
+        assert_eq!(crossings("4x1,wan=20ms,uplink=1gbit", 1 << 19), twice);
+        assert_eq!(crossings("1x8,uplink=1gbit", 1 << 19), once);
     }
 
     #[test]

@@ -8,10 +8,11 @@ use crate::main_watch::MainWatch;
 use crate::packet::RankMessage;
 use crate::places::Places;
 use crate::program::{Function, FunctionProgram, Rank, RankProgram, StructProgram};
-use crate::site_links::SiteLinks;
+use crate::site_links::{SiteLinks, measured_uplinks};
 use gridspan_runtime::{Collection, CollectionRef, Grid, GridError, Ix1, Job, JobError, List, Op};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -315,16 +316,22 @@ async fn run_all<P: RankProgram>(
     Ok(results)
 }
 
-/// The links of the job that have been measured by now.
+/// The links of the job that have been measured by now, and the uplinks that the user describes.
 async fn known_links(grid: &Grid) -> Result<SiteLinks, GridError> {
     let layout = grid.layout();
     if layout.node_count() < 2 {
         return Ok(SiteLinks::default());
     }
-    Ok(match grid.known_links().await? {
-        Some(links) => SiteLinks::new(layout, &links.places.hierarchy, &links.estimates),
-        None => SiteLinks::not_measured(layout),
-    })
+    let (links, mut uplinks) = match grid.known_links().await? {
+        Some(links) => {
+            let hierarchy = &links.places.hierarchy;
+            let uplinks = measured_uplinks(layout, hierarchy, &links.uplinks);
+            (SiteLinks::new(layout, hierarchy, &links.estimates), uplinks)
+        }
+        None => (SiteLinks::not_measured(layout), BTreeMap::new()),
+    };
+    uplinks.extend(grid.described_uplinks().iter().copied());
+    Ok(links.with_uplinks(layout, &uplinks))
 }
 
 /// Awaits two futures at the same time.

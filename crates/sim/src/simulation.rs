@@ -210,6 +210,7 @@ impl Simulation {
         if let Some(limit) = program.time_limit() {
             options.time_limit = options.time_limit.min(limit);
         }
+        let program = program.with_uplinks_of(&spec);
         let layout = program.layout().clone();
         let station = |pe| Station::new(program.pe(pe), spec.speed(layout.node_of(pe)));
         let stations = layout.pes().map(station).collect();

@@ -3,7 +3,7 @@
 //! **The order of receivers.** Blocks for other sites come first, since the wide area takes
 //! longest. If the links into a site are slower than its ranks receive, all ranks send to the ranks
 //! of that site in the same order. Then the first receivers have all their blocks, and go on, while
-//! the links carry the blocks of the other receivers. Otherwise ranks begin with different
+//! the links carry the blocks of the other receivers. The uplinks of both sites count, too. Otherwise ranks begin with different
 //! receivers, so that none has to receive from all at a time.
 //!
 //! **Several exchanges in a row.** A rank begins the next exchange when it has the blocks of all
@@ -26,6 +26,7 @@ use crate::error::RankError;
 use crate::packet::Part;
 use crate::request::go_on;
 use crate::scope::Scope;
+use crate::site_links::SiteLinks;
 use crate::typed_block::TypedBlock;
 use std::collections::BTreeMap;
 
@@ -48,6 +49,27 @@ struct SendOrder {
     near: Vec<u32>,
 }
 
+/// The bytes of an exchange that pass the same links as the blocks from one site to another, if all
+/// ranks of both send as much as this one.
+struct Passing {
+    /// From the site to the other.
+    between: f64,
+    /// From the site to all others.
+    out: f64,
+    /// From all sites into the other.
+    into: f64,
+}
+
+impl Passing {
+    /// The longest time in seconds for which these keep a link or an uplink busy.
+    fn busy_s(&self, links: &SiteLinks, from: u32, to: u32) -> f64 {
+        let over_uplink =
+            |site, bytes| links.uplink(site).map_or(0.0, |uplink| uplink.seconds_for(bytes));
+        let between_s = links.between(from, to).seconds_for(self.between);
+        between_s.max(over_uplink(from, self.out)).max(over_uplink(to, self.into))
+    }
+}
+
 impl SendOrder {
     /// The order of a rank. `bytes` is the length of the block for a rank if that may be held back,
     /// and zero if not.
@@ -63,6 +85,8 @@ impl SendOrder {
         near.retain(|rank| *rank != me);
         let all: Vec<u32> = sites.keys().copied().chain([home]).collect();
         let links = scope.places().links();
+        let here = (near.len() + 1) as f64;
+        let out: usize = sites.values().flatten().map(|rank| bytes(*rank)).sum();
         let after = sites.range(home.saturating_add(1)..);
         let mut far: Vec<(usize, Vec<u32>)> = Vec::new();
         for (site, ranks) in after.chain(sites.range(..home)) {
@@ -70,10 +94,15 @@ impl SendOrder {
             let mut count = ranks.len();
             if links.is_narrow(*site, all.iter().copied().filter(|other| other != site)) {
                 let mine: usize = ranks.iter().map(|rank| bytes(*rank)).sum();
-                let of_site = mine as f64 * (near.len() + 1) as f64;
-                let busy_s = links.between(home, *site).seconds_for(of_site);
+                let elsewhere = scope.size() as usize - count;
+                let passing = Passing {
+                    between: mine as f64 * here,
+                    out: out as f64 * here,
+                    into: mine as f64 * elsewhere as f64,
+                };
                 let near_s = HELD_LATENCIES * links.between(home, home).latency_s();
-                if !near.is_empty() && busy_s > near_s {
+                let is_long = || passing.busy_s(links, home, *site) > near_s;
+                if !near.is_empty() && mine > 0 && is_long() {
                     count = (count * AT_ONCE.0).div_ceil(AT_ONCE.1);
                 }
             } else {
@@ -193,14 +222,16 @@ mod tests {
     use super::*;
     use crate::places::Places;
     use crate::scope::World;
-    use crate::site_links::SiteLinks;
     use gridspan_topology::{GridSpec, Hierarchy};
     use std::sync::Arc;
 
     /// One rank on each PE of a grid.
     fn scope(emulate: &str) -> Scope {
         let spec = GridSpec::from_emulate(emulate).unwrap();
-        let links = SiteLinks::new(spec.layout(), &Hierarchy::from_grid(&spec), &[]);
+        let layout = spec.layout();
+        let uplinks = layout.sites().filter_map(|site| Some((site, spec.uplink(site)?))).collect();
+        let links = SiteLinks::new(layout, &Hierarchy::from_grid(&spec), &[]);
+        let links = links.with_uplinks(layout, &uplinks);
         let pes: Vec<u64> = spec.layout().pes().map(|pe| u64::from(pe.0)).collect();
         let places = Places::new(&pes, spec.layout(), links);
         World::of_job(pes.len() as u32).scope(Arc::new(places))
@@ -258,6 +289,17 @@ mod tests {
         let order = SendOrder::new(&scope, 0, |to| if to < 16 { 1250 } else { 900 });
         assert_eq!(order.held, vec![vec![13], vec![14], vec![15]]);
         assert!(order.at_once.ends_with(&[22, 23, 1, 2, 3, 4, 5, 6, 7]), "{order:?}");
+    }
+
+    #[test]
+    fn blocks_are_held_back_if_they_keep_an_uplink_busy() {
+        // 64 blocks of 500 bytes take 0.26 ms over a link, and those for both sites 0.51 ms over
+        // the uplink; ten latencies take 0.5 ms.
+        let held = |grid: &str| SendOrder::new(&scope(grid), 0, |_| 500).held.len();
+        assert_eq!([held("3x8,wan=20ms"), held("3x8,wan=20ms,uplink=1gbit")], [0, 3]);
+        // Eleven links together are faster than a node, and the uplink is not.
+        let first = |grid: &str| SendOrder::new(&scope(grid), 1, |_| 8).at_once[0];
+        assert_eq!([first("12x2,wan=20ms"), first("12x2,wan=20ms,uplink=1gbit")], [3, 2]);
     }
 
     #[test]

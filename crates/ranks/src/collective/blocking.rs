@@ -22,7 +22,8 @@ use serde::de::DeserializeOwned;
 /// operation whose result all ranks get takes one crossing of the wide area. So does
 /// [`reduce_scatter`](Self::reduce_scatter), in which one rank of each PE communicates with other
 /// sites, so that each block crosses once from each site. A long [`allreduce`](Self::allreduce)
-/// works in the same way where the latencies and bandwidths of the links make this faster. If all
+/// works in the same way where the latencies and bandwidths of the links make this faster. Over
+/// slow uplinks of three or more sites it may cross twice, which sends less data. If all
 /// ranks are at one site, [`allreduce`](Self::allreduce), [`allgather`](Self::allgather) and
 /// [`barrier`](Self::barrier) have no leader: one rank of each PE exchanges data with those of the
 /// other PEs, in the number of rounds that is fastest. In [`alltoall`](Self::alltoall),

@@ -41,8 +41,8 @@ impl Operation {
         }
     }
 
-    /// Reduces to all ranks, in one crossing of the wide area, in the way that is predicted to be
-    /// the fastest.
+    /// Reduces to all ranks in the way that is predicted to be the fastest: in one crossing of the
+    /// wide area, or in two if sites have slow uplinks.
     pub(crate) async fn allreduce<T: Element>(
         &self,
         values: Vec<T>,
@@ -58,8 +58,9 @@ impl Operation {
             Way::Rounds(exchange) => {
                 Box::pin(self.allreduce_in_rounds(values, sharing.heads(), exchange, &op)).await
             }
-            Way::Shares(shares) => {
-                Box::pin(self.allreduce_in_shares(values, sharing.heads(), shares, &op)).await
+            Way::Shares(count, crossings) => {
+                let (heads, shares) = (sharing.heads(), (count, crossings));
+                Box::pin(self.allreduce_in_shares(values, heads, shares, &op)).await
             }
         }
     }

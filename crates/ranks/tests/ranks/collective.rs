@@ -521,6 +521,64 @@ fn a_long_vector_takes_little_more_than_its_crossing() {
     simulate(job, "4x8,wan=20ms,rate=1gbit").unwrap();
 }
 
+/// Reduces a megabyte on a grid whose sites have this setting. Returns the longest time in ms.
+fn slowest_megabyte(uplink: &str) -> f64 {
+    let slowest = Arc::new(Mutex::new(0.0));
+    let found = slowest.clone();
+    let function = async |world: gridspan_ranks::Comm| {
+        world.barrier().await?;
+        let begin = world.now();
+        let terms: Vec<f64> = (0..1 << 17).map(|at| term(world.rank(), at)).collect();
+        let sums = world.allreduce(&terms, ops::sum).await?;
+        // Some of each share.
+        for at in (0..1 << 17).step_by(509) {
+            assert_eq!(sums[at].to_bits(), sum_by_tree(at, 0, 32, 32).to_bits());
+        }
+        world.yield_now().await;
+        Ok(world.now().since(begin).as_secs_f64() * 1e3)
+    };
+    let job = run_then(32, function, move |times| {
+        *found.lock().unwrap() = times.into_iter().fold(0.0, f64::max);
+        Ok(())
+    });
+    simulate(job, &format!("4x8,wan=20ms,rate=1gbit{uplink}")).unwrap();
+    *slowest.lock().unwrap()
+}
+
+#[test]
+fn a_long_vector_crosses_a_slow_uplink_twice_in_shares() {
+    // A vector takes 84 ms over an uplink. In one crossing each site would send and receive three:
+    // 272 ms. In two these are one and a half: 126 ms, and at least one latency more.
+    let time = slowest_megabyte(",uplink=100mbit");
+    assert!((140.0..200.0).contains(&time), "{time} ms");
+    // One crossing and 8.4 ms.
+    let time = slowest_megabyte("");
+    assert!((25.0..31.0).contains(&time), "{time} ms");
+}
+
+#[test]
+fn vectors_that_cross_twice_have_the_bits_of_the_tree_over_the_ranks() {
+    // Several heads for each site, one, and more sites than heads at a site.
+    for grid in ["3x3,wan=5ms,uplink=1mbit", "4x1,wan=5ms,uplink=1mbit", "5x2,wan=5ms,uplink=1mbit"]
+    {
+        let function = async |world: gridspan_ranks::Comm| {
+            let all = reduce_long_vectors(world.clone(), 2039).await?;
+            // Sites of different sizes.
+            let first =
+                world.split(Some(u32::from(world.rank() < 8)), 0).await?.ok_or("no part")?;
+            let first = reduce_long_vectors(first, 2039).await?;
+            // A communicator whose ranks are scattered over the sites.
+            let part = world.split(Some(world.rank() % 2), 0).await?.ok_or("no part")?;
+            Ok(all && first && reduce_long_vectors(part, 2039).await?)
+        };
+        let job = run_then(RANKS, function, |right| {
+            assert_eq!(right, [true; RANKS as usize]);
+            Ok(())
+        });
+        simulate(job, grid).unwrap();
+    }
+}
+
 #[test]
 fn different_lengths_types_and_roots_are_errors() {
     let text = failure(async |world| {
@@ -545,7 +603,7 @@ fn different_lengths_types_and_roots_are_errors() {
 
 #[test]
 fn vectors_of_different_lengths_are_an_error_whichever_ways_ranks_take() {
-    // Three ranks on each of six PEs, of two sites or one.
+    // Three ranks on each of six PEs, of two sites or one, or of three sites with slow uplinks.
     const RANKS: u32 = 18;
     let fails_on = |grid: &str, odd: fn(u32, u32) -> bool, at: u32, [length, other]: [usize; 2]| {
         let function = move |world: gridspan_ranks::Comm| async move {
@@ -557,7 +615,7 @@ fn vectors_of_different_lengths_are_an_error_whichever_ways_ranks_take() {
         assert!(text.contains("elements where"), "{length}, {other} at {at} on {grid}: {text}");
     };
     let fails = |odd: fn(u32, u32) -> bool, at: u32, lengths: [usize; 2]| {
-        for grid in ["2x3,wan=20ms", "1x6"] {
+        for grid in ["2x3,wan=20ms", "1x6", "3x2,wan=20ms,uplink=5mbit"] {
             fails_on(grid, odd, at, lengths);
         }
     };

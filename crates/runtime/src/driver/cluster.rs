@@ -74,7 +74,8 @@ pub fn run_keeping(
     }?
     .of_run(joined.bundle.run, after)
     .having_used(keeper.time_used())
-    .on_hosts(Checkpoints::first_on_hosts(&joined.bundle.spec));
+    .on_hosts(Checkpoints::first_on_hosts(&joined.bundle.spec))
+    .with_uplinks_of(&joined.bundle.spec);
     keeper.drop_incomplete();
     let machine = nodes_beside(&joined.bundle.spec, node, joined.bundle.emulate);
     let keeper = match program.is_restored() {

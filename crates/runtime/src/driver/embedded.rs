@@ -126,7 +126,8 @@ fn run_counted(
         after = keeper.begin(node, run)?.max(after);
         keepers.push(keeper);
     }
-    let program = program(job, spec.layout().clone(), None, &keepers[0])?.of_run(run, after);
+    let program = program(job, spec.layout().clone(), None, &keepers[0])?;
+    let program = program.of_run(run, after).with_uplinks_of(spec);
     let mut net_drivers = Vec::new();
     for (mut bundle, port) in bundles.into_iter().zip(ports) {
         bundle.emulate = true;

@@ -27,7 +27,7 @@ use crate::pe::actor::registry::Registry;
 use crate::pe::links::{Links, Locality};
 use bytes::Bytes;
 use gridspan_topology::LinkChange;
-use gridspan_topology::{Layout, NodeId, Time};
+use gridspan_topology::{Bandwidth, Layout, NodeId, SiteId, Time};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,6 +64,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Grid {
     pub(super) main: MainHandle,
+    uplinks: Arc<[(SiteId, Bandwidth)]>,
 }
 
 impl Grid {
@@ -77,7 +78,14 @@ impl Grid {
         awaited: Arc<Awaited>,
         begun: (u32, bool),
     ) -> Self {
-        Self { main: MainHandle::new(port, layout, registry, maps, awaited, begun) }
+        let main = MainHandle::new(port, layout, registry, maps, awaited, begun);
+        Self { main, uplinks: Arc::default() }
+    }
+
+    /// Sets the uplinks that the description of the grid gives.
+    pub(crate) fn with_uplinks(mut self, uplinks: Arc<[(SiteId, Bandwidth)]>) -> Self {
+        self.uplinks = uplinks;
+        self
     }
 
     /// The founders without which the job goes on.
@@ -93,6 +101,13 @@ impl Grid {
     /// Returns the sites, nodes and PEs of the job.
     pub fn layout(&self) -> &Layout {
         self.main.layout()
+    }
+
+    /// Returns the rate of each site's uplink that the grid file or the shorthand gives, in the
+    /// order of the sites: the rate, each way, that all traffic between the site and other sites
+    /// shares. Sites without such a limit are left out.
+    pub fn described_uplinks(&self) -> &[(SiteId, Bandwidth)] {
+        &self.uplinks
     }
 
     /// Distributes read-only data to every node, along the trees of a broadcast plan. Fails for a

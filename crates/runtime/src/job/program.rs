@@ -12,7 +12,7 @@ use crate::pe::watch::Watch;
 use crate::pe::{Action, Common, Pe, Records, Restoration, RunOfJob};
 use crate::relay::Relay;
 use crate::{Job, MainFuture};
-use gridspan_topology::{Layout, NodeId, PeId};
+use gridspan_topology::{Bandwidth, GridSpec, Layout, NodeId, PeId, SiteId};
 use std::sync::Arc;
 
 /// A job on a layout. Drivers create the PEs and the main function from it and connect them.
@@ -23,6 +23,8 @@ pub struct Program {
     restoring: Option<Arc<Restoring>>,
     /// Number of the last checkpoint in the folder.
     numbered_after: u64,
+    /// The uplinks that the description of the grid gives, in the order of the sites.
+    uplinks: Arc<[(SiteId, Bandwidth)]>,
 }
 
 /// The image from which a job continues, and the plan.
@@ -42,7 +44,8 @@ impl Program {
         job.check(&layout)?;
         let layout = Arc::new(layout);
         let common = job.common(&layout);
-        Ok(Self { layout, common, job, restoring: None, numbered_after: 0 })
+        let uplinks = Arc::default();
+        Ok(Self { layout, common, job, restoring: None, numbered_after: 0, uplinks })
     }
 
     /// Like [`new`](Self::new), for a job that continues from an image on another layout, by a
@@ -68,6 +71,13 @@ impl Program {
     pub(crate) fn of_run(mut self, run: u64, numbered_after: u64) -> Self {
         self.common.run = Arc::new(RunOfJob { number: run, ..RunOfJob::clone(&self.common.run) });
         self.numbered_after = numbered_after;
+        self
+    }
+
+    /// Sets the uplinks of sites that main knows, to those of this description of the grid.
+    pub fn with_uplinks_of(mut self, spec: &GridSpec) -> Self {
+        let limited = spec.layout().sites().filter_map(|site| Some((site, spec.uplink(site)?)));
+        self.uplinks = limited.collect();
         self
     }
 
@@ -212,7 +222,8 @@ impl Program {
         let (registry, maps, main) = self.job.into_main();
         let phases = self.restoring.as_ref().map_or(0, |it| it.image.inner().phases);
         let begun = (phases, self.common.recovers_tasks);
-        main.begin(Grid::new(port, self.layout, registry, maps, awaited, begun))
+        let grid = Grid::new(port, self.layout, registry, maps, awaited, begun);
+        main.begin(grid.with_uplinks(self.uplinks))
     }
 
     /// Whether the job is to make checkpoints.

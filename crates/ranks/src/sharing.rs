@@ -22,8 +22,9 @@
 //! **In shares, with two crossings**: each share has a home, one of the sites. The heads send it
 //! there only. The home combines it for all sites, and sends the result to the others. So a site
 //! sends and receives `2 (s - 1) / s` vectors for `s` sites, which is the least possible, where the
-//! other ways send and receive `s - 1`. This takes one more latency. It is a candidate only for three
-//! or more sites, and if the uplink of a site is known, which all its traffic with others shares.
+//! other ways send and receive `s - 1`. This takes one more latency. It is a candidate only for
+//! three or more sites, and if the uplink of a site is known, which all its traffic with others
+//! shares.
 //!
 //! The prediction adds latencies, times to send bytes, and the processor time of messages, over the
 //! slowest site, and the slowest link or uplink. It depends only on the places of the ranks, the

@@ -3,8 +3,8 @@
 //! **The order of receivers.** Blocks for other sites come first, since the wide area takes
 //! longest. If the links into a site are slower than its ranks receive, all ranks send to the ranks
 //! of that site in the same order. Then the first receivers have all their blocks, and go on, while
-//! the links carry the blocks of the other receivers. The uplinks of both sites count, too. Otherwise ranks begin with different
-//! receivers, so that none has to receive from all at a time.
+//! the links carry the blocks of the other receivers. The uplinks of both sites count, too.
+//! Otherwise ranks begin with different receivers, so that none has to receive from all at a time.
 //!
 //! **Several exchanges in a row.** A rank begins the next exchange when it has the blocks of all
 //! others. If all ranks sent everything at once, the blocks of the last one that begins would wait

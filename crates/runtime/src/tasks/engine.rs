@@ -256,10 +256,12 @@ impl<W: Work> Engine<W> {
 
     /// If other PEs could take tasks: offers all kept tasks but one if tasks are long, and
     /// otherwise the older half of them, once no offered task is left. The caller should notify the
-    /// PEs in `wakes` before it runs a task.
+    /// PEs in `wakes` before it runs a task. In a node that rests, no other PE takes tasks: those
+    /// that are kept are too large to leave, or are about to be given back.
     #[inline]
     pub(super) fn share(&mut self) {
-        if !self.alone && self.kept.len() > 1 && (self.are_long || self.offered.is_empty()) {
+        let may_offer = !self.alone && self.kept.len() > 1;
+        if may_offer && (self.are_long || self.offered.is_empty()) && !self.node.rests() {
             self.offer();
         }
     }

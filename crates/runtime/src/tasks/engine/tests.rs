@@ -140,6 +140,23 @@ fn long_tasks_are_offered_to_sleeping_pes() {
 }
 
 #[test]
+fn a_pe_of_a_node_that_is_about_to_leave_runs_its_kept_tasks_without_waking_others() {
+    let node = Arc::new(Deques::new(0..2));
+    let mut engine = Engine::<Searching<Parent>>::new(PeId(0), 0, node.clone(), false);
+    assert!(!node.fall_asleep(1));
+    engine.submit([(Parent(0), 0), (Parent(0), 1)], Repeats::default());
+    node.rest();
+
+    for left in [1, 0] {
+        // An offer would wake the other PE, which cannot take the task, and end the slice.
+        engine.share();
+        assert_eq!((node.offered(0), engine.wakes.len()), (0, 0));
+        assert!(engine.step());
+        assert_eq!(engine.kept.len(), left);
+    }
+}
+
+#[test]
 fn a_pe_that_is_woken_while_it_falls_asleep_is_counted_once() {
     let node: Arc<Deques<u8>> = Arc::new(Deques::new(0..2));
     std::thread::scope(|scope| {

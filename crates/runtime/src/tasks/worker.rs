@@ -275,7 +275,8 @@ impl<W: Work> Worker<W> {
                     None => self.engine.step(),
                     Some(_) => self.step_recorded(cx),
                 };
-                if !has_run && !self.find(cx) {
+                // If the node rests, tasks that arrive go back at the end of the slice.
+                if !has_run && (self.engine.node.rests() || !self.find(cx)) {
                     done += step;
                     break 'slice;
                 }

@@ -198,7 +198,25 @@ fn all_settings(args: &RunArgs) -> Result<(Settings, OnLoss), CliError> {
     // Another launcher of a detached job would not know of losses that the job has tolerated.
     let repeats_tasks = matches!(on_loss, OnLoss::Shrink | OnLoss::AsProgram) && !args.detach;
     settings.repeats_tasks = Some(repeats_tasks);
+    check_log(&args.checkpoints, on_loss, args.detach)?;
     Ok((settings, on_loss))
+}
+
+/// Refuses a limit for the log of lent tasks if the other flags make the job keep none.
+fn check_log(
+    flags: &CheckpointFlags,
+    on_loss: OnLoss,
+    is_detached: bool,
+) -> Result<(), RunFlagError> {
+    let flag = match on_loss {
+        OnLoss::Fail => Some("--on-loss fail"),
+        OnLoss::Replace => Some("--on-loss replace"),
+        OnLoss::Shrink | OnLoss::AsProgram => is_detached.then_some("--detach"),
+    };
+    match flag.filter(|_| flags.log_bytes.is_some()) {
+        Some(flag) => Err(RunFlagError::LogWith { flag }),
+        None => Ok(()),
+    }
 }
 
 /// Returns the nodes that are not started with the job.
@@ -512,6 +530,29 @@ mod tests {
             assert_eq!((settings.log_bytes, settings.checkpoints), (Some(bytes), None));
         }
         assert_eq!(flagged(&[]).0.log_bytes, None);
+    }
+
+    #[test]
+    fn a_limit_for_a_log_that_the_job_does_not_keep_is_refused() {
+        let refused_with = |flags: &[&str], is_detached: bool| {
+            let words = ["gridctl"].into_iter().chain(flags.iter().copied());
+            let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+            match check_log(&line.flags, flagged(flags).1, is_detached) {
+                Ok(()) => None,
+                Err(RunFlagError::LogWith { flag }) => Some(flag),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let [fail, replace] = ["fail", "replace"].map(|what| ["--on-loss", what]);
+        let log = ["--log-bytes", "1MiB"];
+        for (what, flag) in [(fail, "--on-loss fail"), (replace, "--on-loss replace")] {
+            assert_eq!(refused_with(&[what, log].concat(), false), Some(flag));
+            assert_eq!(refused_with(&what, false), None);
+        }
+        assert_eq!(refused_with(&log, true), Some("--detach"));
+        assert_eq!(refused_with(&log, false), None);
+        assert_eq!(refused_with(&[log, ["--on-loss", "shrink"]].concat(), false), None);
+        assert_eq!(refused_with(&[], true), None);
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub(crate) enum RunFlagError {
     /// copy of each part.
     #[error("--protect-sites keeps a second copy at another site, but `--copies 1` keeps none")]
     NoCopyForSites,
+    /// The flags limit the tasks that nodes keep for losses, and the job keeps none.
+    #[error("--log-bytes has no effect: a job with {flag} keeps no tasks for losses")]
+    LogWith { flag: &'static str },
     /// Standard input is a terminal, from which a background process may not read.
     #[error("--stdin {nodes}: standard input is a terminal")]
     TerminalInput {
@@ -70,7 +73,7 @@ impl RunFlagError {
                 "for example `gridctl run -n 4 --spare site/3 PROGRAM`".into()
             }
             Self::AllSpare => "name fewer nodes".into(),
-            Self::NoCopyForSites => "leave out one of them".into(),
+            Self::NoCopyForSites | Self::LogWith { .. } => "leave out one of them".into(),
             Self::TerminalInput { .. } => "`cat | gridctl run …` passes on what you type".into(),
             Self::NoInput { .. } => "let the program read a file, or its arguments".into(),
         }

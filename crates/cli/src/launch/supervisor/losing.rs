@@ -57,6 +57,7 @@ impl Supervisor {
         self.diagnosing.leave_out(id);
         let node = &self.nodes[id.index()];
         let (name, has_ended) = (node.name.clone(), node.exit.is_some());
+        let had_to_leave = node.is_given_up;
         if !has_ended {
             self.commands.push_back(Command::Kill(id));
         }
@@ -65,7 +66,9 @@ impl Supervisor {
         self.give_up_samples();
         let reason = doubt.map_or(loss.reason, |(reason, _)| reason);
         let repeat = if self.left().len() == 1 { "repeats" } else { "repeat" };
-        let text = format!("lost {name}: {reason}; {}, and {repeat} its tasks", self.left_text());
+        // A node that had to leave may have given back its tasks before.
+        let tasks = if had_to_leave { "the tasks that it has not given back" } else { "its tasks" };
+        let text = format!("lost {name}: {reason}; {}, and {repeat} {tasks}", self.left_text());
         self.commands.push_back(Command::TellRecovery(text));
         true
     }

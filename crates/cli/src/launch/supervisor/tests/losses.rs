@@ -447,7 +447,8 @@ fn a_job_of_tasks_goes_on_without_a_node_that_cannot_leave_in_time() {
     supervisor.handle(tolerated(), seconds(27));
     let all = commands(&mut supervisor);
     assert_eq!(told(&all).len(), 1, "{all:?}");
-    assert!(told(&all)[0].ends_with("; 1 node is left, and repeats its tasks"), "{all:?}");
+    let repeats = "; 1 node is left, and repeats the tasks that it has not given back";
+    assert!(told(&all)[0].ends_with(repeats), "{all:?}");
     assert_eq!((supervisor.losses(), supervisor.outcome()), (1, None));
 }
 

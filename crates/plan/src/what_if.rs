@@ -63,8 +63,7 @@ fn with_bandwidths(grid: &GridSpec, factor: f64) -> Option<GridSpec> {
         Bandwidth::from_bits_per_second(bits.max(1.0) as u64)
     };
     let is_limited = |link: &Link| !link.bandwidth.is_unlimited();
-    let mut after =
-        changed(grid, is_limited, |link| link.with_bandwidth(other(link.bandwidth)));
+    let mut after = changed(grid, is_limited, |link| link.with_bandwidth(other(link.bandwidth)));
     for site in grid.layout().sites() {
         if let Some(rate) = grid.uplink(site) {
             after.get_or_insert_with(|| grid.clone()).set_uplink(site, Some(other(rate)));

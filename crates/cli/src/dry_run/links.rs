@@ -140,9 +140,9 @@ impl LinkGroups {
 
     /// Returns, for each rate of uplinks, the rate in bits per second and the sites.
     pub(super) fn uplinks_to_json(&self) -> impl Iterator<Item = Value> {
-        self.uplinks.iter().map(|(rate, sites)| {
-            json!({ "bandwidth_bps": rate.bits_per_second(), "sites": sites })
-        })
+        self.uplinks
+            .iter()
+            .map(|(rate, sites)| json!({ "bandwidth_bps": rate.bits_per_second(), "sites": sites }))
     }
 }
 

@@ -4,8 +4,9 @@
 use crate::error::ForecastError;
 use crate::replay::Replayed;
 use crate::what_if::Variation;
-use gridspan_topology::{GridSpec, PeId};
+use gridspan_topology::{Bandwidth, GridSpec, PeId, SiteId};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// A PE limits a job if it computes for at least this share of the time.
 const BUSY_MIN: f64 = 0.75;
@@ -31,7 +32,7 @@ pub enum Bottleneck {
         /// The busiest PE.
         pe: u32,
     },
-    /// The bandwidth of the link from one site to another.
+    /// The bandwidth of the link from one site to another, or of the uplink of one of the two.
     Bandwidth {
         /// The sending site.
         from: u32,
@@ -69,7 +70,8 @@ pub struct LinkForecast {
     pub packets: u64,
     /// Bytes of their messages.
     pub bytes: u64,
-    /// Share of the time in which the link transmits; `None` if its bandwidth is unlimited.
+    /// Share of the time in which the link transmits, or the uplink of the sending or the receiving
+    /// site, if that is more; `None` if the bandwidth of all of them is unlimited.
     pub used: Option<f64>,
 }
 
@@ -132,11 +134,26 @@ pub(crate) fn pes(grid: &GridSpec, places: &[u32], found: &Replayed) -> Vec<PeFo
 
 /// Returns the traffic between the sites of a grid.
 pub(crate) fn links(grid: &GridSpec, found: &Replayed) -> Vec<LinkForecast> {
-    let link = |(&(from, to), &(packets, bytes)): (&_, &_)| {
-        let bandwidth = grid.link_between(from, to).bandwidth;
+    let mut out: BTreeMap<SiteId, u64> = BTreeMap::new();
+    let mut into: BTreeMap<SiteId, u64> = BTreeMap::new();
+    for (&(from, to), &(_, bytes)) in &found.links {
+        for (passed, site) in [(&mut out, from), (&mut into, to)] {
+            let all = passed.entry(site).or_default();
+            *all = all.saturating_add(bytes);
+        }
+    }
+    let used = |bandwidth: Bandwidth, bytes: u64| {
         let rate = bandwidth.bits_per_second() as f64 / 8.0 * 1e-9;
-        let used = bytes as f64 / (rate * found.end_ns.max(1) as f64);
-        let used = Some(used).filter(|_| !bandwidth.is_unlimited());
+        bytes as f64 / (rate * found.end_ns.max(1) as f64)
+    };
+    let link = |(&(from, to), &(packets, bytes)): (&(SiteId, SiteId), &(u64, u64))| {
+        let over_uplink = |site: SiteId, passed: &BTreeMap<SiteId, u64>| {
+            Some(used(grid.uplink(site)?, passed.get(&site).copied().unwrap_or_default()))
+        };
+        let bandwidth = grid.link_between(from, to).bandwidth;
+        let over_link = (!bandwidth.is_unlimited()).then(|| used(bandwidth, bytes));
+        let all = [over_link, over_uplink(from, &out), over_uplink(to, &into)];
+        let used = all.into_iter().flatten().reduce(f64::max);
         LinkForecast { from: from.0, to: to.0, packets, bytes, used }
     };
     found.links.iter().map(link).collect()
@@ -169,4 +186,38 @@ pub(crate) fn bottleneck(
         true => Bottleneck::Latency,
         false => Bottleneck::Waiting,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_a_site_use_its_uplink_together() {
+        let used = |text: &str| -> Vec<Option<f64>> {
+            let grid = GridSpec::from_emulate(text).unwrap();
+            // 0.5, 0.25 and 0.125 s at 1 Gbit/s, of one second.
+            let sent = [((0, 1), 62_500_000), ((0, 2), 31_250_000), ((1, 2), 15_625_000)];
+            let sent = sent.map(|((from, to), bytes)| ((SiteId(from), SiteId(to)), (1, bytes)));
+            let found = Replayed {
+                end_ns: 1_000_000_000,
+                round_done_ns: Vec::new(),
+                busy_ns: Vec::new(),
+                links: BTreeMap::from(sent),
+            };
+            links(&grid, &found).into_iter().map(|link| link.used).collect()
+        };
+        let expect = |found: Vec<Option<f64>>, expected: [f64; 3]| {
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found.unwrap() - expected).abs() < 1e-9, "{found:?}, not {expected}");
+            }
+            assert_eq!(found.len(), expected.len());
+        };
+        expect(used("3x1,rate=1gbit"), [0.5, 0.25, 0.125]);
+        // Site 0 sends 0.75, and site 2 receives 0.375.
+        expect(used("3x1,rate=1gbit,uplink=1gbit"), [0.75, 0.75, 0.375]);
+        expect(used("3x1,rate=unlimited,uplink=1gbit"), [0.75, 0.75, 0.375]);
+        expect(used("3x1,rate=1gbit,uplink=8gbit"), [0.5, 0.25, 0.125]);
+        assert_eq!(used("3x1,rate=unlimited"), [None; 3]);
+    }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub enum Variation {
     /// The latency of each link between sites, times this factor.
     Latency(f64),
-    /// The bandwidth of each link between sites, times this factor.
+    /// The bandwidth of each link between sites, and of each uplink, times this factor.
     Bandwidth(f64),
     /// With a copy of the last site, which is as far from the last site as the site before it. Not
     /// possible if the grid would have too many sites, hosts, PEs or planned changes.
@@ -40,13 +40,7 @@ impl Variation {
                 let is_far = |link: &Link| !link.latency.duration().is_zero();
                 changed(grid, is_far, |link| link.with_latency(times(link.latency, factor)))
             }
-            Self::Bandwidth(factor) if sites > 1 => {
-                let is_limited = |link: &Link| !link.bandwidth.is_unlimited();
-                changed(grid, is_limited, |link| {
-                    let bits = link.bandwidth.bits_per_second() as f64 * factor;
-                    link.with_bandwidth(Bandwidth::from_bits_per_second(bits.max(1.0) as u64))
-                })
-            }
+            Self::Bandwidth(factor) if sites > 1 => with_bandwidths(grid, factor),
             Self::OneMoreSite => one_more(grid).ok(),
             Self::OneSiteLess if sites > 1 => {
                 let last: Vec<NodeId> = grid.layout().nodes_in(SiteId(sites - 1)).collect();
@@ -60,6 +54,22 @@ impl Variation {
 fn times(latency: Latency, factor: f64) -> Latency {
     let seconds = latency.duration().as_secs_f64() * factor;
     Latency(Duration::try_from_secs_f64(seconds).unwrap_or(Link::MAX_DELAY).min(Link::MAX_DELAY))
+}
+
+/// Multiplies the bandwidths of links between sites, and of uplinks; `None` if all are unlimited.
+fn with_bandwidths(grid: &GridSpec, factor: f64) -> Option<GridSpec> {
+    let other = |rate: Bandwidth| {
+        let bits = rate.bits_per_second() as f64 * factor;
+        Bandwidth::from_bits_per_second(bits.max(1.0) as u64)
+    };
+    let is_limited = |link: &Link| !link.bandwidth.is_unlimited();
+    let mut after = changed(grid, is_limited, |link| link.with_bandwidth(other(link.bandwidth)));
+    for site in grid.layout().sites() {
+        if let Some(rate) = grid.uplink(site) {
+            after.get_or_insert_with(|| grid.clone()).set_uplink(site, Some(other(rate)));
+        }
+    }
+    after
 }
 
 /// Applies `change` to the links between sites that `concerns` selects; `None` if there are none.
@@ -132,6 +142,20 @@ mod tests {
             let later = more.link_at(Time(61_000_000_000), NodeId(0), node);
             assert_eq!(later.bandwidth.to_string(), "10mbit");
         }
+    }
+
+    #[test]
+    fn a_bandwidth_is_that_of_links_and_of_uplinks() {
+        let rates = |text: &str| {
+            let twice = Variation::Bandwidth(2.0).of(&GridSpec::from_emulate(text).unwrap());
+            let twice = twice.unwrap();
+            let uplink = twice.uplink(SiteId(1)).map(|rate| rate.to_string());
+            (twice.link_between(SiteId(0), SiteId(1)).bandwidth.to_string(), uplink)
+        };
+        let limited = |rate: &str, uplink: &str| (rate.to_owned(), Some(uplink.to_owned()));
+        assert_eq!(rates("2x1,rate=3mbit"), ("6mbit".to_owned(), None));
+        assert_eq!(rates("2x1,rate=3mbit,uplink=4mbit"), limited("6mbit", "8mbit"));
+        assert_eq!(rates("2x1,rate=unlimited,uplink=4mbit"), limited("unlimited", "8mbit"));
     }
 
     #[test]

@@ -334,6 +334,24 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_have_waited_for_an_uplink_are_not_overtaken() {
+        let mut network = of_three("rate=8mbit,uplink=8mbit,jitter=5ms").of_packets();
+        let mut arrivals: Vec<Time> = Vec::new();
+        for burst in 0..100 {
+            let begin = burst * 20_000 * US;
+            // The first packet to node 1 waits for four to node 2, and the second for none.
+            for _ in 0..4 {
+                assert!(network.carry(Time(begin), NodeId(0), NodeId(2), 1000).is_some());
+            }
+            for wait in [0, 5_000 * US] {
+                arrivals.extend(network.carry(Time(begin + wait), NodeId(0), NodeId(1), 1000));
+            }
+        }
+        assert_eq!(arrivals.len(), 200);
+        assert!(arrivals.is_sorted(), "{arrivals:?}");
+    }
+
+    #[test]
     fn a_cut_link_delivers_nothing() {
         let mut network = network(Link::wan().with_loss(1.0));
         assert_eq!(network.carry(Time(0), NodeId(0), NodeId(2), 1), None);

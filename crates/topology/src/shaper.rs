@@ -60,6 +60,9 @@ pub struct Shaper {
     changes: VecDeque<(Time, Link)>,
     /// Latest arrival so far. Later packets follow it unless they may be reordered.
     last_arrival: Time,
+    /// The same for arrivals that [`in_order`](Self::in_order) has returned. Separate, since the
+    /// delay of a later packet must not contain how long others have waited for an uplink.
+    last_in_order: Time,
 }
 
 impl Shaper {
@@ -75,6 +78,7 @@ impl Shaper {
             waiting_bytes: 0,
             changes: VecDeque::new(),
             last_arrival: Time::ZERO,
+            last_in_order: Time::ZERO,
         }
     }
 
@@ -144,6 +148,14 @@ impl Shaper {
         }
         self.last_arrival = at.max(self.last_arrival);
         Fate::Deliver { at }
+    }
+
+    /// Returns when the packet sent last arrives if something after this link delays it to `at`:
+    /// unless packets may be reordered, not before those for which this was called earlier.
+    pub(crate) fn in_order(&mut self, at: Time) -> Time {
+        let at = if self.link.reorder { at } else { at.max(self.last_in_order) };
+        self.last_in_order = at.max(self.last_in_order);
+        at
     }
 
     /// Applies due changes, and removes packets that have started to leave from the queue.

@@ -21,7 +21,8 @@
 //!    earlier than is necessary to end at `last + delay`, since a frame from a slower link comes in
 //!    slowly.
 //! 3. It arrives at `last + delay`, or when its last byte is through the receiver's uplink,
-//!    whichever is later.
+//!    whichever is later. Unless the link has [`Link::reorder`](crate::Link::reorder), it does not
+//!    arrive before a frame that was sent earlier over the same link.
 //!
 //! **Limits of the model.** An uplink never drops a frame: frames queue. What the link loses has
 //! used the sender's uplink; what the queue of the link drops has used none. A wait for an uplink
@@ -217,7 +218,7 @@ impl GridUplinks {
             let from = (first + delay).max(earlier(arrives, into.rate.time_for(bytes)));
             arrives = arrives.max(into.carry(now, from, bytes).1);
         }
-        Fate::Deliver { at: arrives }
+        Fate::Deliver { at: shaper.in_order(arrives) }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The links of a grid that a job would run on, grouped by latency, bandwidth and other properties.
+//! The links of a grid that a job would run on, grouped by latency, bandwidth and other properties,
+//! and the uplinks of its sites.
 
 use crate::names::abbreviated;
 use crate::quantity::digits;
@@ -28,6 +29,9 @@ pub(super) struct LinkGroups {
     pub(super) groups: Vec<LinkGroup>,
     /// Number of links that are in no group, because there were too many groups.
     others: usize,
+    /// The names of the sites that have an uplink of each rate. Empty for a single site, which uses
+    /// none.
+    uplinks: BTreeMap<Bandwidth, Vec<String>>,
 }
 
 /// Links with the same properties.
@@ -62,6 +66,13 @@ impl LinkGroups {
                     all.add(there, || Pair::of(spec, [from, to], false));
                     all.add(back, || Pair::of(spec, [to, from], false));
                 }
+            }
+        }
+        let has_others = spec.layout().site_count() > 1;
+        for site in spec.layout().sites().filter(|_| has_others) {
+            if let Some(rate) = spec.uplink(site) {
+                let name = spec.layout().site_name(site).to_owned();
+                all.uplinks.entry(rate).or_default().push(name);
             }
         }
         all
@@ -120,7 +131,18 @@ impl LinkGroups {
         if self.others > 0 {
             text += &format!("  {} more links, with other properties\n", self.others);
         }
+        for (rate, sites) in &self.uplinks {
+            let sites = abbreviated(sites.iter().map(String::as_str));
+            text += &format!("  uplink {rate}  {sites}\n");
+        }
         text
+    }
+
+    /// Returns, for each rate of uplinks, the rate in bits per second and the sites.
+    pub(super) fn uplinks_to_json(&self) -> impl Iterator<Item = Value> {
+        self.uplinks
+            .iter()
+            .map(|(rate, sites)| json!({ "bandwidth_bps": rate.bits_per_second(), "sites": sites }))
     }
 }
 
@@ -205,6 +227,24 @@ mod tests {
         );
         let text = LinkGroups::of(&spec, LinkKind::Simulated).text(LinkKind::Simulated);
         assert!(text.contains("inside a, inside b, inside c\n"), "{text}");
+    }
+
+    #[test]
+    fn uplinks_of_equal_rates_are_one_line() {
+        let grid = |sites: &str| GridSpec::from_toml(sites).unwrap();
+        let site = |name: &str, uplink: &str| {
+            format!("[site.{name}]\nhosts = [\"{name}1\"]\nuplink = \"{uplink}\"\n")
+        };
+        let text = site("a", "2gbit") + &site("b", "1gbit") + &site("c", "2gbit");
+        let spec = grid(&(text + &site("d", "unlimited")));
+        let groups = LinkGroups::of(&spec, LinkKind::Emulated);
+        let text = groups.text(LinkKind::Emulated);
+        assert!(text.ends_with("  uplink 1gbit  b\n  uplink 2gbit  a, c\n"), "{text}");
+        let first = groups.uplinks_to_json().next();
+        assert_eq!(first, Some(json!({ "bandwidth_bps": 1_000_000_000, "sites": ["b"] })));
+        // A single site has no traffic with others.
+        let groups = LinkGroups::of(&grid(&site("a", "2gbit")), LinkKind::Emulated);
+        assert_eq!(groups.text(LinkKind::Emulated), "\nno emulated links\n");
     }
 
     #[test]

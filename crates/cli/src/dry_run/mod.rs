@@ -123,10 +123,16 @@ impl<'a> Plan<'a> {
             .iter()
             .map(|process| json!({ "version": VERSION, "event": "process", "process": process }));
         let links = self.links.iter().flat_map(|(kind, groups)| {
-            groups.groups.iter().map(move |group| {
+            let links = groups.groups.iter().map(move |group| {
                 let link = group.to_json();
                 json!({ "version": VERSION, "event": "planned_link", "kind": kind, "link": link })
-            })
+            });
+            let uplinks = groups.uplinks_to_json().map(move |uplink| {
+                json!({
+                    "version": VERSION, "event": "planned_uplink", "kind": kind, "uplink": uplink
+                })
+            });
+            links.chain(uplinks)
         });
         nodes.chain(processes).chain(links).map(|line| format!("{line}\n")).collect()
     }
@@ -415,6 +421,13 @@ processes";
         assert_eq!(lines[1]["place"]["host"], "a2");
         assert_eq!(lines[4]["process"]["environment"]["GRIDSPAN_DRIVER"], "node");
         assert_eq!(lines[8]["link"]["latency_ms"], 20.0);
+
+        let spec = GridSpec::from_emulate("2x2,wan=20ms,uplink=1gbit").unwrap();
+        let launch = Launch::new(&program, &spec, nodes(&spec, true));
+        let text = printed(&launch, false, true);
+        let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        assert_eq!(last["event"], "planned_uplink");
+        assert_eq!(last["uplink"]["sites"], serde_json::json!(["a", "b"]));
     }
 
     #[test]

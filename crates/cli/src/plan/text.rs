@@ -71,7 +71,7 @@ fn limit(plan: &Comparison) -> String {
             format!("PE {pe} has more work than the others, which wait for it")
         }
         Some(Bottleneck::Bandwidth { from, to }) => {
-            format!("the bandwidth of the link from {} to {}", site(*from), site(*to))
+            format!("the bandwidth from {} to {}", site(*from), site(*to))
         }
         Some(Bottleneck::Latency) => {
             "PEs wait for messages of other sites; the latency counts".to_owned()

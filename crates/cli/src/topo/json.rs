@@ -6,7 +6,7 @@
 //! | `source` | `kind`: `grid-file`, `matrix-file`, `measured` or `job`; `name`: the file, grid or job |
 //! | `nodes` | for each node: `node` (its number), `name`, and `site` and `host` where known |
 //! | `levels` | from the whole to the closest groups: `level`, `groups`, `rtt_ms`, `bandwidth_bps`, `confidence` |
-//! | `groups` | `group` (its number), `level`, `parent`, `name`, `nodes`, `rtt_ms`, `bandwidth_bps`, `confidence`, and its `uplink` where that was measured |
+//! | `groups` | `group` (its number), `level`, `parent`, `name`, `nodes`, `rtt_ms`, `bandwidth_bps`, `confidence`, and its `uplink` where that was measured, or where a grid file gives it |
 //! | `links` | `from` and `to` (numbers of groups), `latency_ms` (one way), `bandwidth_bps`, `loss`, `age_s`, `confidence` |
 //! | `warnings` | irregularities, as texts |
 //!
@@ -57,12 +57,12 @@ fn node(topology: &Topology, node: NodeId) -> Value {
 
 fn group(topology: &Topology, number: GroupId) -> Value {
     let group = topology.hierarchy.group(number);
-    let uplink = topology.uplink(number).map(|uplink| {
-        let pipes = match uplink.pipes {
+    let uplink = topology.uplink(number).map(|(pipes, rate)| {
+        let pipes = match pipes {
             Pipes::Shared => "shared",
             Pipes::Separate => "separate",
         };
-        json!({ "pipes": pipes, "bandwidth_bps": bits(uplink.bandwidth) })
+        json!({ "pipes": pipes, "bandwidth_bps": bits(rate) })
     });
     json!({
         "group": number,

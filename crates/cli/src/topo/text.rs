@@ -28,10 +28,10 @@ pub(crate) fn render(topology: &Topology, style: Style) -> String {
     text += &tree(topology, style);
     text += &links(topology, style);
     for &group in &topology.coarsest() {
-        if let Some(uplink) = topology.uplink(group) {
-            let rate = bandwidth(uplink.bandwidth);
+        if let Some((pipes, rate)) = topology.uplink(group) {
+            let rate = bandwidth(rate);
             let name = topology.names.group(group);
-            text += &match uplink.pipes {
+            text += &match pipes {
                 Pipes::Shared => format!("\nthe nodes of {name} share one uplink of {rate}"),
                 Pipes::Separate => {
                     format!("\neach node of {name} has its own uplink; two together carry {rate}")

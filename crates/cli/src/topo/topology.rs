@@ -3,7 +3,7 @@
 use crate::names::Names;
 use gridspan::links::LinkReport;
 use gridspan_topology::{
-    Bandwidth, GridSpec, GroupId, Hierarchy, LinkEstimate, NodeId, RttMatrix, Uplink,
+    Bandwidth, GridSpec, GroupId, Hierarchy, LinkEstimate, NodeId, Pipes, RttMatrix, Uplink,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -116,11 +116,21 @@ impl Topology {
         self.hierarchy.groups_at(1).collect()
     }
 
-    /// Returns how a group reaches the outside, if that was measured.
-    pub(crate) fn uplink(&self, group: GroupId) -> Option<&Uplink> {
-        match &self.numbers {
-            Numbers::Measured { uplinks, .. } => uplinks.get(&group),
-            Numbers::Described | Numbers::Matrix(_) => None,
+    /// Returns how a group reaches the outside, and at which rate, if that was measured, or if the
+    /// group is a site whose uplink a grid file gives.
+    pub(crate) fn uplink(&self, group: GroupId) -> Option<(Pipes, Bandwidth)> {
+        match (&self.numbers, &self.spec) {
+            (Numbers::Measured { uplinks, .. }, _) => {
+                uplinks.get(&group).map(|uplink| (uplink.pipes, uplink.bandwidth))
+            }
+            (Numbers::Described, Some(spec)) => {
+                let group = self.hierarchy.group(group);
+                let site = spec.layout().site_of_node(group.leader());
+                let is_site = group.level() == 1
+                    && spec.layout().nodes_in(site).eq(group.members().iter().copied());
+                spec.uplink(site).filter(|_| is_site).map(|rate| (Pipes::Shared, rate))
+            }
+            (Numbers::Described | Numbers::Matrix(_), _) => None,
         }
     }
 

@@ -57,6 +57,20 @@ fn a_grid_file_is_shown_as_a_tree_and_tables_in_plain_ascii() {
 }
 
 #[test]
+fn the_uplink_of_a_grid_file_is_shown() {
+    let text = GRID.replace("[site.urbana]", "[site.urbana]\nuplink = \"50mbit\"");
+    let file = file(".toml", &text);
+    let output = topo(&file, &[]);
+    assert!(output.stdout.contains("\nthe nodes of urbana share one uplink of 50"), "{output:?}");
+    assert_eq!(output.stdout.matches("uplink").count(), 1, "{output:?}");
+    let document = json(&file, &[]);
+    let groups = document["groups"].as_array().unwrap();
+    let uplinks = groups.iter().map(|group| &group["uplink"]);
+    let known: Vec<_> = uplinks.filter(|uplink| !uplink.is_null()).collect();
+    assert_eq!(known, [&serde_json::json!({ "pipes": "shared", "bandwidth_bps": 50_000_000 })]);
+}
+
+#[test]
 fn flags_about_the_start_of_nodes_are_refused_where_none_are_started() {
     let (grid, rtt) = (file(".toml", GRID), file(".txt", &two_places(" ")));
     let path = grid.path().to_str().unwrap();

@@ -74,6 +74,9 @@ fn links_and_limits_are_those_of_the_grid() {
     let narrow = forecast(&model, "2x1,wan=1ms,rate=10mbit", 1.0);
     assert_eq!(narrow.bottleneck, Some(Bottleneck::Bandwidth { from: 0, to: 1 }));
     assert!(narrow.total_ns > 12 * 80 * MS, "{narrow:?}");
+    let narrow = forecast(&model, "2x1,wan=1ms,uplink=10mbit", 1.0);
+    assert_eq!(narrow.bottleneck, Some(Bottleneck::Bandwidth { from: 0, to: 1 }));
+    assert!(narrow.total_ns > 12 * 80 * MS, "{narrow:?}");
 }
 
 #[test]

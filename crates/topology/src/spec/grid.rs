@@ -274,6 +274,12 @@ impl GridSpec {
         }
     }
 
+    /// Sets the uplink of a site in place, or removes it; see [`GridSpec::uplink`]. Panics if the
+    /// grid has no such site.
+    pub fn set_uplink(&mut self, site: SiteId, rate: Option<Bandwidth>) {
+        self.uplinks[site.index()] = rate;
+    }
+
     /// Returns the grid with other names of its hosts, each made from the present one.
     pub fn with_hosts_named(mut self, name: impl Fn(&str) -> String) -> Self {
         self.hosts.iter_mut().for_each(|host| *host = name(host));

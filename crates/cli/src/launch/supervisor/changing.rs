@@ -110,7 +110,8 @@ impl Supervisor {
                     if members.contains(&node) && !found.is_left || self.changes.is_joining(node) {
                         return Err(format!("{} is a member of the job already", found.name));
                     }
-                    if !found.is_over {
+                    // A node that has left joins again once its process has ended.
+                    if !found.is_over && found.ends_until.is_none() {
                         return Err(format!("{} has not ended yet; try again", found.name));
                     }
                 }
@@ -173,20 +174,25 @@ impl Supervisor {
 
     /// Returns the time at which a change begins or expires.
     pub(super) fn change_due(&self) -> Option<Time> {
-        let is_running = matches!(self.phase, Phase::Running);
-        let due = self.changes.due().filter(|_| is_running);
+        let due = self.changes.due().filter(|_| self.may_begin_change());
         due.into_iter().chain(self.changes.expires()).min()
     }
 
     /// Begins changes that are due, and gives up nodes that could not leave in time.
     pub(super) fn expire_changes(&mut self, now: Time) {
-        if self.changes.due().is_some_and(|due| due <= now) && matches!(self.phase, Phase::Running)
-        {
+        if self.changes.due().is_some_and(|due| due <= now) && self.may_begin_change() {
             self.begin_change(now);
         }
         for change in self.changes.expired(now) {
             self.give_up_change(change, now);
         }
+    }
+
+    /// Whether the job runs, and the former processes of all nodes that are to join have ended.
+    fn may_begin_change(&self) -> bool {
+        let mut nodes = self.nodes.iter().enumerate();
+        matches!(self.phase, Phase::Running)
+            && nodes.all(|(id, node)| node.is_over || !self.changes.is_joining(NodeId::from(id)))
     }
 
     fn begin_change(&mut self, now: Time) {

@@ -136,10 +136,12 @@ fn a_node_leaves_on_request_and_joins_again() {
     supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(3));
     let done = Answer::Done("b/1 has left".to_owned());
     assert_eq!(answers(commands(&mut supervisor)), [done]);
-    ends(&mut supervisor, B, Exit::Code(0), seconds(4));
 
     let request = Request::Add { nodes: [B].into() };
-    supervisor.handle(Event::Requested { id: 5, request }, seconds(5));
+    supervisor.handle(Event::Requested { id: 5, request }, seconds(4));
+    supervisor.handle_timeout(seconds(5));
+    assert_eq!(actions(&mut supervisor), [], "the process of B has not ended");
+    ends(&mut supervisor, B, Exit::Code(0), seconds(5));
     supervisor.handle_timeout(seconds(6));
     assert_eq!(actions(&mut supervisor), [stop_for(2, &[])]);
     supervisor.handle(pause(2, 4), seconds(7));

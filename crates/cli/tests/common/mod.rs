@@ -169,14 +169,18 @@ impl Running {
     /// Returns the node processes in the order of their nodes, once there are `count` of them.
     pub fn nodes(&self, count: usize) -> Vec<u32> {
         until(|| {
-            let mut found = children_of(self.child.id());
-            // Process ids begin again after the largest, so their order says nothing.
-            found.sort_by_key(|&pid| number_of_node(pid));
-            let numbered = found.iter().filter(|&&pid| number_of_node(pid).is_some()).count();
+            // Process ids begin again after the largest, so their order says nothing. The number of
+            // a process is read once, since a process may begin its program meanwhile.
+            let found = children_of(self.child.id());
+            let mut found: Vec<_> =
+                found.into_iter().map(|pid| (number_of_node(pid), pid)).collect();
+            found.sort_unstable();
+            let numbered = found.iter().filter(|(number, _)| number.is_some()).count();
             // The last process may not have begun its program. Processes that are not nodes have no
             // number.
             let have_begun = numbered == 0 || numbered == found.len();
-            (found.len() == count && have_begun).then_some(found)
+            let all = (found.len() == count && have_begun).then_some(found)?;
+            Some(all.into_iter().map(|(_, pid)| pid).collect())
         })
     }
 

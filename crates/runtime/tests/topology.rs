@@ -31,11 +31,22 @@ fn inferred(spec: &GridSpec) -> Vec<Vec<Vec<u32>>> {
     receive.recv().unwrap()
 }
 
+/// Asserts that the grid is inferred. If other programs have the processors during all probes of a
+/// node, its links seem slower than they are, so this measures up to three times.
+fn assert_inferred(spec: &GridSpec, name: &str) {
+    let expected = groups(&Hierarchy::from_grid(spec));
+    let mut all = Vec::new();
+    while all.len() < 3 && all.last() != Some(&expected) {
+        all.push(inferred(spec));
+    }
+    assert_eq!(all.last(), Some(&expected), "{name}: {all:?}");
+}
+
 #[test]
 fn sites_are_inferred_from_round_trips() {
     for shorthand in ["2x2,wan=8ms", "3x3,wan=20ms,jitter=1ms", "4x2,wan=5ms,loss=1%"] {
         let spec = GridSpec::from_emulate(shorthand).unwrap();
-        assert_eq!(inferred(&spec), groups(&Hierarchy::from_grid(&spec)), "{shorthand}");
+        assert_inferred(&spec, shorthand);
     }
 }
 
@@ -54,7 +65,7 @@ fn clusters_of_sites_are_inferred() {
         "#,
     )
     .unwrap();
-    assert_eq!(inferred(&spec), groups(&Hierarchy::from_grid(&spec)));
+    assert_inferred(&spec, "clusters");
 }
 
 /// Answers each message with one to the other member, after 5 ms.

@@ -13,7 +13,8 @@
 //!
 //! A real trial runs four processes on this machine, with one of five disturbances.
 //!
-//! An hour or a trial is a false alarm if its job fails. The command then fails, too. Linux only.
+//! An hour or a trial is a false alarm if its job fails. The command then fails, too, and shows the
+//! end of the output of a failed trial. Linux only.
 
 use clap::{Parser, Subcommand};
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, Op, PeId, Per, Time, To};
@@ -24,6 +25,7 @@ use gridspan_topology::dice::Dice;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
+use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -54,6 +56,8 @@ const LONG: f64 = 0.5;
 const MET: Duration = Duration::from_millis(1_500);
 /// Time after which a real trial has failed.
 const LIMIT: Duration = Duration::from_secs(90);
+/// Number of lines that are shown of the output of a failed trial.
+const LINES_SHOWN: usize = 12;
 
 #[derive(Parser)]
 #[command(about = "Counts nodes that are declared lost although they run")]
@@ -267,14 +271,18 @@ fn execute(trials: u32) -> Result<u64, Box<dyn Error>> {
     let gridctl = gridctl()?;
     let folder = std::env::temp_dir().join(format!("false_alarms-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let file = folder.join("outage.toml");
-    std::fs::write(&file, OUTAGE_GRID)?;
+    let (grid, output) = (folder.join("outage.toml"), folder.join("output"));
+    std::fs::write(&grid, OUTAGE_GRID)?;
     println!("{:32}{:>8}{:>14}", "disturbance", "trials", "false alarms");
     let mut all = 0;
     for (kind, name) in KINDS {
         let mut alarms = 0;
         for _ in 0..trials {
-            alarms += u64::from(!runs(kind, &gridctl, &file)?);
+            if !runs(kind, &gridctl, &grid, File::create(&output)?)? {
+                alarms += 1;
+                eprintln!("{name}: the job failed; the end of its output:");
+                eprintln!("{}", last_lines(&std::fs::read_to_string(&output)?));
+            }
         }
         println!("{name:32}{trials:>8}{alarms:>14}");
         all += alarms;
@@ -297,12 +305,18 @@ hosts = ["a1", "a2"]
 hosts = ["b1", "b2"]
 "#;
 
-/// Runs one trial. Returns whether the job succeeded.
-fn runs(kind: Kind, gridctl: &Path, file: &Path) -> Result<bool, Box<dyn Error>> {
-    let file = file.to_string_lossy();
+/// The last lines of a text.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
+}
+
+/// Runs one trial, whose output goes to a file. Returns whether the job succeeded.
+fn runs(kind: Kind, gridctl: &Path, grid: &Path, output: File) -> Result<bool, Box<dyn Error>> {
+    let grid = grid.to_string_lossy();
     let arguments: Vec<&str> = match kind {
         Kind::Stopped | Kind::Loaded => vec!["-n", "4", "drill", "--wait", "5"],
-        Kind::LinkDown => vec!["-d", "cluster", "--emulate", &file, "drill", "--wait", "6"],
+        Kind::LinkDown => vec!["-d", "cluster", "--emulate", &grid, "drill", "--wait", "6"],
         Kind::Lossy => {
             vec!["-d", "cluster", "--emulate", "2x2,wan=10ms,loss=20%", "drill", "--wait", "5"]
         }
@@ -310,7 +324,7 @@ fn runs(kind: Kind, gridctl: &Path, file: &Path) -> Result<bool, Box<dyn Error>>
     };
     let mut command = Command::new(gridctl);
     command.arg("run").args(arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
     let mut child = command.spawn()?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

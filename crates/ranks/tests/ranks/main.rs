@@ -11,6 +11,7 @@ mod deadlock;
 mod deadlock_late;
 mod failures;
 mod leaving;
+mod long_vectors;
 mod migration;
 mod neighbours;
 mod one_site;

@@ -1,7 +1,7 @@
 //! Collective operations among the ranks of one site, which exchange their data in rounds.
 
-use crate::collective::{sum_by_tree, term};
 use crate::common::simulate;
+use crate::long_vectors::{sum_by_tree, term};
 use gridspan_ranks::{Comm, RankError, ops, run_then};
 use gridspan_runtime::ExactSum;
 use std::time::Duration;

@@ -553,7 +553,7 @@ fn damaged_checkpoints_are_refused() {
     let cases = [
         (altered, "its digest does not match"),
         (bytes[..bytes.len() / 2].to_vec(), "its digest does not match"),
-        (newer, "it has version 9, and this program reads version 4"),
+        (newer, "it has version 9, and this program reads version 5"),
         (b"something else, long enough to be the file of a part".to_vec(), "not a part of a"),
         (Vec::new(), "it is too short"),
     ];

@@ -103,7 +103,7 @@ fn gaps_between_particles_are_refused_with_advice() {
 }
 
 /// Two sites of two nodes with one PE each.
-const FOUR_NODES: &str = "2x2x1,wan=8ms";
+const FOUR_NODES: &str = "2x2x1,wan=1ms";
 
 /// All forms, with a checkpoint at each progress point.
 fn checkpointed() -> Job {
@@ -138,7 +138,7 @@ fn all_forms_agree_bit_for_bit_without_a_node_that_is_lost() {
     let took_ns = calm.virtual_time.0;
     let mut within_the_group = 0;
 
-    for (lost, percent) in [(1, 30), (0, 50), (2, 65), (3, 80), (0, 90)] {
+    for (lost, percent) in [(1, 40), (0, 60), (2, 80), (3, 90), (0, 97)] {
         let spec = GridSpec::from_emulate(FOUR_NODES).unwrap();
         let first = Simulation::new(checkpointed(), spec, SimOptions::with_seed(7)).unwrap();
         let Ok(halted) = first.run_until(Time(took_ns / 100 * percent)) else {

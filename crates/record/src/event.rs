@@ -115,6 +115,10 @@ pub enum What {
         bytes: u64,
         /// Time that it took.
         duration_ns: u64,
+        /// Time for which the job stood still, at the beginning of `duration_ns`. `None` in
+        /// recordings of earlier versions.
+        #[serde(default)]
+        stopped_ns: Option<u64>,
     },
     /// Nodes were lost.
     Lost {
@@ -307,7 +311,7 @@ mod tests {
                 actual_gain,
                 pause_ns: 0,
             },
-            What::Checkpoint { number: 1, bytes: 2, duration_ns: 3 },
+            What::Checkpoint { number: 1, bytes: 2, duration_ns: 3, stopped_ns: Some(1) },
             What::Lost { nodes: vec![] },
             What::Recovered { steps_repeated: None, duration_ns: 1 },
             What::Joined { node: 1 },

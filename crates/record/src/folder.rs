@@ -394,7 +394,7 @@ mod tests {
         files.limits = [100, 500];
         let checkpoint = |at_ns| RecordedEvent {
             at_ns,
-            what: What::Checkpoint { number: 1, bytes: 2, duration_ns: 3 },
+            what: What::Checkpoint { number: 1, bytes: 2, duration_ns: 3, stopped_ns: None },
         };
         let lost = |at_ns| RecordedEvent { at_ns, what: What::Lost { nodes: vec![1] } };
 

@@ -48,9 +48,10 @@ fn problem_of_event(header: &Header, event: &RecordedEvent) -> Option<&'static s
     // The event's duration, and whether the nodes and sites that it names exist.
     let (took_ns, has_nodes, has_sites) = match &event.what {
         What::Balanced { pause_ns, .. } => (*pause_ns, true, true),
-        What::Checkpoint { duration_ns, .. } | What::Recovered { duration_ns, .. } => {
-            (*duration_ns, true, true)
+        What::Checkpoint { duration_ns, stopped_ns, .. } => {
+            ((*duration_ns).max(stopped_ns.unwrap_or_default()), true, true)
         }
+        What::Recovered { duration_ns, .. } => (*duration_ns, true, true),
         What::Lost { nodes } => (0, nodes.iter().all(|node| is_node(*node)), true),
         What::Joined { node } | What::Left { node } | What::Exited { node, .. } => {
             (0, is_node(*node), true)

@@ -376,12 +376,14 @@ impl QuicNetwork {
         }
     }
 
-    /// Notes the number of events in the queue of the simulation. If some of them are not events of
-    /// transports, the job is active.
-    pub(crate) fn note_events(&mut self, now: Time, events: usize) {
-        if events > self.queued {
-            self.active = now;
-        }
+    /// Whether some of this many events of the simulation are not events of transports.
+    pub(crate) fn has_others(&self, events: usize) -> bool {
+        events > self.queued
+    }
+
+    /// Notes that something other than transports is active.
+    pub(crate) fn note_activity(&mut self, now: Time) {
+        self.active = now;
     }
 
     /// Whether only transports have been active for `QUIET`.

@@ -100,16 +100,14 @@ impl Station {
             machine.fail(JobError::Panicked { actor, pe: me, place, reason });
             0
         });
-        let TurnOutput { charged, commands, packets } = machine.take_output();
+        let TurnOutput { charged, encoded, commands, packets } = machine.take_output();
         let is_free = handled > 0 && charged.is_zero();
         let handling = if is_free { speed.takes(options.message_cost) } else { charged };
-        let encoded = options.checkpoint_rate.time_for(commands.iter().map(encoded_bytes).sum());
-        let coding = encoded + std::mem::take(decoding);
-        Turn {
-            taking,
-            handling: handling.saturating_add(speed.takes(coding)),
-            output: Output { commands, packets: packets.collect() },
-        }
+        let output = Output { commands, packets: packets.collect() };
+        let encoding = speed.takes(options.checkpoint_rate.time_for(encoded));
+        machine.note_encoding(encoding);
+        let coding = encoding.saturating_add(speed.takes(std::mem::take(decoding)));
+        Turn { taking, handling: handling.saturating_add(coding), output }
     }
 
     /// Holds the packets of a turn back until the PE has got the time that it needs on a shared
@@ -158,20 +156,12 @@ impl Station {
             return Some(self.busy_until);
         }
         match self.machine.next(true) {
-            Next::Handle => Some(self.busy_until),
+            Next::Turn => Some(self.busy_until),
             Next::Wait { wakeup, trial } => {
                 let next = [wakeup, trial].into_iter().flatten().min();
                 Some(next?.max(self.busy_until))
             }
         }
-    }
-}
-
-/// Number of bytes of a checkpoint that the PE has encoded for a command.
-fn encoded_bytes(command: &PeCommand) -> u64 {
-    match command {
-        PeCommand::Keep(segment) if !segment.is_copy() => segment.bytes(),
-        _ => 0,
     }
 }
 

@@ -11,7 +11,8 @@
 //! long each of them waits.
 //!
 //! - `encoding` is the time to encode the actors of the larger PE, measured without the runtime.
-//! - `stopped` is the time for which PEs handle no messages.
+//! - `stopped` is the time for which PEs handle no messages. They encode their actors after that,
+//!   between handlers.
 //! - `wait` is the longest wait of one of the actor's messages, minus the longest wait in an
 //!   equally long time without a checkpoint.
 //! - `stored` is the time from the end of the stop until all parts are in both places.
@@ -24,11 +25,15 @@
 //!
 //! With `--overhead`, a second table shows what checkpoints cost a busy job. The job makes a
 //! checkpoint in each interval `after`, which is a twentieth of the interval of Daly (2006) for the
-//! `stopped` above and nodes that fail once a day. `overhead` is the share by which PEs handle
-//! fewer of the actor's messages than in an equally long time without a checkpoint: the median of
-//! the rounds, with its interval of 95 % (`gridspan_jobs::paired`). Intervals with and without a
-//! checkpoint take turns, in an order that is reversed from round to round. `cost over interval` is
-//! what the model expects: `stopped` divided by `after`.
+//! cost of a checkpoint and nodes that fail once a day. The cost is the time of the stop plus the
+//! time in which a PE encodes and copies its part, in the idle job. `overhead` is the share by which
+//! PEs handle fewer of the actor's messages than in an equally long time without a checkpoint: the
+//! median of the rounds, with its interval of 95 % (`gridspan_jobs::paired`). Intervals with and
+//! without a checkpoint take turns, in an order that is reversed from round to round. `cost over
+//! interval` is what the model expects: the cost divided by `after`.
+//!
+//! With `--copies 1`, no process sends copies: `stored` then ends when each part is in one place,
+//! and `of bulk` is no rate of copies.
 
 use clap::Parser;
 use gridspan::embed::{self, Runner};
@@ -60,6 +65,9 @@ struct Options {
     /// Number of checkpoints for each row.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
+    /// Number of nodes that keep each part. With 1, no process sends copies.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
+    copies: u32,
     /// Also measure the overhead of checkpoints at a twentieth of Daly's interval.
     #[arg(long)]
     overhead: bool,
@@ -201,8 +209,9 @@ impl Actor for Ticker {
     }
 }
 
-fn job() -> Job {
+fn job(copies: u32) -> Job {
     let checkpoints = Checkpoints::every(CheckpointEvery::Points(1)).with_node_mtbf(NODE_MTBF);
+    let checkpoints = checkpoints.with_copies(copies);
     Job::new("checkpoint-cost").actor::<Holder>().actor::<Ticker>().checkpoints(checkpoints)
 }
 
@@ -220,6 +229,8 @@ struct Measured<'a> {
 struct Row {
     encoding: f64,
     stopped: f64,
+    /// Cost of a checkpoint: the time of the stop plus that of encoding and copying.
+    cost: f64,
     wait: f64,
     stored: [f64; 2],
     of_bulk: [f64; 2],
@@ -288,6 +299,7 @@ impl Measured<'_> {
             let used = self.processor_time().await? - before;
             row.processor_per_mb = used / f64::from(PES * self.megabytes);
             row.stopped = idle.stopped.as_secs_f64();
+            row.cost = (idle.stopped + idle.work).as_secs_f64();
 
             self.tickers.broadcast(ToTicker::Begin);
             let began = Instant::now();
@@ -314,6 +326,7 @@ impl Measured<'_> {
         Ok(Row {
             encoding: median(|row| row.encoding),
             stopped: median(|row| row.stopped),
+            cost: median(|row| row.cost),
             wait: median(|row| row.wait),
             stored: [median(|row| row.stored[0]), median(|row| row.stored[1])],
             of_bulk: [median(|row| row.of_bulk[0]), median(|row| row.of_bulk[1])],
@@ -323,11 +336,11 @@ impl Measured<'_> {
         })
     }
 
-    /// The overhead of checkpoints that stop the job for this time, in seconds.
-    async fn overhead(&mut self, stopped: f64, rounds: usize) -> Result<Overhead, JobError> {
+    /// The overhead of checkpoints of this cost, in seconds.
+    async fn overhead(&mut self, cost: f64, rounds: usize) -> Result<Overhead, JobError> {
         let to_loss = self.checkpoint().await?.time_to_loss.as_secs_f64();
         // Daly's equation 37. The cost is so small that the omitted terms are below a thousandth.
-        let interval = ((2.0 * stopped * to_loss).sqrt() - stopped) / INTERVAL_DIVISOR;
+        let interval = ((2.0 * cost * to_loss).sqrt() - cost) / INTERVAL_DIVISOR;
         let mut percents = Vec::new();
         for round in 0..rounds {
             let mut turns = [true, false];
@@ -342,7 +355,7 @@ impl Measured<'_> {
             let [undisturbed, rate] = rates;
             percents.push((1.0 - rate / undisturbed) * 100.0);
         }
-        let expected_percent = stopped / interval * 100.0;
+        let expected_percent = cost / interval * 100.0;
         Ok(Overhead { interval, percent: MedianEstimate::of(&percents), expected_percent })
     }
 
@@ -372,16 +385,17 @@ async fn measure(
     let mut measured = Measured { grid: &grid, holders, tickers, reports, megabytes };
     let mut row = measured.row(options.rounds).await?;
     if options.overhead {
-        row.overhead = Some(measured.overhead(row.stopped, options.rounds).await?);
+        row.overhead = Some(measured.overhead(row.cost, options.rounds).await?);
     }
     Ok(row)
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = embed::node(job()) {
+    let options = Options::parse();
+    if let Some(code) = embed::node(job(options.copies)) {
         return code;
     }
-    match run(&Options::parse()) {
+    match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -415,13 +429,20 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         let state = if is_block { "block" } else { "records" };
         for megabytes in SIZES {
             let (tell, reports) = unbounded_channel();
-            let job = job().on_warning(|text| eprintln!("{text}")).on_checkpoint(move |report| {
-                // The job may have ended.
-                tell.send(report.clone()).unwrap_or_default();
-            });
+            let job = job(options.copies).on_warning(|text| eprintln!("{text}")).on_checkpoint(
+                move |report| {
+                    // The job may have ended.
+                    tell.send(report.clone()).unwrap_or_default();
+                },
+            );
             let grid = GridSpec::from_emulate("2x1")?;
             let program = program.clone();
-            let runner = Runner::on_processes(grid, move |_| Command::new(&program));
+            let copies = options.copies.to_string();
+            let runner = Runner::on_processes(grid, move |_| {
+                let mut command = Command::new(&program);
+                command.args(["--copies", &copies]);
+                command
+            });
             let plan = (is_block, megabytes, *options);
             let row = runner.start(job, move |grid| measure(grid, plan, reports)).wait()?;
             let ms = |seconds: f64| format!("{:.1}", seconds * 1e3);

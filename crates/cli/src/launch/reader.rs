@@ -285,10 +285,10 @@ impl Reader {
             Control::Checkpoint(report) => {
                 self.record(|recording| recording.note_checkpoint(&report));
                 let (checkpoint, age) = (report.number, report.stored);
-                let (stopped, time_to_loss) = (report.stopped, report.time_to_loss);
+                let cost = report.stopped.saturating_add(report.work);
+                let time_to_loss = report.time_to_loss;
                 let pace = report.next_after;
-                let pace =
-                    pace.map(|next_after| CheckpointPace { next_after, stopped, time_to_loss });
+                let pace = pace.map(|next_after| CheckpointPace { next_after, cost, time_to_loss });
                 // The launcher may have ended already. Another one does not need this event.
                 let _ = self.outlets.events.send(Event::Checkpointed { checkpoint, age, pace });
             }

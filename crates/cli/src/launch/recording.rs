@@ -261,8 +261,12 @@ impl Recording {
 
     /// Notes a complete checkpoint.
     pub(super) fn note_checkpoint(&self, report: &CheckpointReport) {
-        let duration_ns = nanos(report.stopped + report.stored);
-        let what = What::Checkpoint { number: report.number, bytes: report.bytes, duration_ns };
+        let what = What::Checkpoint {
+            number: report.number,
+            bytes: report.bytes,
+            duration_ns: nanos(report.stopped.saturating_add(report.stored)),
+            stopped_ns: Some(nanos(report.stopped)),
+        };
         let at_ns = if self.is_simulated { report.at.as_nanos() } else { self.now_ns() };
         self.lock().write(|files| files.add(&RecordedEvent { at_ns, what }));
     }

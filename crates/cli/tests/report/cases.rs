@@ -322,7 +322,7 @@ pub const CASES: &[Case] = &[
         "handlers run in a chain",
         [0.7, 0.86],
     ),
-    // A step takes 20 ms with the way to main and back, and a checkpoint six crossings of 5 ms.
+    // A step takes 20 ms with the way to main and back, and a checkpoint four crossings of 5 ms.
     case(
         "checkpoints",
         [&["-e", "2x2,wan=5ms"], &["driven", "actors=4", "steps=10", "work=10000", "checkpoint=1"]],

@@ -5,19 +5,25 @@
 //!
 //! **Draining.** All PEs stop handling messages, pass on what they hold back for others, and report
 //! their counts, in rounds. If two rounds in a row report the same counts, and every message that
-//! was created is handled or waits in a mailbox or a timer, nothing is in flight anywhere (the
-//! four-counter method of F. Mattern, "Algorithms for distributed termination detection", 1987,
-//! with waiting messages in the place of handled ones). One round is not enough: a PE that has
-//! reported may still forward a packet, which another PE counts as received before it reports.
+//! was created is handled or waits in a mailbox or a timer, nothing was in flight anywhere once the
+//! first of them had ended (the four-counter method of F. Mattern, "Algorithms for distributed
+//! termination detection", 1987, with waiting messages in the place of handled ones). One round is
+//! not enough: a PE that has reported may still forward a packet, which another PE counts as
+//! received before it reports.
 //!
 //! A PE with an actor that has a replica stops once the replica has ended: each actor of an image
 //! lives in one place. After the checkpoint these replicas begin again, before any rebalance.
 //!
-//! **Encoding.** Each PE encodes its part, an image that holds no state of any protocol. When all
-//! have done so, all continue. Meanwhile the nodes store and copy the parts. Once all are stored,
-//! all nodes get the manifest, and the checkpoint is complete. The next checkpoint begins only when
-//! all nodes have the manifest: a large one, which later messages may overtake, counts as a message
-//! in flight.
+//! **Capture.** In each round after one with nothing in flight, each PE also captures its part, an
+//! image that holds no state of any protocol: it encodes waiting messages, questions and published
+//! data, and notes its actors. If that round reports the same counts, all PEs continue, and encode
+//! the states of these actors between handlers (see `pe/checkpoint/encoding.rs`). Otherwise they
+//! capture their parts again in a later round.
+//!
+//! **Storing.** Meanwhile the nodes store and copy the parts. Once all are encoded, stored and
+//! copied, all nodes get the manifest, and the checkpoint is complete. The next checkpoint begins
+//! only when all nodes have the manifest: a large one, which later messages may overtake, counts as
+//! a message in flight.
 //!
 //! **Pause.** If the nodes of the job are to change, the job stays stopped after the checkpoint:
 //! its launcher begins another run on other nodes from there. The parts of nodes that leave are
@@ -29,7 +35,7 @@
 //!
 //! **Questions** of actors are part of an image if their answers become messages by a tag, and so
 //! are requests for quiescence. A question counts as a message that waits, and its answer as one
-//! that is handled when it arrives: so no answer is in flight when PEs are encoded.
+//! that is handled when it arrives: so no answer is in flight when PEs capture their parts.
 //!
 //! **Postponement.** An image cannot contain tasks that are not repeatable, futures of actors, or
 //! questions whose answers go to a closure or to main. While there are any, or messages stay in
@@ -40,38 +46,45 @@
 //!
 //! **Deadline.** A PE may be inside a handler that does not end, or wait for a replica that does
 //! not end, although its node is alive. So in real time the coordinator gives up a checkpoint if a
-//! rebalance before it, a round of draining or the encoding takes longer than [`STEP_MAX`]: the
-//! other PEs continue, and main learns which PEs are late. A late PE stops once it can, answers,
-//! and continues at once. No other checkpoint, and no rebalance, begins before all late PEs have
+//! rebalance before it, or a round of draining, takes longer than [`STEP_MAX`]: the other PEs
+//! continue, and main learns which PEs are late. A late PE stops once it can, answers, and
+//! continues at once. No other checkpoint, and no rebalance, begins before all late PEs have
 //! answered.
 //!
-//! A folder or an object store may not answer either. Once all parts are encoded, a checkpoint is
-//! given up if no further part is kept for [`STEP_MAX`]. The previous checkpoint stays valid, and
-//! another one may begin.
+//! A handler that does not end also keeps a PE from encoding a captured part, and a folder or an
+//! object store may not answer. So a captured checkpoint is given up if no further part is encoded
+//! or kept for [`STEP_MAX`]. The previous checkpoint stays valid, and another one may begin.
 //!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
 //! places. When all members can be reached, all PEs continue. Then PEs that have read parts which
 //! only one node still has send copies to other nodes, as at a checkpoint. Once these are sent, the
 //! job survives another loss before the next checkpoint, which main makes at its first progress
-//! point. If that one is encoded earlier, its copies replace those that are not sent yet.
+//! point. If that one is captured earlier, its copies replace those that are not sent yet.
 //!
 //! Reason for the stop, instead of snapshot numbers on packets (T. H. Lai and T. H. Yang, "On
 //! distributed snapshots", 1987): packets in flight belong to protocols that depend on the layout,
-//! and an image with such packets could only be restored on the same layout. The stop takes six
-//! crossings of the link with the largest latency or more, and the encoding of the largest part.
+//! and an image with such packets could only be restored on the same layout. The stop takes four
+//! crossings of the link with the largest latency or more, and the capture of the largest part. The
+//! states of actors are encoded after it, each before the actor changes (K. Li, J. F. Naughton and
+//! J. S. Plank, "Real-time, concurrent checkpoint for parallel programs", 1990, with actors in the
+//! place of pages).
 
 mod image;
 
+use self::image::too_large;
 use super::event::Asker;
 use super::machine::Coordinator;
 use super::stall::HANDLER_LONG;
-use super::state::checkpoint::{Keeping, Making, Stage};
+use super::state::checkpoint::{Draining, Keeping, Making, Stage};
 use super::state::timers::Timer;
 use crate::address::collection::CollectionInfo;
 use crate::error::{JobError, Warning};
+use crate::message::codec::encoded_len;
 use crate::message::pending_work::{NAMED_MAX, counted};
-use crate::message::{CheckpointMessage, Control, DrainCounts, PartSummary, ReductionGroup};
+use crate::message::{
+    CheckpointMessage, Control, DrainCounts, Manifest, NOT_STORED, PartSummary, ReductionGroup,
+};
 use crate::pe::{CheckpointReport, PlantedFault, Resizing};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
@@ -87,8 +100,9 @@ const STEP_MAX: Duration = Duration::from_secs(300);
 /// the last one that was made, or stored, in time. So a job whose handlers take up to 80 minutes
 /// makes checkpoints, too, and so does one with a store that takes as long for a part.
 const DOUBLINGS_MAX: u32 = 4;
-/// Maximum size of a manifest: it travels in one packet, and to the launcher in one line.
-const MANIFEST_BYTES_MAX: usize = 6 << 20;
+/// Time of a PE, in nanoseconds, to send a byte to another node and to receive one, over QUIC and
+/// with all copies in memory, on processors of 2026 (`checkpoint_cost`).
+const COPY_NS_PER_BYTE: u64 = 2;
 /// The pause before the next round is the time since the first round divided by this number.
 const PAUSE_SHARE: u32 = 8;
 /// Bounds of that pause.
@@ -110,7 +124,7 @@ impl Coordinator {
         } else if self.checkpoints.making.is_some() {
             "another checkpoint is being made".to_owned()
         } else if self.checkpoints.keeping.is_some() {
-            "the checkpoint before is still being stored".to_owned()
+            NOT_STORED.to_owned()
         } else if !self.checkpoints.late.is_empty() {
             let late = self.silence_of_all(self.checkpoints.late.iter().copied());
             format!("the checkpoint before was given up, and {late}")
@@ -129,7 +143,6 @@ impl Coordinator {
                 stage: Stage::Waiting,
                 replicas: 0,
                 pause,
-                given_up: None,
                 is_warned: false,
             });
             // In virtual time a PE that does nothing more is a stall, which is found at once.
@@ -160,17 +173,21 @@ impl Coordinator {
     pub(super) fn begin_drain_round(&mut self) {
         let pes: Vec<PeId> = self.common.layout.pes().collect();
         let Some(making) = &mut self.checkpoints.making else { return };
-        let (round, previous) = match making.stage {
+        let (round, previous) = match &making.stage {
             Stage::Waiting => (1, None),
-            Stage::Draining { round, sum, .. } => (round + 1, Some(sum)),
-            Stage::Encoding { .. } | Stage::Paused => return,
+            Stage::Draining(before) => (before.round + 1, Some(before.sum)),
+            Stage::Paused => return,
         };
+        let is_faulty = self.common.fault == PlantedFault::CapturedInFlight;
+        let is_quiet = |sum: DrainCounts| sum.in_flight() == 0 && !sum.postpone();
+        let captures = previous.is_some_and(|sum| is_quiet(sum) || is_faulty);
         let (missing, sum) = (pes.iter().copied().collect(), DrainCounts::default());
         let checkpoint = making.number;
         let (began, answers) = (self.now, Duration::ZERO);
-        making.stage = Stage::Draining { round, missing, sum, previous, began, answers };
+        let draining = Draining { round, captures, missing, sum, previous, began, answers };
+        making.stage = Stage::Draining(Box::new(draining));
         for pe in pes {
-            self.post_checkpoint(pe, CheckpointMessage::Drain { checkpoint, round });
+            self.post_checkpoint(pe, CheckpointMessage::Drain { checkpoint, round, captures });
         }
     }
 
@@ -187,8 +204,8 @@ impl Coordinator {
     pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
         match message {
             CheckpointMessage::Drained { round, counts } => self.note_drained(from, round, counts),
-            CheckpointMessage::Encoded { checkpoint, part } => {
-                self.note_encoded(from, checkpoint, part);
+            CheckpointMessage::Encoded { checkpoint, part, took } => {
+                self.note_encoded(from, checkpoint, (part, took));
             }
             CheckpointMessage::Kept { checkpoint, part, is_copy } => {
                 self.note_kept(checkpoint, (part, is_copy));
@@ -238,8 +255,7 @@ impl Coordinator {
         self.give_up(late, reason);
     }
 
-    /// Gives up a checkpoint whose parts are all encoded, if for too long none of them was stored
-    /// or copied.
+    /// Gives up a captured checkpoint if for too long no part of it was encoded, stored or copied.
     fn look_at_storing(&mut self) {
         let Some(keeping) = &self.checkpoints.keeping else { return };
         let waited = self.now.since(keeping.heard);
@@ -248,7 +264,7 @@ impl Coordinator {
         if waited < storing_max {
             return self.look_at_checkpoint_after(storing_max - waited);
         }
-        let pes: BTreeSet<PeId> = keeping.missing.iter().map(|&(pe, _)| pe).collect();
+        let pes: BTreeSet<PeId> = self.pes_without_part(keeping).collect();
         let named: Vec<String> = pes.iter().take(NAMED_MAX).map(PeId::to_string).collect();
         let more = match pes.len().saturating_sub(NAMED_MAX) {
             0 => String::new(),
@@ -261,17 +277,22 @@ impl Coordinator {
             false => self.silence_of_all(inside.into_iter()),
         };
         let reason = format!(
-            "no part was stored or copied for {seconds} s, and those of {}{more} are missing; \
+            "no part was encoded, stored or copied for {seconds} s, and those of {}{more} are missing; \
              {cause}",
             named.join(", ")
         );
-        let told = reason.clone();
-        self.warn(&Warning::CheckpointNotStored { checkpoint: number, reason: told });
         self.checkpoints.keeping = None;
         self.checkpoints.unstored = (self.checkpoints.unstored + 1).min(DOUBLINGS_MAX);
-        if self.checkpoints.is_paused() {
-            self.end_making(Err(reason));
-        }
+        let told = reason.clone();
+        let warning = Warning::CheckpointNotStored { checkpoint: number, reason: told };
+        self.give_up_captured(number, &warning, reason);
+    }
+
+    /// The PEs whose parts are not all encoded, stored and copied.
+    fn pes_without_part<'a>(&'a self, keeping: &'a Keeping) -> impl Iterator<Item = PeId> + 'a {
+        let kept = keeping.missing.iter().map(|&(pe, _)| pe);
+        let is_unencoded = |pe: &PeId| !keeping.parts.contains_key(pe);
+        kept.chain(self.common.layout.pes().filter(is_unencoded))
     }
 
     /// The PEs that would send or confirm missing parts between two handlers, and have been inside
@@ -283,7 +304,7 @@ impl Coordinator {
             let partner = run.checkpoints.partner(layout, &run.hosts, node, &[]);
             Some(layout.leader(partner.filter(|_| is_copy)?))
         };
-        let senders = keeping.missing.iter().map(|&(pe, _)| pe);
+        let senders = self.pes_without_part(keeping);
         let all = senders.chain(keeping.missing.iter().filter_map(receiver));
         let is_inside = |pe: &PeId| {
             let handler = self.stall.inside.get(pe);
@@ -299,11 +320,7 @@ impl Coordinator {
         let making = self.checkpoints.making.as_ref()?;
         let (since, late) = match &making.stage {
             Stage::Waiting => (making.asked, BTreeSet::new()),
-            Stage::Draining { began, missing, .. } => (*began, missing.clone()),
-            Stage::Encoding { began, parts } => {
-                let is_missing = |pe: &PeId| !parts.contains_key(pe);
-                (*began, self.common.layout.pes().filter(is_missing).collect())
-            }
+            Stage::Draining(draining) => (draining.began, draining.missing.clone()),
             Stage::Paused => return None,
         };
         Some((making.number, since, late))
@@ -313,20 +330,18 @@ impl Coordinator {
     fn give_up(&mut self, late: BTreeSet<PeId>, reason: String) {
         let Some(making) = &mut self.checkpoints.making else { return };
         let counted = match &making.stage {
-            Stage::Draining { sum, previous: None, .. } => Some(sum.replicas),
+            Stage::Draining(first) if first.previous.is_none() => Some(first.sum.replicas),
             _ => None,
         };
         making.replicas = counted.unwrap_or(making.replicas);
         self.checkpoints.is_late_with_replicas = counted.is_some();
         self.checkpoints.late = late;
         self.checkpoints.given_up = (self.checkpoints.given_up + 1).min(DOUBLINGS_MAX);
-        // `keeping` belongs to this checkpoint: all parts of the previous one are kept.
-        self.checkpoints.keeping = None;
-        self.end_making(Err(reason));
+        self.end_making(reason);
     }
 
-    /// Notes that a PE has done its part of a checkpoint. Returns whether that checkpoint was given
-    /// up.
+    /// Notes that a PE has answered a round of draining. Returns whether the coordinator had given
+    /// up that checkpoint.
     fn take_late_answer(&mut self, from: PeId, replicas: u64) -> bool {
         let checkpoints = &mut self.checkpoints;
         let is_late = checkpoints.late.remove(&from);
@@ -354,10 +369,8 @@ impl Coordinator {
         let own = [self.created, self.processed];
         let contributing = self.group_contributing();
         let Some(making) = &mut self.checkpoints.making else { return };
-        let Stage::Draining { round, missing, sum, previous, began, answers } = &mut making.stage
-        else {
-            return;
-        };
+        let Stage::Draining(draining) = &mut making.stage else { return };
+        let Draining { round, captures, missing, sum, previous, began, answers } = &mut **draining;
         if of != *round || !missing.remove(&from) {
             return;
         }
@@ -371,10 +384,10 @@ impl Coordinator {
         making.computed = first.saturating_sub(*answers) / self.common.layout.pe_count();
         sum.created = sum.created.saturating_add(own[0]);
         sum.processed = sum.processed.saturating_add(own[1]);
-        let (sum, is_repeated) = (*sum, *previous == Some(*sum));
+        let (sum, captures, is_repeated) = (*sum, *captures, *previous == Some(*sum));
         making.replicas = sum.replicas;
         let since = making.since.unwrap_or(self.now);
-        let left = sum.created.saturating_sub(sum.processed).saturating_sub(sum.waiting);
+        let left = sum.in_flight();
         let waited = self.now.since(since);
         let reason = if sum.questions > 0 {
             Some(questions_without_answer(&sum))
@@ -393,11 +406,11 @@ impl Coordinator {
             None
         };
         let is_drained =
-            left == 0 && is_repeated || self.common.fault == PlantedFault::EncodedInFlight;
+            left == 0 && is_repeated || self.common.fault == PlantedFault::CapturedInFlight;
         match reason {
             // After one round, answers and members may still be on their way.
-            Some(reason) if is_repeated => self.end_making(Err(reason)),
-            None if is_drained => self.begin_encoding(),
+            Some(reason) if is_repeated => self.end_making(reason),
+            None if captures && is_drained => self.continue_captured(),
             _ if left == 0 => self.begin_drain_round(),
             _ => {
                 let pause = (waited / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX);
@@ -428,111 +441,109 @@ impl Coordinator {
         self.common.kind(info.kind).map(|kind| kind.name())
     }
 
-    fn begin_encoding(&mut self) {
-        let Some(making) = &mut self.checkpoints.making else { return };
-        making.stage = Stage::Encoding { began: self.now, parts: BTreeMap::new() };
-        let checkpoint = making.number;
-        let is_pause = making.pause.is_some();
-        let leaving = making.pause.clone().unwrap_or_default();
-        let (layout, run) = (&self.common.layout, &self.common.run);
-        let mut missing = BTreeSet::new();
-        for node in layout.nodes() {
-            let partner = run.checkpoints.partner(layout, &run.hosts, node, &leaving);
-            let has_copy = partner.is_some();
-            for pe in layout.place(node).pes.clone().map(PeId) {
-                missing.insert((pe, false));
-                missing.extend(has_copy.then_some((pe, true)));
-            }
+    /// Lets all PEs continue with a checkpoint that they have captured, and tells main.
+    fn continue_captured(&mut self) {
+        let manifest = self.manifest();
+        if let Some(reason) = too_large(&manifest, encoded_len(&manifest)) {
+            return self.end_making(reason);
         }
+        let missing = self.all_copies();
+        let Some(making) = &mut self.checkpoints.making else { return };
+        let (checkpoint, is_pause) = (making.number, making.pause.is_some());
+        let leaving = making.pause.clone().unwrap_or_default();
+        let begun = making.since.unwrap_or(self.now);
         self.checkpoints.keeping = Some(Keeping {
             number: checkpoint,
-            manifest: None,
+            manifest,
+            speeds: self.balances.speeds.clone(),
+            parts: BTreeMap::new(),
             missing,
-            bytes: 0,
-            stopped: Duration::ZERO,
+            stopped: self.now.since(begun).saturating_sub(making.computed),
+            encoding: Duration::ZERO,
             since: self.now,
             heard: self.now,
             silence: Duration::ZERO,
             copying: Duration::ZERO,
         });
+        self.checkpoints.given_up = 0;
         self.post_checkpoint_to_all(|| {
             let leaving = leaving.clone();
-            CheckpointMessage::Encode { checkpoint, leaving, is_pause }
+            CheckpointMessage::Captured { checkpoint, leaving, is_pause }
         });
+        if let Some(making) = self.checkpoints.making.as_mut().filter(|_| is_pause) {
+            making.stage = Stage::Paused;
+        } else if let Some(making) = self.take_making() {
+            self.answer(making.asker, Ok::<_, String>((checkpoint, making.computed)));
+        }
     }
 
-    fn note_encoded(&mut self, from: PeId, checkpoint: u64, part: PartSummary) {
-        if self.take_late_answer(from, 0) {
-            return;
-        }
-        let pes = self.common.layout.pe_count() as usize;
-        let Some(making) = &mut self.checkpoints.making else { return };
-        let Stage::Encoding { parts, .. } = &mut making.stage else { return };
-        if making.number != checkpoint {
-            return;
-        }
-        parts.insert(from, part);
-        if parts.len() < pes {
-            return;
-        }
-        let parts: Vec<PartSummary> = std::mem::take(parts).into_values().collect();
-        if let Some(reason) = making.given_up.take() {
-            return self.end_making(Err(reason));
-        }
-        let bytes = parts.iter().map(PartSummary::bytes).fold(0, u64::saturating_add);
-        let begun = making.since.unwrap_or(self.now);
-        let stopped = self.now.since(begun).saturating_sub(making.computed);
-        let is_pause = making.pause.is_some();
-        let copying = if is_pause { Duration::ZERO } else { self.copying_time(&parts) };
-        let manifest = self.manifest(parts);
-        let encoded = manifest.encode(&self.balances.speeds);
-        if encoded.len() > MANIFEST_BYTES_MAX {
-            self.checkpoints.keeping = None;
-            let reason = self.too_large(&manifest, encoded.len());
-            return self.end_making(Err(reason));
-        }
-        match &mut self.checkpoints.keeping {
-            Some(keeping) => {
-                keeping.manifest = Some(encoded);
-                (keeping.bytes, keeping.stopped, keeping.since) = (bytes, stopped, self.now);
-                (keeping.heard, keeping.copying) = (self.now, copying);
+    /// The parts of all PEs, and their copies in memory.
+    fn all_copies(&self) -> BTreeSet<(PeId, bool)> {
+        let making = self.checkpoints.making.as_ref();
+        let leaving = making.and_then(|it| it.pause.as_deref()).unwrap_or_default();
+        let (layout, run) = (&self.common.layout, &self.common.run);
+        let mut all = BTreeSet::new();
+        for node in layout.nodes() {
+            let partner = run.checkpoints.partner(layout, &run.hosts, node, leaving);
+            for pe in layout.place(node).pes.clone().map(PeId) {
+                all.insert((pe, false));
+                all.extend(partner.map(|_| (pe, true)));
             }
-            // Then `making.given_up` has the reason, and the function has returned above.
-            None => return self.end_making(Err("a part could not be kept".to_owned())),
         }
-        match &mut self.checkpoints.making {
-            Some(Making { pause: Some(_), stage, .. }) => *stage = Stage::Paused,
-            _ => self.end_making(Ok(checkpoint)),
+        all
+    }
+
+    fn note_encoded(&mut self, from: PeId, checkpoint: u64, (part, took): (PartSummary, Duration)) {
+        let is_pause = self.checkpoints.is_paused();
+        let copying = if is_pause { Duration::ZERO } else { self.copying_time(from, &part) };
+        let Some(keeping) = &mut self.checkpoints.keeping else { return };
+        if keeping.number != checkpoint {
+            return;
         }
+        keeping.parts.insert(from, part);
+        keeping.encoding = keeping.encoding.max(took);
+        keeping.copying = keeping.copying.max(copying);
+        keeping.note_progress(self.now);
         self.complete_checkpoint();
     }
 
-    /// Returns the longest time that the copies of a PE take at the bandwidth for copies.
-    fn copying_time(&self, parts: &[PartSummary]) -> Duration {
+    /// Returns the time that the copies of a PE's part take at the bandwidth for copies.
+    fn copying_time(&self, pe: PeId, part: &PartSummary) -> Duration {
         let (layout, run) = (&self.common.layout, &self.common.run);
-        if run.checkpoints.copy_rate.is_none() {
-            return Duration::ZERO;
-        }
-        let time = |(pe, part): (PeId, &PartSummary)| {
-            let node = layout.node_of(pe);
-            let partner = run.checkpoints.partner(layout, &run.hosts, node, &[])?;
-            Some(run.checkpoints.copy_time(layout, [node, partner], part.bytes()))
-        };
-        layout.pes().zip(parts).filter_map(time).max().unwrap_or_default()
+        let node = layout.node_of(pe);
+        let partner = run.checkpoints.partner(layout, &run.hosts, node, &[]);
+        partner.map_or(Duration::ZERO, |partner| {
+            run.checkpoints.copy_time(layout, [node, partner], part.bytes())
+        })
     }
 
-    /// Ends the making of a checkpoint: all PEs continue, and main gets the result.
-    fn end_making(&mut self, result: Result<u64, String>) {
-        let Some(making) = self.checkpoints.making.take() else { return };
-        let checkpoint = making.number;
-        if result.is_ok() {
-            self.checkpoints.given_up = 0;
+    /// Estimates the time that a PE takes to send and receive the copies of a checkpoint, from the
+    /// bytes of the largest part.
+    fn copying_work(&self, parts: &[PartSummary]) -> Duration {
+        let (layout, run) = (&self.common.layout, &self.common.run);
+        let partner = |node| run.checkpoints.partner(layout, &run.hosts, node, &[]);
+        let bytes = parts.iter().map(PartSummary::bytes).max().unwrap_or_default();
+        match layout.nodes().any(|node| partner(node).is_some()) {
+            true => Duration::from_nanos(bytes.saturating_mul(COPY_NS_PER_BYTE)),
+            false => Duration::ZERO,
         }
+    }
+
+    /// Ends the making of a checkpoint that is given up: all PEs continue, and main learns why.
+    fn end_making(&mut self, reason: String) {
+        let Some(making) = self.take_making() else { return };
+        let checkpoint = making.number;
+        self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
+        self.answer(making.asker, Err::<(u64, Duration), _>(reason));
+    }
+
+    /// Ends the making of a checkpoint. The replicas that ended for it begin again.
+    fn take_making(&mut self) -> Option<Making> {
+        let making = self.checkpoints.making.take()?;
         // If this checkpoint was given up at once, some replicas of the previous one may not have
         // begun again yet.
         self.checkpoints.rebuilding = self.checkpoints.rebuilding.saturating_add(making.replicas);
-        self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
-        self.answer(making.asker, result.map(|number| (number, making.computed)));
+        Some(making)
     }
 
     fn note_kept(&mut self, checkpoint: u64, part: (PeId, bool)) {
@@ -540,10 +551,7 @@ impl Coordinator {
         if keeping.number != checkpoint || !keeping.missing.remove(&part) {
             return;
         }
-        if keeping.manifest.is_some() {
-            keeping.silence = keeping.silence.max(self.now.since(keeping.heard));
-        }
-        keeping.heard = self.now;
+        keeping.note_progress(self.now);
         self.complete_checkpoint();
     }
 
@@ -554,36 +562,53 @@ impl Coordinator {
             self.checkpoints.restored = 0;
             return self.warn(&Warning::CopyNotKept { checkpoint, reason });
         }
-        if self.checkpoints.keeping.take_if(|it| it.number == checkpoint).is_none() {
-            return;
+        if self.checkpoints.keeping.take_if(|it| it.number == checkpoint).is_some() {
+            let told = reason.clone();
+            let warning = Warning::CheckpointNotKept { checkpoint, reason: told };
+            self.give_up_captured(checkpoint, &warning, reason);
         }
-        self.warn(&Warning::CheckpointNotKept { checkpoint, reason: reason.clone() });
-        if self.checkpoints.is_paused() {
-            self.end_making(Err(reason));
-        } else if let Some(making) = &mut self.checkpoints.making {
-            // All parts are encoded before the job continues.
-            making.given_up = Some(reason);
+    }
+
+    /// Gives up a captured checkpoint that is not complete: warns, and lets PEs forget what they
+    /// have captured, and continue if they are stopped.
+    fn give_up_captured(&mut self, checkpoint: u64, warning: &Warning, reason: String) {
+        self.warn(warning);
+        match self.checkpoints.is_paused() {
+            true => self.end_making(reason),
+            false => self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint }),
         }
     }
 
     /// Sends the manifest to all nodes once all parts are kept.
     fn complete_checkpoint(&mut self) {
-        let is_kept = |it: &mut Keeping| it.missing.is_empty() && it.manifest.is_some();
+        let pes = self.common.layout.pe_count() as usize;
+        let is_kept = |it: &mut Keeping| it.missing.is_empty() && it.parts.len() == pes;
         let Some(keeping) = self.checkpoints.keeping.take_if(is_kept) else { return };
+        let parts: Vec<PartSummary> = keeping.parts.into_values().collect();
+        let bytes = parts.iter().map(PartSummary::bytes).fold(0, u64::saturating_add);
+        let manifest = Manifest { parts, ..keeping.manifest };
+        let encoded = manifest.encode(&keeping.speeds);
+        if let Some(reason) = too_large(&manifest, encoded.len()) {
+            let (checkpoint, told) = (keeping.number, reason.clone());
+            let warning = Warning::CheckpointNotKept { checkpoint, reason: told };
+            return self.give_up_captured(checkpoint, &warning, reason);
+        }
         if keeping.silence < STEP_MAX {
             self.checkpoints.unstored = 0;
         }
         self.checkpoints.restored = 0;
-        let Keeping { number, bytes, stopped, .. } = keeping;
+        let Keeping { number, stopped, encoding, .. } = keeping;
         let stored = self.now.since(keeping.since);
-        let report = self.checkpoint_report(number, bytes, (stopped, stored));
+        let work = encoding.saturating_add(self.copying_work(&manifest.parts).min(stored));
+        let cost = stopped.saturating_add(work);
+        let report = self.checkpoint_report(number, bytes, [stopped, work, stored]);
         self.common.watch.on_checkpoint.iter().for_each(|tell| tell(&report));
-        let manifest = keeping.manifest.unwrap_or_default();
         let layout = self.common.layout.clone();
         let is_paused = self.checkpoints.is_paused();
         for node in layout.nodes() {
-            let manifest = manifest.clone();
-            let message = CheckpointMessage::Complete { manifest, is_paused };
+            let manifest = encoded.clone();
+            let message =
+                CheckpointMessage::Complete { checkpoint: number, manifest, is_paused, cost };
             self.post_checkpoint(layout.leader(node), message);
         }
     }
@@ -592,12 +617,19 @@ impl Coordinator {
         &self,
         number: u64,
         bytes: u64,
-        (stopped, stored): (Duration, Duration),
+        [stopped, work, stored]: [Duration; 3],
     ) -> CheckpointReport {
         let (settings, nodes) = (&self.common.run.checkpoints, self.common.layout.node_count());
-        let next_after = settings.auto_interval(stopped, nodes);
-        let time_to_loss = settings.time_to_loss(nodes);
-        CheckpointReport { at: self.now, number, bytes, stopped, stored, next_after, time_to_loss }
+        CheckpointReport {
+            at: self.now,
+            number,
+            bytes,
+            stopped,
+            work,
+            stored,
+            next_after: settings.auto_interval(stopped.saturating_add(work), nodes),
+            time_to_loss: settings.time_to_loss(nodes),
+        }
     }
 
     fn warn(&self, warning: &Warning) {

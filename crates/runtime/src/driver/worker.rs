@@ -99,7 +99,7 @@ pub(super) fn run(
         }
         let held_back = switch.is_held_back();
         let has_packets = !turn.own.is_empty() || inbox.has_packets();
-        let next = if has_packets { Next::Handle } else { pe.next(!held_back) };
+        let next = if has_packets { Next::Turn } else { pe.next(!held_back) };
         let Next::Wait { wakeup, trial } = next else {
             meter.note_network(idle.attend());
             continue;

@@ -83,7 +83,8 @@ pub enum Warning {
         /// Why the part could not be kept.
         reason: String,
     },
-    /// A checkpoint is given up, since the folder, the object store or the links took too long.
+    /// A checkpoint is given up, since for too long no part of it was encoded, stored or copied: a
+    /// handler, the folder, the object store or the links took too long.
     #[error("checkpoint {checkpoint} is given up, and the one before stays the last: {reason}")]
     CheckpointNotStored {
         /// Number of the checkpoint.

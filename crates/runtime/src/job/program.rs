@@ -163,13 +163,14 @@ impl Program {
             let checkpoint = image.number();
             for (part, (_, target)) in parts.filter(|(_, (reader, _))| **reader == pe) {
                 let positions = image.segments_of(part);
-                let (segments, is_copied) = (positions.end, plan.copied.contains(&part));
+                let (end, is_copied) = (positions.end, plan.copied.contains(&part));
                 for position in positions {
                     match image.segment(part, position) {
                         Some(bytes) => {
                             machine.restore(part, bytes, target);
                             if is_copied {
-                                let segment = Segment { checkpoint, part, position, segments };
+                                let is_last = position + 1 == end;
+                                let segment = Segment { checkpoint, part, position, is_last };
                                 machine.copy_again(segment, bytes);
                             }
                         }

@@ -18,9 +18,11 @@ impl Grid {
     /// back. Makes a checkpoint if one is [due](crate::Job::checkpoints): a consistent image
     /// of all actors with the messages in their mailboxes, delayed messages, questions
     /// [with a tag](crate::Context::ask_tagged), published data, incomplete reductions and phases.
-    /// Resolves once the image is taken; nodes store it while the job continues. Until it is taken,
-    /// no PE handles messages. This takes six crossings of the link with the largest latency, more
-    /// if messages are in flight, and the time to encode the part of the largest PE.
+    /// Resolves once the image is captured. Until then no PE handles messages: for four crossings
+    /// of the link with the largest latency, more if messages are in flight, and the time to encode
+    /// waiting messages and published data. After that, PEs encode actors between handlers, each
+    /// before it handles another message, and nodes store the image. Another checkpoint is
+    /// [postponed](Progress::Postponed) meanwhile.
     ///
     /// A job that continues from a checkpoint runs main from its beginning; main finds `progress`
     /// in [`restored`](Self::restored). Put into it what main needs: counters, and the
@@ -141,12 +143,12 @@ impl Grid {
 pub enum Progress {
     /// No checkpoint was due.
     NotDue,
-    /// A checkpoint was taken, and is being stored.
+    /// A checkpoint was captured, and is being encoded and stored.
     Taken {
         /// Its number, counted over all runs of the job.
         number: u64,
     },
-    /// A checkpoint was due and could not be taken; the next progress point tries again.
+    /// A checkpoint was due and could not be made; the next progress point tries again.
     Postponed {
         /// The reason.
         reason: String,

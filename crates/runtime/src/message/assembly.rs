@@ -102,6 +102,51 @@ impl Assembly {
     }
 }
 
+/// Values that arrive in parts, by a key that tells them apart.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Assemblies<K: Ord>(BTreeMap<K, Assembly>);
+
+impl<K: Ord> Default for Assemblies<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord + Copy> Assemblies<K> {
+    /// Takes a part: its offset and the total length in bytes, and its bytes. Returns the value
+    /// once it is complete. Refuses a part that does not match the earlier ones, and one with which
+    /// all incomplete values together would hold more than `bytes_max`.
+    pub(crate) fn take(
+        &mut self,
+        key: K,
+        (offset, total, bytes): (u64, u64, Bytes),
+        bytes_max: usize,
+    ) -> Result<Option<Bytes>, DecodeError> {
+        let held = self.0.values().map(Assembly::bytes).fold(0, u64::saturating_add);
+        if held.saturating_add(bytes.len() as u64) > bytes_max as u64 {
+            let reason = format_args!("incomplete values hold more than {bytes_max} bytes");
+            return Err(DecodeError::new("a part", reason));
+        }
+        let assembly = self.0.entry(key).or_insert_with(|| Assembly::new(total));
+        assembly.add(offset, total, bytes)?;
+        if !assembly.is_complete() {
+            return Ok(None);
+        }
+        Ok(self.0.remove(&key).map(Assembly::into_bytes))
+    }
+
+    /// Keeps only the incomplete values whose key fulfils a condition.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&K) -> bool) {
+        self.0.retain(|key, _| is_kept(key));
+    }
+
+    /// Number of incomplete values.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 //!
 //! An image holds what the program can observe: states and mailboxes of actors, delayed messages,
 //! unanswered questions, published data, the counts of collective operations. It holds no state of
-//! a protocol, because PEs are drained before they are encoded: no packet is in flight, every
+//! a protocol, because PEs are drained before they capture it: no packet is in flight, every
 //! message is in the mailbox of its receiver, and all numbers of channels begin again at 0. So an
 //! image can be restored on any number of nodes and PEs.
 
@@ -22,25 +22,28 @@ use std::time::Duration;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum CheckpointMessage {
     /// To all PEs: handle no message, pass on everything that waits for others, and report.
-    Drain { checkpoint: u64, round: u64 },
+    /// `captures`: capture the part of this PE, too.
+    Drain { checkpoint: u64, round: u64, captures: bool },
     /// The report of a PE.
     Drained { round: u64, counts: DrainCounts },
-    /// To all PEs: encode everything here. Parts of nodes that leave are copied to others.
-    /// `is_pause`: the job stays stopped, so that copies disturb nothing.
-    Encode { checkpoint: u64, leaving: Vec<NodeId>, is_pause: bool },
-    /// The sender has encoded its part.
-    Encoded { checkpoint: u64, part: PartSummary },
-    /// To all PEs: handle messages again. This checkpoint was made, given up or restored.
+    /// To all PEs: nothing was in flight in the last round, so what PEs captured in it is the
+    /// checkpoint. Handle messages again, unless `is_pause`: then the job stays stopped, so that
+    /// copies disturb nothing. Parts of nodes that leave are copied to others.
+    Captured { checkpoint: u64, leaving: Vec<NodeId>, is_pause: bool },
+    /// The sender has encoded its part, which took this time.
+    Encoded { checkpoint: u64, part: PartSummary, took: Duration },
+    /// To all PEs: handle messages again. This checkpoint was given up or restored.
     Resume { checkpoint: u64 },
-    /// To a PE of another node: keep a copy of a segment of a part.
-    Copy { segment: Segment, bytes: Bytes },
+    /// To a PE of another node: keep a copy of a segment of a part. `bytes` are a piece of it, from
+    /// `offset` on; the whole segment has `total` bytes.
+    Copy { segment: Segment, offset: u64, total: u64, bytes: Bytes },
     /// To the coordinator: a part is kept, as an original or a copy.
     Kept { checkpoint: u64, part: PeId, is_copy: bool },
     /// To the coordinator: a part cannot be kept.
     NotKept { checkpoint: u64, reason: String },
     /// To the first PE of each node: the checkpoint is complete. `is_paused`: the job stays
-    /// stopped.
-    Complete { manifest: Bytes, is_paused: bool },
+    /// stopped. `cost`: the time of the stop, and of the work of a PE after it.
+    Complete { checkpoint: u64, manifest: Bytes, is_paused: bool, cost: Duration },
     /// From the PE that reads a part to a PE where members of it continue.
     Restore(RestoredPart),
     /// To all PEs: published data of the image.
@@ -60,6 +63,9 @@ pub(crate) enum CheckpointMessage {
 /// A member that is gone, and the number of reductions over each section that it has contributed
 /// to. A new member of its index continues with these numbers.
 pub(crate) type SectionsOfGone = (ActorId, Vec<(SectionId, u64)>);
+
+/// Why a checkpoint is postponed while the previous one is not complete.
+pub(crate) const NOT_STORED: &str = "the checkpoint before is still being encoded or stored";
 
 /// Size, in bytes, from which a manifest may travel in a frame that later frames overtake.
 const LARGE_BYTES: usize = 32 << 10;
@@ -109,6 +115,18 @@ pub(crate) struct DrainCounts {
     pub(crate) questions_of_main: u64,
 }
 
+impl DrainCounts {
+    /// Whether a checkpoint would be postponed although nothing is in flight.
+    pub(crate) fn postpone(&self) -> bool {
+        self.questions > 0 || self.tasks > 0 || self.unmovable > 0
+    }
+
+    /// Number of messages that are neither handled nor wait.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.created.saturating_sub(self.processed).saturating_sub(self.waiting)
+    }
+}
+
 impl AddAssign for DrainCounts {
     /// Saturates: counts may come from a faulty node.
     fn add_assign(&mut self, other: Self) {
@@ -133,8 +151,8 @@ pub(crate) struct Segment {
     pub(crate) part: PeId,
     /// Position of the segment within the part.
     pub(crate) position: u32,
-    /// Number of segments of the part.
-    pub(crate) segments: u32,
+    /// Whether it is the last one of the part.
+    pub(crate) is_last: bool,
 }
 
 /// A segment of the part that one PE contributes to a checkpoint.
@@ -201,9 +219,11 @@ impl PartSummary {
     }
 }
 
-/// One segment of the part of a PE.
+/// One segment of the part of a PE. Its encoding ends with the members, one after another without
+/// their number, so that a PE can add members to a segment.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PartImage {
+    #[serde(skip)]
     pub(crate) members: Vec<MemberImage>,
     pub(crate) delayed: Vec<DelayedImage>,
     /// Counts of phases that are not complete.
@@ -215,18 +235,13 @@ pub(crate) struct PartImage {
     /// Unanswered questions of actors.
     pub(crate) questions: Vec<QuestionImage>,
     /// Those of the members that are gone which have contributed to reductions over sections.
-    #[serde(skip)]
     pub(crate) gone_sections: Vec<SectionsOfGone>,
 }
 
 impl PartImage {
-    /// Encodes the image, and `gone_sections` after it, if there are any.
-    pub(crate) fn encode(&self) -> Bytes {
-        let mut bytes = codec::encode(self);
-        if !self.gone_sections.is_empty() {
-            codec::append(&self.gone_sections, &mut bytes);
-        }
-        bytes.into()
+    /// Encodes the image without its members.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        codec::encode(self)
     }
 
     /// Decodes an image.
@@ -236,12 +251,13 @@ impl PartImage {
     /// [`DecodeError`] if the bytes are not an image.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         const WHAT: &str = "a checkpoint";
-        let (image, rest): (Self, &[u8]) = codec::decode_front(WHAT, bytes)?;
-        let gone_sections = match rest.is_empty() {
-            true => Vec::new(),
-            false => codec::decode(WHAT, rest)?,
-        };
-        Ok(Self { gone_sections, ..image })
+        let (mut image, mut rest): (Self, &[u8]) = codec::decode_front(WHAT, bytes)?;
+        while !rest.is_empty() {
+            let (member, others) = codec::decode_front(WHAT, rest)?;
+            image.members.push(member);
+            rest = others;
+        }
+        Ok(image)
     }
 }
 
@@ -254,11 +270,11 @@ pub(crate) struct RestoredPart {
     pub(crate) questions: Vec<QuestionImage>,
 }
 
-/// A member, with the messages in its mailbox.
+/// A member, with its encoded state and the messages in its mailbox.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct MemberImage {
+pub(crate) struct MemberImage<S = Bytes> {
     pub(crate) id: ActorId,
-    pub(crate) state: Bytes,
+    pub(crate) state: S,
     /// Priority and encoded message, in the order in which they will be handled.
     pub(crate) mailbox: Vec<(i32, Bytes)>,
     /// Number of reductions over its collection that it has contributed to.
@@ -275,6 +291,23 @@ impl MemberImage {
     pub(crate) fn bytes(&self) -> usize {
         let mailbox = self.mailbox.iter().map(|(_, message)| message.len());
         size_of::<Self>() + self.state.len() + mailbox.sum::<usize>()
+    }
+}
+
+impl MemberImage<()> {
+    /// The member with its state.
+    pub(crate) fn with_state<S>(self, state: S) -> MemberImage<S> {
+        let Self { id, state: (), mailbox, reductions, section_reductions, syncs, synced } = self;
+        MemberImage { id, state, mailbox, reductions, section_reductions, syncs, synced }
+    }
+}
+
+/// An encoded state that is borrowed. It has the same encoding as [`Bytes`].
+pub(crate) struct StateBytes<'a>(pub(crate) &'a [u8]);
+
+impl Serialize for StateBytes<'_> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(self.0)
     }
 }
 

@@ -270,10 +270,38 @@ pub struct Holding {
     pub is_stored: bool,
 }
 
+/// The segments that a node keeps of a checkpoint that is not complete.
+#[derive(Clone, Debug, Default)]
+struct IncompleteCheckpoint {
+    segments: BTreeMap<(PeId, u32), Bytes>,
+    /// The position of the last segment of each part of which that segment is here.
+    last: BTreeMap<PeId, u32>,
+}
+
+impl IncompleteCheckpoint {
+    fn add(&mut self, segment: &CheckpointSegment) {
+        let Segment { part, position, is_last, .. } = segment.segment;
+        self.segments.insert((part, position), segment.bytes.clone());
+        if is_last {
+            self.last.insert(part, position);
+        }
+    }
+
+    /// The segments of a part, in order.
+    fn of(&self, part: PeId) -> impl Iterator<Item = &Bytes> {
+        self.segments.range((part, 0)..=(part, u32::MAX)).map(|(_, bytes)| bytes)
+    }
+
+    /// Whether all segments of a part are here.
+    fn has(&self, part: PeId) -> bool {
+        self.last.get(&part).is_some_and(|&last| self.of(part).count() == last as usize + 1)
+    }
+}
+
 /// The checkpoints that a node keeps in memory: the last complete one, and the one in the making.
 #[derive(Clone, Debug, Default)]
 pub struct CheckpointStore {
-    segments: BTreeMap<u64, BTreeMap<(PeId, u32), Bytes>>,
+    incomplete: BTreeMap<u64, IncompleteCheckpoint>,
     complete: Option<Image>,
     /// The last checkpoint of this run that was given up here.
     given_up: u64,
@@ -285,7 +313,7 @@ impl CheckpointStore {
     /// Keeps a segment. Returns the PE of its part if the part is then complete. Segments of the
     /// last complete checkpoint are copies that are made again after a loss.
     pub fn keep(&mut self, segment: &CheckpointSegment) -> Option<PeId> {
-        let Segment { checkpoint, part, position, segments } = segment.segment;
+        let Segment { checkpoint, part, position, .. } = segment.segment;
         if checkpoint <= self.given_up {
             return None;
         }
@@ -295,15 +323,14 @@ impl CheckpointStore {
             return (is_kept && image.has(part)).then_some(part);
         }
         // Earlier checkpoints are complete or given up by now.
-        let newest = self.segments.keys().next_back().copied().unwrap_or(0);
+        let newest = self.incomplete.keys().next_back().copied().unwrap_or(0);
         if checkpoint < newest {
             return None;
         }
-        self.segments.retain(|&other, _| other >= checkpoint);
-        let kept = self.segments.entry(checkpoint).or_default();
-        kept.insert((part, position), segment.bytes.clone());
-        let number = kept.range((part, 0)..=(part, u32::MAX)).count();
-        (number == segments as usize).then_some(part)
+        self.incomplete.retain(|&other, _| other >= checkpoint);
+        let kept = self.incomplete.entry(checkpoint).or_default();
+        kept.add(segment);
+        kept.has(part).then_some(part)
     }
 
     /// Gives up a checkpoint that is not complete: drops its segments and those of earlier ones,
@@ -312,7 +339,7 @@ impl CheckpointStore {
     pub fn give_up(&mut self, checkpoint: u64) -> bool {
         let is_new = checkpoint > self.given_up;
         self.given_up = self.given_up.max(checkpoint);
-        self.segments.retain(|&other, _| other > checkpoint);
+        self.incomplete.retain(|&other, _| other > checkpoint);
         if let Some(image) = self.complete.as_mut().filter(|it| it.number() == checkpoint) {
             image.drop_incomplete_parts();
         }
@@ -321,9 +348,8 @@ impl CheckpointStore {
 
     /// The segments of a part of a checkpoint that is not complete.
     pub fn segments(&self, checkpoint: u64, part: PeId) -> Vec<Bytes> {
-        let all = self.segments.get(&checkpoint).into_iter();
-        let part = all.flat_map(|all| all.range((part, 0)..=(part, u32::MAX)));
-        part.map(|(_, bytes)| bytes.clone()).collect()
+        let kept = self.incomplete.get(&checkpoint);
+        kept.into_iter().flat_map(|kept| kept.of(part)).cloned().collect()
     }
 
     /// Keeps the manifest of a complete checkpoint, and drops older checkpoints.
@@ -337,10 +363,11 @@ impl CheckpointStore {
         if self.complete.as_ref().is_some_and(|complete| complete.number() >= number) {
             return self.last().ok_or_else(|| unreadable("it is gone"));
         }
-        for ((part, position), bytes) in self.segments.remove(&number).unwrap_or_default() {
+        let kept = self.incomplete.remove(&number).unwrap_or_default();
+        for ((part, position), bytes) in kept.segments {
             image.add(part, position, bytes)?;
         }
-        self.segments.retain(|&other, _| other > number);
+        self.incomplete.retain(|&other, _| other > number);
         Ok(self.complete.insert(image))
     }
 
@@ -366,7 +393,8 @@ impl CheckpointStore {
         if let Some(complete) = self.last().filter(|it| it.number() == image.number()) {
             return Ok(complete.clone());
         }
-        for (&(part, position), bytes) in self.segments.get(&image.number()).into_iter().flatten() {
+        let kept = self.incomplete.get(&image.number());
+        for (&(part, position), bytes) in kept.into_iter().flat_map(|kept| &kept.segments) {
             image.add(part, position, bytes.clone())?;
         }
         Ok(image)
@@ -374,7 +402,7 @@ impl CheckpointStore {
 
     /// Drops incomplete checkpoints after the end of a run of the job.
     pub fn drop_incomplete(&mut self) {
-        self.segments.clear();
+        self.incomplete.clear();
         self.given_up = 0;
     }
 
@@ -386,8 +414,8 @@ impl CheckpointStore {
             parts: image.parts().into_iter().collect(),
             is_stored: self.adopted == Some(image.number()),
         });
-        let making = self.segments.iter().map(|(&number, segments)| {
-            let parts: BTreeSet<PeId> = segments.keys().map(|&(part, _)| part).collect();
+        let making = self.incomplete.iter().map(|(&number, kept)| {
+            let parts: BTreeSet<PeId> = kept.segments.keys().map(|&(part, _)| part).collect();
             let parts = parts.into_iter().collect();
             Holding { number, manifest: None, parts, is_stored: false }
         });
@@ -396,7 +424,8 @@ impl CheckpointStore {
 
     /// Number of bytes in memory.
     pub fn bytes(&self) -> u64 {
-        let making = self.segments.values().flatten().map(|(_, bytes)| bytes.len() as u64);
+        let making = self.incomplete.values().flat_map(|kept| kept.segments.values());
+        let making = making.map(|bytes| bytes.len() as u64);
         let complete = self.complete.iter().flat_map(|image| image.segments.values());
         making.sum::<u64>() + complete.map(|bytes| bytes.len() as u64).sum::<u64>()
     }
@@ -428,7 +457,7 @@ mod tests {
     }
 
     fn segment(checkpoint: u64, part: u32) -> CheckpointSegment {
-        let segment = Segment { checkpoint, part: PeId(part), position: 0, segments: 1 };
+        let segment = Segment { checkpoint, part: PeId(part), position: 0, is_last: true };
         CheckpointSegment { segment, bytes: Bytes::from_static(b"1234"), is_copy: false }
     }
 

@@ -35,13 +35,14 @@ pub mod telemetry;
 pub(crate) mod trace;
 mod transfer;
 
-pub(crate) use assembly::Assembly;
+pub(crate) use assembly::{Assemblies, Assembly};
 pub(crate) use broadcast::{
     Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
 };
 pub(crate) use checkpoint::{
     ActorType, AwaitedImage, CheckpointMessage, DelayedImage, DrainCounts, Manifest, MeasuredSpeed,
-    MemberImage, PartImage, PartSummary, QuestionImage, RestoredPart, SectionsOfGone, Segment,
+    MemberImage, NOT_STORED, PartImage, PartSummary, QuestionImage, RestoredPart, SectionsOfGone,
+    Segment, StateBytes,
 };
 pub use checkpoint::{CheckpointSegment, RestoreTarget};
 pub(crate) use control::{

@@ -33,8 +33,10 @@ use crate::pe::actor::resources::Resources;
 use crate::pe::actor::upgrade::{OldState, UpgradeError};
 use crate::pe::ask::waits::Waits;
 use crate::pe::checkpoint::resizing::{Merge, Resizing};
+use crate::pe::checkpoint::segments::Segments;
 use crate::pe::checkpoint::settings::Checkpoints;
 use crate::pe::checkpoint::state::Checkpointing;
+use crate::pe::checkpoint::unencoded_members::UnencodedMembers;
 use crate::pe::collective::accumulator::{Accumulator, GroupState};
 use crate::pe::collective::collections::{Collections, Incomplete, LocalCollection};
 use crate::pe::collective::rights::Rights;
@@ -160,6 +162,12 @@ pub(crate) trait Store: Send {
     ) -> Result<(Payload, Vec<(Key, Payload)>), DecodeError>;
     /// Encodes the state of a member.
     fn encode(&self, slot: u32) -> Bytes;
+    /// Notes the members of a checkpoint: the present state of each will be encoded, at the latest
+    /// before the member changes or ends. Replaces the members noted before.
+    fn set_unencoded(&mut self, members: UnencodedMembers);
+    /// Writes members of the checkpoint, with their states, until so many bytes are written or none
+    /// is left. Returns whether any is left.
+    fn encode_members(&mut self, bytes: usize, segments: &mut Segments) -> bool;
     /// Whether the encoded state of a member is the whole member.
     fn is_movable(&self, slot: u32) -> bool;
     /// Number of members that are not movable.
@@ -374,6 +382,8 @@ pub struct Core {
     pub(super) created: u64,
     pub(super) processed: u64,
     pub(crate) charged: Duration,
+    /// Bytes of this PE's part of a checkpoint that were encoded in this turn.
+    pub(crate) encoded_bytes: u64,
     /// Emulated computing speed of the PE.
     pub(super) pace: Speed,
     /// Times handlers if actors are balanced. Not set in virtual time.
@@ -444,6 +454,7 @@ impl Core {
             created: 0,
             processed: 0,
             charged: Duration::ZERO,
+            encoded_bytes: 0,
             pace: Speed::ORDINARY,
             stopwatch: None,
             clock: None,

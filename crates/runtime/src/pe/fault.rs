@@ -45,10 +45,12 @@ pub enum PlantedFault {
     TrailingIgnored,
     /// Both copies of a part of a checkpoint are on the same node.
     CopyOnSameNode,
-    /// PEs are encoded while messages are in flight.
-    EncodedInFlight,
+    /// PEs capture their parts of a checkpoint while messages are in flight.
+    CapturedInFlight,
     /// Homes do not learn where restored members live.
     HomeNotMoved,
     /// A restoration leaves out the messages of group members that are merged into another one.
     MergedMailboxesLeftOut,
+    /// Actors handle messages after a checkpoint is captured and before they are encoded for it.
+    ChangedBeforeEncoding,
 }

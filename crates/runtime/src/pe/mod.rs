@@ -107,6 +107,7 @@ use gridspan_topology::{PeId, Speed, Time};
 use migrate::Tentatives;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One processing element.
 pub struct Pe {
@@ -262,6 +263,9 @@ impl Pe {
         if self.core.checkpointing.first_round.is_some() {
             self.stop_without_replicas();
         }
+        if self.core.checkpointing.captured.is_some() {
+            self.encode_some();
+        }
         let core = &mut self.core;
         if core.checkpointing.room_at.is_some() {
             core.send_waiting();
@@ -298,6 +302,12 @@ impl Pe {
     /// Whether only periodic work of the runtime is left, now and later, unless something arrives.
     pub fn has_only_upkeep(&self) -> bool {
         self.core.has_only_upkeep()
+    }
+
+    /// Notes the time that the [encoding](TurnOutput::encoded) of the last turn took, in virtual
+    /// time.
+    pub fn note_encoding(&mut self, took: Duration) {
+        self.core.checkpointing.note_encoding(took);
     }
 
     /// Sets a stopwatch to time handlers, if loads are measured.

@@ -2,13 +2,11 @@
 //!
 //! The controls of a rebalance grow with the number of actors, and the size of frames is bounded.
 
-use crate::message::Assembly;
 use crate::message::codec::{self, DecodeError};
-use crate::message::{Control, Piece};
+use crate::message::{Assemblies, Control, Piece};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Maximum size of a piece: far below that of a frame, so that other packets can pass in between.
 const PIECE_BYTES: usize = 256 << 10;
@@ -19,7 +17,7 @@ pub(crate) struct Pieces {
     /// Number of controls that were sent in pieces.
     sent: u64,
     /// Incomplete controls, by sender and number.
-    coming: BTreeMap<(PeId, u64), Assembly>,
+    coming: Assemblies<(PeId, u64)>,
 }
 
 impl Pieces {
@@ -58,18 +56,8 @@ impl Pieces {
     ) -> Result<Option<Control>, DecodeError> {
         const WHAT: &str = "a control in pieces";
         let Piece { number, total, offset, bytes } = piece;
-        let held: u64 = self.coming.values().map(Assembly::bytes).sum();
-        if held.saturating_add(bytes.len() as u64) > bytes_max as u64 {
-            let reason = format_args!("incomplete controls hold more than {bytes_max} bytes");
-            return Err(DecodeError::new(WHAT, reason));
-        }
-        let key = (from, number);
-        let assembly = self.coming.entry(key).or_insert_with(|| Assembly::new(total));
-        assembly.add(offset, total, bytes)?;
-        if !assembly.is_complete() {
-            return Ok(None);
-        }
-        let whole = self.coming.remove(&key).map(Assembly::into_bytes).unwrap_or_default();
+        let whole = self.coming.take((from, number), (offset, total, bytes), bytes_max)?;
+        let Some(whole) = whole else { return Ok(None) };
         match codec::decode(WHAT, &whole)? {
             Control::Piece(_) => Err(DecodeError::new(WHAT, "pieces of pieces")),
             control => Ok(Some(control)),
@@ -111,7 +99,7 @@ mod tests {
             assert!(matches!(all.take(PeId(1), piece, LIMIT), Ok(None)));
         }
         assert!(is_whole(&all.take(PeId(1), last, LIMIT)));
-        assert!(all.coming.is_empty());
+        assert_eq!(all.coming.count(), 0);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::message::codec::{self, DecodeError};
 use crate::message::payload::Payload;
 use crate::pe::actor::upgrade::{OldState, UpgradeError};
 use crate::pe::checkpoint::resizing::Merge;
+use crate::pe::checkpoint::segments::Segments;
+use crate::pe::checkpoint::unencoded_members::UnencodedMembers;
 use crate::pe::members::member::NewMembers;
 use crate::pe::rank::Rank;
 use crate::{Actor, Context};
@@ -19,11 +21,32 @@ use std::any::{Any, type_name};
 pub(crate) struct TypedStore<A> {
     kind: KindId,
     actors: Vec<Option<A>>,
+    /// The actors whose present states a checkpoint needs.
+    unencoded: UnencodedMembers,
 }
 
 impl<A: Actor> TypedStore<A> {
     pub(crate) fn new(kind: KindId) -> Self {
-        Self { kind, actors: Vec::new() }
+        Self { kind, actors: Vec::new(), unencoded: UnencodedMembers::default() }
+    }
+
+    /// The actor of a slot, to be changed: if a checkpoint needs its present state, encodes it
+    /// first.
+    #[inline]
+    fn actor_mut(&mut self, core: &mut Core, slot: u32) -> Option<&mut A> {
+        if self.unencoded.must_precede_change(slot) {
+            self.encode_early(core, slot);
+        }
+        self.actors.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// Encodes the actor of a slot for a checkpoint that needs its present state.
+    #[cold]
+    fn encode_early(&mut self, core: &mut Core, slot: u32) {
+        let begin = core.clock.as_ref().map(|clock| clock());
+        let actor = self.actors.get(slot as usize).and_then(Option::as_ref);
+        self.unencoded.encode(slot, || encoded(actor));
+        core.checkpointing.note_encoding_since(core.clock.as_deref(), begin);
     }
 
     fn put(&mut self, slot: u32, actor: A) {
@@ -39,6 +62,11 @@ impl<A: Actor> TypedStore<A> {
         let at = Slot { kind: self.kind, index: slot };
         call(core, at, |core| A::create(init, &mut Context::new(core, at.kind, slot)))
     }
+}
+
+/// The encoded state of an actor; empty if there is none.
+fn encoded<A: Actor>(actor: Option<&A>) -> Bytes {
+    actor.map_or_else(Bytes::new, |actor| codec::encode(actor).into())
 }
 
 /// Calls a method of an actor other than `handle`. The error after a panic names the actor's type.
@@ -71,6 +99,12 @@ impl<A: Actor> TypedStore<A> {
             };
             bytes += message_bytes::<A>(&ready.message);
             handled += 1;
+            if self.unencoded.must_precede_change(ready.slot) {
+                // This is no time of the handler.
+                self.encode_early(core, ready.slot);
+                begin = core.stopwatch.as_ref().map(|stopwatch| stopwatch());
+                ended_ns = None;
+            }
             if RECORDED {
                 core.begin_span(Slot { kind: self.kind, index: ready.slot }, rank, ended_ns);
             }
@@ -138,10 +172,27 @@ impl<A: Actor> Store for TypedStore<A> {
     }
 
     fn encode(&self, slot: u32) -> Bytes {
-        match self.actors.get(slot as usize) {
-            Some(Some(actor)) => codec::encode(actor).into(),
-            _ => Bytes::new(),
+        encoded(self.actors.get(slot as usize).and_then(Option::as_ref))
+    }
+
+    fn set_unencoded(&mut self, members: UnencodedMembers) {
+        self.unencoded = members;
+    }
+
+    fn encode_members(&mut self, bytes: usize, segments: &mut Segments) -> bool {
+        self.unencoded.take_encoded().iter().for_each(|member| segments.add(member));
+        while segments.written() < bytes
+            && let Some((slot, member)) = self.unencoded.take_next()
+        {
+            let actor = self.actors.get(slot as usize).and_then(Option::as_ref);
+            let append = |state: &mut Vec<u8>| {
+                if let Some(actor) = actor {
+                    codec::append(actor, state);
+                }
+            };
+            segments.encode(member, append);
         }
+        self.unencoded.is_any()
     }
 
     fn is_movable(&self, slot: u32) -> bool {
@@ -188,28 +239,30 @@ impl<A: Actor> Store for TypedStore<A> {
         state: Box<dyn Any + Send>,
         merge: &Merge<Core>,
     ) {
-        if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
-            let slot = Slot { kind: self.kind, index: slot };
-            call(core, slot, |core| merge(actor, state, core, slot));
+        let at = Slot { kind: self.kind, index: slot };
+        if let Some(actor) = self.actor_mut(core, slot) {
+            call(core, at, |core| merge(actor, state, core, at));
         }
     }
 
     fn arrived(&mut self, core: &mut Core, slot: u32) {
-        if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
-            let at = Slot { kind: self.kind, index: slot };
+        let at = Slot { kind: self.kind, index: slot };
+        if let Some(actor) = self.actor_mut(core, slot) {
             call(core, at, |core| actor.arrived(&mut Context::new(core, at.kind, slot)));
         }
     }
 
     fn remove(&mut self, slot: u32) {
+        let actor = self.actors.get(slot as usize).and_then(Option::as_ref);
+        self.unencoded.encode(slot, || encoded(actor));
         if let Some(actor) = self.actors.get_mut(slot as usize) {
             *actor = None;
         }
     }
 
     fn resume(&mut self, core: &mut Core, slot: u32) {
-        if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
-            let at = Slot { kind: self.kind, index: slot };
+        let at = Slot { kind: self.kind, index: slot };
+        if let Some(actor) = self.actor_mut(core, slot) {
             call(core, at, |core| actor.resume(&mut Context::new(core, at.kind, slot)));
         }
     }

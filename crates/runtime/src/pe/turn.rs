@@ -1,5 +1,6 @@
 //! What a driver does after a turn of a PE.
 
+use super::checkpoint::captured_part::CapturedPart;
 use super::{Pe, PeCommand};
 use crate::message::Packet;
 use gridspan_topology::{PeId, Time};
@@ -10,6 +11,8 @@ use std::vec::Drain;
 pub struct TurnOutput<'a> {
     /// Compute time that handlers charged.
     pub charged: Duration,
+    /// Bytes of the PE's part of a checkpoint that were encoded.
+    pub encoded: u64,
     /// Commands, which the driver carries out before it sends the packets.
     pub commands: Vec<PeCommand>,
     /// The packets to be sent, in order.
@@ -19,8 +22,8 @@ pub struct TurnOutput<'a> {
 /// What a PE does next if nothing arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Handles messages that are ready.
-    Handle,
+    /// Takes another turn: messages are ready, or actors are to be encoded for a checkpoint.
+    Turn,
     /// Waits.
     Wait {
         /// The time at which [`Pe::finish_turn`] has work.
@@ -37,19 +40,22 @@ impl Pe {
     pub fn take_output(&mut self) -> TurnOutput<'_> {
         TurnOutput {
             charged: std::mem::take(&mut self.core.charged),
+            encoded: std::mem::take(&mut self.core.encoded_bytes),
             commands: std::mem::take(&mut self.core.commands),
             packets: self.core.outbox.drain(),
         }
     }
 
-    /// What the PE does next if nothing arrives. If it must not handle messages, it waits even if
-    /// some are ready. If it has failed, it waits for the end of the job.
+    /// What the PE does next if nothing arrives. If it must not handle messages, it does not do so
+    /// even if some are ready. If it has failed, it waits for the end of the job.
     pub fn next(&self, may_handle: bool) -> Next {
         let core = &self.core;
         let has_failed = core.failure.is_some();
         let is_stopped = core.checkpointing.is_stopped;
-        if may_handle && !has_failed && !is_stopped && !core.lanes.is_empty() {
-            return Next::Handle;
+        let handles = may_handle && !is_stopped && !core.lanes.is_empty();
+        let captured = core.checkpointing.captured.as_ref();
+        if !has_failed && (handles || captured.is_some_and(CapturedPart::is_to_encode)) {
+            return Next::Turn;
         }
         let timer = core.timers.next().filter(|_| !is_stopped);
         let room_at = core.checkpointing.room_at;

@@ -43,14 +43,19 @@ pub struct CheckpointReport {
     pub number: u64,
     /// Bytes of the parts of all PEs, without copies.
     pub bytes: u64,
-    /// Time for which PEs handled no messages: from the order to stop until no message was in
-    /// flight and all parts were encoded, less the mean time for which PEs still ran the handlers
-    /// that were under way.
+    /// Time for which PEs handled no messages: from the order to stop until all parts were
+    /// captured, less the mean time for which PEs still ran the handlers that were under way.
     pub stopped: Duration,
-    /// Time from then until all parts, and their copies, were stored.
+    /// Time that a PE has taken for the checkpoint after that, between handlers: the longest time to
+    /// encode a part, and an estimate of the time to send and receive copies of the largest part.
+    #[serde(default)]
+    pub work: Duration,
+    /// Time from the end of the stop until all parts were encoded, and they and their copies were
+    /// stored.
     pub stored: Duration,
     /// Time until the next checkpoint is due, if [`CheckpointEvery::Auto`](crate::CheckpointEvery)
-    /// computes it, from [`stopped`](Self::stopped) and [`time_to_loss`](Self::time_to_loss).
+    /// computes it, from [`stopped`](Self::stopped), [`work`](Self::work) and
+    /// [`time_to_loss`](Self::time_to_loss).
     pub next_after: Option<Duration>,
     /// Mean time until the job loses a node, as the settings say: the time between failures of a
     /// node divided by the number of nodes.

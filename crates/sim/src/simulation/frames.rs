@@ -211,13 +211,11 @@ impl Simulation {
 
     /// Whether the job has stalled, although heartbeats continue. `event` is the next event.
     pub(super) fn only_transports_are_active(&mut self, now: Time, event: &Event) -> bool {
-        let events = self.queue.len() + 1;
-        match &mut self.quic {
-            Some(quic) if matches!(event, Event::Quic(_)) => {
-                quic.note_events(now, events);
-                quic.is_stalled(now)
-            }
-            _ => false,
+        let Some(quic) = &mut self.quic else { return false };
+        let is_of_transport = matches!(event, Event::Quic(_));
+        if !is_of_transport || quic.has_others(self.queue.len() + 1) {
+            quic.note_activity(now);
         }
+        is_of_transport && quic.is_stalled(now)
     }
 }

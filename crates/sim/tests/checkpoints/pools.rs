@@ -60,6 +60,8 @@ fn job(notes: &Arc<Mutex<Notes>>) -> Job {
         notes.lock().unwrap().begun.push(first);
         let pool = grid.task_pool::<Tree>().await?;
         for round in first..ROUNDS {
+            // The nodes store the previous checkpoint meanwhile.
+            grid.sleep(Duration::from_millis(50)).await?;
             if let Progress::Postponed { reason } = grid.progress(&round).await? {
                 notes.lock().unwrap().postponed.push(reason);
             }

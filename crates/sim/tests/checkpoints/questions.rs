@@ -191,7 +191,9 @@ async fn run(grid: Grid, notes: &Shared) -> Result<(), JobError> {
     };
     let askers: Collection<Asker> = grid.collection(at.askers);
     while at.step < STEPS {
-        if let Progress::Postponed { reason } = grid.progress(&at).await? {
+        if let Progress::Postponed { reason } = grid.progress(&at).await?
+            && reason != "the checkpoint before is still being encoded or stored"
+        {
             notes.lock().unwrap().postponed.push(reason);
         }
         askers.broadcast(AskerMessage::Step(at.step, at.oracles));

@@ -134,8 +134,9 @@ fn planted_bugs_are_found() {
         PlantedFault::MailboxesLeftOut,
         PlantedFault::TimersLeftOut,
         PlantedFault::QuestionsLeftOut,
-        PlantedFault::EncodedInFlight,
+        PlantedFault::CapturedInFlight,
         PlantedFault::HomeNotMoved,
+        PlantedFault::ChangedBeforeEncoding,
     ] {
         assert_found(Planted::Pe(fault), "", SEEDS_TO_FIND);
     }

@@ -18,7 +18,7 @@ thread_local! {
 pub(crate) enum LossPhase {
     /// No PE has a message ready, and none of the following is under way.
     Idle,
-    /// A checkpoint is being made, stored or copied.
+    /// A checkpoint is being made, encoded, stored or copied.
     Checkpoint,
     /// The job goes back to a checkpoint after another loss.
     Recovery,

@@ -1,5 +1,6 @@
 //! The story of one job: it runs, loses nodes or changes them, and goes on, until it ends.
 
+use crate::actors::is_heavy;
 use crate::job::{Notes, job, protects_sites};
 use crate::phases::{self, Begun, LossPhase, LostPlace, ledger};
 use crate::processes::Processes;
@@ -9,7 +10,7 @@ use gridspan_sim::{
     Ending, FaultPlan, Halted, PauseFaults, QuicFaults, SessionFaults, SimOptions, Simulation,
 };
 use gridspan_topology::dice::Dice;
-use gridspan_topology::{GridSpec, Time};
+use gridspan_topology::{Bandwidth, GridSpec, Time};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -94,6 +95,10 @@ pub(crate) fn story(seed: u64, planted: Planted) -> Story {
         before: None,
         planted,
         protects_sites: protects_sites(seed),
+        checkpoint_rate: match is_heavy(seed) {
+            true => Bandwidth::from_bits_per_second(1_000_000_000),
+            false => Bandwidth::UNLIMITED,
+        },
     };
     let is_at_end = (0..=STOPS_MAX).find_map(|stops| telling.go_on(make(), stops == STOPS_MAX));
     let (mut story, notes) = (telling.story, notes.lock().unwrap());
@@ -144,6 +149,7 @@ struct Telling {
     before: Option<Before>,
     planted: Planted,
     protects_sites: bool,
+    checkpoint_rate: Bandwidth,
 }
 
 impl Telling {
@@ -191,6 +197,7 @@ impl Telling {
     fn simulation(&mut self, job: Job) -> Simulation {
         let members = self.processes.members();
         let (spec, options) = (self.processes.grid(members), options(&mut self.dice));
+        let options = options.with_checkpoint_rate(self.checkpoint_rate);
         let simulation = match self.from.take() {
             None => Simulation::new(job, spec, options),
             Some(image) => Simulation::restored(job, spec, options, image),

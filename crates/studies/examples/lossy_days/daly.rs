@@ -4,9 +4,9 @@
 /// The costs of losses and checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    /// Time that a checkpoint takes.
+    /// Time that a checkpoint costs.
     pub(crate) checkpoint: f64,
-    /// Time from a loss until the job computes again.
+    /// Time that a loss costs.
     pub(crate) restart: f64,
     /// Mean time between losses.
     pub(crate) to_failure: f64,

@@ -53,6 +53,8 @@ pub(crate) enum Entry {
     Begun { at: Time, step: u64 },
     /// Main waited for a checkpoint.
     Checkpoint { begin: Time, end: Time },
+    /// The checkpoint was complete, and has cost this time.
+    Complete { cost: Duration },
     /// A checkpoint was postponed.
     Postponed,
     /// A step was complete, during which the fullest PE had this many actors.
@@ -125,9 +127,16 @@ struct At {
 
 /// A job that makes steps until it is stopped.
 pub(crate) fn job(shape: &Shape, checkpoints: Checkpoints, diary: &Diary) -> Job {
-    let (shape, diary) = (shape.clone(), diary.clone());
+    let (shape, diary, noted) = (shape.clone(), diary.clone(), diary.clone());
     let main = async move |grid: Grid| run(grid, &shape, &diary).await;
-    Job::new("steps").actor::<Cell>().restartable_main(main).checkpoints(checkpoints)
+    let job = Job::new("steps").actor::<Cell>().restartable_main(main).checkpoints(checkpoints);
+    job.on_checkpoint(move |report| {
+        note(&noted, Entry::Complete { cost: report.stopped + report.work })
+    })
+}
+
+fn note(diary: &Diary, entry: Entry) {
+    diary.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
 }
 
 /// Checkpoints this often, for a job in which one of `nodes` fails after `to_failure` on average.
@@ -136,7 +145,7 @@ pub(crate) fn checkpoints(every: CheckpointEvery, to_failure: Duration, nodes: u
 }
 
 async fn run(grid: Grid, shape: &Shape, diary: &Diary) -> Result<(), JobError> {
-    let note = |entry| diary.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    let note = |entry| note(diary, entry);
     let restored = grid.restored::<At>().await?;
     let mut at = match restored {
         Some(at) => at,

@@ -64,7 +64,8 @@ pub(crate) struct Life {
     pub(crate) recoveries: Vec<Stop>,
     /// Stops for nodes to join.
     pub(crate) changes: Vec<Stop>,
-    /// Time that main waited for each checkpoint, without those right after a stop.
+    /// Cost of each complete checkpoint, without those right after a stop: the time of the stop, and
+    /// the time that a PE took for it after that.
     pub(crate) checkpoints: Vec<f64>,
     /// Time from a checkpoint to the next.
     pub(crate) intervals: Vec<f64>,
@@ -75,14 +76,14 @@ pub(crate) struct Life {
     pub(crate) actors_max: Vec<f64>,
 }
 
-/// A time in which the job stood still, with its parts.
+/// The cost of a loss, or of a stop for nodes to join, in parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stop {
     /// Until the loss is known, or until the job has stopped for a change.
     pub(crate) before: f64,
     /// Until main continues.
     pub(crate) restoring: f64,
-    /// For the first checkpoint after that.
+    /// Cost of the first checkpoint after that.
     pub(crate) protecting: f64,
 }
 
@@ -272,7 +273,7 @@ impl<'a> World<'a> {
                 Some(Stop { before, ..Stop::default() })
             }
         };
-        let mut last = None;
+        let (mut last, mut is_awaited) = (None, false);
         for entry in &run.entries {
             match *entry {
                 Entry::Begun { at, step } => {
@@ -282,18 +283,25 @@ impl<'a> World<'a> {
                     }
                 }
                 Entry::Checkpoint { begin, end } => {
-                    let waited = end.since(begin).as_secs_f64();
-                    match (stop.take(), before) {
-                        (Some(stop), Before::Loss(_)) => {
-                            life.recoveries.push(Stop { protecting: waited, ..stop });
-                        }
-                        (Some(stop), _) => {
-                            life.changes.push(Stop { protecting: waited, ..stop });
-                        }
-                        (None, _) => life.checkpoints.push(waited),
-                    }
+                    is_awaited = true;
                     life.intervals.extend(last.map(|last| begin.since(last).as_secs_f64()));
                     last = Some(end);
+                }
+                Entry::Complete { cost } => {
+                    // Main does not wait for the checkpoint with which the job stops.
+                    if !std::mem::take(&mut is_awaited) {
+                        continue;
+                    }
+                    let cost = cost.as_secs_f64();
+                    match (stop.take(), before) {
+                        (Some(stop), Before::Loss(_)) => {
+                            life.recoveries.push(Stop { protecting: cost, ..stop });
+                        }
+                        (Some(stop), _) => {
+                            life.changes.push(Stop { protecting: cost, ..stop });
+                        }
+                        (None, _) => life.checkpoints.push(cost),
+                    }
                 }
                 Entry::Postponed => life.postponed += 1,
                 Entry::Step { step, actors_max, .. } => {

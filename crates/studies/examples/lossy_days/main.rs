@@ -19,9 +19,11 @@
 //! mean number of actors on the fullest PE, which is 8 if no node is lost.
 //!
 //! **The model.** Daly's useful share at his optimum interval, from three measured times: the mean
-//! time that main waits for a checkpoint, the mean time from a loss until the job computes again,
-//! and the mean time between losses of the run. The model has no stops for nodes to join; their
-//! measured share of the time is subtracted.
+//! cost of a checkpoint, the mean cost of a loss, and the mean time between losses of the run. The
+//! cost of a checkpoint is the time of its stop, plus the time in which a PE encodes its part. The
+//! cost of a loss is the time until main continues, plus the cost of the first checkpoint after
+//! that. The model has no stops for nodes to join; the measured share of the time that these cost
+//! is subtracted.
 //!
 //! **What takes time.** Each PE encodes its state at a fixed rate, and decodes the parts that it
 //! reads in a recovery at the same rate. Copies take the bandwidth of their links, also those that
@@ -165,7 +167,7 @@ fn parts(stops: &[Stop]) -> [f64; 3] {
     ]
 }
 
-/// The measured costs, and the share of the time in which the job stood still for nodes to join.
+/// The measured costs, and the share of the time that stops for nodes to join cost.
 fn measured(life: &Life) -> (Costs, f64) {
     let costs = Costs {
         checkpoint: mean(life.checkpoints.iter().copied()),

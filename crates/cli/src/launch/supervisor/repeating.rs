@@ -39,7 +39,7 @@ impl Repeating {
         }
     }
 
-    /// Notes that a checkpoint is complete, with the time since it was encoded. Returns a line for
+    /// Notes that a checkpoint is complete, with the time since it was captured. Returns a line for
     /// the user if it is the first one after a loss.
     pub(super) fn completed(
         &mut self,
@@ -64,11 +64,10 @@ impl Repeating {
         if std::mem::replace(&mut self.is_pace_told, true) {
             return None;
         }
-        let [next_after, stopped] = [pace.next_after, pace.stopped].map(quantity::long_time);
+        let [next_after, cost] = [pace.next_after, pace.cost].map(quantity::long_time);
         let time_to_loss = quantity::long_time(pace.time_to_loss);
         Some(format!(
-            "checkpoints follow about every {next_after}: one stops the job for {stopped}, and the \
-             job is expected to lose a node every {time_to_loss} (`--node-mtbf`)"
+            "checkpoints follow about every {next_after}: one costs {cost}, and the job is expected to lose a node every {time_to_loss} (`--node-mtbf`)"
         ))
     }
 
@@ -90,7 +89,7 @@ mod tests {
     const NOW: Duration = Duration::ZERO;
 
     #[test]
-    fn what_is_repeated_begins_when_the_checkpoint_was_encoded() {
+    fn what_is_repeated_begins_when_the_checkpoint_was_captured() {
         let mut repeating = Repeating::default();
         assert_eq!(repeating.repeated(0, seconds(9)), None, "this launcher has taken over");
         repeating.begun(0, None, seconds(1));
@@ -110,13 +109,12 @@ mod tests {
         let mut repeating = Repeating::default();
         let pace = CheckpointPace {
             next_after: Duration::from_secs(39),
-            stopped: Duration::from_millis(980),
+            cost: Duration::from_millis(980),
             time_to_loss: Duration::from_secs(800),
         };
         assert_eq!(
             repeating.paced(pace).unwrap(),
-            "checkpoints follow about every 39.0 s: one stops the job for 980 ms, and the job is \
-             expected to lose a node every 13.3 min (`--node-mtbf`)"
+            "checkpoints follow about every 39.0 s: one costs 980 ms, and the job is expected to lose a node every 13.3 min (`--node-mtbf`)"
         );
         assert_eq!(repeating.paced(pace), None);
     }

@@ -60,6 +60,8 @@ pub(crate) struct CheckpointRow {
     pub(crate) number: u64,
     pub(crate) bytes: u64,
     pub(crate) took_ns: u64,
+    /// Time for which the job stood still.
+    pub(crate) stopped_ns: u64,
 }
 
 /// The kind of a mark on the timeline.
@@ -222,9 +224,9 @@ impl Events {
                 took_ns: *pause_ns,
                 until_ns: 0,
             }),
-            What::Checkpoint { number, bytes, duration_ns } => {
-                let (number, bytes, took_ns) = (*number, *bytes, *duration_ns);
-                self.checkpoints.push(CheckpointRow { at_ns, number, bytes, took_ns });
+            &What::Checkpoint { number, bytes, duration_ns: took_ns, stopped_ns } => {
+                let stopped_ns = stopped_ns.unwrap_or(took_ns);
+                self.checkpoints.push(CheckpointRow { at_ns, number, bytes, took_ns, stopped_ns });
             }
             _ => {}
         }
@@ -254,7 +256,11 @@ fn pause(event: &RecordedEvent) -> Option<([u64; 2], Awaited)> {
         What::Balanced { pause_ns, .. } if is_sync_point(&event.what) => {
             ([at, at.saturating_add(*pause_ns)], Awaited::Rebalance)
         }
-        What::Checkpoint { duration_ns, .. } => (until_now(duration_ns), Awaited::Checkpoint),
+        What::Checkpoint { duration_ns, stopped_ns, .. } => {
+            let [begin, end] = until_now(duration_ns);
+            let stopped = stopped_ns.map_or(end, |stopped| begin.saturating_add(stopped).min(end));
+            ([begin, stopped], Awaited::Checkpoint)
+        }
         What::Recovered { duration_ns, .. } => (until_now(duration_ns), Awaited::Recovery),
         _ => return None,
     })
@@ -380,7 +386,7 @@ mod tests {
         let mut recording = recording(1, 1);
         complete(&mut recording, 40);
         let checkpoint = |number, ms: u64| {
-            let what = What::Checkpoint { number, bytes: 1, duration_ns: 5 * MS };
+            let what = What::Checkpoint { number, bytes: 1, duration_ns: 5 * MS, stopped_ns: None };
             RecordedEvent { at_ns: ms * MS, what }
         };
         recording.events = vec![checkpoint(1, 10), checkpoint(2, 13), checkpoint(3, 30)];
@@ -395,7 +401,7 @@ mod tests {
         let mut recording = recording(1, 2);
         recording.pes[0].spans = vec![span(0, 0, [0, 6]), span(0, 1, [12, 14])];
         recording.pes[1].spans = vec![span(1, 0, [3, 7]), span(1, 1, [13, 19])];
-        let what = What::Checkpoint { number: 1, bytes: 1, duration_ns: 17 * MS };
+        let what = What::Checkpoint { number: 1, bytes: 1, duration_ns: 17 * MS, stopped_ns: None };
         recording.events = vec![RecordedEvent { at_ns: 20 * MS, what }];
         complete(&mut recording, 30);
         let places = Places::of(&recording);

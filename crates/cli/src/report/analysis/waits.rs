@@ -355,7 +355,7 @@ mod tests {
         let mut recording = recording(1, 1);
         let next = Span { cause: from_main([20, 20]), ..span(0, 1, [20, 25]) };
         recording.pes[0].spans = vec![span(0, 0, [0, 10]), next];
-        let what = What::Checkpoint { number: 1, bytes: 10, duration_ns: 8 * MS };
+        let what = What::Checkpoint { number: 1, bytes: 10, duration_ns: 8 * MS, stopped_ns: None };
         recording.events.push(RecordedEvent { at_ns: 19 * MS, what });
         complete(&mut recording, 25);
         let wanted = [(Awaited::Main, 2.0), (Awaited::Checkpoint, 8.0)];

@@ -1,7 +1,6 @@
 //! The coordinator's part of an image: what it has, how it is described in the manifest, and how
 //! another run begins from it.
 
-use super::MANIFEST_BYTES_MAX;
 use crate::address::collection::CollectionInfo;
 use crate::address::id::MAIN_PE;
 use crate::coordinator::event::Asker;
@@ -14,8 +13,12 @@ use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{Manifest, PartSummary};
 
+/// Maximum size of a manifest: it travels in one packet, and to the launcher in one line.
+pub(super) const MANIFEST_BYTES_MAX: usize = 6 << 20;
+
 impl Coordinator {
-    pub(super) fn manifest(&self, parts: Vec<PartSummary>) -> Manifest {
+    /// The manifest of the checkpoint that is being made, without the descriptions of its parts.
+    pub(super) fn manifest(&self) -> Manifest {
         let making = self.checkpoints.making.as_ref();
         let first_syncs = &self.balances.first_syncs;
         let settled = |info: &CollectionInfo, next| {
@@ -37,7 +40,7 @@ impl Coordinator {
                 .map(|state| (state.info.clone(), settled(&state.info, state.syncs.next)))
                 .collect(),
             coordinator: codec::encode(&self.image()).into(),
-            parts,
+            parts: Vec::new(),
         }
     }
 
@@ -54,17 +57,6 @@ impl Coordinator {
             uses_steps: self.uses_steps,
             first_syncs: self.balances.first_syncs.clone(),
         }
-    }
-
-    /// Why a manifest of this many bytes is too large.
-    pub(super) fn too_large(&self, manifest: &Manifest, bytes: usize) -> String {
-        let of_main = ("the state of main", manifest.progress.len());
-        let of_parts = ("the list of parts", codec::encoded_len(&manifest.parts));
-        let all = self.image().sizes().into_iter().chain([of_main, of_parts]);
-        let (what, most) = all.max_by_key(|(_, size)| *size).unwrap_or_default();
-        format!(
-            "its manifest takes {bytes} bytes, more than {MANIFEST_BYTES_MAX}; {most} of them for {what}"
-        )
     }
 
     /// The incomplete reductions without those of members that checkpoints leave out: later members
@@ -111,4 +103,20 @@ impl Coordinator {
         let all = manifest.parts.iter().map(items).fold(0, u64::saturating_add);
         self.checkpoints.restoring = Some(all);
     }
+}
+
+/// Why a manifest is too large, if it is, with the number of its encoded bytes.
+pub(super) fn too_large(manifest: &Manifest, bytes: usize) -> Option<String> {
+    if bytes <= MANIFEST_BYTES_MAX {
+        return None;
+    }
+    let of_main = ("the state of main", manifest.progress.len());
+    let of_parts = ("the list of parts", codec::encoded_len(&manifest.parts));
+    let image = codec::decode::<CoordinatorImage>("an image", &manifest.coordinator);
+    let others = image.map_or_else(|_| Vec::new(), |image| image.sizes().to_vec());
+    let all = others.into_iter().chain([of_main, of_parts]);
+    let (what, most) = all.max_by_key(|(_, size)| *size).unwrap_or_default();
+    Some(format!(
+        "its manifest takes {bytes} bytes, more than {MANIFEST_BYTES_MAX}; {most} of them for {what}"
+    ))
 }

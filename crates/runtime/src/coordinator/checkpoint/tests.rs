@@ -1,5 +1,6 @@
 //! Tests of checkpoints that take too long.
 
+use super::image::MANIFEST_BYTES_MAX;
 use super::*;
 use crate::address::collection::Map;
 use crate::address::id::{CollectionId, KindId, MAIN_PE, SectionId};
@@ -124,6 +125,11 @@ impl Coordination {
         self.say(from, CheckpointMessage::Drained { round, counts });
     }
 
+    fn encoded(&mut self, from: PeId, checkpoint: u64) {
+        let part = PartSummary { segments: vec![8], ..PartSummary::default() };
+        self.say(from, CheckpointMessage::Encoded { checkpoint, part, took: Duration::ZERO });
+    }
+
     /// The messages about checkpoints and the answers to main since the last look.
     fn look(&mut self) -> (Messages, Answers) {
         let (mut messages, mut answers) = (Vec::new(), Vec::new());
@@ -132,11 +138,14 @@ impl Coordination {
                 Control::Checkpoint(message) => messages.push((
                     to.0,
                     match *message {
-                        CheckpointMessage::Drain { checkpoint, round } => {
+                        CheckpointMessage::Drain { checkpoint, round, captures: false } => {
                             format!("drain {checkpoint}.{round}")
                         }
-                        CheckpointMessage::Encode { checkpoint, .. } => {
-                            format!("encode {checkpoint}")
+                        CheckpointMessage::Drain { checkpoint, round, captures: true } => {
+                            format!("drain {checkpoint}.{round}, capture")
+                        }
+                        CheckpointMessage::Captured { checkpoint, .. } => {
+                            format!("captured {checkpoint}")
                         }
                         CheckpointMessage::Resume { checkpoint } => format!("resume {checkpoint}"),
                         other => format!("{other:?}"),
@@ -169,6 +178,13 @@ impl Coordination {
         let both = [0, 1].map(|pe| (pe, text.to_owned()));
         let (messages, answers) = self.look();
         assert_eq!((messages, answers), (both.to_vec(), vec![]));
+    }
+
+    /// Checks that both PEs continue with a checkpoint, and that main learns its number.
+    fn assert_captured(&mut self, checkpoint: u64, slot: u64) {
+        let (messages, answers) = self.look();
+        assert_eq!(messages, [0, 1].map(|pe| (pe, format!("captured {checkpoint}"))));
+        assert_eq!(answers, [(slot, Ok(checkpoint))]);
     }
 
     /// Checks that both PEs continue, and that main learns why.
@@ -238,9 +254,9 @@ fn no_checkpoint_begins_before_late_pes_have_answered() {
     job.drained(MAIN_PE, 1);
     assert_eq!(job.look(), (vec![], vec![]), "the other PE has not answered");
     job.drained(PE_1, 1);
-    job.assert_told("drain 2.2");
+    job.assert_told("drain 2.2, capture");
     [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 2));
-    job.assert_told("encode 2");
+    job.assert_captured(2, 5);
 }
 
 #[test]
@@ -273,27 +289,85 @@ fn replicas_that_end_late_begin_again_before_the_next_checkpoint() {
 }
 
 #[test]
-fn a_pe_that_does_not_encode_its_part_in_time_ends_the_checkpoint() {
+fn a_checkpoint_of_which_a_part_is_not_encoded_in_time_is_given_up_while_the_job_goes_on() {
     let mut job = Coordination::new();
     job.ask(3);
     for round in 1..=2 {
         [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
     }
     job.look();
-    let part = || PartSummary { segments: vec![8], ..PartSummary::default() };
-    job.say(MAIN_PE, CheckpointMessage::Encoded { checkpoint: 1, part: part() });
+    job.encoded(MAIN_PE, 1);
+    job.say(MAIN_PE, CheckpointMessage::Kept { checkpoint: 1, part: MAIN_PE, is_copy: false });
 
     job.pass_until(STEP_MAX.as_secs());
 
-    job.assert_given_up(1, 3, "pe1");
-    job.ask(4);
-    job.assert_refused(4, "given up");
-    job.say(PE_1, CheckpointMessage::Encoded { checkpoint: 1, part: part() });
-    // Parts that are kept from now on belong to no checkpoint.
+    let warning = job.warning_about("checkpoint 1").expect("it is given up");
+    assert!(warning.contains("no part was encoded, stored or copied for 300 s"), "{warning}");
+    assert!(warning.contains("those of pe1 are missing"), "{warning}");
+    job.look();
+    // What arrives from now on belongs to no checkpoint.
+    job.encoded(PE_1, 1);
     job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
     assert_eq!(job.look(), (vec![], vec![]));
-    job.ask(5);
+    job.ask(4);
     job.assert_told("drain 2.1");
+}
+
+#[test]
+fn a_pe_whose_part_is_stored_but_not_reported_is_named() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    for round in 1..=2 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+    }
+    for part in [MAIN_PE, PE_1] {
+        job.say(part, CheckpointMessage::Kept { checkpoint: 1, part, is_copy: false });
+    }
+    job.encoded(MAIN_PE, 1);
+
+    job.pass_until(STEP_MAX.as_secs());
+
+    let warning = job.warning_about("checkpoint 1").expect("it is given up");
+    assert!(warning.contains("those of pe1 are missing"), "{warning}");
+}
+
+#[test]
+fn no_part_is_captured_for_a_checkpoint_that_will_be_postponed() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    job.assert_told("drain 1.1");
+    for (round, told) in [(1, Some("drain 1.2")), (2, None)] {
+        for pe in [MAIN_PE, PE_1] {
+            let counts = DrainCounts { unmovable: 1, ..DrainCounts::default() };
+            job.say(pe, CheckpointMessage::Drained { round, counts });
+        }
+        told.into_iter().for_each(|told| job.assert_told(told));
+    }
+    job.assert_given_up(1, 3, "wait within an async method");
+}
+
+#[test]
+fn parts_are_captured_again_if_something_was_in_flight_in_the_round_before() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    job.assert_told("drain 1.1");
+    let drained = |created, processed| {
+        let counts = DrainCounts { created, processed, ..DrainCounts::default() };
+        move |round| CheckpointMessage::Drained { round, counts }
+    };
+    let (first, second) = (drained(0, 0), drained(5, 5));
+
+    job.say(MAIN_PE, first(1));
+    job.say(PE_1, first(1));
+    job.assert_told("drain 1.2, capture");
+    // A message has arrived and was passed on between the rounds.
+    job.say(MAIN_PE, first(2));
+    job.say(PE_1, second(2));
+    job.assert_told("drain 1.3, capture");
+    job.say(MAIN_PE, first(3));
+    job.say(PE_1, second(3));
+
+    job.assert_captured(1, 3);
 }
 
 #[test]
@@ -303,15 +377,10 @@ fn a_checkpoint_that_is_made_in_time_is_not_given_up_later() {
     for round in 1..=2 {
         [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
     }
-    job.look();
-    let part = || PartSummary { segments: vec![8], ..PartSummary::default() };
-    for pe in [MAIN_PE, PE_1] {
-        job.say(pe, CheckpointMessage::Encoded { checkpoint: 1, part: part() });
-    }
-    let (messages, answers) = job.look();
-    assert_eq!(messages, [0, 1].map(|pe| (pe, "resume 1".to_owned())));
+    let (_, answers) = job.look();
     assert_eq!(answers, [(3, Ok(1))]);
     for pe in [MAIN_PE, PE_1] {
+        job.encoded(pe, 1);
         job.say(pe, CheckpointMessage::Kept { checkpoint: 1, part: pe, is_copy: false });
     }
     // Another one begins just before the deadline of the first.
@@ -333,10 +402,7 @@ fn half_stored(job: &mut Coordination, slot: u64, checkpoint: u64) {
     for round in 1..=2 {
         [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
     }
-    let part = || PartSummary { segments: vec![8], ..PartSummary::default() };
-    for pe in [MAIN_PE, PE_1] {
-        job.say(pe, CheckpointMessage::Encoded { checkpoint, part: part() });
-    }
+    [MAIN_PE, PE_1].into_iter().for_each(|pe| job.encoded(pe, checkpoint));
     let (_, answers) = job.look();
     assert_eq!(answers, [(slot, Ok(checkpoint))]);
     job.say(MAIN_PE, CheckpointMessage::Kept { checkpoint, part: MAIN_PE, is_copy: false });
@@ -349,7 +415,7 @@ fn a_checkpoint_whose_parts_are_not_stored_in_time_is_given_up() {
     job.pass_until(STEP_MAX.as_secs() - 1);
     job.look();
     job.ask(4);
-    job.assert_refused(4, "the checkpoint before is still being stored");
+    job.assert_refused(4, "the checkpoint before is still being encoded or stored");
 
     job.pass_until(STEP_MAX.as_secs());
 
@@ -410,9 +476,8 @@ fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
     for round in 1..=2 {
         [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
     }
-    let part = || PartSummary { segments: vec![8], ..PartSummary::default() };
     for pe in [MAIN_PE, PE_1] {
-        job.say(pe, CheckpointMessage::Encoded { checkpoint: 1, part: part() });
+        job.encoded(pe, 1);
         job.say(pe, CheckpointMessage::Kept { checkpoint: 1, part: pe, is_copy: false });
     }
     let (messages, _) = job.look();
@@ -429,23 +494,18 @@ fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
     // Main's PE handles the manifest.
     job.replies += 1;
     [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 4));
-    job.assert_told("drain 2.5");
+    job.assert_told("drain 2.5, capture");
     [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 5));
-    job.assert_told("encode 2");
+    job.assert_captured(2, 4);
 }
 
 #[test]
 fn a_checkpoint_whose_manifest_is_too_large_names_what_takes_most_of_it() {
     let mut job = Coordination::new();
     job.ask_with(3, vec![0_u8; MANIFEST_BYTES_MAX].into());
-    for round in 1..=2 {
-        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
-    }
+    [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 1));
     job.look();
-    for pe in [MAIN_PE, PE_1] {
-        let part = PartSummary { segments: vec![8], ..PartSummary::default() };
-        job.say(pe, CheckpointMessage::Encoded { checkpoint: 1, part });
-    }
+    [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 2));
     job.assert_given_up(1, 3, "6291456 of them for the state of main");
 }
 
@@ -584,17 +644,15 @@ fn a_section_that_may_have_members_of_a_resizable_group_postpones_a_checkpoint()
 
         match is_postponed {
             true => job.assert_given_up(1, 3, "the group of"),
-            false => assert!(job.look().1.is_empty()),
+            false => assert_eq!(job.look().1, [(3, Ok(1))]),
         }
     }
 }
 
 #[test]
-fn a_checkpoint_of_which_a_part_is_not_kept_has_the_whole_time_for_encoding() {
+fn a_checkpoint_of_which_a_part_is_not_kept_is_given_up_while_others_are_encoded() {
     let mut job = Coordination::new();
     job.ask(3);
-    // Draining takes almost as long as it may.
-    job.pass_until(STEP_MAX.as_secs() - 10);
     for round in 1..=2 {
         [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
     }
@@ -602,11 +660,27 @@ fn a_checkpoint_of_which_a_part_is_not_kept_has_the_whole_time_for_encoding() {
     let reason = "the disk is full".to_owned();
     job.say(PE_1, CheckpointMessage::NotKept { checkpoint: 1, reason });
 
-    job.pass_until(2 * STEP_MAX.as_secs() - 11);
-
+    let warning = job.warning_about("checkpoint 1").expect("it is given up");
+    assert!(warning.contains("the disk is full"), "{warning}");
+    job.assert_told("resume 1");
+    job.encoded(MAIN_PE, 1);
     assert_eq!(job.look(), (vec![], vec![]));
-    job.pass_until(2 * STEP_MAX.as_secs() - 10);
-    job.assert_given_up(1, 3, "pe0");
+    job.ask(4);
+    job.assert_told("drain 2.1");
+}
+
+#[test]
+fn a_list_of_parts_that_is_too_large_gives_the_checkpoint_up() {
+    let mut job = Coordination::new();
+    half_stored(&mut job, 3, 1);
+    let segments = vec![1 << 20; MANIFEST_BYTES_MAX];
+    let part = PartSummary { segments, ..PartSummary::default() };
+    job.say(PE_1, CheckpointMessage::Encoded { checkpoint: 1, part, took: Duration::ZERO });
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
+
+    let warning = job.warning_about("checkpoint 1").expect("it is given up");
+    assert!(warning.contains("for the list of parts"), "{warning}");
+    job.assert_told("resume 1");
 }
 
 #[test]
@@ -637,5 +711,5 @@ fn counts_of_faulty_pes_are_added_without_overflow() {
         };
         job.say(pe, CheckpointMessage::Drained { round: 1, counts });
     }
-    job.assert_told("drain 1.2");
+    job.assert_told("drain 1.2, capture");
 }

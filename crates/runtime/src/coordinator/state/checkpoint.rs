@@ -7,7 +7,9 @@ use crate::address::collection::CollectionInfo;
 use crate::address::id::{CollectionId, SectionId};
 use crate::coordinator::event::Asker;
 use crate::message::codec::encoded_len;
-use crate::message::{DrainCounts, PartSummary, PhaseCounts, ReductionGroup};
+use crate::message::{
+    DrainCounts, Manifest, MeasuredSpeed, PartSummary, PhaseCounts, ReductionGroup,
+};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
 use serde::{Deserialize, Serialize};
@@ -20,19 +22,19 @@ pub(crate) struct Checkpoints {
     /// Number of the last checkpoint that was begun, or a higher one that the folder has.
     pub(crate) last: u64,
     pub(crate) making: Option<Making>,
-    /// A checkpoint, from the time at which PEs begin to encode its parts until all parts are kept.
+    /// A checkpoint, from the time at which it is captured until all parts are kept.
     pub(crate) keeping: Option<Keeping>,
     /// Number of replicas that begin again after the last checkpoint. The coordinator does not move
     /// meanwhile.
     #[serde(skip)]
     pub(crate) rebuilding: u64,
-    /// PEs that had not done their part of the last checkpoint when it was given up, and have not
-    /// done it since. The coordinator does not move meanwhile.
+    /// PEs that had not answered a round of draining when the coordinator gave the checkpoint up,
+    /// and have not answered since. The coordinator does not move meanwhile.
     #[serde(skip)]
     pub(crate) late: BTreeSet<PeId>,
     /// Whether a timer is set that checks how long the making of a checkpoint takes.
     pub(crate) is_watched: bool,
-    /// Number of checkpoints since the last complete one that were given up because they took too
+    /// Number of checkpoints since the last captured one that were given up because they took too
     /// long, up to `DOUBLINGS_MAX`.
     pub(crate) given_up: u32,
     /// Number of checkpoints whose parts were not stored in time, up to `DOUBLINGS_MAX`. It is
@@ -99,8 +101,6 @@ pub(crate) struct Making {
     pub(crate) replicas: u64,
     /// The nodes that will leave, if the job stays stopped after the checkpoint.
     pub(crate) pause: Option<Vec<NodeId>>,
-    /// Why a part cannot be kept, if this is known before all parts are encoded.
-    pub(crate) given_up: Option<String>,
     /// Whether a warning was issued that the job stands still for it.
     pub(crate) is_warned: bool,
 }
@@ -111,41 +111,58 @@ pub(crate) enum Stage {
     /// A rebalance or an earlier checkpoint ends first.
     Waiting,
     /// PEs pass on everything that is in flight.
-    Draining {
-        round: u64,
-        /// PEs that have not answered.
-        missing: BTreeSet<PeId>,
-        sum: DrainCounts,
-        previous: Option<DrainCounts>,
-        /// When the round began, and the time until the answers so far, summed.
-        began: Time,
-        answers: Duration,
-    },
-    /// PEs encode their parts, since `began`.
-    Encoding { began: Time, parts: BTreeMap<PeId, PartSummary> },
-    /// All parts are encoded, and the job stays stopped.
+    Draining(Box<Draining>),
+    /// All parts are captured, and the job stays stopped.
     Paused,
 }
 
-/// A checkpoint whose parts are not all kept.
+/// A round of draining.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Draining {
+    pub(crate) round: u64,
+    /// Whether PEs capture their parts in this round.
+    pub(crate) captures: bool,
+    /// PEs that have not answered.
+    pub(crate) missing: BTreeSet<PeId>,
+    pub(crate) sum: DrainCounts,
+    pub(crate) previous: Option<DrainCounts>,
+    /// When the round began, and the time until the answers so far, summed.
+    pub(crate) began: Time,
+    pub(crate) answers: Duration,
+}
+
+/// A captured checkpoint whose parts are not all encoded and kept.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Keeping {
     pub(crate) number: u64,
-    /// The manifest, once all PEs have encoded their parts.
-    pub(crate) manifest: Option<Bytes>,
+    /// The manifest, without the descriptions of parts.
+    pub(crate) manifest: Manifest,
+    /// The measured speeds of PEs when the parts were captured.
+    pub(crate) speeds: Vec<MeasuredSpeed>,
+    /// The descriptions of the parts that are encoded.
+    pub(crate) parts: BTreeMap<PeId, PartSummary>,
     /// Parts that are not kept yet: the PE, and whether it is the copy.
     pub(crate) missing: BTreeSet<(PeId, bool)>,
-    /// Bytes of all parts, and the time for which the job was stopped, once they are encoded.
-    pub(crate) bytes: u64,
+    /// Time for which the job was stopped.
     pub(crate) stopped: Duration,
-    /// When all parts were encoded.
+    /// The longest time that a PE has taken to encode its part.
+    pub(crate) encoding: Duration,
+    /// When all parts were captured.
     pub(crate) since: Time,
-    /// When all parts were encoded, or when a part was last kept after that.
+    /// When a part was last encoded or kept, or when all were captured.
     pub(crate) heard: Time,
-    /// The longest time after `since` in which no part was kept.
+    /// The longest time after `since` in which no part was encoded or kept.
     pub(crate) silence: Duration,
     /// Time that the copies of a PE may take, since the job limits their bandwidth.
     pub(crate) copying: Duration,
+}
+
+impl Keeping {
+    /// Notes that a part was encoded or kept.
+    pub(crate) fn note_progress(&mut self, now: Time) {
+        self.silence = self.silence.max(now.since(self.heard));
+        self.heard = now;
+    }
 }
 
 /// The coordinator's part of an image.

@@ -22,7 +22,8 @@ use serde::de::DeserializeOwned;
 /// A migratable object with private state and synchronous message handlers.
 ///
 /// Only one thread at a time runs an actor, and a handler runs to completion; an actor waits by
-/// returning. State, messages and [`Init`](Self::Init) cross the network in `serde` encoding.
+/// returning. State, messages and [`Init`](Self::Init) cross the network in `serde` encoding. Only
+/// its own handlers may change the state, since the runtime may encode it at any time between them.
 ///
 /// ```
 /// use gridspan::prelude::*;

@@ -1,14 +1,18 @@
 //! A PE's part in the making of a checkpoint; see `coordinator/checkpoint.rs`.
 
+pub(in crate::pe) mod captured_part;
+mod encoding;
 pub(in crate::pe) mod groups;
 mod partner;
 pub(in crate::pe) mod resizing;
 pub(in crate::pe) mod restoration;
 mod restore;
+pub(in crate::pe) mod segments;
 mod sending;
 pub(in crate::pe) mod settings;
 pub(in crate::pe) mod state;
 mod targets;
+pub(in crate::pe) mod unencoded_members;
 mod versions;
 
 use super::Pe;
@@ -18,34 +22,45 @@ use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
 use crate::error::Warning;
 use crate::message::{
-    CheckpointMessage, CheckpointSegment, Control, DelayedImage, DrainCounts, MainRequest,
-    MemberImage, MembershipMessage, PartImage, PartSummary, QuestionImage, Segment,
+    CheckpointMessage, Control, DelayedImage, DrainCounts, MainRequest, MembershipMessage,
+    NOT_STORED, PartImage, QuestionImage,
 };
 use crate::pe::PlantedFault;
 use crate::pe::command::PeCommand;
-use crate::pe::members::member::Member;
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
 use std::time::Duration;
 
-/// Size in bytes at which a segment of a part is complete.
-const SEGMENT_BYTES: usize = 4 << 20;
 /// Time before the next try, if a checkpoint had to be postponed.
 const RETRY: Duration = Duration::from_millis(200);
 
 impl Pe {
     pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
         match message {
-            CheckpointMessage::Drain { checkpoint, round } => self.stop(checkpoint, round),
-            CheckpointMessage::Encode { checkpoint, leaving, is_pause } => {
-                self.encode(checkpoint, &leaving, is_pause);
+            CheckpointMessage::Drain { checkpoint, round, captures } => {
+                self.stop(checkpoint, round, captures);
             }
-            CheckpointMessage::Resume { checkpoint } => self.resume_handling(checkpoint),
-            CheckpointMessage::Copy { segment, bytes } => {
-                let kept = CheckpointSegment { segment, bytes, is_copy: true };
-                self.core.commands.push(PeCommand::Keep(kept));
+            CheckpointMessage::Captured { checkpoint, leaving, is_pause } => {
+                match is_pause {
+                    true => self.core.checkpointing.is_pause = true,
+                    false => self.resume_handling(checkpoint),
+                }
+                self.accept_capture(checkpoint, &leaving);
             }
-            CheckpointMessage::Complete { manifest, is_paused } => {
+            CheckpointMessage::Resume { checkpoint } => {
+                let resolved = &mut self.core.checkpointing.last_resolved;
+                *resolved = checkpoint.max(*resolved);
+                self.drop_capture(checkpoint);
+                self.resume_handling(checkpoint);
+            }
+            CheckpointMessage::Copy { segment, offset, total, bytes } => {
+                self.core.take_copy((from, segment), (offset, total, bytes));
+            }
+            CheckpointMessage::Complete { checkpoint, manifest, is_paused, cost } => {
+                let state = &mut self.core.checkpointing;
+                state.cost = cost;
+                state.is_unprotected = false;
+                state.last_resolved = state.last_resolved.max(checkpoint);
                 self.core.commands.push(PeCommand::CheckpointComplete { manifest, is_paused });
             }
             CheckpointMessage::Restore(part) => self.install(part),
@@ -63,8 +78,9 @@ impl Pe {
     /// Stops handling messages for a checkpoint, and reports the counts of this PE. If the order to
     /// continue after the previous checkpoint has not come yet, this PE continues first. Replicas
     /// of actors here end before this PE stops. Until it has answered, the coordinator begins no
-    /// other checkpoint, even if it gives this one up.
-    fn stop(&mut self, checkpoint: u64, round: u64) {
+    /// other checkpoint, even if it gives this one up. `captures`: whether this PE also captures
+    /// its part; never in the first round.
+    fn stop(&mut self, checkpoint: u64, round: u64, captures: bool) {
         let before = self.core.checkpointing.stop;
         if before < checkpoint {
             self.resume_handling(before);
@@ -75,6 +91,9 @@ impl Pe {
             self.stop_without_replicas();
         } else if before == checkpoint && self.core.checkpointing.is_stopped {
             self.report_drained(round);
+            if captures {
+                self.capture(checkpoint);
+            }
         }
     }
 
@@ -149,74 +168,6 @@ impl Pe {
             core.send_copies();
         }
     }
-
-    /// Encodes the state of this PE, in segments, and gives it to the driver to keep.
-    fn encode(&mut self, checkpoint: u64, leaving: &[NodeId], is_pause: bool) {
-        let mut image = self.core.image_without_members();
-        let mut summary = PartSummary {
-            others: (image.delayed.len()
-                + image.gone.len()
-                + image.questions.len()
-                + image.gone_sections.len()) as u64,
-            published: image.published.len() as u64,
-            ..PartSummary::default()
-        };
-        let (mut segments, mut bytes, mut load_ns) = (Vec::new(), 0, 0u64);
-        for (number, store) in self.stores.iter().enumerate() {
-            let kind = KindId(number as u16);
-            if self.core.common.is_left_out(kind) {
-                continue;
-            }
-            let mut mailboxes = self.core.queues[number].image();
-            for (slot, member) in (0..).zip(&self.core.members[number]) {
-                let Some(member) = member else { continue };
-                let mut mailbox = mailboxes.remove(&slot).unwrap_or_default();
-                match self.core.common.fault {
-                    PlantedFault::MailboxesLeftOut => mailbox.clear(),
-                    PlantedFault::MailboxesReversed => mailbox.reverse(),
-                    _ => {}
-                }
-                if self.core.has_target(member.id) {
-                    summary.movable += 1;
-                    load_ns = load_ns.saturating_add(member.load_ns);
-                }
-                let member = member_image(member, store.encode(slot), mailbox);
-                summary.members += 1;
-                bytes += member.bytes();
-                image.members.push(member);
-                if bytes >= SEGMENT_BYTES {
-                    segments.push(std::mem::take(&mut image).encode());
-                    bytes = 0;
-                }
-            }
-            debug_assert!(mailboxes.is_empty(), "messages of {kind:?} for empty slots");
-        }
-        segments.push(image.encode());
-        summary.load_us = load_ns.div_ceil(1_000);
-        summary.segments = segments.iter().map(|segment| segment.len() as u64).collect();
-        // The report goes before the copies, so that it does not wait behind them.
-        let part = summary;
-        self.core.report_checkpoint(CheckpointMessage::Encoded { checkpoint, part });
-        let partner = self.core.partner(leaving);
-        self.core.keep_segments(checkpoint, segments, partner);
-        self.core.checkpointing.is_pause = is_pause;
-        self.core.send_copies();
-    }
-}
-
-fn member_image(member: &Member, state: Bytes, mailbox: Vec<(i32, Bytes)>) -> MemberImage {
-    let sections = member.channels.as_deref().map(|channels| &channels.section_reductions);
-    MemberImage {
-        id: member.id,
-        state,
-        mailbox,
-        reductions: member.reductions,
-        section_reductions: sections
-            .map(|sections| sections.iter().map(|(&section, &next)| (section, next)).collect())
-            .unwrap_or_default(),
-        syncs: member.syncs,
-        synced: member.synced,
-    }
 }
 
 impl Core {
@@ -268,23 +219,6 @@ impl Core {
             questions_of_main: self.waits.not_storable_of_main() as u64,
         };
         self.report_checkpoint(CheckpointMessage::Drained { round, counts });
-    }
-
-    /// Gives the segments of this PE's part to the driver. Copies of them will go to `partner`.
-    fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>, partner: Option<NodeId>) {
-        let (part, count) = (self.me, segments.len() as u32);
-        // The remaining copies belong to a checkpoint that was given up, or to the one from which
-        // the job continues. Those of the new checkpoint replace them.
-        self.checkpointing.copies.clear();
-        self.checkpointing.crowded_since = None;
-        for (position, bytes) in (0..).zip(segments) {
-            let segment = Segment { checkpoint, part, position, segments: count };
-            if let Some(partner) = partner {
-                self.checkpointing.copies.push_back((partner, segment, bytes.clone()));
-            }
-            let kept = CheckpointSegment { segment, bytes, is_copy: false };
-            self.commands.push(PeCommand::Keep(kept));
-        }
     }
 
     /// The part of this PE in an image, without members. Members that checkpoints leave out count
@@ -350,6 +284,12 @@ impl Core {
             state.points = points;
             return done(Ok(None));
         }
+        if state.last_captured > state.last_resolved {
+            state.points = points;
+            self.report_no_pause(NOT_STORED);
+            self.warn_of_postponement(NOT_STORED);
+            return done(Err(NOT_STORED.to_owned()));
+        }
         if streamed > 0 {
             state.retry_at = self.now + RETRY;
             let reason = format!("main has not taken the outputs of {streamed} tasks of streams");
@@ -371,8 +311,8 @@ impl Core {
                     core.report_no_pause(reason);
                     core.warn_of_postponement(reason);
                 }
-                Ok((_, computed)) => {
-                    core.checkpointing.is_unprotected = false;
+                Ok((number, computed)) => {
+                    core.checkpointing.last_captured = *number;
                     core.checkpointing.is_postponed_told = false;
                     core.checkpointing.postponed_since = None;
                     (core.checkpointing.last, core.checkpointing.points) = (Some(now), 0);

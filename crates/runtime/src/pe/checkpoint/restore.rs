@@ -10,6 +10,7 @@ use crate::message::{
     AwaitedImage, CheckpointMessage, Control, DelayedImage, MemberImage, MemberRecord, PartImage,
     QuestionImage, RestoreTarget, RestoredPart, SectionsOfGone, Segment,
 };
+use crate::pe::checkpoint::state::CopyToSend;
 use crate::pe::core::Core;
 use crate::pe::delivery::Place;
 use crate::pe::migrate;
@@ -56,8 +57,10 @@ impl Pe {
             Ok(image) => image,
             Err(error) => return self.core.fail(JobError::Protocol(error.to_string())),
         };
-        let PartImage { members, delayed, phases, gone, published, questions, gone_sections } =
+        let PartImage { mut members, delayed, phases, gone, published, questions, gone_sections } =
             image;
+        // Members that were about to change were encoded before others.
+        members.sort_by_key(|member| member.id);
         for (phase, counts) in phases {
             *self.core.phases.entry(phase).or_default() += counts;
         }
@@ -107,7 +110,8 @@ impl Pe {
         let core = &mut self.core;
         let makes_checkpoints = core.common.run.checkpoints.every.is_some();
         if let Some(partner) = core.partner(&[]).filter(|_| makes_checkpoints) {
-            core.checkpointing.copies.push_back((partner, segment, bytes.clone()));
+            let copy = CopyToSend::new(partner, segment, bytes.clone());
+            core.checkpointing.copies.push_back(copy);
         }
     }
 

@@ -4,26 +4,38 @@
 //! Together they may exceed the memory budget of a PE. Also, a node holds its PEs back while many
 //! of its bytes wait for the network. So a PE sends large messages only while few bytes wait. If it
 //! has to wait, it looks again after [`CROWDED_PAUSE`], even while it is stopped. If other messages
-//! fill the network all the time, it still sends one large message per [`CROWDED_MAX`].
+//! fill the network all the time, it still sends one large message per [`CROWDED_MAX`], or pieces
+//! of copies.
 
-use crate::message::{CheckpointMessage, Control};
-use crate::pe::PlantedFault;
+use crate::error::JobError;
+use crate::message::{CheckpointMessage, CheckpointSegment, Control, Segment};
+use crate::pe::checkpoint::encoding::slices;
+use crate::pe::checkpoint::state::CopyToSend;
 use crate::pe::core::Core;
+use crate::pe::{PeCommand, PlantedFault};
+use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
 use std::time::Duration;
 
 /// A PE sends large messages while less than one part in `ROOM_SHARE` of the soft limit waits for
 /// the network. At the soft limit, PEs are held back.
 const ROOM_SHARE: usize = 2;
+/// Bytes of copies that a PE sends in a turn, in one piece, so that messages wait less than 1 ms.
+const COPY_PIECE_BYTES: usize = 256 << 10;
 /// Time after which a PE looks again whether there is room.
 const CROWDED_PAUSE: Duration = Duration::from_millis(5);
-/// Time after which one message is sent although there is no room, unless PEs are held back.
+/// A PE sends another piece for each such time since it has sent the last one.
+const PIECE_EVERY: Duration = Duration::from_millis(8);
+/// Time after which one piece of a copy is sent although there is no room, unless PEs are held
+/// back: 4 MiB in a second.
+const CROWDED_MAX_OF_PIECE: Duration = Duration::from_micros(62_500);
+/// Time after which one other large message is sent although there is no room, unless PEs are held back.
 const CROWDED_MAX: Duration = Duration::from_secs(1);
 
 impl Core {
     /// Sends a large message of a restoration once there is room for it.
     pub(super) fn post_with_room(&mut self, to: PeId, message: CheckpointMessage) {
-        if self.checkpointing.large.is_empty() && self.has_room_to_send() {
+        if self.checkpointing.large.is_empty() && self.has_room_to_send(CROWDED_MAX) {
             return self.post_large(to, Control::Checkpoint(Box::new(message)));
         }
         self.checkpointing.large.push_back((to, message));
@@ -37,7 +49,7 @@ impl Core {
         }
         self.checkpointing.room_at = None;
         while !self.checkpointing.large.is_empty() {
-            if !self.has_room_to_send() {
+            if !self.has_room_to_send(CROWDED_MAX) {
                 return self.look_for_room_later();
             }
             if let Some((to, message)) = self.checkpointing.large.pop_front() {
@@ -50,19 +62,24 @@ impl Core {
         }
     }
 
-    /// Sends the waiting copies while there is room, and no faster than the job's settings allow.
-    /// If the job stays stopped after the checkpoint, the settings do not limit the bandwidth,
-    /// since a stopped PE fires no timers.
+    /// Sends a piece of the waiting copies if there is room, or more after a long turn, and no
+    /// faster than the job's settings allow. The others follow in later turns. If the job stays stopped after the checkpoint, the
+    /// settings do not limit the bandwidth, since a stopped PE fires no timers.
     pub(super) fn send_copies(&mut self) {
         let is_limited = !self.checkpointing.is_pause;
-        if is_limited && self.checkpointing.is_copying {
+        if self.checkpointing.copies.is_empty() || is_limited && self.checkpointing.is_copying {
             return;
         }
-        while !self.checkpointing.copies.is_empty() {
-            if !self.has_room_to_send() {
+        let since =
+            self.now.since(self.checkpointing.copied_at.replace(self.now).unwrap_or(self.now));
+        for _ in 0..slices(PIECE_EVERY, since) {
+            if self.checkpointing.copies.is_empty() {
+                return;
+            }
+            if !self.has_room_to_send(CROWDED_MAX_OF_PIECE) {
                 return self.look_for_room_later();
             }
-            let time = self.send_copy();
+            let time = self.send_piece();
             if is_limited && !time.is_zero() {
                 self.checkpointing.is_copying = true;
                 return self.run_after(time, |core| {
@@ -71,20 +88,48 @@ impl Core {
                 });
             }
         }
+        if !self.checkpointing.copies.is_empty() {
+            self.checkpointing.room_at = Some(self.now);
+        }
     }
 
-    /// Sends the next copy. Returns the time for which the other copies wait.
-    fn send_copy(&mut self) -> Duration {
-        let Some((partner, segment, bytes)) = self.checkpointing.copies.pop_front() else {
-            return Duration::ZERO;
-        };
+    /// Sends the next piece of a copy. Returns the time for which the others wait.
+    fn send_piece(&mut self) -> Duration {
+        let Some(copy) = self.checkpointing.copies.front_mut() else { return Duration::ZERO };
+        let CopyToSend { to: partner, segment, total, .. } = *copy;
+        let offset = total - copy.left.len() as u64;
+        let bytes = copy.left.split_to(COPY_PIECE_BYTES.min(copy.left.len()));
+        if copy.left.is_empty() {
+            self.checkpointing.copies.pop_front();
+        }
         let layout = &self.common.layout;
         let (here, to) = (layout.node_of(self.me), layout.leader(partner));
         let settings = &self.common.run.checkpoints;
         let time = settings.copy_time(layout, [here, partner], bytes.len() as u64);
-        let copy = CheckpointMessage::Copy { segment, bytes };
-        self.post_large(to, Control::Checkpoint(Box::new(copy)));
+        let piece = CheckpointMessage::Copy { segment, offset, total, bytes };
+        self.post(to, Control::Checkpoint(Box::new(piece)));
         time
+    }
+
+    /// Takes some bytes of a copy of a segment, and gives the copy to the driver once it is here.
+    pub(super) fn take_copy(
+        &mut self,
+        of: (PeId, Segment),
+        (offset, total, bytes): (u64, u64, Bytes),
+    ) {
+        let incoming = &mut self.checkpointing.incoming_copies;
+        // Copies of a checkpoint that was given up stay incomplete. The one from which the job
+        // continues is copied again while the next one is made.
+        incoming.retain(|(_, segment)| segment.checkpoint >= of.1.checkpoint.saturating_sub(1));
+        // The driver, which keeps the copies, gives a checkpoint up if memory is scarce.
+        match incoming.take(of, (offset, total, bytes), usize::MAX) {
+            Ok(None) => {}
+            Ok(Some(bytes)) => {
+                let kept = CheckpointSegment { segment: of.1, bytes, is_copy: true };
+                self.commands.push(PeCommand::Keep(kept));
+            }
+            Err(error) => self.fail(JobError::Protocol(format!("{}: {error}", of.0))),
+        }
     }
 
     /// The node that gets copies of this node's parts.
@@ -105,13 +150,14 @@ impl Core {
     }
 
     /// Whether another large message may be sent now. This assumes that each other PE of the node
-    /// sends as much in this turn as this one.
-    fn has_room_to_send(&mut self) -> bool {
+    /// sends as much in this turn as this one. After the time `patience` without room, there need
+    /// only be so much that PEs are not held back.
+    fn has_room_to_send(&mut self, patience: Duration) -> bool {
         let soft = self.common.limits.soft_bytes;
         let sent = self.outbox.bytes().saturating_mul(self.pes_here().len());
         let waiting = sent.saturating_add(self.checkpointing.network_bytes);
         let since = *self.checkpointing.crowded_since.get_or_insert(self.now);
-        let is_patient = self.now.since(since) < CROWDED_MAX;
+        let is_patient = self.now.since(since) < patience;
         let most = if is_patient { soft / ROOM_SHARE } else { soft };
         let has_room = waiting == 0 || waiting < most;
         if has_room {

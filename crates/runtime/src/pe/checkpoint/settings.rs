@@ -28,11 +28,12 @@ const QUIET_MIN: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CheckpointEvery {
-    /// After the interval that loses the least time, at least a second. It follows from the time
-    /// for which PEs stood still for the last checkpoint and the mean time between failures of any
-    /// node (J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart
-    /// dumps", 2006, equation 37). Of the two progress points around that time, the job takes the
-    /// one that loses less. The first checkpoint is made at the first progress point.
+    /// After the interval that loses the least time, at least a second. It follows from the cost of
+    /// the last checkpoint, which is the time for which PEs stood still plus the time that a PE
+    /// took to encode and copy its part, and from the mean time between failures of any node (J. T.
+    /// Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", 2006,
+    /// equation 37). Of the two progress points around that time, the job takes the one that loses
+    /// less. The first checkpoint is made at the first progress point.
     Auto,
     /// After this time. The first checkpoint is made at the first progress point.
     Time(Duration),
@@ -126,7 +127,7 @@ impl Checkpoints {
     }
 
     /// Whether a checkpoint is due. `since`: time since the last one; `points`: number of progress
-    /// points since then, with the present one; `cost`: time that the last one has taken.
+    /// points since then, with the present one; `cost`: time that the last one has cost.
     pub(crate) fn is_due(
         &self,
         since: Option<Duration>,

@@ -1,8 +1,9 @@
 //! State of a PE for checkpoints.
 
 use crate::address::id::{ActorId, CollectionId, KindId, Slot};
-use crate::message::{CheckpointMessage, MemberImage, ReplicaOrder, Segment};
+use crate::message::{Assemblies, CheckpointMessage, MemberImage, ReplicaOrder, Segment};
 use crate::pe::callback::Callback;
+use crate::pe::checkpoint::captured_part::CapturedPart;
 use crate::pe::checkpoint::restoration::{FormerOrder, Restoration};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
@@ -14,7 +15,7 @@ use std::time::Duration;
 pub(crate) struct Checkpointing<C> {
     /// Time of the job when this run of it began.
     pub(crate) began: Time,
-    /// Whether the PE handles no messages, because it is drained, encoded or restored.
+    /// Whether the PE handles no messages, because it is drained or restored.
     pub(crate) is_stopped: bool,
     /// Number of the checkpoint for which the PE stopped last, or will stop.
     pub(crate) stop: u64,
@@ -70,21 +71,31 @@ pub(crate) struct Checkpointing<C> {
     /// Number of such tasks that are repeatable: if the job continues from a checkpoint, main hands
     /// them in again. So they do not delay a checkpoint.
     pub(crate) repeatable_tasks: u64,
+    /// Number of the last checkpoint that was captured, on main's PE.
+    pub(crate) last_captured: u64,
+    /// The highest number of a checkpoint that is complete, was given up, or was restored.
+    pub(crate) last_resolved: u64,
     /// Whether main has requested a checkpoint and has no answer yet.
     pub(crate) is_requested: bool,
     /// When a checkpoint may be tried again, after one was postponed.
     pub(crate) retry_at: Time,
     /// Time that main waited for the last checkpoint, less the mean time that PEs computed
-    /// meanwhile.
+    /// meanwhile; once it is complete, its cost as the coordinator has measured it.
     pub(crate) cost: Duration,
     /// The nodes that will leave, if the job is to stop after a checkpoint.
     pub(crate) pause: Option<Vec<NodeId>>,
     /// Whether a warning has said that the checkpoint for `pause` was postponed.
     pub(crate) is_late_told: bool,
+    /// What this PE has captured for a checkpoint, until it has encoded it or captures another one.
+    pub(crate) captured: Option<CapturedPart>,
     /// Copies of segments of this PE's part, or of parts that it has restored, that are not sent
-    /// yet, and the nodes that get them.
-    pub(crate) copies: VecDeque<(NodeId, Segment, Bytes)>,
-    /// Whether a timer will send the next of these copies.
+    /// yet.
+    pub(crate) copies: VecDeque<CopyToSend>,
+    /// Copies of segments of other PEs of which some bytes are missing, by sender.
+    pub(crate) incoming_copies: Assemblies<(PeId, Segment)>,
+    /// When a piece of these was last sent.
+    pub(crate) copied_at: Option<Time>,
+    /// Whether a timer will send the next of `copies`.
     pub(crate) is_copying: bool,
     /// Whether the job stays stopped after the checkpoint for which copies are sent.
     pub(crate) is_pause: bool,
@@ -96,6 +107,23 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) crowded_since: Option<Time>,
     /// Number of bytes of this node that wait for the network.
     pub(crate) network_bytes: usize,
+}
+
+/// A copy of a segment that is not sent yet.
+pub(crate) struct CopyToSend {
+    /// The node that gets it.
+    pub(crate) to: NodeId,
+    pub(crate) segment: Segment,
+    /// Size of the segment in bytes.
+    pub(crate) total: u64,
+    /// The bytes that are not sent.
+    pub(crate) left: Bytes,
+}
+
+impl CopyToSend {
+    pub(crate) fn new(to: NodeId, segment: Segment, bytes: Bytes) -> Self {
+        Self { to, segment, total: bytes.len() as u64, left: bytes }
+    }
 }
 
 /// A member of a group whose size has changed, before its actor is built.
@@ -132,13 +160,18 @@ impl<C> Default for Checkpointing<C> {
             tasks: 0,
             repeatable_tasks: 0,
             is_requested: false,
+            last_captured: 0,
+            last_resolved: 0,
             retry_at: Time::ZERO,
             last: None,
             points: 0,
             cost: Duration::ZERO,
             pause: None,
             is_late_told: false,
+            captured: None,
             copies: VecDeque::new(),
+            copied_at: None,
+            incoming_copies: Assemblies::default(),
             is_copying: false,
             is_pause: false,
             large: VecDeque::new(),
@@ -153,6 +186,24 @@ impl<C> Checkpointing<C> {
     /// The counter of open tasks that are repeatable, or of those that are not.
     pub(crate) fn open_tasks(&mut self, is_repeatable: bool) -> &mut u64 {
         if is_repeatable { &mut self.repeatable_tasks } else { &mut self.tasks }
+    }
+
+    /// Adds to the time that the encoding of the captured part has taken.
+    pub(crate) fn note_encoding(&mut self, took: Duration) {
+        if let Some(part) = &mut self.captured {
+            part.note_encoding(took);
+        }
+    }
+
+    /// The same for the time since a reading of a clock, if there is a clock.
+    pub(crate) fn note_encoding_since(
+        &mut self,
+        clock: Option<&(dyn Fn() -> u64 + Send)>,
+        begin: Option<u64>,
+    ) {
+        if let (Some(clock), Some(begin)) = (clock, begin) {
+            self.note_encoding(Duration::from_nanos(clock().saturating_sub(begin)));
+        }
     }
 
     /// Notes that main is at a progress point. `patience`: after this time without one, a warning

@@ -7,8 +7,11 @@ use crate::error::JobError;
 use crate::job::program::Program;
 use crate::message::codec;
 use crate::message::payload::Payload;
-use crate::message::{Content, Insertion, Manifest, MemberRecord, Packet, ReplicaOrder};
+use crate::message::{
+    CheckpointSegment, Content, Insertion, Manifest, MemberRecord, Packet, ReplicaOrder, Segment,
+};
 use crate::pe::Restoration;
+use crate::pe::checkpoint::state::CopyToSend;
 use crate::pe::replicas::{PrimaryStage, ReplicaState, Role};
 use crate::{Actor, CheckpointEvery, Checkpoints, Context, Ix1, Job, Limits};
 use gridspan_balance::Refine;
@@ -60,7 +63,10 @@ fn answered(pe: &mut Pe) -> Vec<u64> {
 fn a_pe_stops_answers_each_round_and_continues() {
     let mut pe = pe();
     for round in [1, 2] {
-        pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Drain { checkpoint: 1, round });
+        pe.handle_checkpoint(
+            MAIN_PE,
+            CheckpointMessage::Drain { checkpoint: 1, round, captures: false },
+        );
         assert!(pe.core.checkpointing.is_stopped);
         assert_eq!(answered(&mut pe), [round]);
     }
@@ -250,7 +256,10 @@ fn a_pe_that_stops_after_the_checkpoint_was_given_up_answers_and_continues_at_on
     assert_eq!(answered(&mut pe), [1], "no replica is left");
     assert!(!pe.core.checkpointing.is_stopped);
     assert!(answered(&mut pe).is_empty());
-    pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Drain { checkpoint: 2, round: 1 });
+    pe.handle_checkpoint(
+        MAIN_PE,
+        CheckpointMessage::Drain { checkpoint: 2, round: 1, captures: false },
+    );
     assert!(pe.core.checkpointing.is_stopped, "it stops for the next one");
     assert_eq!(answered(&mut pe), [1]);
 }
@@ -306,7 +315,10 @@ fn insertions_that_wait_for_one_partner_each_count() {
     }
     assert_eq!(pe.core.created - pe.core.processed, 2);
 
-    pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Drain { checkpoint: 1, round: 1 });
+    pe.handle_checkpoint(
+        MAIN_PE,
+        CheckpointMessage::Drain { checkpoint: 1, round: 1, captures: false },
+    );
 
     let insertions = |(_, packet): (PeId, Packet)| match packet.0 {
         Content::Control(control) => match *control {
@@ -334,23 +346,62 @@ fn copies_wait_while_many_bytes_wait_for_the_network() {
         pe.core.now = Time::ZERO + Duration::from_millis(millis);
         pe.set_waiting_bytes(for_network, for_network);
         pe.finish_turn();
-        let is_piece = |(_, packet): &(PeId, Packet)| match &packet.0 {
-            Content::Control(control) => matches!(**control, Control::Piece(_)),
+        let is_copy = |(_, packet): &(PeId, Packet)| match &packet.0 {
+            Content::Control(control) => match &**control {
+                Control::Checkpoint(message) => matches!(**message, CheckpointMessage::Copy { .. }),
+                _ => false,
+            },
             _ => false,
         };
-        pe.take_output().packets.filter(is_piece).count()
+        pe.take_output().packets.filter(is_copy).count()
     };
 
-    pe.core.keep_segments(1, vec![Bytes::from(vec![0_u8; 400]); 7], Some(NodeId(1)));
+    let part = pe.core.me;
+    for position in 0..7 {
+        let segment = Segment { checkpoint: 1, part, position, is_last: position == 6 };
+        let copy = CopyToSend::new(NodeId(1), segment, Bytes::from(vec![0_u8; 400]));
+        pe.core.checkpointing.copies.push_back(copy);
+    }
     pe.core.send_copies();
 
-    assert_eq!(sent_at(&mut pe, 0, 0), 2, "they reach half of the limit");
-    assert_eq!(sent_at(&mut pe, 4, 0), 0, "it is too early to look again");
+    assert_eq!(sent_at(&mut pe, 0, 0), 2, "one at once, and one in the turn");
+    assert_eq!(sent_at(&mut pe, 1, 0), 1, "one in each turn");
     pe.core.checkpointing.is_stopped = true;
-    assert_eq!(sent_at(&mut pe, 5, 0), 2, "although timers wait");
-    assert_eq!([10, 1_000].map(|millis| sent_at(&mut pe, millis, 600)), [0, 0]);
-    assert_eq!(sent_at(&mut pe, 1_010, 600), 1, "others use the network all the time");
+    assert_eq!(sent_at(&mut pe, 2, 0), 1, "although timers wait");
+    assert_eq!([3, 8].map(|millis| sent_at(&mut pe, millis, 600)), [0; 2]);
+    assert_eq!(sent_at(&mut pe, 1_000, 600), 1, "others use the network all the time");
+    assert_eq!(sent_at(&mut pe, 1_001, 0), 0, "it is too early to look again");
+    assert_eq!([1_010, 1_070].map(|millis| sent_at(&mut pe, millis, 600)), [0, 1]);
     assert_eq!(sent_at(&mut pe, 2_020, 1_000), 0, "PEs are held back");
-    assert_eq!(sent_at(&mut pe, 2_030, 0), 2, "all are sent");
+    assert_eq!(sent_at(&mut pe, 2_030, 0), 1, "the last one");
     assert_eq!(pe.core.checkpointing.room_at, None);
+}
+
+#[test]
+fn a_copy_leaves_in_pieces_and_arrives_whole() {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+    let job = Job::new("large").actor::<Idle>().main(async |_| Ok::<(), JobError>(()));
+    let program = Program::new(job, layout).unwrap();
+    let [mut from, mut to] = [MAIN_PE, PeId(1)].map(|pe| program.pe(pe));
+    let segment = Segment { checkpoint: 1, part: MAIN_PE, position: 0, is_last: true };
+    let bytes: Bytes = (0..1_200_000_u32).map(|at| (at % 251) as u8).collect();
+    let copy = CopyToSend::new(NodeId(1), segment, bytes.clone());
+    from.core.checkpointing.copies.push_back(copy);
+    from.core.send_copies();
+    let mut packets = Vec::new();
+    // After a long turn, several pieces leave.
+    for (millis, sent) in [(0, 2), (17, 5), (18, 5)] {
+        from.core.now = Time::ZERO + Duration::from_millis(millis);
+        from.finish_turn();
+        packets.extend(from.take_output().packets);
+        assert_eq!(packets.len(), sent, "after {millis} ms");
+    }
+
+    packets.reverse();
+    packets.into_iter().for_each(|(_, packet)| to.handle(MAIN_PE, packet));
+
+    let kept = CheckpointSegment { segment, bytes, is_copy: true };
+    let commands = to.take_output().commands;
+    let [PeCommand::Keep(found)] = &commands[..] else { panic!("{} commands", commands.len()) };
+    assert_eq!(*found, kept);
 }

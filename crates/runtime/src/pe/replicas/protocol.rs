@@ -26,7 +26,7 @@
 //! it has reached these numbers, and is then removed. All messages that it needs for this are on
 //! their way to it, since the primary has handled them. Later messages reach the primary, or are
 //! forwarded to it. If the second was ahead of the primary, the primary sends some messages again,
-//! with the same numbers. Only after those can the actor move, or be encoded for a checkpoint,
+//! with the same numbers. Only after those can the actor move, or a checkpoint capture it,
 //! which contains no message numbers. After a checkpoint the replica begins again.
 //!
 //! **Failure.** A PE that cannot take the replica refuses it. The actor stays on one PE, with a

@@ -5,6 +5,7 @@ pub(in crate::pe) mod state;
 
 use crate::address::id::{COORDINATOR, MAIN_PE};
 use crate::message::{Control, Looked, MainStatus};
+use crate::pe::checkpoint::captured_part::CapturedPart;
 use crate::pe::command::PeCommand;
 use crate::pe::core::Core;
 
@@ -23,7 +24,9 @@ impl Core {
     /// Whether an event will occur here although nothing arrives.
     fn awaits_event(&self) -> bool {
         let is_timed = self.timers.next().is_some() || self.checkpointing.room_at.is_some();
-        is_timed || self.next_accumulator().is_some()
+        let captured = self.checkpointing.captured.as_ref();
+        let is_encoding = captured.is_some_and(CapturedPart::is_to_encode);
+        is_timed || is_encoding || self.next_accumulator().is_some()
     }
 
     /// Notes that the coordinator asks for the state of this PE.

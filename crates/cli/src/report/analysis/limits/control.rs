@@ -33,7 +33,7 @@ fn mean(total_ns: u64, count: usize) -> String {
 fn checkpoints(evidence: &Evidence<'_>) -> Option<Limit> {
     let all = &evidence.events.checkpoints;
     let share = evidence.share(Awaited::Checkpoint);
-    let mean = mean(all.iter().map(|it| it.took_ns).fold(0, u64::saturating_add), all.len());
+    let mean = mean(all.iter().map(|it| it.stopped_ns).fold(0, u64::saturating_add), all.len());
     let number = count(evidence.events.checkpoint_count, "checkpoint");
     let clause = format!("the job stands still for {number} of {mean} on average");
     let place = "all PEs".to_owned();

@@ -133,7 +133,8 @@ fn delay(evidence: &Evidence<'_>) -> Option<Limit> {
 /// The cost of messages besides their handlers: in the network and in the runtime.
 fn overhead(evidence: &Evidence<'_>) -> Option<Limit> {
     let total = evidence.profile.total();
-    // The time of the runtime during checkpoints is the cost of checkpoints.
+    // The time of the runtime during the stops of checkpoints is the cost of checkpoints. Encoding
+    // between handlers counts as time of the runtime.
     let paused = evidence.profile.overhead_within(evidence.events.pauses.of(Awaited::Checkpoint));
     let (busy, overhead) = (total.busy_ns as f64, (total.overhead_ns() - paused).max(0.0));
     let part = overhead / (busy + overhead).max(1.0);

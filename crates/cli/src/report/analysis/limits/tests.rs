@@ -255,7 +255,7 @@ fn main_and_checkpoints_are_told_apart() {
     let limit = first(&recording, LimitKind::Main, 72.0 / 92.0);
     assert_eq!(limit.place, "main on PE 0 (node a/0)");
     let checkpoint = |number: u64| {
-        let what = What::Checkpoint { number, bytes: 9, duration_ns: 7 * MS };
+        let what = What::Checkpoint { number, bytes: 9, duration_ns: 7 * MS, stopped_ns: None };
         RecordedEvent { at_ns: (number * 10 - 1) * MS, what }
     };
     recording.events = (1..10).map(checkpoint).collect();

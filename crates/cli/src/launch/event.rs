@@ -29,8 +29,8 @@ const WATCHED: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD];
 pub(super) struct CheckpointPace {
     /// Time until the next checkpoint.
     pub(super) next_after: Duration,
-    /// Cost of the last checkpoint: the time of the stop, plus the time that a PE took to encode and
-    /// copy its part.
+    /// Cost of the last checkpoint: the time of the stop, plus the time that a PE took to encode
+    /// and copy its part.
     pub(super) cost: Duration,
     /// Mean time until the job loses a node.
     pub(super) time_to_loss: Duration,

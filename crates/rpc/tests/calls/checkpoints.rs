@@ -56,7 +56,8 @@ fn grid(text: &str) -> GridSpec {
 /// The grid of all first runs.
 pub(crate) const FIRST: &str = "2x2x1,wan=8ms";
 
-/// The reason why a checkpoint is postponed, unless the one before is still being encoded or stored.
+/// The reason why a checkpoint is postponed, unless the one before is still being encoded or
+/// stored.
 fn reason(progress: Progress) -> Option<String> {
     match progress {
         Progress::Postponed { reason } => {

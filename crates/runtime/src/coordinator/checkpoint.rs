@@ -277,8 +277,8 @@ impl Coordinator {
             false => self.silence_of_all(inside.into_iter()),
         };
         let reason = format!(
-            "no part was encoded, stored or copied for {seconds} s, and those of {}{more} are missing; \
-             {cause}",
+            "no part was encoded, stored or copied for {seconds} s, and those of {}{more} are \
+             missing; {cause}",
             named.join(", ")
         );
         self.checkpoints.keeping = None;

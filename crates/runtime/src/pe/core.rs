@@ -165,8 +165,8 @@ pub(crate) trait Store: Send {
     /// Notes the members of a checkpoint: the present state of each will be encoded, at the latest
     /// before the member changes or ends. Replaces the members noted before.
     fn set_unencoded(&mut self, members: UnencodedMembers);
-    /// Writes members of the checkpoint, with their states, until so many bytes are written or none
-    /// is left. Returns whether any is left.
+    /// Writes members of the checkpoint, with their states, until `segments` has at least `bytes`
+    /// new bytes or no member is left. Returns whether a member is left.
     fn encode_members(&mut self, bytes: usize, segments: &mut Segments) -> bool;
     /// Whether the encoded state of a member is the whole member.
     fn is_movable(&self, slot: u32) -> bool;

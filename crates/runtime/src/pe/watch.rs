@@ -46,8 +46,8 @@ pub struct CheckpointReport {
     /// Time for which PEs handled no messages: from the order to stop until all parts were
     /// captured, less the mean time for which PEs still ran the handlers that were under way.
     pub stopped: Duration,
-    /// Time that a PE has taken for the checkpoint after that, between handlers: the longest time to
-    /// encode a part, and an estimate of the time to send and receive copies of the largest part.
+    /// Time that a PE has taken for the checkpoint after that, between handlers: the longest time
+    /// to encode a part, and an estimate of the time to send and receive copies of the largest one.
     #[serde(default)]
     pub work: Duration,
     /// Time from the end of the stop until all parts were encoded, and they and their copies were

@@ -64,8 +64,8 @@ pub(crate) struct Life {
     pub(crate) recoveries: Vec<Stop>,
     /// Stops for nodes to join.
     pub(crate) changes: Vec<Stop>,
-    /// Cost of each complete checkpoint, without those right after a stop: the time of the stop, and
-    /// the time that a PE took for it after that.
+    /// Cost of each complete checkpoint, without those right after a stop: the time of the stop,
+    /// and the time that a PE took for it after that.
     pub(crate) checkpoints: Vec<f64>,
     /// Time from a checkpoint to the next.
     pub(crate) intervals: Vec<f64>,

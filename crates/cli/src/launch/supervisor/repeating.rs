@@ -67,7 +67,8 @@ impl Repeating {
         let [next_after, cost] = [pace.next_after, pace.cost].map(quantity::long_time);
         let time_to_loss = quantity::long_time(pace.time_to_loss);
         Some(format!(
-            "checkpoints follow about every {next_after}: one costs {cost}, and the job is expected to lose a node every {time_to_loss} (`--node-mtbf`)"
+            "checkpoints follow about every {next_after}: one costs {cost}, and the job is \
+             expected to lose a node every {time_to_loss} (`--node-mtbf`)"
         ))
     }
 
@@ -114,7 +115,8 @@ mod tests {
         };
         assert_eq!(
             repeating.paced(pace).unwrap(),
-            "checkpoints follow about every 39.0 s: one costs 980 ms, and the job is expected to lose a node every 13.3 min (`--node-mtbf`)"
+            "checkpoints follow about every 39.0 s: one costs 980 ms, and the job is \
+             expected to lose a node every 13.3 min (`--node-mtbf`)"
         );
         assert_eq!(repeating.paced(pace), None);
     }

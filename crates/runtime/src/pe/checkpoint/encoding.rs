@@ -80,6 +80,7 @@ impl Pe {
         // The remaining copies belong to a checkpoint that was given up, or to the one from which
         // the job continues. Those of the new checkpoint replace them.
         core.checkpointing.copies.clear();
+        core.checkpointing.copied_at = None;
         core.checkpointing.crowded_since = None;
         core.keep_segments();
     }

@@ -29,7 +29,8 @@ const PIECE_EVERY: Duration = Duration::from_millis(8);
 /// Time after which one piece of a copy is sent although there is no room, unless PEs are held
 /// back: 4 MiB in a second.
 const CROWDED_MAX_OF_PIECE: Duration = Duration::from_micros(62_500);
-/// Time after which one other large message is sent although there is no room, unless PEs are held back.
+/// Time after which another large message is sent although there is no room, unless PEs are held
+/// back.
 const CROWDED_MAX: Duration = Duration::from_secs(1);
 
 impl Core {
@@ -63,8 +64,9 @@ impl Core {
     }
 
     /// Sends a piece of the waiting copies if there is room, or more after a long turn, and no
-    /// faster than the job's settings allow. The others follow in later turns. If the job stays stopped after the checkpoint, the
-    /// settings do not limit the bandwidth, since a stopped PE fires no timers.
+    /// faster than the job's settings allow. The others follow in later turns. If the job stays
+    /// stopped after the checkpoint, the settings do not limit the bandwidth, since a stopped PE
+    /// fires no timers.
     pub(super) fn send_copies(&mut self) {
         let is_limited = !self.checkpointing.is_pause;
         if self.checkpointing.copies.is_empty() || is_limited && self.checkpointing.is_copying {
@@ -150,8 +152,8 @@ impl Core {
     }
 
     /// Whether another large message may be sent now. This assumes that each other PE of the node
-    /// sends as much in this turn as this one. After the time `patience` without room, there need
-    /// only be so much that PEs are not held back.
+    /// sends as much in this turn as this one. After the time `patience` without room, the message
+    /// may be sent unless PEs are held back.
     fn has_room_to_send(&mut self, patience: Duration) -> bool {
         let soft = self.common.limits.soft_bytes;
         let sent = self.outbox.bytes().saturating_mul(self.pes_here().len());

@@ -256,8 +256,8 @@ impl Pe {
     /// members must first learn that they have arrived: over relays, [`Control::SettleSyncs`] may
     /// overtake the control to continue after the restoration.
     fn settle_syncs(&mut self, collection: CollectionId, syncs: u64) {
-        if self.core.checkpointing.restoration.is_some() {
-            return self.core.checkpointing.settled.push((collection, syncs));
+        if self.core.checkpointing.restoring.restoration.is_some() {
+            return self.core.checkpointing.restoring.settled.push((collection, syncs));
         }
         if let Some((kind, slots)) = self.core.take_settled(collection, syncs) {
             for slot in slots {

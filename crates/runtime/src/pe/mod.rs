@@ -267,7 +267,7 @@ impl Pe {
             self.encode_some();
         }
         let core = &mut self.core;
-        if core.checkpointing.room_at.is_some() {
+        if core.checkpointing.sending.room_at.is_some() {
             core.send_waiting();
         }
         if !core.moved.is_empty() {
@@ -344,7 +344,7 @@ impl Pe {
     /// of them wait for the network.
     pub fn set_waiting_bytes(&mut self, bytes: usize, for_network: usize) {
         self.core.waiting_bytes = bytes;
-        self.core.checkpointing.network_bytes = for_network;
+        self.core.checkpointing.sending.network_bytes = for_network;
     }
 
     /// Sends the coordinator this node's job definition, so that different programs do not mix.

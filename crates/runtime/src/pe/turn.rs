@@ -58,7 +58,7 @@ impl Pe {
             return Next::Turn;
         }
         let timer = core.timers.next().filter(|_| !is_stopped);
-        let room_at = core.checkpointing.room_at;
+        let room_at = core.checkpointing.sending.room_at;
         let deadlines = [timer, core.next_accumulator(), core.delivery.next_deadline(), room_at];
         // Drivers count from the start of the run.
         let driver_time = |at: Time| Time(at.0.saturating_sub(core.checkpointing.began.0));

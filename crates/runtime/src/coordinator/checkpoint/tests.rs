@@ -1,5 +1,7 @@
 //! Tests of checkpoints that take too long.
 
+use super::deadline::STEP_MAX;
+use super::draining::questions_without_answer;
 use super::image::MANIFEST_BYTES_MAX;
 use super::*;
 use crate::address::collection::Map;
@@ -9,7 +11,8 @@ use crate::coordinator::event::{CoordinatorCommand, CoordinatorEvent};
 use crate::coordinator::host::CoordinatorHost;
 use crate::job::program::Program;
 use crate::message::{
-    Content, Contribution, Image, MainRequest, Packet, ReductionGroup, RestorePlan,
+    Content, Contribution, Control, DrainCounts, Image, MainRequest, Packet, PartSummary,
+    ReductionGroup, RestorePlan,
 };
 use crate::reduce::{Op, Partial, Target, Value};
 use crate::{Actor, Context, Ix1, Job};

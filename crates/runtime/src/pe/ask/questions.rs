@@ -112,7 +112,7 @@ impl Core {
                     let message = RestoredMessage { timer: None, to: by, kind, message };
                     let after = AfterAnswer::Quiescent(Box::new(message));
                     let slot = self.open_question(question, Duration::MAX, after);
-                    self.checkpointing.quiescence.push(slot);
+                    self.checkpointing.restoring.quiescence.push(slot);
                 }
             }
         }
@@ -121,7 +121,7 @@ impl Core {
     /// Requests quiescence again on behalf of the restored actors that wait for it. All members and
     /// messages of the image count by now.
     pub(in crate::pe) fn await_quiescence_again(&mut self) {
-        for slot in std::mem::take(&mut self.checkpointing.quiescence) {
+        for slot in std::mem::take(&mut self.checkpointing.restoring.quiescence) {
             let request = MainRequest::Quiescence;
             self.post(COORDINATOR, Control::MainRequest { slot, request });
         }

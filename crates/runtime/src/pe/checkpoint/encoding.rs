@@ -13,7 +13,7 @@
 use crate::address::id::KindId;
 use crate::message::{CheckpointMessage, CheckpointSegment, MemberImage, PartSummary, Segment};
 use crate::pe::checkpoint::captured_part::{Accepted, CapturedPart, Stage};
-use crate::pe::checkpoint::state::CopyToSend;
+use crate::pe::checkpoint::state::sending::CopyToSend;
 use crate::pe::checkpoint::unencoded_members::UnencodedMembers;
 use crate::pe::core::Core;
 use crate::pe::members::member::Member;
@@ -52,7 +52,7 @@ impl Pe {
 
     /// Forgets what was captured for a checkpoint that is given up, and does not send copies of it.
     pub(super) fn drop_capture(&mut self, checkpoint: u64) {
-        if self.core.checkpointing.restoration.is_some() {
+        if self.core.checkpointing.restoring.restoration.is_some() {
             // It is the one from which the job continues.
             return;
         }
@@ -62,7 +62,7 @@ impl Pe {
                 store.set_unencoded(UnencodedMembers::default());
             }
         }
-        self.core.checkpointing.copies.retain(|copy| copy.segment.checkpoint != checkpoint);
+        self.core.checkpointing.sending.copies.retain(|copy| copy.segment.checkpoint != checkpoint);
     }
 
     /// Notes that nothing was in flight when a part was captured, so that its segments can be
@@ -79,9 +79,9 @@ impl Pe {
         core.turn_is_over = true;
         // The remaining copies belong to a checkpoint that was given up, or to the one from which
         // the job continues. Those of the new checkpoint replace them.
-        core.checkpointing.copies.clear();
-        core.checkpointing.copied_at = None;
-        core.checkpointing.crowded_since = None;
+        core.checkpointing.sending.copies.clear();
+        core.checkpointing.sending.copied_at = None;
+        core.checkpointing.sending.crowded_since = None;
         core.keep_segments();
     }
 
@@ -165,7 +165,7 @@ impl Core {
             let segment = Segment { checkpoint, part: pe, position, is_last };
             if let Some(partner) = partner {
                 let copy = CopyToSend::new(partner, segment, bytes.clone());
-                self.checkpointing.copies.push_back(copy);
+                self.checkpointing.sending.copies.push_back(copy);
             }
             let kept = CheckpointSegment { segment, bytes, is_copy: false };
             self.commands.push(PeCommand::Keep(kept));

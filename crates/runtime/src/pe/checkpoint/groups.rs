@@ -12,7 +12,7 @@
 
 use super::resizing::Resizing;
 use super::restoration::ResizedGroup;
-use super::state::Forming;
+use super::state::restoring::Forming;
 use crate::address::collection::Map;
 use crate::address::id::{ActorId, CollectionId, Slot};
 use crate::address::index::{ActorIndex, Ix1};
@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 impl Core {
     /// Registers the members that resized groups get on this PE.
     pub(super) fn enter_forming(&mut self) {
-        let Some(restoration) = self.checkpointing.restoration.clone() else { return };
+        let Some(restoration) = self.checkpointing.restoring.restoration.clone() else { return };
         for (&collection, group) in &restoration.groups {
             let Some(id) = self.group_member(collection, group) else { continue };
             let entered = migrate::channels(self, group.kind, &group.record(), &[]);
@@ -39,7 +39,7 @@ impl Core {
             let member = migrate::member(id, 0, &group.record(), channels, 0);
             let slot = Slot { kind: group.kind, index: self.add_member(group.kind, member) };
             let former = BTreeMap::new();
-            self.checkpointing.forming.insert(id, Forming { slot, former });
+            self.checkpointing.restoring.forming.insert(id, Forming { slot, former });
         }
     }
 
@@ -57,14 +57,14 @@ impl Core {
     /// Keeps a former member of a resized group until its successor is built. Returns any other
     /// member.
     pub(super) fn keep_former(&mut self, member: MemberImage) -> Option<MemberImage> {
-        let restoration = self.checkpointing.restoration.clone();
+        let restoration = self.checkpointing.restoring.restoration.clone();
         let Some(group) = restoration.as_ref().and_then(|it| it.groups.get(&member.id.collection))
         else {
             return Some(member);
         };
         let (order, key) = group.successor(member.id.key)?;
         let id = ActorId { key, ..member.id };
-        if let Some(forming) = self.checkpointing.forming.get_mut(&id) {
+        if let Some(forming) = self.checkpointing.restoring.forming.get_mut(&id) {
             self.created += member.mailbox.len() as u64;
             forming.former.insert(order, member);
         }
@@ -84,7 +84,7 @@ impl Core {
 impl Pe {
     /// Builds the actors of resized groups.
     pub(super) fn form_groups(&mut self) {
-        for (id, forming) in std::mem::take(&mut self.core.checkpointing.forming) {
+        for (id, forming) in std::mem::take(&mut self.core.checkpointing.restoring.forming) {
             self.core.running = Some(forming.slot.kind);
             if let Err(error) = self.form(id, forming) {
                 return self.core.fail(error);
@@ -115,7 +115,7 @@ impl Pe {
                 continue;
             }
             store.put_aside(slot.index, state);
-            core.checkpointing.restored.push((slot.kind, slot.index));
+            core.checkpointing.restoring.restored.push((slot.kind, slot.index));
         }
         let Self { core, stores, .. } = self;
         if is_new {

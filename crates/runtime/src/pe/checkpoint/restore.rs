@@ -10,7 +10,7 @@ use crate::message::{
     AwaitedImage, CheckpointMessage, Control, DelayedImage, MemberImage, MemberRecord, PartImage,
     QuestionImage, RestoreTarget, RestoredPart, SectionsOfGone, Segment,
 };
-use crate::pe::checkpoint::state::CopyToSend;
+use crate::pe::checkpoint::state::sending::CopyToSend;
 use crate::pe::core::Core;
 use crate::pe::delivery::Place;
 use crate::pe::migrate;
@@ -29,13 +29,13 @@ impl Pe {
     pub(crate) fn prepare_to_restore(&mut self, restoration: &Arc<Restoration>) {
         let core = &mut self.core;
         let manifest = &restoration.manifest;
-        core.checkpointing.restoration = Some(restoration.clone());
+        core.checkpointing.restoring.restoration = Some(restoration.clone());
         (core.checkpointing.stop, core.checkpointing.is_stopped) = (manifest.number, true);
         core.checkpointing.began = manifest.at;
         core.now = manifest.at;
-        core.checkpointing.is_unprotected = true;
+        core.checkpointing.main.is_unprotected = true;
         if core.me == crate::address::id::MAIN_PE {
-            core.checkpointing.progress = Some(manifest.progress.clone());
+            core.checkpointing.main.progress = Some(manifest.progress.clone());
         }
         // Numbers of timers and slots of questions differ from those of earlier runs.
         core.timers.number_from((manifest.number + 1) << 32);
@@ -111,7 +111,7 @@ impl Pe {
         let makes_checkpoints = core.common.run.checkpoints.every.is_some();
         if let Some(partner) = core.partner(&[]).filter(|_| makes_checkpoints) {
             let copy = CopyToSend::new(partner, segment, bytes.clone());
-            core.checkpointing.copies.push_back(copy);
+            core.checkpointing.sending.copies.push_back(copy);
         }
     }
 
@@ -183,7 +183,7 @@ impl Pe {
         core.created += mailbox.len() as u64;
         core.refill(kind, slot, &mailbox);
         stores[kind.index()].put_aside(slot, decoded);
-        core.checkpointing.restored.push((kind, slot));
+        core.checkpointing.restoring.restored.push((kind, slot));
         core.release_awaiting(id);
         Ok(())
     }
@@ -191,13 +191,13 @@ impl Pe {
 
 impl Core {
     fn is_resized(&self, id: ActorId) -> bool {
-        let restoration = self.checkpointing.restoration.as_ref();
+        let restoration = self.checkpointing.restoring.restoration.as_ref();
         restoration.is_some_and(|it| it.groups.contains_key(&id.collection))
     }
 
     /// A delayed message with its present receiver and type. `None` if its group has ended.
     fn redirected(&self, image: DelayedImage) -> Option<DelayedImage> {
-        let restoration = self.checkpointing.restoration.as_ref()?;
+        let restoration = self.checkpointing.restoring.restoration.as_ref()?;
         let (to, kind) = (restoration.receiver(image.to)?, restoration.kind(image.kind)?);
         Some(DelayedImage { to, kind, ..image })
     }
@@ -205,7 +205,7 @@ impl Core {
     /// A question with the present identity and type of the actor that asked. `None` if its group
     /// has ended.
     fn asked_now(&self, image: QuestionImage) -> Option<QuestionImage> {
-        let restoration = self.checkpointing.restoration.as_ref()?;
+        let restoration = self.checkpointing.restoring.restoration.as_ref()?;
         let (by, kind) = (restoration.receiver(image.by)?, restoration.kind(image.kind)?);
         Some(QuestionImage { by, kind, ..image })
     }
@@ -250,6 +250,6 @@ impl Core {
     /// Removes and returns the data that main stored in the checkpoint from which the job
     /// continues.
     pub(crate) fn take_progress(&mut self) -> Option<Bytes> {
-        self.checkpointing.progress.take()
+        self.checkpointing.main.progress.take()
     }
 }

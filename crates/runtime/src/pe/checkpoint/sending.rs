@@ -10,7 +10,7 @@
 use crate::error::JobError;
 use crate::message::{CheckpointMessage, CheckpointSegment, Control, Segment};
 use crate::pe::checkpoint::encoding::slices;
-use crate::pe::checkpoint::state::CopyToSend;
+use crate::pe::checkpoint::state::sending::CopyToSend;
 use crate::pe::core::Core;
 use crate::pe::{PeCommand, PlantedFault};
 use bytes::Bytes;
@@ -36,29 +36,29 @@ const CROWDED_MAX: Duration = Duration::from_secs(1);
 impl Core {
     /// Sends a large message of a restoration once there is room for it.
     pub(super) fn post_with_room(&mut self, to: PeId, message: CheckpointMessage) {
-        if self.checkpointing.large.is_empty() && self.has_room_to_send(CROWDED_MAX) {
+        if self.checkpointing.sending.large.is_empty() && self.has_room_to_send(CROWDED_MAX) {
             return self.post_large(to, Control::Checkpoint(Box::new(message)));
         }
-        self.checkpointing.large.push_back((to, message));
+        self.checkpointing.sending.large.push_back((to, message));
         self.look_for_room_later();
     }
 
     /// Sends the messages that wait for room, if it is time to look. Called at the end of a turn.
     pub(in crate::pe) fn send_waiting(&mut self) {
-        if self.checkpointing.room_at.is_none_or(|at| at > self.now) {
+        if self.checkpointing.sending.room_at.is_none_or(|at| at > self.now) {
             return;
         }
-        self.checkpointing.room_at = None;
-        while !self.checkpointing.large.is_empty() {
+        self.checkpointing.sending.room_at = None;
+        while !self.checkpointing.sending.large.is_empty() {
             if !self.has_room_to_send(CROWDED_MAX) {
                 return self.look_for_room_later();
             }
-            if let Some((to, message)) = self.checkpointing.large.pop_front() {
+            if let Some((to, message)) = self.checkpointing.sending.large.pop_front() {
                 self.post_large(to, Control::Checkpoint(Box::new(message)));
             }
         }
         // During a restoration, copies would delay the members that other PEs await.
-        if self.checkpointing.restoration.is_none() {
+        if self.checkpointing.restoring.restoration.is_none() {
             self.send_copies();
         }
     }
@@ -69,13 +69,16 @@ impl Core {
     /// fires no timers.
     pub(super) fn send_copies(&mut self) {
         let is_limited = !self.checkpointing.is_pause;
-        if self.checkpointing.copies.is_empty() || is_limited && self.checkpointing.is_copying {
+        if self.checkpointing.sending.copies.is_empty()
+            || is_limited && self.checkpointing.sending.is_copying
+        {
             return;
         }
-        let since =
-            self.now.since(self.checkpointing.copied_at.replace(self.now).unwrap_or(self.now));
+        let since = self
+            .now
+            .since(self.checkpointing.sending.copied_at.replace(self.now).unwrap_or(self.now));
         for _ in 0..slices(PIECE_EVERY, since) {
-            if self.checkpointing.copies.is_empty() {
+            if self.checkpointing.sending.copies.is_empty() {
                 return;
             }
             if !self.has_room_to_send(CROWDED_MAX_OF_PIECE) {
@@ -83,26 +86,28 @@ impl Core {
             }
             let time = self.send_piece();
             if is_limited && !time.is_zero() {
-                self.checkpointing.is_copying = true;
+                self.checkpointing.sending.is_copying = true;
                 return self.run_after(time, |core| {
-                    core.checkpointing.is_copying = false;
+                    core.checkpointing.sending.is_copying = false;
                     core.send_copies();
                 });
             }
         }
-        if !self.checkpointing.copies.is_empty() {
-            self.checkpointing.room_at = Some(self.now);
+        if !self.checkpointing.sending.copies.is_empty() {
+            self.checkpointing.sending.room_at = Some(self.now);
         }
     }
 
     /// Sends the next piece of a copy. Returns the time for which the others wait.
     fn send_piece(&mut self) -> Duration {
-        let Some(copy) = self.checkpointing.copies.front_mut() else { return Duration::ZERO };
+        let Some(copy) = self.checkpointing.sending.copies.front_mut() else {
+            return Duration::ZERO;
+        };
         let CopyToSend { to: partner, segment, total, .. } = *copy;
         let offset = total - copy.left.len() as u64;
         let bytes = copy.left.split_to(COPY_PIECE_BYTES.min(copy.left.len()));
         if copy.left.is_empty() {
-            self.checkpointing.copies.pop_front();
+            self.checkpointing.sending.copies.pop_front();
         }
         let layout = &self.common.layout;
         let (here, to) = (layout.node_of(self.me), layout.leader(partner));
@@ -119,7 +124,7 @@ impl Core {
         of: (PeId, Segment),
         (offset, total, bytes): (u64, u64, Bytes),
     ) {
-        let incoming = &mut self.checkpointing.incoming_copies;
+        let incoming = &mut self.checkpointing.sending.incoming_copies;
         // Copies of a checkpoint that was given up stay incomplete. The one from which the job
         // continues is copied again while the next one is made.
         incoming.retain(|(_, segment)| segment.checkpoint >= of.1.checkpoint.saturating_sub(1));
@@ -148,7 +153,7 @@ impl Core {
     }
 
     fn look_for_room_later(&mut self) {
-        self.checkpointing.room_at = Some(self.now + CROWDED_PAUSE);
+        self.checkpointing.sending.room_at = Some(self.now + CROWDED_PAUSE);
     }
 
     /// Whether another large message may be sent now. This assumes that each other PE of the node
@@ -157,13 +162,13 @@ impl Core {
     fn has_room_to_send(&mut self, patience: Duration) -> bool {
         let soft = self.common.limits.soft_bytes;
         let sent = self.outbox.bytes().saturating_mul(self.pes_here().len());
-        let waiting = sent.saturating_add(self.checkpointing.network_bytes);
-        let since = *self.checkpointing.crowded_since.get_or_insert(self.now);
+        let waiting = sent.saturating_add(self.checkpointing.sending.network_bytes);
+        let since = *self.checkpointing.sending.crowded_since.get_or_insert(self.now);
         let is_patient = self.now.since(since) < patience;
         let most = if is_patient { soft / ROOM_SHARE } else { soft };
         let has_room = waiting == 0 || waiting < most;
         if has_room {
-            self.checkpointing.crowded_since = None;
+            self.checkpointing.sending.crowded_since = None;
         }
         has_room
     }

@@ -23,27 +23,29 @@ impl Core {
         for member in members {
             let base = self.base_of(member.id);
             // The first member that is bound to a base decides the position of the base.
-            if self.has_target(member.id) && !self.checkpointing.targets.contains_key(&base) {
-                self.checkpointing.targets.insert(base, self.me);
+            if self.has_target(member.id)
+                && !self.checkpointing.restoring.targets.contains_key(&base)
+            {
+                self.checkpointing.restoring.targets.insert(base, self.me);
                 bases.entry(base.collection).or_default().push(base);
             }
         }
-        let dealt = self.checkpointing.dealt.entry(part).or_default();
+        let dealt = self.checkpointing.restoring.dealt.entry(part).or_default();
         for bases in bases.into_values() {
             let numbers = numbers(bases.len() as u64, shares, dealt);
             let targets = numbers.flat_map(|(pe, number)| (0..number).map(move |_| pe));
-            self.checkpointing.targets.extend(bases.into_iter().zip(targets));
+            self.checkpointing.restoring.targets.extend(bases.into_iter().zip(targets));
         }
     }
 
     /// The PE on which a member of a part continues. `None` if its group has ended.
     pub(super) fn target_of(&mut self, id: ActorId, target: &RestoreTarget) -> Option<PeId> {
-        let id = self.checkpointing.restoration.as_ref()?.receiver(id)?;
+        let id = self.checkpointing.restoring.restoration.as_ref()?.receiver(id)?;
         let has_target = self.has_target(id);
         let chosen = match target {
             RestoreTarget::On(pe) if has_target => Some(*pe),
             RestoreTarget::Over(_) | RestoreTarget::Shared(_) if has_target => {
-                self.checkpointing.targets.get(&self.base_of(id)).copied()
+                self.checkpointing.restoring.targets.get(&self.base_of(id)).copied()
             }
             _ => None,
         };

@@ -1,6 +1,7 @@
 //! Tests of a PE that stops for checkpoints.
 
 use super::*;
+use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{ActorId, CollectionId};
 use crate::address::index::{ActorIndex, Key};
 use crate::error::JobError;
@@ -11,15 +12,16 @@ use crate::message::{
     CheckpointSegment, Content, Insertion, Manifest, MemberRecord, Packet, ReplicaOrder, Segment,
 };
 use crate::pe::Restoration;
-use crate::pe::checkpoint::state::CopyToSend;
+use crate::pe::checkpoint::state::sending::CopyToSend;
 use crate::pe::replicas::{PrimaryStage, ReplicaState, Role};
-use crate::{Actor, CheckpointEvery, Checkpoints, Context, Ix1, Job, Limits};
+use crate::{Actor, Context, Ix1, Job, Limits};
 use gridspan_balance::Refine;
-use gridspan_topology::Layout;
+use gridspan_topology::{Layout, NodeId, Time};
 use serde::{Deserialize, Serialize};
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Serialize, Deserialize)]
 struct Idle;
@@ -132,9 +134,9 @@ fn restored_at_a_sync_point(job: Job) -> (Pe, (KindId, u32)) {
     let (kinds, earlier, groups) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
     let restoration = Restoration { manifest, kinds, earlier, groups };
     let checkpointing = &mut pe.core.checkpointing;
-    checkpointing.restoration = Some(Arc::new(restoration));
+    checkpointing.restoring.restoration = Some(Arc::new(restoration));
     (checkpointing.stop, checkpointing.is_stopped) = (1, true);
-    checkpointing.restored.push(slot);
+    checkpointing.restoring.restored.push(slot);
     (pe, slot)
 }
 
@@ -166,82 +168,6 @@ fn a_restored_member_leaves_its_sync_point_if_the_job_has_a_strategy_no_longer()
 
         assert_eq!(noted(&pe, slot), codec::encode(&Noting(expected.to_owned())), "{expected}");
     }
-}
-
-#[test]
-fn the_first_checkpoint_is_tried_again_at_the_first_progress_point_after_a_pause() {
-    let layout = Layout::single(1);
-    let every = CheckpointEvery::Time(Duration::from_secs(60));
-    let job = Job::new("postponed")
-        .actor::<Idle>()
-        .checkpoints(Checkpoints::every(every))
-        .main(async |_| Ok::<(), JobError>(()));
-    let mut pe = Program::new(job, layout).unwrap().pe(MAIN_PE);
-    let mut is_requested_at = |at: Duration, streamed| {
-        pe.core.now = Time::ZERO + at;
-        pe.core.progress(Bytes::new(), 0, streamed, |_| {});
-        pe.core.checkpointing.is_requested
-    };
-
-    assert!(!is_requested_at(Duration::ZERO, 1), "it is postponed");
-    assert!(!is_requested_at(RETRY / 2, 0));
-    assert!(is_requested_at(RETRY, 0));
-}
-
-#[test]
-fn main_is_named_in_one_warning_if_it_reaches_no_progress_point_for_three_intervals() {
-    let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
-    let heard = warnings.clone();
-    let every = CheckpointEvery::Time(Duration::from_secs(60));
-    let job = Job::new("quiet")
-        .actor::<Idle>()
-        .checkpoints(Checkpoints::every(every))
-        .on_warning(move |warning| heard.lock().unwrap().push(warning.to_string()))
-        .main(async |_| Ok::<(), JobError>(()));
-    let mut pe = Program::new(job, Layout::single(1)).unwrap().pe(MAIN_PE);
-    let warnings_at = |pe: &mut Pe, seconds: u64| {
-        pe.core.now = Time::ZERO + Duration::from_secs(seconds);
-        pe.core.warn_without_progress();
-        warnings.lock().unwrap().len()
-    };
-
-    assert_eq!(warnings_at(&mut pe, 179), 0, "three intervals since the start are not over");
-    // The checkpoint is postponed, but main has reached a progress point.
-    pe.core.progress(Bytes::new(), 0, 1, |_| {});
-    assert_eq!([180, 358].map(|seconds| warnings_at(&mut pe, seconds)), [0, 0]);
-    assert_eq!([359, 360, 900].map(|seconds| warnings_at(&mut pe, seconds)), [1, 1, 1]);
-
-    let expected = "main of quiet has reached no progress point for 180 s, so no checkpoints are \
-                    made; call `Grid::progress` where it can begin again";
-    assert_eq!(*warnings.lock().unwrap(), [expected]);
-}
-
-#[test]
-fn regular_long_steps_of_main_cause_one_warning_and_a_much_longer_one_another() {
-    let warnings: Arc<Mutex<Vec<u64>>> = Arc::default();
-    let heard = warnings.clone();
-    let every = CheckpointEvery::Time(Duration::from_secs(60));
-    let job = Job::new("quiet")
-        .actor::<Idle>()
-        .checkpoints(Checkpoints::every(every))
-        .on_warning(move |warning| {
-            if let Warning::NoProgressPoint { since, .. } = warning {
-                heard.lock().unwrap().push(since.as_secs());
-            }
-        })
-        .main(async |_| Ok::<(), JobError>(()));
-    let mut pe = Program::new(job, Layout::single(1)).unwrap().pe(MAIN_PE);
-
-    for second in 1..=9_000 {
-        pe.core.now = Time::ZERO + Duration::from_secs(second);
-        if [200, 400, 600].contains(&second) {
-            // The checkpoint is postponed.
-            pe.core.progress(Bytes::new(), 0, 1, |_| {});
-        }
-        pe.core.warn_without_progress();
-    }
-
-    assert_eq!(*warnings.lock().unwrap(), [180, 400]);
 }
 
 #[test]
@@ -360,7 +286,7 @@ fn copies_wait_while_many_bytes_wait_for_the_network() {
     for position in 0..7 {
         let segment = Segment { checkpoint: 1, part, position, is_last: position == 6 };
         let copy = CopyToSend::new(NodeId(1), segment, Bytes::from(vec![0_u8; 400]));
-        pe.core.checkpointing.copies.push_back(copy);
+        pe.core.checkpointing.sending.copies.push_back(copy);
     }
     pe.core.send_copies();
 
@@ -374,7 +300,7 @@ fn copies_wait_while_many_bytes_wait_for_the_network() {
     assert_eq!([1_010, 1_070].map(|millis| sent_at(&mut pe, millis, 600)), [0, 1]);
     assert_eq!(sent_at(&mut pe, 2_020, 1_000), 0, "PEs are held back");
     assert_eq!(sent_at(&mut pe, 2_030, 0), 1, "the last one");
-    assert_eq!(pe.core.checkpointing.room_at, None);
+    assert_eq!(pe.core.checkpointing.sending.room_at, None);
 }
 
 #[test]
@@ -386,7 +312,7 @@ fn a_copy_leaves_in_pieces_and_arrives_whole() {
     let segment = Segment { checkpoint: 1, part: MAIN_PE, position: 0, is_last: true };
     let bytes: Bytes = (0..1_200_000_u32).map(|at| (at % 251) as u8).collect();
     let copy = CopyToSend::new(NodeId(1), segment, bytes.clone());
-    from.core.checkpointing.copies.push_back(copy);
+    from.core.checkpointing.sending.copies.push_back(copy);
     from.core.send_copies();
     let mut packets = Vec::new();
     // After a long turn, several pieces leave.

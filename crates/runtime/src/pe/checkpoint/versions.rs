@@ -16,7 +16,7 @@ impl Pe {
         state: &[u8],
     ) -> Result<Box<dyn Any + Send>, JobError> {
         let store = &self.stores[kind.index()];
-        let restoration = self.core.checkpointing.restoration.as_ref();
+        let restoration = self.core.checkpointing.restoring.restoration.as_ref();
         let earlier = restoration.and_then(|it| it.earlier.get(&kind));
         let (Some(earlier), Some(known)) = (earlier, self.core.common.kind(kind)) else {
             return store.decode(state).map_err(|error| JobError::Protocol(error.to_string()));
@@ -38,7 +38,7 @@ impl Core {
         kind: KindId,
         messages: impl IntoIterator<Item = &'a Bytes>,
     ) -> Result<(), JobError> {
-        let restoration = self.checkpointing.restoration.as_ref();
+        let restoration = self.checkpointing.restoring.restoration.as_ref();
         let earlier = restoration.and_then(|it| it.earlier.get(&kind));
         let (Some(earlier), Some(known)) = (earlier, self.common.kind(kind)) else { return Ok(()) };
         messages.into_iter().try_for_each(|message| {

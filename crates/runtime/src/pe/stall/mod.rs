@@ -23,7 +23,7 @@ impl Core {
 
     /// Whether an event will occur here although nothing arrives.
     fn awaits_event(&self) -> bool {
-        let is_timed = self.timers.next().is_some() || self.checkpointing.room_at.is_some();
+        let is_timed = self.timers.next().is_some() || self.checkpointing.sending.room_at.is_some();
         let captured = self.checkpointing.captured.as_ref();
         let is_encoding = captured.is_some_and(CapturedPart::is_to_encode);
         is_timed || is_encoding || self.next_accumulator().is_some()

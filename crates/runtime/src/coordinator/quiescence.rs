@@ -82,7 +82,9 @@ impl Coordinator {
         rounds.sum.processed = rounds.sum.processed.saturating_add(processed);
         rounds.sum.stranded = rounds.sum.stranded.saturating_add(stranded);
         if rounds.missing == 0 {
-            rounds.sum.created = rounds.sum.created.saturating_add(self.created);
+            // A postponed rebalance leads to messages, also of members that wait for it.
+            let postponed = u64::from(self.balances.is_put_off);
+            rounds.sum.created = rounds.sum.created.saturating_add(self.created + postponed);
             rounds.sum.processed = rounds.sum.processed.saturating_add(self.processed);
             self.end_quiescence_round();
         }

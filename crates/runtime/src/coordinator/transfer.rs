@@ -82,27 +82,32 @@ impl Coordinator {
     }
 
     /// Begins the next transfer, if there is one and no operation prevents it. The host of this
-    /// node then takes the coordinator.
+    /// node then takes the coordinator. If there is none, begins a rebalance that was postponed for
+    /// a checkpoint, or for a transfer to the node where the coordinator already was.
     pub(super) fn begin_transfer(&mut self) {
-        let may_begin = self.checkpoints.may_move();
-        while may_begin && self.departing.is_none() && self.outcome.is_none() && self.is_settled() {
-            match self.transfers.pop_front() {
-                Some((to, asker)) if to == self.node => self.answer(asker, ()),
-                Some(departure) => {
-                    self.departing = Some(departure);
-                    self.retire_plans();
-                    self.conclude_balances();
-                }
-                None => {
-                    // A rebalance that was postponed for a transfer can begin: the coordinator was
-                    // already on the requested node.
-                    if std::mem::take(&mut self.balances.is_put_off) {
-                        self.follow_ups.push_back(FollowUp::BeginRebalance);
-                    }
-                    return;
-                }
+        while self.may_move()
+            && self.is_settled()
+            && let Some((to, asker)) = self.transfers.pop_front()
+        {
+            if to == self.node {
+                self.answer(asker, ());
+                continue;
             }
+            self.departing = Some((to, asker));
+            self.retire_plans();
+            self.conclude_balances();
         }
+        // This waits for no survey: members may wait for the rebalance at their sync points.
+        if self.may_move()
+            && self.transfers.is_empty()
+            && std::mem::take(&mut self.balances.is_put_off)
+        {
+            self.follow_ups.push_back(FollowUp::BeginRebalance);
+        }
+    }
+
+    fn may_move(&self) -> bool {
+        self.checkpoints.may_move() && self.departing.is_none() && self.outcome.is_none()
     }
 
     /// Whether a transfer or a checkpoint waits, so that no operation that would delay it may

@@ -76,7 +76,7 @@ fn create(coordinator: &mut CoordinatorHost) -> CollectionId {
         .pes()
         .flat_map(|pe| tell(coordinator, pe, Control::Created { collection }))
         .collect();
-    let [(MAIN_PE, Control::Reply { slot: 8, .. })] = &told[..] else { panic!("{told:?}") };
+    let [(MAIN_PE, Control::Reply { slot: 8, .. }), ..] = &told[..] else { panic!("{told:?}") };
     collection
 }
 

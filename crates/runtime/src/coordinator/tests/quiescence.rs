@@ -1,12 +1,20 @@
 //! Quiescence: rounds of questions to all PEs.
 
-use super::{contribution, create, program, sent, tell};
+use super::{Idle, contribution, create, program, sent, tell};
+use crate::Job;
 use crate::address::collection::Map;
 use crate::address::id::{CollectionId, KindId, MAIN_PE};
 use crate::coordinator::host::CoordinatorHost;
 use crate::coordinator::machine::Coordinator;
-use crate::message::{Control, MainRequest};
-use gridspan_topology::{NodeId, PeId, Time};
+use crate::error::JobError;
+use crate::job::program::Program;
+use crate::message::{
+    CheckpointMessage, Contribution, Control, DrainCounts, MainRequest, ReductionGroup,
+};
+use crate::reduce::{Op, Partial, Target, Value};
+use bytes::Bytes;
+use gridspan_balance::Refine;
+use gridspan_topology::{Layout, NodeId, PeId, Time};
 
 /// Two PEs that count the controls that quiescence counts.
 #[derive(Default)]
@@ -69,6 +77,53 @@ fn a_bound_collection_in_creation_is_not_quiescent() {
     assert!(matches!(told[..], [(_, Control::QuiescenceRound { round: 4 }), _]), "{told:?}");
     let told = pes.answer(&mut coordinator, 4);
     assert!(matches!(told[..], [(MAIN_PE, Control::Reply { slot: 3, .. })]), "{told:?}");
+}
+
+/// Number of PEs that are asked for their loads.
+fn measured(told: &[(PeId, Control)]) -> usize {
+    told.iter().filter(|(_, control)| matches!(control, Control::Measure { .. })).count()
+}
+
+#[test]
+fn a_rebalance_that_waits_for_the_end_of_a_checkpoint_is_not_quiescent() {
+    let job = Job::new("postponed").actor::<Idle>().strategy(Refine);
+    let job = job.main(async |_| Ok::<(), JobError>(()));
+    let layout = Layout::new(vec![("a".to_owned(), vec![2])]);
+    let mut coordinator = Program::new(job, layout).unwrap().coordinator_host(NodeId(0));
+    let collection = create(&mut coordinator);
+    let Coordinator { created: processed, processed: created, .. } =
+        *coordinator.coordinator().unwrap();
+    let mut pes = CountingPes { created, processed };
+    let request = MainRequest::Checkpoint { progress: Bytes::new(), phases: 0, pause: None };
+    pes.tell(&mut coordinator, MAIN_PE, Control::MainRequest { slot: 3, request });
+    // The only member waits at its first sync point until the rebalance has decided.
+    let group = ReductionGroup::Sync(collection);
+    let (op, target, partial) = (Op::And, Target::Sync, Partial::Plain(Value::Unit));
+    let sync = Contribution { group, op, target, partial, ..contribution(collection, 0, 1) };
+    let told = pes.tell(&mut coordinator, PeId(1), Control::Contribution(sync));
+    assert_eq!(measured(&told), 0, "{told:?}");
+    let ask = Control::MainRequest { slot: 4, request: MainRequest::Quiescence };
+    pes.tell(&mut coordinator, MAIN_PE, ask);
+
+    for round in 1..=3 {
+        assert!(pes.answer(&mut coordinator, round).is_empty(), "no answer in round {round}");
+        let woken = sent(coordinator.wake(Time(round * 1_000_000_000)));
+        let is_round = |(_, it): &&(PeId, Control)| matches!(it, Control::QuiescenceRound { .. });
+        assert_eq!(woken.iter().filter(is_round).count(), 2, "{woken:?}");
+    }
+
+    let mut told = Vec::new();
+    for (round, pe) in [(1, PeId(0)), (1, PeId(1)), (2, PeId(0)), (2, PeId(1))] {
+        let counts = DrainCounts { questions: 1, ..DrainCounts::default() };
+        let drained = CheckpointMessage::Drained { round, counts };
+        let drained = Control::Checkpoint(Box::new(drained));
+        told = pes.tell(&mut coordinator, pe, drained);
+    }
+    assert_eq!(
+        measured(&told),
+        2,
+        "the checkpoint is postponed, and the rebalance begins: {told:?}"
+    );
 }
 
 #[test]

@@ -21,9 +21,9 @@
 //! capture their parts again in a later round.
 //!
 //! **Storing.** Meanwhile the nodes store and copy the parts. Once all are encoded, stored and
-//! copied, all nodes get the manifest, and the checkpoint is complete. The next checkpoint begins
-//! only when all nodes have the manifest: a large one, which later messages may overtake, counts as
-//! a message in flight.
+//! copied, all nodes get the manifest, and the checkpoint is complete. The next checkpoint is
+//! captured only when all nodes have the manifest, which counts as a message in flight: the orders
+//! of the next checkpoint may overtake it, also because they come from the coordinator's next node.
 //!
 //! **Pause.** If the nodes of the job are to change, the job stays stopped after the checkpoint:
 //! its launcher begins another run on other nodes from there. The parts of nodes that leave are

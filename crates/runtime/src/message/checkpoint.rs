@@ -67,15 +67,13 @@ pub(crate) type SectionsOfGone = (ActorId, Vec<(SectionId, u64)>);
 /// Why a checkpoint is postponed while the previous one is not complete.
 pub(crate) const NOT_STORED: &str = "the checkpoint before is still being encoded or stored";
 
-/// Size, in bytes, from which a manifest may travel in a frame that later frames overtake.
-const LARGE_BYTES: usize = 32 << 10;
-
 impl CheckpointMessage {
-    /// Whether it is the manifest of a complete checkpoint, and so large that the orders of the
-    /// next checkpoint may overtake it. A node that receives those orders first does not know that
-    /// the checkpoint is complete, and replaces its parts by those of the next one.
-    pub(crate) fn is_large_manifest(&self) -> bool {
-        matches!(self, Self::Complete { manifest, .. } if manifest.len() >= LARGE_BYTES)
+    /// Whether it is the manifest of a complete checkpoint. The orders of the next checkpoint may
+    /// overtake it: if it travels as bulk, or if the coordinator moves after it has sent the
+    /// manifest. A node that received those orders first would not know that the checkpoint is
+    /// complete, and would replace its parts by those of the next one.
+    pub(crate) fn is_manifest(&self) -> bool {
+        matches!(self, Self::Complete { .. })
     }
 
     /// Returns the number of bytes it holds, for the memory budget.

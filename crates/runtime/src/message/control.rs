@@ -551,7 +551,7 @@ impl Control {
     /// Whether the control counts as a message in flight: for quiescence, because its handling can
     /// cause messages, and for the next checkpoint, which waits for it.
     pub(crate) fn is_counted(&self) -> bool {
-        let is_manifest = matches!(self, Self::Checkpoint(message) if message.is_large_manifest());
+        let is_manifest = matches!(self, Self::Checkpoint(message) if message.is_manifest());
         let causes_messages = matches!(
             self,
             Self::MainRequest { request: MainRequest::Create { .. }, .. }

@@ -51,8 +51,8 @@ struct Coordination {
     now: Time,
     /// Controls that the coordinator has sent since the last `look`.
     sent: Vec<(PeId, Control)>,
-    /// Number of answers to main, which main's PE counts as handled.
-    replies: u64,
+    /// Number of answers to main, and of manifests, which main's PE counts as handled.
+    handled: u64,
 }
 
 impl Coordination {
@@ -70,7 +70,7 @@ impl Coordination {
             .main(async |_| Ok::<(), JobError>(()));
         let mut host = bind(job).coordinator_host(NodeId(0));
         host.set_stopwatch(Arc::new(|| 0_u64));
-        Self { host, warnings, now: Time::ZERO, sent: Vec::new(), replies: 0 }
+        Self { host, warnings, now: Time::ZERO, sent: Vec::new(), handled: 0 }
     }
 
     fn obey(&mut self, commands: Vec<CoordinatorCommand>) {
@@ -81,8 +81,12 @@ impl Coordination {
             _ => None,
         };
         let sent: Vec<_> = commands.into_iter().filter_map(control).collect();
-        let is_reply = |(_, control): &&(PeId, Control)| matches!(control, Control::Reply { .. });
-        self.replies += sent.iter().filter(is_reply).count() as u64;
+        let is_counted = |(_, control): &&(PeId, Control)| match control {
+            Control::Reply { .. } => true,
+            Control::Checkpoint(message) => message.is_manifest(),
+            _ => false,
+        };
+        self.handled += sent.iter().filter(is_counted).count() as u64;
         self.sent.extend(sent);
     }
 
@@ -123,7 +127,7 @@ impl Coordination {
     }
 
     fn drained(&mut self, from: PeId, round: u64) {
-        let processed = if from == MAIN_PE { self.replies } else { 0 };
+        let processed = if from == MAIN_PE { self.handled } else { 0 };
         let counts = DrainCounts { processed, ..DrainCounts::default() };
         self.say(from, CheckpointMessage::Drained { round, counts });
     }
@@ -342,10 +346,10 @@ fn half_stored(job: &mut Coordination, slot: u64, checkpoint: u64) {
     job.say(MAIN_PE, CheckpointMessage::Kept { checkpoint, part: MAIN_PE, is_copy: false });
 }
 
-#[test]
-fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
+/// Lets both PEs answer a checkpoint before they have a manifest of at least this size.
+fn answer_before_the_manifest(progress: usize) {
     let mut job = Coordination::new();
-    job.ask_with(3, vec![0_u8; 64 << 10].into());
+    job.ask_with(3, vec![0_u8; progress].into());
     for round in 1..=2 {
         [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
     }
@@ -355,6 +359,7 @@ fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
     }
     let (messages, _) = job.look();
     assert!(messages.iter().any(|(_, text)| text.starts_with("Complete")), "it is under way");
+    job.handled -= 1;
 
     job.ask(4);
     job.assert_told("drain 2.1");
@@ -365,11 +370,21 @@ fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
         job.assert_told(&format!("drain 2.{}", round + 1));
     }
     // Main's PE handles the manifest.
-    job.replies += 1;
+    job.handled += 1;
     [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 4));
     job.assert_told("drain 2.5, capture");
     [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 5));
     job.assert_captured(2, 4);
+}
+
+#[test]
+fn the_next_checkpoint_waits_until_a_large_manifest_has_arrived() {
+    answer_before_the_manifest(64 << 10);
+}
+
+#[test]
+fn the_next_checkpoint_waits_until_a_small_manifest_has_arrived() {
+    answer_before_the_manifest(0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::options::SimOptions;
 use gridspan_record::TimeUse;
 use gridspan_runtime::message::Packet;
 use gridspan_runtime::pe::{Action, Next, Pe, PeCommand, Spent, TRIAL, TurnOutput};
-use gridspan_runtime::{JobError, PeId, Time};
+use gridspan_runtime::{PeId, Time};
 use gridspan_topology::Speed;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -95,9 +95,8 @@ impl Station {
             handled
         }));
         let handled = handled.unwrap_or_else(|panic| {
-            let (actor, place) = machine.running();
-            let (actor, reason) = (actor.to_owned(), panic_message(&*panic));
-            machine.fail(JobError::Panicked { actor, pe: me, place, reason });
+            let error = machine.panicked(&panic_message(&*panic));
+            machine.fail(error);
             0
         });
         let TurnOutput { charged, encoded, commands, packets } = machine.take_output();

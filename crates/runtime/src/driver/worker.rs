@@ -155,10 +155,8 @@ fn guard<R>(pe: &mut Pe, step: impl FnOnce(&mut Pe) -> R) -> Option<R> {
         Ok(result) => return Some(result),
         Err(panic) => panic,
     };
-    let (actor, place) = pe.running();
-    let (actor, reason) = (actor.to_owned(), panic_message(&*panic));
-    let id = pe.id();
-    pe.fail(JobError::Panicked { actor, pe: id, place, reason });
+    let error = pe.panicked(&panic_message(&*panic));
+    pe.fail(error);
     None
 }
 

@@ -246,9 +246,7 @@ impl Pe {
 
     /// Resumes a member from its sync point, if it still waits there.
     pub(super) fn resume_one(&mut self, (kind, slot): (KindId, u32)) {
-        if self.core.leave_sync(kind, slot) {
-            self.stores[kind.index()].resume(&mut self.core, slot);
-        }
+        self.stores[kind.index()].resume_if_settled(&mut self.core, slot);
     }
 
     /// Resumes the members that may leave their sync points, now that the coordinator has settled

@@ -32,9 +32,10 @@ use crate::pe::actor::answer::TaggedAnswer;
 use crate::pe::actor::resources::Resources;
 use crate::pe::actor::upgrade::{OldState, UpgradeError};
 use crate::pe::ask::waits::Waits;
+use crate::pe::checkpoint::captured_part::CapturedPart;
 use crate::pe::checkpoint::resizing::{Merge, Resizing};
-use crate::pe::checkpoint::segments::Segments;
 use crate::pe::checkpoint::settings::Checkpoints;
+use crate::pe::checkpoint::slice::Slice;
 use crate::pe::checkpoint::state::Checkpointing;
 use crate::pe::checkpoint::unencoded_members::UnencodedMembers;
 use crate::pe::collective::accumulator::{Accumulator, GroupState};
@@ -165,9 +166,17 @@ pub(crate) trait Store: Send {
     /// Notes the members of a checkpoint: the present state of each will be encoded, at the latest
     /// before the member changes or ends. Replaces the members noted before.
     fn set_unencoded(&mut self, members: UnencodedMembers);
-    /// Writes members of the checkpoint, with their states, until `segments` has at least `bytes`
-    /// new bytes or no member is left. Returns whether a member is left.
-    fn encode_members(&mut self, bytes: usize, segments: &mut Segments) -> bool;
+    /// Adds members of the checkpoint to its part until the slice ends or no member is left.
+    /// `members`: those of this type. Returns whether a member is left.
+    fn encode_members(
+        &mut self,
+        members: &[Option<Member>],
+        part: &mut CapturedPart,
+        slice: &mut Slice<'_>,
+    ) -> bool;
+    /// Encodes a member that is about to change or to leave its slot, if a checkpoint needs its
+    /// present state.
+    fn prepare_change(&mut self, core: &mut Core, slot: u32);
     /// Whether the encoded state of a member is the whole member.
     fn is_movable(&self, slot: u32) -> bool;
     /// Number of members that are not movable.
@@ -192,10 +201,11 @@ pub(crate) trait Store: Send {
     );
     /// Calls a member's `arrived`.
     fn arrived(&mut self, core: &mut Core, slot: u32);
-    /// Drops a member.
+    /// Drops a member, after [`prepare_change`](Self::prepare_change).
     fn remove(&mut self, slot: u32);
-    /// Calls a member's `resume`.
-    fn resume(&mut self, core: &mut Core, slot: u32);
+    /// Lets a member leave the sync point at which it waits, and calls its `resume`, if it waits at
+    /// one that is settled.
+    fn resume_if_settled(&mut self, core: &mut Core, slot: u32);
 }
 
 /// The identity of a run of a job, and of its checkpoints.
@@ -399,6 +409,8 @@ pub struct Core {
     // Boxed, so that the state that every send needs stays close together.
     pub(super) checkpointing: Box<Checkpointing<Self>>,
     pub(super) running: Option<KindId>,
+    /// The type of actor of which a checkpoint encodes states at present.
+    pub(super) encoding: Option<KindId>,
     pub(super) looks: Looks,
     pub(super) statistics: PeStatistics,
     pub(crate) counts: WorkCounts,
@@ -463,6 +475,7 @@ impl Core {
             steps: Steps::default(),
             checkpointing: Box::default(),
             running: None,
+            encoding: None,
             looks: Looks::default(),
             statistics: PeStatistics::default(),
             counts: WorkCounts::new(kinds),

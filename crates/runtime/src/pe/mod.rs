@@ -401,10 +401,17 @@ impl Pe {
         self.core.fail(error);
     }
 
-    /// The type of the actor whose handler is running or has panicked, and the place of this PE.
-    pub fn running(&self) -> (&'static str, String) {
-        let kind = self.core.running.and_then(|kind| self.core.common.kind(kind));
-        (kind.map_or("the runtime", |kind| kind.name()), self.core.place_name())
+    /// Returns the error after a panic with this message: names the actor type whose handler ran,
+    /// or whose state was being encoded.
+    pub fn panicked(&self, message: &str) -> JobError {
+        let Core { running, encoding, .. } = self.core;
+        let kind = running.or(encoding).and_then(|kind| self.core.common.kind(kind));
+        let actor = kind.map_or("the runtime", |kind| kind.name()).to_owned();
+        let reason = match encoding {
+            Some(_) => format!("while a state was encoded for a checkpoint: {message}"),
+            None => message.to_owned(),
+        };
+        JobError::Panicked { actor, pe: self.id(), place: self.core.place_name(), reason }
     }
 
     /// Carries out the requests of actors about themselves. Ends come first: a partner that
@@ -438,7 +445,9 @@ impl Pe {
     fn destroy(&mut self, id: ActorId) {
         for id in self.core.ending_with(id) {
             if let Some((kind, slot)) = self.core.resident(id) {
-                self.stores[kind.index()].remove(slot);
+                let store = &mut self.stores[kind.index()];
+                store.prepare_change(&mut self.core, slot);
+                store.remove(slot);
                 self.core.remove_member(id, kind, slot);
             }
         }

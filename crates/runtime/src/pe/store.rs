@@ -8,10 +8,11 @@ use crate::error::JobError;
 use crate::message::codec::{self, DecodeError};
 use crate::message::payload::Payload;
 use crate::pe::actor::upgrade::{OldState, UpgradeError};
+use crate::pe::checkpoint::captured_part::CapturedPart;
 use crate::pe::checkpoint::resizing::Merge;
-use crate::pe::checkpoint::segments::Segments;
+use crate::pe::checkpoint::slice::Slice;
 use crate::pe::checkpoint::unencoded_members::UnencodedMembers;
-use crate::pe::members::member::NewMembers;
+use crate::pe::members::member::{Member, NewMembers};
 use crate::pe::rank::Rank;
 use crate::{Actor, Context};
 use bytes::Bytes;
@@ -44,8 +45,12 @@ impl<A: Actor> TypedStore<A> {
     #[cold]
     fn encode_early(&mut self, core: &mut Core, slot: u32) {
         let begin = core.clock.as_ref().map(|clock| clock());
-        let actor = self.actors.get(slot as usize).and_then(Option::as_ref);
-        self.unencoded.encode(slot, || encoded(actor));
+        let member = core.members[self.kind.index()].get(slot as usize).and_then(Option::as_ref);
+        debug_assert!(member.is_some(), "a member leaves its slot before it is encoded");
+        if let Some(member) = member {
+            let actor = self.actors.get(slot as usize).and_then(Option::as_ref);
+            self.unencoded.add_encoded(slot, member, encoded(actor));
+        }
         core.checkpointing.note_encoding_since(core.clock.as_deref(), begin);
     }
 
@@ -179,20 +184,35 @@ impl<A: Actor> Store for TypedStore<A> {
         self.unencoded = members;
     }
 
-    fn encode_members(&mut self, bytes: usize, segments: &mut Segments) -> bool {
-        self.unencoded.take_encoded().iter().for_each(|member| segments.add(member));
-        while segments.written() < bytes
-            && let Some((slot, member)) = self.unencoded.take_next()
+    fn encode_members(
+        &mut self,
+        members: &[Option<Member>],
+        part: &mut CapturedPart,
+        slice: &mut Slice<'_>,
+    ) -> bool {
+        self.unencoded.take_encoded().iter().for_each(|member| part.add(member));
+        while !slice.is_over(part.written())
+            && let Some(slot) = self.unencoded.take_next()
         {
+            let Some(member) = members.get(slot as usize).and_then(Option::as_ref) else {
+                debug_assert!(false, "a member has left its slot before it is encoded");
+                continue;
+            };
             let actor = self.actors.get(slot as usize).and_then(Option::as_ref);
             let append = |state: &mut Vec<u8>| {
                 if let Some(actor) = actor {
                     codec::append(actor, state);
                 }
             };
-            segments.encode(member, append);
+            part.encode(self.unencoded.image(slot, member), append);
         }
         self.unencoded.is_any()
+    }
+
+    fn prepare_change(&mut self, core: &mut Core, slot: u32) {
+        if self.unencoded.must_precede_change(slot) {
+            self.encode_early(core, slot);
+        }
     }
 
     fn is_movable(&self, slot: u32) -> bool {
@@ -253,15 +273,18 @@ impl<A: Actor> Store for TypedStore<A> {
     }
 
     fn remove(&mut self, slot: u32) {
-        let actor = self.actors.get(slot as usize).and_then(Option::as_ref);
-        self.unencoded.encode(slot, || encoded(actor));
         if let Some(actor) = self.actors.get_mut(slot as usize) {
             *actor = None;
         }
     }
 
-    fn resume(&mut self, core: &mut Core, slot: u32) {
+    fn resume_if_settled(&mut self, core: &mut Core, slot: u32) {
         let at = Slot { kind: self.kind, index: slot };
+        if !core.may_resume(at) {
+            return;
+        }
+        self.prepare_change(core, slot);
+        core.leave_sync(at);
         if let Some(actor) = self.actor_mut(core, slot) {
             call(core, at, |core| actor.resume(&mut Context::new(core, at.kind, slot)));
         }

@@ -1,8 +1,10 @@
 //! A PE's part of a checkpoint, from the capture until it is encoded.
 
-use crate::message::{PartImage, PartSummary};
+use crate::address::id::CollectionId;
+use crate::message::{MemberImage, PartImage, PartSummary};
 use crate::pe::checkpoint::segments::Segments;
 use gridspan_topology::{NodeId, Time};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What a PE has captured for a checkpoint.
@@ -13,8 +15,10 @@ pub(crate) struct CapturedPart {
     pub(super) accepted: Option<Accepted>,
     pub(super) segments: Segments,
     pub(super) summary: PartSummary,
-    /// When the PE last encoded some of it.
-    pub(super) encoded_at: Option<Time>,
+    /// Number of encoded members of each collection.
+    members: BTreeMap<CollectionId, u64>,
+    /// When the PE last had encoded some of it.
+    encoded_at: Option<Time>,
     /// Time that the encoding has taken so far.
     pub(super) took: Duration,
 }
@@ -55,14 +59,48 @@ impl CapturedPart {
             accepted: None,
             segments: Segments::new(image),
             summary,
+            members: BTreeMap::new(),
             encoded_at: None,
             took: Duration::ZERO,
         }
     }
 
-    /// Adds to the time that the encoding has taken.
+    /// The time since the end of the last encoding. From now on, counts from `now`.
+    pub(super) fn since_encoding(&mut self, now: Time) -> Duration {
+        now.since(self.encoded_at.replace(now).unwrap_or(now))
+    }
+
+    /// Adds to the time that the encoding has taken. This is no time since the last encoding:
+    /// otherwise slow encoding would have more encoded in the next turn.
     pub(super) fn note_encoding(&mut self, took: Duration) {
         self.took = self.took.saturating_add(took);
+        self.encoded_at = self.encoded_at.map(|at| at + took);
+    }
+
+    /// Adds a member whose state is encoded.
+    pub(crate) fn add(&mut self, member: &MemberImage) {
+        *self.members.entry(member.id.collection).or_default() += 1;
+        self.segments.add(member);
+    }
+
+    /// Adds a member. `encode` appends the encoded state to a vector.
+    pub(crate) fn encode(&mut self, member: MemberImage<()>, encode: impl FnOnce(&mut Vec<u8>)) {
+        *self.members.entry(member.id.collection).or_default() += 1;
+        self.segments.encode(member, encode);
+    }
+
+    /// Number of bytes encoded in this turn.
+    pub(crate) fn written(&self) -> usize {
+        self.segments.written()
+    }
+
+    /// Ends the last segment, and counts the members, and those that `is_movable` says.
+    pub(super) fn end(&mut self, is_movable: impl Fn(CollectionId) -> bool) {
+        self.segments.end();
+        for (&collection, &members) in &self.members {
+            self.summary.members += members;
+            self.summary.movable += if is_movable(collection) { members } else { 0 };
+        }
     }
 
     /// Whether the PE has something to do for the part, although nothing arrives.

@@ -2,51 +2,38 @@
 //!
 //! After a round of draining with nothing in flight, a stopped PE captures its part: it encodes
 //! everything except the states of actors, and notes which actors it has. From then on it encodes
-//! states, some in each turn, so that messages wait for at most one actor or [`SLICE_BYTES`]. After
-//! a long handler it encodes more, so that this takes about a tenth of the time. If an
-//! actor is to handle a message, or to leave, while its state is not encoded, the PE encodes it
-//! first. So the checkpoint has the states of the moment of the capture.
+//! states, some in each turn (see `slice.rs`). After a long handler it encodes more, so that this
+//! takes about a tenth of the time. If an actor is to handle a message, to resume from a sync point
+//! or to leave while its state is not encoded, the PE encodes it first. So the checkpoint has the
+//! states of the moment of the capture.
 //!
 //! The PE passes on full segments at once, to be stored and copied, but not before the coordinator
 //! knows that nothing was in flight anywhere.
 
 use crate::address::id::KindId;
-use crate::message::{CheckpointMessage, CheckpointSegment, MemberImage, PartSummary, Segment};
+use crate::message::{CheckpointMessage, CheckpointSegment, PartSummary, Segment};
 use crate::pe::checkpoint::captured_part::{Accepted, CapturedPart, Stage};
+use crate::pe::checkpoint::slice::Slice;
 use crate::pe::checkpoint::state::sending::CopyToSend;
 use crate::pe::checkpoint::unencoded_members::UnencodedMembers;
-use crate::pe::core::Core;
-use crate::pe::members::member::Member;
+use crate::pe::core::{Core, Store};
 use crate::pe::{Pe, PeCommand, PlantedFault};
-use bytes::Bytes;
 use gridspan_topology::NodeId;
 use std::time::Duration;
-
-/// Bytes that a PE encodes in a turn, or one actor if that is larger. This takes less than 1 ms.
-const SLICE_BYTES: usize = 256 << 10;
-/// A PE encodes another slice for each such time since the last turn.
-const SLICE_EVERY: Duration = Duration::from_millis(8);
 
 impl Pe {
     /// Captures this PE's part: everything but the states of actors, which it encodes later.
     pub(super) fn capture(&mut self, checkpoint: u64) {
         let Self { core, stores, .. } = self;
         let mut part = CapturedPart::new(checkpoint, &core.image_without_members());
-        let mut load_ns = 0_u64;
         for (number, store) in stores.iter_mut().enumerate() {
-            if core.common.is_left_out(KindId(number as u16)) {
-                continue;
+            if !core.common.is_left_out(KindId(number as u16)) {
+                store.set_unencoded(core.unencoded_members(number));
             }
-            for load in core.loads_of_movable(number) {
-                part.summary.movable += 1;
-                load_ns = load_ns.saturating_add(load);
-            }
-            let members = core.captured_members(number);
-            part.summary.members += members.len() as u64;
-            let allows_changes = core.common.fault == PlantedFault::ChangedBeforeEncoding;
-            store.set_unencoded(UnencodedMembers::new(members, allows_changes));
         }
-        part.summary.load_us = load_ns.div_ceil(1_000);
+        if core.common.balancing.is_active() {
+            part.summary.load_us = core.load_of_movable().div_ceil(1_000);
+        }
         core.checkpointing.captured = Some(part);
     }
 
@@ -88,68 +75,75 @@ impl Pe {
     /// Encodes some of the captured states. Called in each turn until all are encoded.
     pub(in crate::pe) fn encode_some(&mut self) {
         let Self { core, stores, .. } = self;
-        let Some(part) = &mut core.checkpointing.captured else { return };
+        let Some(mut part) = core.checkpointing.captured.take() else { return };
         match part.stage {
             // The answer to the coordinator leaves at the end of this turn.
             Stage::Captured => part.stage = Stage::Encoding,
-            Stage::Encoding => {
-                let begin = core.clock.as_ref().map(|clock| clock());
-                let slices =
-                    slices(SLICE_EVERY, core.now.since(part.encoded_at.unwrap_or(core.now)));
-                part.encoded_at = Some(core.now);
-                let mut is_any_left = false;
-                for (number, store) in stores.iter_mut().enumerate() {
-                    // An error after a panic names the type.
-                    core.running = Some(KindId(number as u16));
-                    let bytes = SLICE_BYTES.saturating_mul(slices);
-                    is_any_left |= store.encode_members(bytes, &mut part.segments);
-                }
-                core.running = None;
-                if !is_any_left {
-                    part.segments.end();
-                    part.stage = match begin {
-                        Some(_) => Stage::Timed,
-                        None => Stage::Encoded,
-                    };
-                }
-                core.encoded_bytes += part.segments.take_written() as u64;
-                core.checkpointing.note_encoding_since(core.clock.as_deref(), begin);
-                core.keep_segments();
-            }
+            Stage::Encoding => encode_slice(core, stores, &mut part),
             // In virtual time, the time of a turn is known after it.
-            Stage::Encoded => {
-                part.stage = Stage::Timed;
-                core.keep_segments();
-            }
-            Stage::Timed => {}
+            Stage::Encoded | Stage::Timed => part.stage = Stage::Timed,
         }
+        core.checkpointing.captured = Some(part);
+        core.keep_segments();
+    }
+}
+
+/// Encodes the members of one turn.
+fn encode_slice(core: &mut Core, stores: &mut [Box<dyn Store>], part: &mut CapturedPart) {
+    let clock = core.clock.as_deref();
+    let begin = clock.map(|clock| clock());
+    let mut slice = Slice::new(part.since_encoding(core.now), clock);
+    let mut is_any_left = false;
+    for (number, store) in stores.iter_mut().enumerate() {
+        // An error after a panic names the type.
+        core.encoding = Some(KindId(number as u16));
+        is_any_left |= store.encode_members(&core.members[number], part, &mut slice);
+    }
+    core.encoding = None;
+    if let (Some(clock), Some(begin)) = (clock, begin) {
+        part.note_encoding(Duration::from_nanos(clock().saturating_sub(begin)));
+    }
+    core.encoded_bytes += part.segments.take_written() as u64;
+    if !is_any_left {
+        part.end(|collection| core.has_target(collection));
+        part.stage = if begin.is_some() { Stage::Timed } else { Stage::Encoded };
     }
 }
 
 impl Core {
-    /// The images of all members of a type, without their states.
-    fn captured_members(&self, number: usize) -> Vec<(u32, MemberImage<()>)> {
+    /// All members of a type, of which none is encoded.
+    fn unencoded_members(&self, number: usize) -> UnencodedMembers {
         let mut mailboxes = self.queues[number].image();
-        let numbered = (0..).zip(&self.members[number]);
-        let numbered = numbered.filter_map(|(slot, member)| Some((slot, member.as_ref()?)));
-        let images = numbered.map(|(slot, member)| {
-            let mut mailbox = mailboxes.remove(&slot).unwrap_or_default();
-            match self.common.fault {
-                PlantedFault::MailboxesLeftOut => mailbox.clear(),
-                PlantedFault::MailboxesReversed => mailbox.reverse(),
-                _ => {}
-            }
-            (slot, member_image(member, mailbox))
-        });
-        let images = images.collect();
-        debug_assert!(mailboxes.is_empty(), "messages of type {number} for empty slots");
-        images
+        match self.common.fault {
+            PlantedFault::MailboxesLeftOut => mailboxes.clear(),
+            PlantedFault::MailboxesReversed => mailboxes.values_mut().for_each(|it| it.reverse()),
+            _ => {}
+        }
+        let (slots, free) = (self.members[number].len(), &self.free[number]);
+        let allows_changes = self.common.fault == PlantedFault::ChangedBeforeEncoding;
+        UnencodedMembers::new(slots, free, mailboxes, allows_changes)
     }
 
-    /// The load, in nanoseconds, of each member of a type that may continue on other PEs.
-    fn loads_of_movable(&self, number: usize) -> impl Iterator<Item = u64> {
-        let members = self.members[number].iter().flatten();
-        members.filter(|member| self.has_target(member.id)).map(|member| member.load_ns)
+    /// The load, in nanoseconds, of the members that may continue on other PEs.
+    fn load_of_movable(&self) -> u64 {
+        let mut load_ns = 0_u64;
+        // Most members come after others of their collection.
+        let mut last = None;
+        for (number, members) in self.members.iter().enumerate() {
+            if self.common.is_left_out(KindId(number as u16)) {
+                continue;
+            }
+            for member in members.iter().flatten() {
+                let collection = member.id.collection;
+                let (_, is_movable) = match last {
+                    Some(known @ (of, _)) if of == collection => known,
+                    _ => (collection, self.has_target(collection)),
+                };
+                last = Some((collection, is_movable));
+                load_ns = load_ns.saturating_add(if is_movable { member.load_ns } else { 0 });
+            }
+        }
+        load_ns
     }
 
     /// Gives full segments to the driver, and sends copies of them, if the part is accepted. After
@@ -178,26 +172,6 @@ impl Core {
             self.report_checkpoint(CheckpointMessage::Encoded { checkpoint, part, took });
         }
         self.send_copies();
-    }
-}
-
-/// Number of slices of work that are due, one for each period in the time since the last ones.
-pub(super) fn slices(period: Duration, since: Duration) -> usize {
-    1 + usize::try_from(since.as_nanos() / period.as_nanos()).unwrap_or(usize::MAX - 1)
-}
-
-fn member_image(member: &Member, mailbox: Vec<(i32, Bytes)>) -> MemberImage<()> {
-    let sections = member.channels.as_deref().map(|channels| &channels.section_reductions);
-    MemberImage {
-        id: member.id,
-        state: (),
-        mailbox,
-        reductions: member.reductions,
-        section_reductions: sections
-            .map(|sections| sections.iter().map(|(&section, &next)| (section, next)).collect())
-            .unwrap_or_default(),
-        syncs: member.syncs,
-        synced: member.synced,
     }
 }
 

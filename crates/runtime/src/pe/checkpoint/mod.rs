@@ -11,6 +11,7 @@ mod restore;
 pub(in crate::pe) mod segments;
 mod sending;
 pub(in crate::pe) mod settings;
+pub(in crate::pe) mod slice;
 pub(in crate::pe) mod state;
 mod targets;
 pub(in crate::pe) mod unencoded_members;
@@ -139,16 +140,14 @@ impl Pe {
             stores[kind.index()].arrived(core, slot);
             // If the job had a strategy at the checkpoint and has none now, no sync point will be
             // settled, so no member may wait for one.
-            if waits && core.leave_sync(kind, slot) {
-                stores[kind.index()].resume(core, slot);
+            if waits {
+                stores[kind.index()].resume_if_settled(core, slot);
             }
         }
         for (collection, syncs) in std::mem::take(&mut core.checkpointing.restoring.settled) {
             let Some((kind, slots)) = core.take_settled(collection, syncs) else { continue };
             for slot in slots {
-                if core.leave_sync(kind, slot) {
-                    stores[kind.index()].resume(core, slot);
-                }
+                stores[kind.index()].resume_if_settled(core, slot);
             }
         }
         for order in std::mem::take(&mut core.checkpointing.ended_replicas) {

@@ -9,7 +9,7 @@
 
 use crate::error::JobError;
 use crate::message::{CheckpointMessage, CheckpointSegment, Control, Segment};
-use crate::pe::checkpoint::encoding::slices;
+use crate::pe::checkpoint::slice::portions;
 use crate::pe::checkpoint::state::sending::CopyToSend;
 use crate::pe::core::Core;
 use crate::pe::{PeCommand, PlantedFault};
@@ -77,7 +77,7 @@ impl Core {
         let since = self
             .now
             .since(self.checkpointing.sending.copied_at.replace(self.now).unwrap_or(self.now));
-        for _ in 0..slices(PIECE_EVERY, since) {
+        for _ in 0..portions(PIECE_EVERY, since) {
             if self.checkpointing.sending.copies.is_empty() {
                 return;
             }

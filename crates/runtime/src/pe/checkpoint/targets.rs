@@ -23,7 +23,7 @@ impl Core {
         for member in members {
             let base = self.base_of(member.id);
             // The first member that is bound to a base decides the position of the base.
-            if self.has_target(member.id)
+            if self.has_target(member.id.collection)
                 && !self.checkpointing.restoring.targets.contains_key(&base)
             {
                 self.checkpointing.restoring.targets.insert(base, self.me);
@@ -41,7 +41,7 @@ impl Core {
     /// The PE on which a member of a part continues. `None` if its group has ended.
     pub(super) fn target_of(&mut self, id: ActorId, target: &RestoreTarget) -> Option<PeId> {
         let id = self.checkpointing.restoring.restoration.as_ref()?.receiver(id)?;
-        let has_target = self.has_target(id);
+        let has_target = self.has_target(id.collection);
         let chosen = match target {
             RestoreTarget::On(pe) if has_target => Some(*pe),
             RestoreTarget::Over(_) | RestoreTarget::Shared(_) if has_target => {
@@ -53,8 +53,8 @@ impl Core {
     }
 
     /// Whether a member continues on the PE that the plan gives, and not at its home.
-    pub(super) fn has_target(&self, id: ActorId) -> bool {
-        let info = self.collections.get(id.collection).map(|local| &local.info);
+    pub(super) fn has_target(&self, collection: CollectionId) -> bool {
+        let info = self.collections.get(collection).map(|local| &local.info);
         info.is_some_and(|it| it.migratable() || self.common.keeps_members(it.kind))
     }
 }

@@ -3,7 +3,7 @@
 
 pub(in crate::pe) mod member;
 
-use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId};
+use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId, Slot};
 use crate::message::{Control, Moves};
 use crate::pe::core::Core;
 use crate::pe::members::member::Member;
@@ -41,16 +41,18 @@ impl Core {
             || self.collections.get(collection).is_some_and(|local| local.may_leave_sync(syncs))
     }
 
-    /// Lets a member leave its sync point, if it waits there and may leave. Returns whether it
-    /// left.
-    pub(in crate::pe) fn leave_sync(&mut self, kind: KindId, slot: u32) -> bool {
-        let Some(member) = self.member(kind, slot) else { return false };
+    /// Whether a member waits at a sync point that it may leave.
+    pub(in crate::pe) fn may_resume(&mut self, slot: Slot) -> bool {
+        let Some(member) = self.member(slot.kind, slot.index) else { return false };
         let (collection, syncs, synced) = (member.id.collection, member.syncs, member.synced);
-        let leaves = synced && self.may_leave_sync(collection, syncs);
-        if leaves && let Some(member) = self.member(kind, slot) {
+        synced && self.may_leave_sync(collection, syncs)
+    }
+
+    /// Notes that a member leaves its sync point.
+    pub(in crate::pe) fn leave_sync(&mut self, slot: Slot) {
+        if let Some(member) = self.member(slot.kind, slot.index) {
             member.synced = false;
         }
-        leaves
     }
 
     /// Notes that the coordinator has settled `syncs` sync points of the collection. Returns the

@@ -103,6 +103,7 @@ fn leave(
     (plan, leaves): (Option<RebalanceId>, bool),
 ) -> Option<Migrant> {
     let (kind, slot) = core.resident(id)?;
+    stores[kind.index()].prepare_change(core, slot);
     let (member, mailbox) = core.take_out(kind, slot)?;
     let migrant = Migrant {
         id,
@@ -272,7 +273,7 @@ pub(crate) fn handle_refuse(
         for envelope in arrivals {
             core.arrive_any(kind, envelope.into_inner());
         }
-        resume_if_settled(core, stores, (kind, slot));
+        stores[kind.index()].resume_if_settled(core, slot);
         core.release_followers(id);
     }
     core.note_moved(plan, false);
@@ -306,7 +307,7 @@ pub(crate) fn handle_commit(
         installed.push((id, slot, epoch));
     }
     for (id, (kind, slot), epoch) in installed {
-        resume_if_settled(core, stores, (kind, slot));
+        stores[kind.index()].resume_if_settled(core, slot);
         if let Some(home) = core.home(id)
             && home != core.me
         {
@@ -314,14 +315,6 @@ pub(crate) fn handle_commit(
             core.tell_place(home, id, Place::at(pe, epoch));
         }
         core.release_awaiting(id);
-    }
-}
-
-/// Resumes an actor that waits at a sync point, if it need not wait any longer.
-fn resume_if_settled(core: &mut Core, stores: &mut [Box<dyn Store>], slot: (KindId, u32)) {
-    let (kind, slot) = slot;
-    if core.leave_sync(kind, slot) {
-        stores[kind.index()].resume(core, slot);
     }
 }
 

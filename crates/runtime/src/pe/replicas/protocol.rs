@@ -182,7 +182,9 @@ pub(crate) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) -> Vec<(Act
     for id in core.finished_replicas() {
         let Some((kind, slot)) = core.resident(id) else { continue };
         let Some(ReplicaState { other, epoch, .. }) = core.replicas.remove(id) else { continue };
-        stores[kind.index()].remove(slot);
+        let store = &mut stores[kind.index()];
+        store.prepare_change(core, slot);
+        store.remove(slot);
         let reached = core.vacate_second((kind, slot));
         core.delivery.learn(id, Place::at(other, epoch.saturating_add(1)));
         core.converse(other, ReplicaControl::Ended { id, epoch, reached });

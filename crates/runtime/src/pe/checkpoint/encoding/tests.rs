@@ -1,6 +1,7 @@
 //! Tests of a PE that encodes its part of a checkpoint while it goes on.
 
 use super::super::segments::SEGMENT_BYTES;
+use super::super::slice::{SLICE_BYTES, SLICE_EVERY};
 use super::*;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, MAIN_PE, Sender};
@@ -11,6 +12,8 @@ use crate::message::payload::Payload;
 use crate::message::{Content, Control, Packet, PartImage, codec};
 use crate::pe::Next;
 use crate::{Actor, Context, Ix1, Job};
+use bytes::Bytes;
+use gridspan_balance::Refine;
 use gridspan_topology::{Layout, PeId, Time};
 use serde::{Deserialize, Serialize};
 use std::any::TypeId;
@@ -47,7 +50,12 @@ const END: u64 = 99;
 
 /// A PE alone, with this many members.
 fn pe_with(members: u64) -> Pe {
-    let job = Job::new("captured").actor::<Adder>().main(async |_| Ok::<(), JobError>(()));
+    pe_of(Job::new("captured"), members)
+}
+
+/// The same for this job.
+fn pe_of(job: Job, members: u64) -> Pe {
+    let job = job.actor::<Adder>().main(async |_| Ok::<(), JobError>(()));
     let mut pe = Program::new(job, Layout::single(1)).unwrap().pe(MAIN_PE);
     let kind = pe.core.common.kind_of(TypeId::of::<Adder>()).unwrap();
     let info = CollectionInfo { id: CollectionId(0), kind, map: Map::Block, shape: None, members };
@@ -172,6 +180,44 @@ fn more_is_encoded_after_a_long_handler() {
 
     assert_eq!([Duration::ZERO, 9 * SLICE_EVERY].map(&mut encoded_at), [1, 10]);
     assert_eq!(encoded_at(9 * SLICE_EVERY + SLICE_EVERY / 2), 1);
+}
+
+#[test]
+fn slow_encoding_is_no_reason_to_encode_more() {
+    let mut pe = pe_with(20);
+    capture(&mut pe);
+    order(&mut pe, made(false));
+    let mut now = Time::ZERO;
+    for _ in 0..5 {
+        pe.core.now = now;
+        pe.finish_turn();
+        assert_eq!(pe.take_output().encoded / BLOCK as u64, 1);
+        let took = Duration::from_secs(1);
+        pe.note_encoding(took);
+        now = now + took;
+    }
+}
+
+#[test]
+fn members_that_leave_a_sync_point_after_the_capture_wait_at_it_in_the_part() {
+    let mut pe = pe_of(Job::new("captured").strategy(Refine), 3);
+    for member in [0, 2] {
+        let member = pe.core.member(KindId(0), member).unwrap();
+        (member.syncs, member.synced) = (1, true);
+    }
+    capture(&mut pe);
+    order(&mut pe, made(false));
+    let collection = CollectionId(0);
+    pass(&mut pe, Control::SettleSyncs { collection, syncs: 1 });
+    assert!(pe.core.members[0].iter().flatten().all(|member| !member.synced));
+
+    let part = part(&mut pe);
+
+    let members = part.iter().flat_map(|image| &image.members);
+    let mut waiting: Vec<_> = members.map(|member| (member.id, member.synced)).collect();
+    waiting.sort_by_key(|(id, _)| *id);
+    let waiting: Vec<bool> = waiting.into_iter().map(|(_, synced)| synced).collect();
+    assert_eq!(waiting, [true, false, true]);
 }
 
 #[test]

@@ -65,6 +65,8 @@ struct Direction {
     /// Whether the sender may write.
     open: bool,
     acknowledging: bool,
+    /// When the last small frame arrives. Packets of a stream may be reordered, but not its frames.
+    small_until: Time,
 }
 
 pub(crate) struct Connections {
@@ -174,7 +176,13 @@ impl Connections {
         self.directions.entry(way).or_insert_with(|| {
             // Each direction has one half of the session on each of its two nodes.
             let Session { sender, receiver } = Session::new(u64::MAX, planted);
-            Direction { sender, receiver, open: true, acknowledging: false }
+            Direction {
+                sender,
+                receiver,
+                open: true,
+                acknowledging: false,
+                small_until: Time::ZERO,
+            }
         })
     }
 
@@ -210,6 +218,10 @@ impl Connections {
             at += self.dice.up_to(BULK_DELAY_MAX);
             let begins = now + self.dice.up_to(at.since(now));
             self.schedule(begins, ConnectionEvent::Begins { way, life, number });
+        } else {
+            let until = &mut self.direction(way).small_until;
+            at = at.max(*until);
+            *until = at;
         }
         if self.dice.chance(self.faults.disconnect) {
             let breaks = now + self.dice.up_to(at.since(now));

@@ -32,6 +32,8 @@
 //! without a checkpoint take turns, in an order that is reversed from round to round. `cost over
 //! interval` is what the model expects: the cost divided by `after`.
 //!
+//! With `--small-actors N`, each PE also has N actors of a few bytes.
+//!
 //! With `--copies 1`, no process sends copies: `stored` then ends when each part is in one place,
 //! and `of bulk` is no rate of copies.
 
@@ -68,6 +70,9 @@ struct Options {
     /// Number of nodes that keep each part. With 1, no process sends copies.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
     copies: u32,
+    /// Number of actors of a few bytes that each PE has besides.
+    #[arg(long, default_value_t = 0)]
+    small_actors: u32,
     /// Also measure the overhead of checkpoints at a twentieth of Daly's interval.
     #[arg(long)]
     overhead: bool,
@@ -99,6 +104,22 @@ impl State {
             |at: usize| Record { id: at as u64, place: triple(at), velocity: triple(at + 3) };
         Self::Records((0..(1 << 20) / 50).map(record).collect())
     }
+}
+
+/// An actor of a few bytes.
+#[derive(Serialize, Deserialize)]
+struct Small(u64);
+
+impl Actor for Small {
+    type Index = Ix1;
+    type Init = ();
+    type Message = ();
+
+    fn create((): (), cx: &mut Context<'_, Self>) -> Self {
+        Self(u64::from(cx.pe().0))
+    }
+
+    fn handle(&mut self, (): (), _cx: &mut Context<'_, Self>) {}
 }
 
 /// An actor with state.
@@ -212,7 +233,8 @@ impl Actor for Ticker {
 fn job(copies: u32) -> Job {
     let checkpoints = Checkpoints::every(CheckpointEvery::Points(1)).with_node_mtbf(NODE_MTBF);
     let checkpoints = checkpoints.with_copies(copies);
-    Job::new("checkpoint-cost").actor::<Holder>().actor::<Ticker>().checkpoints(checkpoints)
+    let job = Job::new("checkpoint-cost").actor::<Holder>().actor::<Small>().actor::<Ticker>();
+    job.checkpoints(checkpoints)
 }
 
 /// A job with some state on its PEs.
@@ -381,6 +403,7 @@ async fn measure(
 ) -> Result<Row, JobError> {
     let indices = Ix1::range(PES * megabytes);
     let holders = grid.create::<Holder>(indices, |_| is_block).await?;
+    grid.create::<Small>(Ix1::range(PES * options.small_actors), |_| ()).await?;
     let tickers = grid.create_group::<Ticker>(Per::Pe, |_| ()).await?;
     let mut measured = Measured { grid: &grid, holders, tickers, reports, megabytes };
     let mut row = measured.row(options.rounds).await?;

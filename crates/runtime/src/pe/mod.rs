@@ -405,7 +405,7 @@ impl Pe {
     /// or whose state was being encoded.
     pub fn panicked(&self, message: &str) -> JobError {
         let Core { running, encoding, .. } = self.core;
-        let kind = running.or(encoding).and_then(|kind| self.core.common.kind(kind));
+        let kind = encoding.or(running).and_then(|kind| self.core.common.kind(kind));
         let actor = kind.map_or("the runtime", |kind| kind.name()).to_owned();
         let reason = match encoding {
             Some(_) => format!("while a state was encoded for a checkpoint: {message}"),

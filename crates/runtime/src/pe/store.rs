@@ -17,6 +17,7 @@ use crate::pe::rank::Rank;
 use crate::{Actor, Context};
 use bytes::Bytes;
 use std::any::{Any, type_name};
+use std::time::Duration;
 
 /// The actors of type `A` on one PE, by slot.
 pub(crate) struct TypedStore<A> {
@@ -45,13 +46,19 @@ impl<A: Actor> TypedStore<A> {
     #[cold]
     fn encode_early(&mut self, core: &mut Core, slot: u32) {
         let begin = core.clock.as_ref().map(|clock| clock());
+        // An error after a panic names the type.
+        let before = core.encoding.replace(self.kind);
         let member = core.members[self.kind.index()].get(slot as usize).and_then(Option::as_ref);
         debug_assert!(member.is_some(), "a member leaves its slot before it is encoded");
         if let Some(member) = member {
             let actor = self.actors.get(slot as usize).and_then(Option::as_ref);
             self.unencoded.add_encoded(slot, member, encoded(actor));
         }
-        core.checkpointing.note_encoding_since(core.clock.as_deref(), begin);
+        core.encoding = before;
+        if let (Some(clock), Some(begin)) = (&core.clock, begin) {
+            let took = Duration::from_nanos(clock().saturating_sub(begin));
+            core.checkpointing.note_early_encoding(took);
+        }
     }
 
     fn put(&mut self, slot: u32, actor: A) {
@@ -191,11 +198,12 @@ impl<A: Actor> Store for TypedStore<A> {
         slice: &mut Slice<'_>,
     ) -> bool {
         self.unencoded.take_encoded().iter().for_each(|member| part.add(member));
+        slice.begin_type();
         while !slice.is_over(part.written())
             && let Some(slot) = self.unencoded.take_next()
         {
             let Some(member) = members.get(slot as usize).and_then(Option::as_ref) else {
-                debug_assert!(false, "a member has left its slot before it is encoded");
+                // It was on its way to another PE at the capture, which is repeated later.
                 continue;
             };
             let actor = self.actors.get(slot as usize).and_then(Option::as_ref);

@@ -298,6 +298,10 @@ fn problem_of(report: &SimReport) -> Option<String> {
         ));
     }
     let pending = &report.pending;
+    if pending.rebalances > 0 {
+        // The job ended during a periodic rebalance, with members on their way.
+        return None;
+    }
     let left = [
         pending.held,
         pending.awaiting,

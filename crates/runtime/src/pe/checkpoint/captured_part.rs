@@ -19,6 +19,8 @@ pub(crate) struct CapturedPart {
     members: BTreeMap<CollectionId, u64>,
     /// When the PE last had encoded some of it.
     encoded_at: Option<Time>,
+    /// Time that the encoding of members has taken in this turn, before that.
+    early: Duration,
     /// Time that the encoding has taken so far.
     pub(super) took: Duration,
 }
@@ -61,13 +63,21 @@ impl CapturedPart {
             summary,
             members: BTreeMap::new(),
             encoded_at: None,
+            early: Duration::ZERO,
             took: Duration::ZERO,
         }
     }
 
-    /// The time since the end of the last encoding. From now on, counts from `now`.
+    /// The time from the end of the last encoding to this turn, which began at `now`.
     pub(super) fn since_encoding(&mut self, now: Time) -> Duration {
-        now.since(self.encoded_at.replace(now).unwrap_or(now))
+        let early = std::mem::take(&mut self.early);
+        now.since(self.encoded_at.replace(now + early).unwrap_or(now))
+    }
+
+    /// Adds to the time that the encoding has taken, before the members of this turn.
+    pub(super) fn note_early_encoding(&mut self, took: Duration) {
+        self.took = self.took.saturating_add(took);
+        self.early = self.early.saturating_add(took);
     }
 
     /// Adds to the time that the encoding has taken. This is no time since the last encoding:

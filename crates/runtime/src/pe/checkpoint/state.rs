@@ -82,14 +82,10 @@ impl<C> Checkpointing<C> {
         }
     }
 
-    /// The same for the time since a reading of a clock, if there is a clock.
-    pub(crate) fn note_encoding_since(
-        &mut self,
-        clock: Option<&(dyn Fn() -> u64 + Send)>,
-        begin: Option<u64>,
-    ) {
-        if let (Some(clock), Some(begin)) = (clock, begin) {
-            self.note_encoding(Duration::from_nanos(clock().saturating_sub(begin)));
+    /// The same for a member that was encoded early.
+    pub(crate) fn note_early_encoding(&mut self, took: Duration) {
+        if let Some(part) = &mut self.captured {
+            part.note_early_encoding(took);
         }
     }
 

@@ -63,6 +63,12 @@ fn checkpoints_that_cannot_be_stored_are_tried_again_later_each_time() {
     pe.core.checkpointing.main.note_captured(11, pe.core.now, cost);
     pe.core.checkpointing.main.note_resumed(11, pe.core.now);
     assert_eq!(pe.core.checkpointing.main.retry_at.since(pe.core.now), RETRY * 2);
+
+    // Nodes wait to leave.
+    pe.core.pause(vec![], true).unwrap();
+    pe.core.checkpointing.main.note_captured(12, pe.core.now, cost);
+    pe.core.checkpointing.main.note_resumed(12, pe.core.now);
+    assert_eq!(pe.core.checkpointing.main.retry_at.since(pe.core.now), RETRY);
 }
 
 #[test]

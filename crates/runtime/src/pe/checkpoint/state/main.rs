@@ -91,11 +91,12 @@ impl MainCheckpoints {
     }
 
     /// Notes that PEs go on without a checkpoint, or from one. If a captured one was given up, the
-    /// next try comes later each time.
+    /// next try comes later each time, unless the job is to stop after it.
     pub(crate) fn note_resumed(&mut self, checkpoint: u64, now: Time) {
         if self.is_storing() && checkpoint == self.last_captured {
             self.unstored = (self.unstored + 1).min(DOUBLINGS_MAX);
-            self.retry_at = now + RETRY * 2_u32.pow(self.unstored);
+            let doublings = if self.pause.is_some() { 0 } else { self.unstored };
+            self.retry_at = now + RETRY * 2_u32.pow(doublings);
         }
         self.last_resolved = self.last_resolved.max(checkpoint);
     }

@@ -36,7 +36,7 @@ impl UnencodedMembers {
         allows_changes: bool,
     ) -> Self {
         let mut left = vec![u64::MAX; slots.div_ceil(64)];
-        if let Some(last) = left.last_mut().filter(|_| slots % 64 > 0) {
+        if let Some(last) = left.last_mut().filter(|_| !slots.is_multiple_of(64)) {
             *last = (1 << (slots % 64)) - 1;
         }
         let mut members = Self { left, count: slots, mailboxes, allows_changes, ..Self::default() };

@@ -294,7 +294,7 @@ impl<I: ActorIndex, const KIND: u8> Cell<I, KIND> {
                 let team = BTreeSet::from([format!("{}", me % 4)]);
                 give!(ops, (me, float, team, vec![me as u8], any));
             }
-            12 => give!(world.custom.clone(), text),
+            12 => give!(world.custom, text),
             _ => give!(Op::Sum, ()),
         }
     }

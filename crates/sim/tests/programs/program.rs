@@ -196,7 +196,7 @@ pub(crate) fn job(
 }
 
 async fn begin(grid: &Grid, shape: &Shape, custom: &Op) -> Result<State, JobError> {
-    let mut dice = Dice::new(shape.seed ^ 0x6265_6769_6e);
+    let mut dice = Dice::new(shape.seed ^ 0x0062_6567_696e);
     let mut sets: Vec<(Set, u32)> = Vec::new();
     for number in 0..1 + dice.below(5_u32) as u8 {
         let placement = match dice.below(6_u32) {

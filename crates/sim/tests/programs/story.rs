@@ -366,7 +366,7 @@ impl Telling {
         let notes = Arc::<Mutex<Notes>>::default();
         let simulation = self.simulation(&options, &notes);
         let report = match simulation.cancelled_by(limit()).run_until(END) {
-            Ok(_) => return self.fail("it did not end".to_owned()),
+            Ok(_) => return self.fail("it did not end"),
             Err(report) => report,
         };
         trace(|| {
@@ -383,12 +383,12 @@ impl Telling {
         let (result, points) = self.noted(&notes);
         if let Some(problem) = problem_of(&report) {
             return self
-                .fail(format!("a run after {} stops: {problem}", self.processes.runs.len() - 1));
+                .fail(&format!("a run after {} stops: {problem}", self.processes.runs.len() - 1));
         }
-        let Some(result) = result else { return self.fail("it has no result".to_owned()) };
+        let Some(result) = result else { return self.fail("it has no result") };
         if let Some(difference) = result.difference(&self.expected) {
             return self
-                .fail(format!("after {} stops: {difference}", self.processes.runs.len() - 1));
+                .fail(&format!("after {} stops: {difference}", self.processes.runs.len() - 1));
         }
         if is_last || members.len() == 1 {
             return true;
@@ -413,7 +413,7 @@ impl Telling {
         });
         let halted = match simulation.cancelled_by(limit()).run_until(stop) {
             Ok(halted) if stop == END && !halted.is_paused => {
-                return self.fail("it did not end".to_owned());
+                return self.fail("it did not end");
             }
             Ok(halted) => halted,
             Err(report) => {
@@ -421,11 +421,11 @@ impl Telling {
                 self.story.saw(&report, is_quic);
                 let (result, _) = self.noted(&notes);
                 if let Some(problem) = problem_of(&report) {
-                    return self.fail(format!("a run that was to change: {problem}"));
+                    return self.fail(&format!("a run that was to change: {problem}"));
                 }
                 let difference = result.and_then(|result| result.difference(&self.expected));
                 if let Some(difference) = difference {
-                    return self.fail(format!("a run that was to change: {difference}"));
+                    return self.fail(&format!("a run that was to change: {difference}"));
                 }
                 return true;
             }
@@ -435,7 +435,7 @@ impl Telling {
         for store in &halted.stores {
             let numbers: BTreeSet<u64> = store.holdings().iter().map(|it| it.number).collect();
             if numbers.len() > 3 {
-                return self.fail(format!("a node keeps the checkpoints {numbers:?}"));
+                return self.fail(&format!("a node keeps the checkpoints {numbers:?}"));
             }
         }
         for (&process, store) in members.iter().zip(halted.stores.clone()) {
@@ -500,7 +500,7 @@ impl Telling {
 
     fn change(&mut self, leaving: &[usize], joining: &[usize]) -> bool {
         let Ok(image) = self.processes.change(leaving, joining) else {
-            return self.fail("a part was lost in a change".to_owned());
+            return self.fail("a part was lost in a change");
         };
         self.story.changes += 1;
         (self.from, self.is_after_loss, self.is_safe) = (Some(image), false, false);
@@ -560,11 +560,11 @@ impl Telling {
                         self.expected = expected;
                         false
                     }
-                    Err(problem) => self.fail(problem),
+                    Err(problem) => self.fail(&problem),
                 }
             }
             Err(()) if must_survive => {
-                self.fail(format!("no copy is left without {lost:?}, though each part had two"))
+                self.fail(&format!("no copy is left without {lost:?}, though each part had two"))
             }
             Err(()) => {
                 self.story.unprotected += 1;
@@ -573,7 +573,7 @@ impl Telling {
         }
     }
 
-    fn fail(&mut self, problem: String) -> bool {
+    fn fail(&mut self, problem: &str) -> bool {
         self.story.problem = Some(format!(
             "{problem} [{} nodes of {}, {:?}, {:?}]",
             self.processes.members().len(),

@@ -194,7 +194,7 @@ fn slow_encoding_is_no_reason_to_encode_more() {
         assert_eq!(pe.take_output().encoded / BLOCK as u64, 1);
         let took = Duration::from_secs(1);
         pe.note_encoding(took);
-        now = now + took;
+        now += took;
     }
 }
 

@@ -27,10 +27,10 @@
 //! checkpoint in each interval `after`, which is a twentieth of the interval of Daly (2006) for the
 //! cost of a checkpoint and nodes that fail once a day. The cost is the time of the stop plus the
 //! time in which a PE encodes and copies its part, in the idle job. `overhead` is the share by
-//! which PEs handle fewer of the actor's messages than in an equally long time without a checkpoint: the
-//! median of the rounds, with its interval of 95 % (`gridspan_jobs::paired`). Intervals with and
-//! without a checkpoint take turns, in an order that is reversed from round to round. `cost over
-//! interval` is what the model expects: the cost divided by `after`.
+//! which PEs handle fewer of the actor's messages than in an equally long time without a
+//! checkpoint: the median of the rounds, with its interval of 95 % (`gridspan_jobs::paired`).
+//! Intervals with and without a checkpoint take turns, in an order that is reversed from round to
+//! round. `cost over interval` is what the model expects: the cost divided by `after`.
 //!
 //! With `--small-actors N`, each PE also has N actors of a few bytes.
 //!

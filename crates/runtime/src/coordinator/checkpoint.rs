@@ -39,21 +39,22 @@
 //!
 //! **Postponement.** An image cannot contain tasks that are not repeatable, futures of actors, or
 //! questions whose answers go to a closure or to main. While there are any, or messages stay in
-//! flight for [`DRAIN_MAX`](draining::DRAIN_MAX), the job continues without the checkpoint, and main learns the reason.
-//! The same holds while some members of a [resizable group](crate::Job::resizable_group) have
-//! contributed to an operation and others have not: after a loss it would be unknown which of the
-//! remaining members have contributed.
+//! flight for [`DRAIN_MAX`](draining::DRAIN_MAX), the job continues without the checkpoint, and
+//! main learns the reason. The same holds while some members of a [resizable
+//! group](crate::Job::resizable_group) have contributed to an operation and others have not: after
+//! a loss it would be unknown which of the remaining members have contributed.
 //!
 //! **Deadline.** A PE may be inside a handler that does not end, or wait for a replica that does
 //! not end, although its node is alive. So in real time the coordinator gives up a checkpoint if a
-//! rebalance before it, or a round of draining, takes longer than [`STEP_MAX`](deadline::STEP_MAX): the other PEs
-//! continue, and main learns which PEs are late. A late PE stops once it can, answers, and
-//! continues at once. No other checkpoint, and no rebalance, begins before all late PEs have
-//! answered.
+//! rebalance before it, or a round of draining, takes longer than [`STEP_MAX`](deadline::STEP_MAX):
+//! the other PEs continue, and main learns which PEs are late. A late PE stops once it can,
+//! answers, and continues at once. No other checkpoint, and no rebalance, begins before all late
+//! PEs have answered.
 //!
 //! A handler that does not end also keeps a PE from encoding a captured part, and a folder or an
 //! object store may not answer. So a captured checkpoint is given up if no further part is encoded
-//! or kept for [`STEP_MAX`](deadline::STEP_MAX). The previous checkpoint stays valid, and another one may begin.
+//! or kept for [`STEP_MAX`](deadline::STEP_MAX). The previous checkpoint stays valid, and another
+//! one may begin.
 //!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their

@@ -2,6 +2,7 @@
 //! continues from these when processes are lost, leave or join.
 
 use gridspan_runtime::{CheckpointStore, Image, NodeId, RestorePlan};
+use gridspan_sim::{Halted, Simulation};
 use gridspan_topology::GridSpec;
 use gridspan_topology::dice::Dice;
 
@@ -114,5 +115,26 @@ impl Processes {
         let plan = plan.map_err(|_| ())?.copying(&before, |node| having(node).len());
         self.runs.push((number, members));
         Ok(Some((image, plan)))
+    }
+}
+
+/// A run after which members were lost.
+pub(crate) struct Before {
+    pub(crate) halted: Halted,
+    pub(crate) members: Vec<usize>,
+    pub(crate) lost: Vec<usize>,
+}
+
+impl Before {
+    /// Lets the lost processes come back in a run of `members`.
+    pub(crate) fn returning(&self, simulation: Simulation, members: &[usize]) -> Simulation {
+        let number = |members: &[usize], process: &usize| {
+            members.iter().position(|member| member == process).map(NodeId::from)
+        };
+        let lost: Vec<NodeId> =
+            self.lost.iter().filter_map(|process| number(&self.members, process)).collect();
+        let successors: Vec<Option<NodeId>> =
+            self.members.iter().map(|process| number(members, process)).collect();
+        simulation.with_returning(&self.halted, &lost, &successors).unwrap()
     }
 }

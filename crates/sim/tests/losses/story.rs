@@ -3,7 +3,7 @@
 use crate::actors::is_heavy;
 use crate::job::{Notes, job, protects_sites};
 use crate::phases::{self, Begun, LossPhase, LostPlace, ledger};
-use crate::processes::Processes;
+use crate::processes::{Before, Processes};
 use gridspan_runtime::{Image, Job, NodeId, RestorePlan};
 use gridspan_sim::campaign::Planted;
 use gridspan_sim::{
@@ -111,27 +111,6 @@ pub(crate) fn story(seed: u64, planted: Planted) -> Story {
         story.problem = Some("the sums were not checked".to_owned());
     }
     story
-}
-
-/// A run after which members were lost.
-struct Before {
-    halted: Halted,
-    members: Vec<usize>,
-    lost: Vec<usize>,
-}
-
-impl Before {
-    /// Lets the lost processes come back in a run of `members`.
-    fn returning(&self, simulation: Simulation, members: &[usize]) -> Simulation {
-        let number = |members: &[usize], process: &usize| {
-            members.iter().position(|member| member == process).map(NodeId::from)
-        };
-        let lost: Vec<NodeId> =
-            self.lost.iter().filter_map(|process| number(&self.members, process)).collect();
-        let successors: Vec<Option<NodeId>> =
-            self.members.iter().map(|process| number(members, process)).collect();
-        simulation.with_returning(&self.halted, &lost, &successors).unwrap()
-    }
 }
 
 /// A story that is not over.

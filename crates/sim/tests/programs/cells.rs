@@ -1,6 +1,6 @@
 //! The actors of a random program. What an actor does follows from the token of a message alone,
-//! never from its state, its place or the time. So the messages that each actor gets are the same in
-//! every run, in whatever order they come.
+//! never from its state, its place or the time. So the messages that each actor gets are the same
+//! in every run, in whatever order they come.
 
 use crate::world::{Account, Brief, BriefInit, LATE, Target, World, hash, note};
 use gridspan_runtime::{
@@ -149,8 +149,8 @@ impl<I: ActorIndex, const KIND: u8> Cell<I, KIND> {
     }
 
     fn act(&mut self, work: Work, cx: &mut Context<'_, Self>) {
-        // A member that did not exist at the beginning does not know the world. What a deterministic
-        // member sends must not depend on the order of messages of different senders.
+        // A member that did not exist at the beginning does not know the world. What a
+        // deterministic member sends must not depend on the order of messages of different senders.
         if matches!(KIND, TALLY | ON_DEMAND | DETERMINISTIC) {
             return;
         }

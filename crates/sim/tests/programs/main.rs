@@ -6,9 +6,11 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cells;
+mod outcome;
 #[path = "../losses/processes.rs"]
 mod processes;
 mod program;
+mod shape;
 mod story;
 mod tasks;
 mod world;

@@ -4,20 +4,22 @@ use crate::cells::{
     Cell, Destination, Line, Mail, NEVER, ON_DEMAND, OPS, Round, TALLY, Work, any_options,
     late_init, pattern,
 };
+use crate::outcome::{Notes, Outcome};
+use crate::shape::Shape;
 use crate::tasks::{self, Lasting, Tree};
 use crate::world::{
-    Account, Brief, DELIVERED, Set, TALLIES, Target, WIDTH, World, hash, hash_of_text,
-    with_collection, with_member,
+    Account, Brief, Set, TALLIES, Target, WIDTH, World, hash, hash_of_text, with_collection,
+    with_member,
 };
 use gridspan_balance::StrategyName;
 use gridspan_runtime::{
-    Checkpoints, Collection, CollectionRef, CreateAt, Grid, GridError, Ix1, Ix2, Ix3, Job,
-    JobError, List, NodeId, Op, PeId, Per, Placement, Priority, Progress, Reducible, SendOptions,
-    Statistics, TaskPool, Time, Unordered, Value,
+    Checkpoints, Collection, CollectionRef, Grid, GridError, Ix1, Ix2, Ix3, Job, JobError, List,
+    NodeId, Op, PeId, Per, Placement, Priority, Progress, Reducible, SendOptions, Statistics,
+    TaskPool, Unordered, Value,
 };
 use gridspan_topology::dice::{Dice, mix};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -42,102 +44,6 @@ pub(crate) const STEPS: [&str; 18] = [
     "alarms",
     "creation",
 ];
-
-/// The properties of a program.
-#[derive(Clone, Debug)]
-pub(crate) struct Shape {
-    pub(crate) seed: u64,
-    pub(crate) rounds: u32,
-    pub(crate) budget: u32,
-    pub(crate) state_bytes: u64,
-    pub(crate) strategy: Option<&'static str>,
-    pub(crate) balance_every: Option<Duration>,
-    has_gate: bool,
-    has_closures: bool,
-    create_at: CreateAt,
-    are_per_pe: bool,
-}
-
-const STRATEGIES: [&str; 11] = [
-    "rotate",
-    "random",
-    "greedy",
-    "refine",
-    "flat-cut",
-    "grid-cut",
-    "leader-cut",
-    "replicate",
-    "border",
-    "vacate",
-    "auto",
-];
-
-impl Shape {
-    /// Draws a program for a grid on whose slowest link this many bytes cross in a second.
-    pub(crate) fn draw(seed: u64, bytes_per_second: u64) -> Self {
-        let mut dice = Dice::new(seed ^ 0x7368_6170_6500);
-        let largest = bytes_per_second.min(1 << 20);
-        let state_bytes = match dice.below(8_u32) {
-            0 => 0,
-            1 => largest,
-            _ => largest >> dice.below(16_u32),
-        };
-        Self {
-            seed,
-            rounds: 5 + dice.below(30_u32),
-            budget: 1 << dice.below(6_u32),
-            state_bytes,
-            strategy: dice.chance(0.7).then(|| dice.one_of(&STRATEGIES)),
-            balance_every: dice.chance(0.3).then(|| Duration::from_millis(20 << dice.below(6_u32))),
-            has_gate: dice.chance(0.3),
-            has_closures: dice.chance(0.5),
-            create_at: dice.one_of(&[CreateAt::Home, CreateAt::Sender]),
-            are_per_pe: dice.chance(0.6),
-        }
-    }
-}
-
-/// What main has noted for the test, in all runs of a program.
-#[derive(Default)]
-pub(crate) struct Notes {
-    pub(crate) result: Option<Outcome>,
-    pub(crate) taken: u32,
-    pub(crate) postponed: BTreeMap<String, u32>,
-    pub(crate) steps: BTreeMap<&'static str, u64>,
-    /// The times at which main called for progress in the present run.
-    pub(crate) points: Vec<(Time, bool)>,
-}
-
-/// The result of a program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    pub(crate) main: Account,
-    pub(crate) lines: BTreeMap<(u8, u32), (Account, u64)>,
-    pub(crate) problems: Vec<String>,
-}
-
-impl Outcome {
-    /// What differs from another result.
-    pub(crate) fn difference(&self, other: &Self) -> Option<String> {
-        let mut texts = Vec::new();
-        if self.main != other.main {
-            texts.push(format!("main has {:?}, not {:?}", self.main, other.main));
-        }
-        for key in self.lines.keys().chain(other.lines.keys()) {
-            let (mine, its) = (self.lines.get(key), other.lines.get(key));
-            if mine != its && texts.len() < 5 {
-                texts.push(format!("member {key:?} has {mine:?}, not {its:?}"));
-                if let (Some((mine, _)), Some((its, _))) = (mine, its) {
-                    let missing =
-                        DELIVERED.with_borrow(|all| all.get(&(mine.xor ^ its.xor)).cloned());
-                    texts.extend(missing.map(|text| format!("it lacks or repeats {text}")));
-                }
-            }
-        }
-        texts.extend(self.problems.iter().take(5).cloned());
-        (!texts.is_empty()).then(|| texts.join("; "))
-    }
-}
 
 #[derive(Clone, Serialize, Deserialize)]
 struct State {

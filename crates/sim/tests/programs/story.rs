@@ -1,8 +1,10 @@
 //! The story of one program: it runs on a random grid, loses or changes nodes again and again, and
 //! must end with the result that it has without losses and without checkpoints.
 
-use crate::processes::Processes;
-use crate::program::{Notes, Outcome, Shape, job};
+use crate::outcome::{Notes, Outcome};
+use crate::processes::{Before, Processes};
+use crate::program::job;
+use crate::shape::Shape;
 use gridspan_runtime::{CheckpointEvery, Checkpoints, Image, Job, NodeId, RestorePlan};
 use gridspan_sim::{
     Ending, FaultPlan, Halted, PauseFaults, QuicFaults, SessionFaults, SimOptions, SimReport,
@@ -317,26 +319,7 @@ fn problem_of(report: &SimReport) -> Option<String> {
     (left != [0; 6] || are_dropped).then(|| format!("work is left at the end: {pending:?}"))
 }
 
-/// A run after which members were lost.
-struct Before {
-    halted: Halted,
-    members: Vec<usize>,
-    lost: Vec<usize>,
-}
-
-impl Before {
-    fn returning(&self, simulation: Simulation, members: &[usize]) -> Simulation {
-        let number = |members: &[usize], process: &usize| {
-            members.iter().position(|member| member == process).map(NodeId::from)
-        };
-        let lost: Vec<NodeId> =
-            self.lost.iter().filter_map(|process| number(&self.members, process)).collect();
-        let successors: Vec<Option<NodeId>> =
-            self.members.iter().map(|process| number(members, process)).collect();
-        simulation.with_returning(&self.halted, &lost, &successors).unwrap()
-    }
-}
-
+/// A story that is not over.
 struct Telling {
     settings: Settings,
     story: Story,

@@ -17,7 +17,7 @@ pub(crate) const LATE: u8 = 250;
 pub(crate) const TALLIES: u8 = 251;
 /// Number of members that messages may create.
 const LATE_MAX: u32 = 40;
-/// Members of a set are in so many sections.
+/// Number of sections of the members of a set.
 const SECTIONS: u32 = 3;
 
 pub(crate) fn hash(words: &[u64]) -> u64 {

@@ -21,10 +21,10 @@
 //! over many grids with several ranks on each PE ([`sweep`]), and names the cells in which the
 //! operations of Gridspan are slowest relative to the flat ones. All algorithms are programs of
 //! ranks over the same messages. Each operation is carried out several times in a row; a figure is
-//! the mean time of one, over all ranks. In real time the algorithms take turns, in an order that is reversed
-//! from round to round, and a figure is the median of the rounds. The last columns are then the
-//! ratios of Gridspan to the flat algorithms: the median of the ratios of the rounds, with its
-//! interval of 95 % (`gridspan_jobs::paired`).
+//! the mean time of one, over all ranks. In real time the algorithms take turns, in an order that
+//! is reversed from round to round, and a figure is the median of the rounds. The last columns are
+//! then the ratios of Gridspan to the flat algorithms: the median of the ratios of the rounds, with
+//! its interval of 95 % (`gridspan_jobs::paired`).
 //!
 //! # The bound
 //!

@@ -31,8 +31,8 @@ use gridspan_runtime::driver::cores;
 use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::pe::Records;
 use gridspan_runtime::{
-    BroadcastReport, CheckpointReport, Checkpoints, Diagnosis, GuestEvent, Holding, Job, JobError,
-    NodeId, ToleratedLoss, Warning,
+    BroadcastReport, CheckpointReport, Checkpoints, CopiesRemade, Diagnosis, GuestEvent, Holding,
+    Job, JobError, NodeId, ToleratedLoss, Warning,
 };
 use gridspan_topology::Layout;
 #[cfg(feature = "net")]
@@ -85,6 +85,8 @@ pub enum Control {
     Balanced(BalanceReport),
     /// A checkpoint is complete.
     Checkpoint(CheckpointReport),
+    /// The checkpoint from which the job continues has all its copies again.
+    CopiesRemade(CopiesRemade),
     /// A large broadcast has reached all of its nodes. Sent only if the job is recorded.
     Broadcast(BroadcastReport),
     /// An event of a node that joined the running job.
@@ -371,6 +373,7 @@ pub(crate) fn telling(job: Job) -> Job {
             Control::Diagnosed { number, diagnosis: diagnosis.clone() }.tell();
         })
         .on_checkpoint(|report| Control::Checkpoint(report.clone()).tell())
+        .on_copies_remade(|report| Control::CopiesRemade(report.clone()).tell())
         .on_guests(|event| Control::Guest(event.clone()).tell())
         .on_tolerated_loss(|loss| Control::Tolerated(loss.clone()).tell())
         .on_links(|links, changes| Control::Links(LinkReport::new(links, changes)).tell())

@@ -156,9 +156,9 @@ pub use gridspan_ranks as ranks;
 pub use gridspan_runtime::{
     Actor, ActorId, ActorIndex, ActorRef, AskError, BroadcastEdge, BroadcastOptions,
     BroadcastReport, CheckpointError, CheckpointEvery, CheckpointReport, Checkpoints, Collection,
-    CollectionId, CollectionRef, Context, CreateAt, Custom, CustomOp, DecodeError, ExactSum, Goal,
-    Grid, GridError, GuestEvent, InStep, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job,
-    JobError, Key, Limits, Links, List, Locality, LossCause, Member, Merge, Misuse,
+    CollectionId, CollectionRef, Context, CopiesRemade, CreateAt, Custom, CustomOp, DecodeError,
+    ExactSum, Goal, Grid, GridError, GuestEvent, InStep, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4,
+    Ix5, Ix6, Job, JobError, Key, Limits, Links, List, Locality, LossCause, Member, Merge, Misuse,
     NodeProcessError, Numbers, OldState, Op, Per, Phase, Placement, PlacementMap, Priority,
     Progress, Published, Reducible, Reduction, RefusalCause, Reply, Search, SearchContext,
     SearchPool, SearchStream, SectionRef, SendOptions, StartError, Statistics, StealStatistics,

@@ -70,8 +70,8 @@ pub use pe::actor::to::To;
 pub use pe::actor::upgrade::{OldState, UpgradeError};
 pub use pe::links::{Links, Locality};
 pub use pe::{
-    BroadcastEdge, BroadcastReport, CheckpointEvery, CheckpointReport, Checkpoints, GuestEvent,
-    ToleratedLoss, has_half_left,
+    BroadcastEdge, BroadcastReport, CheckpointEvery, CheckpointReport, Checkpoints, CopiesRemade,
+    GuestEvent, ToleratedLoss, has_half_left,
 };
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Statistics, Value};
 pub use schema::numbers::Numbers;

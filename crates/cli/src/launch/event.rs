@@ -8,7 +8,7 @@ use gridspan::keeper::NodeExit;
 use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::net::NodePublicKey;
 use gridspan_runtime::net::bootstrap::{LossNotice, PauseOrder, RestoreOrder, SampleOrder};
-use gridspan_runtime::{Diagnosis, ToleratedLoss};
+use gridspan_runtime::{CopiesRemade, Diagnosis, ToleratedLoss};
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
@@ -55,6 +55,8 @@ pub(super) enum Event {
         /// How the time until the next one was computed, if it was.
         pace: Option<CheckpointPace>,
     },
+    /// The checkpoint from which the job continues has all its copies again.
+    CopiesRemade(CopiesRemade),
     /// The program makes checkpoints, so that the job can go on after a loss.
     Recovers,
     /// The coordinator of the job decides whether the job goes on without a lost node.

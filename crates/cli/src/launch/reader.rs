@@ -29,7 +29,7 @@ const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about standard input, samples,
 /// recordings, builds, diagnoses, broadcasts, links, moves, guests, warnings, checkpoints, the
 /// recovery from losses, changes of the nodes, and the progress of a simulation.
-const FREQUENT: [&[u8]; 20] = [
+const FREQUENT: [&[u8]; 21] = [
     b"{\"build\"",
     b"{\"processors\"",
     b"{\"input-taken\"",
@@ -38,6 +38,7 @@ const FREQUENT: [&[u8]; 20] = [
     b"{\"awake\"",
     b"{\"diagnosed\"",
     b"{\"checkpoint\"",
+    b"{\"copies-remade\"",
     b"{\"broadcast\"",
     b"{\"links\"",
     b"{\"balanced\"",
@@ -291,6 +292,9 @@ impl Reader {
                 let pace = pace.map(|next_after| CheckpointPace { next_after, cost, time_to_loss });
                 // The launcher may have ended already. Another one does not need this event.
                 let _ = self.outlets.events.send(Event::Checkpointed { checkpoint, age, pace });
+            }
+            Control::CopiesRemade(report) => {
+                let _ = self.outlets.events.send(Event::CopiesRemade(report));
             }
             Control::Broadcast(report) => {
                 self.record(|recording| recording.note_broadcast(&report));

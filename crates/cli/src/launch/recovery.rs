@@ -43,6 +43,9 @@ pub(super) struct GoOn {
     /// Nodes whose parts are in the memory of no remaining node: their parts are read from the
     /// place where the job stores its checkpoints.
     pub(super) read: Vec<String>,
+    /// Whether the loss of another node could end the job, although several are left: parts of the
+    /// checkpoint, or the beginning of the job, are on one node only.
+    pub(super) lacks_copies: bool,
 }
 
 impl Runs {
@@ -116,10 +119,16 @@ impl Runs {
         }
         let order = known.map(|(_, manifest)| self.order(number, manifest, &members, holdings));
         let (order, read) = order.transpose()?.unzip();
+        let is_stored = all().any(|it| it.number == number && it.is_stored);
+        let lacks_copies = match order.as_ref() {
+            Some(RestoreOrder { plan, .. }) => !plan.copied.is_empty() && !is_stored,
+            None => true,
+        };
+        let lacks_copies = lacks_copies && members.len() > 1;
         self.runs.push((number, members));
         let old = self.runs.len().saturating_sub(KEPT);
         self.runs.iter_mut().take(old).for_each(|(_, members)| *members = Vec::new());
-        Ok(GoOn { checkpoint: number, order, read: read.unwrap_or_default() })
+        Ok(GoOn { checkpoint: number, order, read: read.unwrap_or_default(), lacks_copies })
     }
 
     /// How `members` continue from a checkpoint, and the names of the nodes whose parts are read
@@ -186,7 +195,7 @@ impl Runs {
             )
         })?;
         let having = holder_counts(before, &held, members);
-        let plan = plan.copying(before, |old| having[old.index()]);
+        let plan = plan.copying(before, |old| having[old.index()]).going_back_again(self.again > 0);
         let reads_stored = !read.is_empty();
         Ok((RestoreOrder { manifest: manifest.clone(), plan, reads_stored }, read))
     }

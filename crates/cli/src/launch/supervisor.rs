@@ -392,6 +392,10 @@ impl Supervisor {
                 let pace = pace.and_then(|pace| self.repeating.paced(pace));
                 self.commands.extend(text.into_iter().chain(pace).map(Command::TellRecovery));
             }
+            Event::CopiesRemade(report) => {
+                let text = self.repeating.remade(report.checkpoint, now);
+                self.commands.extend(text.map(Command::TellRecovery));
+            }
             Event::Recovers => self.recover_as_program(),
             Event::RepeatsTasks => self.repeats_tasks = true,
             Event::Tolerated(loss) => {
@@ -560,11 +564,8 @@ impl Supervisor {
 
     /// Notes that the present run begins.
     fn note_begun(&mut self, now: Time) {
-        let recovery = self.recovery.as_ref();
-        let checkpoint = recovery.map_or(0, |it| it.runs.checkpoint());
-        let is_after_loss = self.changes.stage != Stage::GoesOn;
-        let after = recovery.filter(|it| is_after_loss && !it.holdings.is_empty());
-        self.repeating.begun(checkpoint, after.map(|it| it.began), now);
+        let checkpoint = self.recovery.as_ref().map_or(0, |it| it.runs.checkpoint());
+        self.repeating.begun(checkpoint, now);
     }
 }
 

@@ -29,7 +29,7 @@ use crate::message::{
 use crate::pe::{Accounted, Budget, Common, Pieces, PlantedFault};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A clock in nanoseconds since any origin.
@@ -78,9 +78,9 @@ impl CoordinatorHost {
     }
 
     /// Restores the coordinator's part of an image, if the coordinator is here.
-    pub(crate) fn restore(&mut self, manifest: &Manifest) {
+    pub(crate) fn restore(&mut self, manifest: &Manifest, copied: BTreeSet<PeId>) {
         if let State::Here(coordinator) = &mut self.state {
-            coordinator.restore(manifest);
+            coordinator.restore(manifest, copied);
         }
     }
 

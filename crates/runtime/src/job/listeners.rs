@@ -4,7 +4,7 @@ use crate::error::{JobError, Warning};
 use crate::job::Job;
 use crate::message::Diagnosis;
 use crate::pe::links::{Links, OnFailure};
-use crate::pe::{BroadcastReport, CheckpointReport, GuestEvent, ToleratedLoss};
+use crate::pe::{BroadcastReport, CheckpointReport, CopiesRemade, GuestEvent, ToleratedLoss};
 use gridspan_balance::{BalanceReport, Plan, Snapshot};
 use gridspan_topology::LinkChange;
 use std::sync::Arc;
@@ -104,6 +104,18 @@ impl Job {
         tell: impl Fn(&CheckpointReport) + Send + Sync + 'static,
     ) -> Self {
         self.watch.on_checkpoint.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener that is called once nodes have copied all those parts to others that only one
+    /// node had when the job went on from a checkpoint, after a loss or a change of its nodes. It is
+    /// not called if no part lacks a copy, if no copy can be made, or if the next checkpoint is
+    /// complete before. Runs in the coordinator; it must not block.
+    pub fn on_copies_remade(
+        mut self,
+        tell: impl Fn(&CopiesRemade) + Send + Sync + 'static,
+    ) -> Self {
+        self.watch.on_copies_remade.push(Arc::new(tell));
         self
     }
 

@@ -13,6 +13,7 @@ use crate::pe::{Action, Common, Pe, Records, Restoration, RunOfJob};
 use crate::relay::Relay;
 use crate::{Job, MainFuture};
 use gridspan_topology::{Bandwidth, GridSpec, Layout, NodeId, PeId, SiteId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A job on a layout. Drivers create the PEs and the main function from it and connect them.
@@ -31,6 +32,8 @@ pub struct Program {
 struct Restoring {
     image: Image,
     plan: RestorePlan,
+    /// The parts of the image that their readers copy to other nodes again.
+    copied: BTreeSet<PeId>,
     restoration: Arc<Restoration>,
 }
 
@@ -63,7 +66,10 @@ impl Program {
     ) -> Result<Self, StartError> {
         let program = Self::new(job.coordinator_within(&layout), layout)?;
         let restoration = Arc::new(restoration(&image, &program.common, &plan)?);
-        Ok(Self { restoring: Some(Arc::new(Restoring { image, plan, restoration })), ..program })
+        let keeps_copies = program.common.run.checkpoints.keeps_copies(program.layout.node_count());
+        let copied = plan.copied.iter().copied().filter(|_| keeps_copies).collect();
+        let restoring = Restoring { image, plan, copied, restoration };
+        Ok(Self { restoring: Some(Arc::new(restoring)), ..program })
     }
 
     /// Sets the number of this run, equal on all nodes, and the number after which checkpoints are
@@ -157,13 +163,13 @@ impl Program {
     pub fn pe(&self, pe: PeId) -> Pe {
         let mut machine = Pe::new(pe, self.common.clone());
         if let Some(restoring) = &self.restoring {
-            let Restoring { image, plan, restoration } = &**restoring;
+            let Restoring { image, plan, copied, restoration } = &**restoring;
             machine.prepare_to_restore(restoration);
             let parts = image.layout().pes().zip(plan.readers.iter().zip(&plan.targets));
             let checkpoint = image.number();
             for (part, (_, target)) in parts.filter(|(_, (reader, _))| **reader == pe) {
                 let positions = image.segments_of(part);
-                let (end, is_copied) = (positions.end, plan.copied.contains(&part));
+                let (end, is_copied) = (positions.end, copied.contains(&part));
                 for position in positions {
                     match image.segment(part, position) {
                         Some(bytes) => {
@@ -212,7 +218,7 @@ impl Program {
         let mut host = CoordinatorHost::new(node, self.common.clone());
         host.number_checkpoints_after(self.numbered_after);
         if let Some(restoring) = &self.restoring {
-            host.restore(&restoring.restoration.manifest);
+            host.restore(&restoring.restoration.manifest, restoring.copied.clone());
         }
         host
     }

@@ -52,7 +52,7 @@ pub(crate) fn restoration(
     }
     manifest.coordinator = coordinator.encode();
     let Types { kinds, earlier } = types;
-    Ok(Restoration { manifest, kinds, earlier, groups })
+    Ok(Restoration { manifest, kinds, earlier, groups, is_again: plan.is_again })
 }
 
 /// Whether a plan is for these layouts.

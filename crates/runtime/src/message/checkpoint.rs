@@ -41,6 +41,9 @@ pub(crate) enum CheckpointMessage {
     Kept { checkpoint: u64, part: PeId, is_copy: bool },
     /// To the coordinator: a part cannot be kept.
     NotKept { checkpoint: u64, reason: String },
+    /// To main's PE: a part of the checkpoint from which the job continues has no second copy, and
+    /// gets none before the next checkpoint.
+    LacksCopy,
     /// To the first PE of each node: the checkpoint is complete. `is_paused`: the job stays
     /// stopped. `cost`: the time of the stop, and of the work of a PE after it.
     Complete { checkpoint: u64, manifest: Bytes, is_paused: bool, cost: Duration },
@@ -376,6 +379,8 @@ pub(crate) struct Manifest {
     pub(crate) collections: Vec<(CollectionInfo, u64)>,
     /// The coordinator's state, which only the coordinator reads.
     pub(crate) coordinator: Bytes,
+    /// What the checkpoint has cost: the time of the stop, and of the work of a PE after it.
+    pub(crate) cost: Duration,
     /// The parts, by PE.
     pub(crate) parts: Vec<PartSummary>,
 }

@@ -225,6 +225,7 @@ impl EncodedManifest {
             phases: 0,
             collections: Vec::new(),
             coordinator: Bytes::new(),
+            cost: Default::default(),
             parts: vec![Default::default(); pes],
         };
         Self(codec::encode(&manifest).into())
@@ -451,6 +452,7 @@ mod tests {
             phases: 0,
             collections: Vec::new(),
             coordinator: Bytes::new(),
+            cost: Default::default(),
             parts: vec![part; 2],
         };
         codec::encode(&manifest).into()

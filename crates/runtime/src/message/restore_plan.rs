@@ -36,6 +36,10 @@ pub struct RestorePlan {
     /// The parts that their readers copy to other nodes again, in the order of PEs.
     #[serde(default)]
     pub copied: Vec<PeId>,
+    /// Whether the job has gone back to the checkpoint before, and has completed no other since.
+    /// Main then makes the next one at its first progress point.
+    #[serde(default)]
+    pub is_again: bool,
 }
 
 impl RestorePlan {
@@ -49,6 +53,7 @@ impl RestorePlan {
             readers: before.pes().map(|pe| PeId(pe.0 % pes)).collect(),
             targets: before.pes().map(target).collect(),
             copied: Vec::new(),
+            is_again: false,
         }
     }
 
@@ -83,6 +88,13 @@ impl RestorePlan {
     pub fn copying(mut self, before: &Layout, holders: impl Fn(NodeId) -> usize) -> Self {
         let nodes = before.nodes().filter(|&node| holders(node) == 1);
         self.copied = nodes.flat_map(|node| before.place(node).pes.clone()).map(PeId).collect();
+        self
+    }
+
+    /// The same plan for a job that goes back to the checkpoint again, or for the first time.
+    #[must_use]
+    pub fn going_back_again(mut self, is_again: bool) -> Self {
+        self.is_again = is_again;
         self
     }
 
@@ -124,7 +136,8 @@ impl RestorePlan {
         let parts: Vec<Part<'_>> = before.pes().zip(loads).map(part).collect();
         let readers = pes_for(before, layout, holders).into_iter().flatten().collect();
         let redistribution = Redistribution::new(&parts, layout, &capacities.of_pes);
-        Ok(Self { readers, targets: redistribution.targets(&parts), copied: Vec::new() })
+        let targets = redistribution.targets(&parts);
+        Ok(Self { readers, targets, copied: Vec::new(), is_again: false })
     }
 }
 

@@ -75,7 +75,7 @@ pub use self::checkpoint::settings::{CheckpointEvery, Checkpoints};
 pub use self::command::PeCommand;
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Deliver, Kind, RunOfJob, Store};
-pub use self::watch::{BroadcastEdge, BroadcastReport, CheckpointReport};
+pub use self::watch::{BroadcastEdge, BroadcastReport, CheckpointReport, CopiesRemade};
 pub use crate::message::pending_work::PendingWork;
 pub(crate) use balancing::Balancing;
 pub(crate) use delivery::{

@@ -16,6 +16,9 @@ pub(crate) type OnDiagnosis = Arc<dyn Fn(u64, &Diagnosis) + Send + Sync>;
 /// Called with a complete checkpoint.
 pub(crate) type OnCheckpoint = Arc<dyn Fn(&CheckpointReport) + Send + Sync>;
 
+/// Called when the checkpoint from which a job continues has all its copies again.
+pub(crate) type OnCopiesRemade = Arc<dyn Fn(&CopiesRemade) + Send + Sync>;
+
 /// Called with a large broadcast or multicast that has reached all of its nodes.
 pub(crate) type OnBroadcast = Arc<dyn Fn(&BroadcastReport) + Send + Sync>;
 
@@ -60,6 +63,25 @@ pub struct CheckpointReport {
     /// Mean time until the job loses a node, as the settings say: the time between failures of a
     /// node divided by the number of nodes.
     pub time_to_loss: Duration,
+}
+
+/// The checkpoint from which a job continues has all its copies again; see
+/// [`Job::on_copies_remade`](crate::Job::on_copies_remade).
+///
+/// ```
+/// use gridspan::{CopiesRemade, Job};
+///
+/// let show = |CopiesRemade { checkpoint, .. }: &CopiesRemade| println!("checkpoint {checkpoint}");
+/// let job = Job::new("shown").on_copies_remade(show);
+/// # gridspan::embed::Runner::on_threads(1).run(job.main(async |_| Ok(()))).unwrap();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CopiesRemade {
+    /// When the last copy was kept.
+    pub at: Time,
+    /// Number of the checkpoint.
+    pub checkpoint: u64,
 }
 
 /// A large broadcast or multicast that has reached all of its nodes; see
@@ -126,6 +148,7 @@ pub(crate) struct Watch {
     pub(crate) on_warning: Vec<OnWarning>,
     pub(crate) on_diagnosis: Vec<OnDiagnosis>,
     pub(crate) on_checkpoint: Vec<OnCheckpoint>,
+    pub(crate) on_copies_remade: Vec<OnCopiesRemade>,
     pub(crate) on_broadcast: Vec<OnBroadcast>,
     pub(crate) on_progress: Vec<OnProgress>,
     /// Whether a job that can make no progress fails.

@@ -100,7 +100,7 @@ fn recovery(stores: &BTreeMap<u32, CheckpointStore>) -> (GridSpec, Image, Restor
 }
 
 /// Loses node `first`, and `second` after the recovery. Returns the states of all members at the
-/// end of the job.
+/// end of the job. Checks that the job reports once that the copies are made again.
 fn states_after_losses_of(first: u32, second: u32) -> Vec<u64> {
     let last = States::default();
     let begun = Simulation::new(job(&last), grid(GRID), options(1)).unwrap();
@@ -112,9 +112,13 @@ fn states_after_losses_of(first: u32, second: u32) -> Vec<u64> {
     assert_eq!(plan.copied.len(), 4, "{:?}", plan.copied);
 
     let number = image.number();
-    let again = Simulation::restored(job(&last), left, options(2), (image, plan)).unwrap();
+    let remade = Arc::<Mutex<Vec<u64>>>::default();
+    let told = remade.clone();
+    let watched = job(&last).on_copies_remade(move |it| told.lock().unwrap().push(it.checkpoint));
+    let again = Simulation::restored(watched, left, options(2), (image, plan)).unwrap();
     let again = again.keeping(stores.values().cloned().collect());
     let Ok(halted) = again.run_until(SECOND_LOSS) else { panic!("it has ended") };
+    assert_eq!(*remade.lock().unwrap(), [number]);
     let mut stores: BTreeMap<u32, CheckpointStore> =
         stores.into_keys().zip(halted.stores).collect();
     stores.remove(&second);

@@ -419,7 +419,8 @@ impl<'a> World<'a> {
         let plan = RestorePlan::recovery(&image, &grid, &successors, &holders);
         let plan = plan.map_err(|nodes| format!("no copy is left of the parts of {nodes:?}"))?;
         let having = |node| members.iter().filter(|&process| has_all(process, node)).count();
-        let plan = plan.copying(&before, having);
+        let is_again = self.runs.last().is_some_and(|(began, _)| *began == number);
+        let plan = plan.copying(&before, having).going_back_again(is_again);
         self.runs.push((number, members));
         Ok(Some((image, plan)))
     }

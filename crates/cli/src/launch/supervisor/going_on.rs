@@ -128,6 +128,8 @@ impl Supervisor {
             let repeated = self.repeated(&go_on);
             if let Some(recovery) = &mut self.recovery {
                 recovery.summary.goes_back(go_on.checkpoint, repeated);
+                let lost = recovery.began;
+                self.repeating.goes_back(go_on.checkpoint, lost, go_on.lacks_copies);
             }
             let text = return_text(&go_on, repeated);
             self.commands.push_back(Command::TellRecovery(text));

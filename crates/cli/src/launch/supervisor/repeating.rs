@@ -20,27 +20,36 @@ pub(super) struct Repeating {
     /// For each checkpoint, by number, when the work began that the job repeats if it goes back
     /// there; 0 is the beginning of the job.
     since: BTreeMap<u64, Time>,
-    /// When the loss was noticed, and the checkpoint to which the job went back, until there is
-    /// another checkpoint.
+    /// When the loss was noticed, and the checkpoint to which the job went back, while another loss
+    /// could end the job: until the checkpoint has all its copies again, or there is another one.
     unprotected: Option<(Time, u64)>,
     /// Whether the launcher has said how often the job makes checkpoints.
     is_pace_told: bool,
 }
 
 impl Repeating {
-    /// Notes that a run begins from a checkpoint, or from the beginning of the job. `lost`: when
-    /// the loss that caused the run was noticed.
-    pub(super) fn begun(&mut self, checkpoint: u64, lost: Option<Time>, now: Time) {
+    /// Notes that the job goes back to a checkpoint, or to its beginning, because of a loss that was
+    /// noticed at `lost`. `lacks_copies`: another loss could end the job.
+    pub(super) fn goes_back(&mut self, checkpoint: u64, lost: Time, lacks_copies: bool) {
+        // Several losses may follow each other before the job has all copies again.
+        let first = self.unprotected.map_or(lost, |(first, _)| first);
+        self.unprotected = lacks_copies.then_some((first, checkpoint));
+    }
+
+    /// Notes that a run begins from a checkpoint, or from the beginning of the job.
+    pub(super) fn begun(&mut self, checkpoint: u64, now: Time) {
         self.since = BTreeMap::from([(checkpoint, now)]);
-        if let Some(lost) = lost {
-            // Several losses may follow each other before the next checkpoint.
-            let first = self.unprotected.map_or(lost, |(first, _)| first);
-            self.unprotected = Some((first, checkpoint));
-        }
+    }
+
+    /// Notes that the checkpoint to which the job went back has all its copies again. Returns a line
+    /// for the user.
+    pub(super) fn remade(&mut self, checkpoint: u64, now: Time) -> Option<String> {
+        let (lost, _) = self.unprotected.take_if(|(_, back)| checkpoint == *back)?;
+        Some(protection_text(checkpoint, now.since(lost)))
     }
 
     /// Notes that a checkpoint is complete, with the time since it was captured. Returns a line for
-    /// the user if it is the first one after a loss.
+    /// the user if it ends the time without protection after a loss.
     pub(super) fn completed(
         &mut self,
         checkpoint: u64,
@@ -54,8 +63,7 @@ impl Repeating {
             self.since.pop_first();
         }
         let (lost, _) = self.unprotected.take_if(|(_, back)| checkpoint > *back)?;
-        let time = quantity::time(now.since(lost));
-        Some(format!("checkpoint {checkpoint} protects the job again, {time} after the loss"))
+        Some(protection_text(checkpoint, now.since(lost)))
     }
 
     /// Notes how often the job makes checkpoints, if it computes that. Returns a line for the user
@@ -79,6 +87,11 @@ impl Repeating {
     }
 }
 
+fn protection_text(checkpoint: u64, since_loss: Duration) -> String {
+    let time = quantity::time(since_loss);
+    format!("checkpoint {checkpoint} protects the job again, {time} after the loss")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,7 +106,7 @@ mod tests {
     fn what_is_repeated_begins_when_the_checkpoint_was_captured() {
         let mut repeating = Repeating::default();
         assert_eq!(repeating.repeated(0, seconds(9)), None, "this launcher has taken over");
-        repeating.begun(0, None, seconds(1));
+        repeating.begun(0, seconds(1));
         assert_eq!(repeating.repeated(0, seconds(9)), Some(Duration::from_secs(8)));
         assert_eq!(repeating.completed(1, Duration::from_secs(2), seconds(10)), None);
         assert_eq!(repeating.repeated(1, seconds(15)), Some(Duration::from_secs(7)));
@@ -101,7 +114,7 @@ mod tests {
         assert_eq!(repeating.repeated(1, seconds(21)), Some(Duration::from_secs(13)));
         assert_eq!(repeating.repeated(0, seconds(21)), None, "no node goes back that far");
         // The job goes back to the same checkpoint twice.
-        repeating.begun(2, Some(seconds(30)), seconds(31));
+        repeating.begun(2, seconds(31));
         assert_eq!(repeating.repeated(2, seconds(33)), Some(Duration::from_secs(2)));
     }
 
@@ -124,14 +137,26 @@ mod tests {
     #[test]
     fn the_next_checkpoint_ends_the_time_without_protection() {
         let mut repeating = Repeating::default();
-        repeating.begun(3, Some(seconds(10)), seconds(11));
-        repeating.begun(3, Some(seconds(12)), seconds(13));
+        repeating.goes_back(3, seconds(10), true);
+        repeating.goes_back(3, seconds(12), true);
         assert_eq!(repeating.completed(3, NOW, seconds(14)), None, "a late report");
         let text = repeating.completed(4, NOW, seconds(15)).unwrap();
         assert_eq!(text, "checkpoint 4 protects the job again, 5.00 s after the loss");
         assert_eq!(repeating.completed(5, NOW, seconds(16)), None, "once");
         // A change of the nodes is no loss.
-        repeating.begun(5, None, seconds(17));
+        repeating.begun(5, seconds(17));
         assert_eq!(repeating.completed(6, NOW, seconds(18)), None);
+    }
+
+    #[test]
+    fn copies_that_are_made_again_end_the_time_without_protection() {
+        let mut repeating = Repeating::default();
+        repeating.goes_back(3, seconds(10), true);
+        assert_eq!(repeating.remade(2, seconds(11)), None, "a late report");
+        let text = repeating.remade(3, seconds(12)).unwrap();
+        assert_eq!(text, "checkpoint 3 protects the job again, 2.00 s after the loss");
+        assert_eq!(repeating.completed(4, NOW, seconds(13)), None, "once");
+        repeating.goes_back(4, seconds(20), false);
+        assert_eq!(repeating.completed(5, NOW, seconds(21)), None, "no copy was missing");
     }
 }

@@ -12,6 +12,9 @@ use crate::coordinator::state::reductions::Accumulators;
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{Manifest, PartSummary};
+use gridspan_topology::PeId;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Maximum size of a manifest: it travels in one packet, and to the launcher in one line.
 pub(super) const MANIFEST_BYTES_MAX: usize = 6 << 20;
@@ -40,6 +43,7 @@ impl Coordinator {
                 .map(|state| (state.info.clone(), settled(&state.info, state.syncs.next)))
                 .collect(),
             coordinator: codec::encode(&self.image()).into(),
+            cost: Duration::ZERO,
             parts: Vec::new(),
         }
     }
@@ -75,8 +79,9 @@ impl Coordinator {
         self.checkpoints.last = self.checkpoints.last.max(number);
     }
 
-    /// Restores the coordinator's part of an image. PEs restore theirs meanwhile.
-    pub(in crate::coordinator) fn restore(&mut self, manifest: &Manifest) {
+    /// Restores the coordinator's part of an image. PEs restore theirs meanwhile, and copy the parts
+    /// `copied` to other nodes again.
+    pub(in crate::coordinator) fn restore(&mut self, manifest: &Manifest, copied: BTreeSet<PeId>) {
         let image: CoordinatorImage = match codec::decode("a manifest", &manifest.coordinator) {
             Ok(image) => image,
             Err(error) => return self.fail(JobError::Protocol(error.to_string())),
@@ -94,6 +99,7 @@ impl Coordinator {
         // The folder may have later checkpoints than this one, whose numbers are not used again.
         self.number_checkpoints_after(manifest.number);
         self.checkpoints.restored = manifest.number;
+        self.checkpoints.uncopied = copied;
         (self.now, self.clock_ahead_ns) = (manifest.at, i128::from(manifest.at.0));
         let pes = u64::from(self.common.layout.pe_count());
         let items = |part: &PartSummary| {

@@ -1,13 +1,14 @@
 //! Waits until all parts of a captured checkpoint are encoded, stored and copied, and tells all
 //! nodes that it is complete.
 
+use crate::address::id::MAIN_PE;
 use crate::coordinator::checkpoint::deadline::STEP_MAX;
 use crate::coordinator::checkpoint::image::too_large;
 use crate::coordinator::machine::Coordinator;
 use crate::coordinator::state::checkpoint::Keeping;
 use crate::error::Warning;
 use crate::message::{CheckpointMessage, Manifest, PartSummary};
-use crate::pe::CheckpointReport;
+use crate::pe::{CheckpointReport, CopiesRemade};
 use gridspan_topology::PeId;
 use std::time::Duration;
 
@@ -58,6 +59,9 @@ impl Coordinator {
     }
 
     pub(super) fn note_kept(&mut self, checkpoint: u64, part: (PeId, bool)) {
+        if checkpoint == self.checkpoints.restored {
+            return self.note_copied_again(checkpoint, part.0);
+        }
         let Some(keeping) = &mut self.checkpoints.keeping else { return };
         if keeping.number != checkpoint || !keeping.missing.remove(&part) {
             return;
@@ -66,11 +70,24 @@ impl Coordinator {
         self.complete_checkpoint();
     }
 
+    /// Notes that a part of the checkpoint from which the job continues has a second copy again.
+    /// Reports when all have.
+    fn note_copied_again(&mut self, checkpoint: u64, part: PeId) {
+        let uncopied = &mut self.checkpoints.uncopied;
+        if uncopied.remove(&part) && uncopied.is_empty() {
+            let at = self.now;
+            let told = CopiesRemade { at, checkpoint };
+            self.common.watch.on_copies_remade.iter().for_each(|tell| tell(&told));
+        }
+    }
+
     /// Gives up a checkpoint of which a part cannot be kept. The one from which the job continues
-    /// stays valid if a copy cannot be made again: then warns once.
+    /// stays valid if a copy cannot be made again: then warns once, and main makes the next
+    /// checkpoint early.
     pub(super) fn note_not_kept(&mut self, checkpoint: u64, reason: String) {
         if self.checkpoints.restored == checkpoint && self.checkpoints.restoring.is_none() {
-            self.checkpoints.restored = 0;
+            self.checkpoints.forget_restored();
+            self.post_checkpoint(MAIN_PE, CheckpointMessage::LacksCopy);
             return self.warn(&Warning::CopyNotKept { checkpoint, reason });
         }
         if self.checkpoints.keeping.take_if(|it| it.number == checkpoint).is_some() {
@@ -97,7 +114,10 @@ impl Coordinator {
         let Some(keeping) = self.checkpoints.keeping.take_if(is_kept) else { return };
         let parts: Vec<PartSummary> = keeping.parts.into_values().collect();
         let bytes = parts.iter().map(PartSummary::bytes).fold(0, u64::saturating_add);
-        let manifest = Manifest { parts, ..keeping.manifest };
+        let stored = self.now.since(keeping.since);
+        let work = keeping.encoding.saturating_add(self.copying_work(&parts).min(stored));
+        let cost = keeping.stopped.saturating_add(work);
+        let manifest = Manifest { parts, cost, ..keeping.manifest };
         let encoded = manifest.encode(&keeping.speeds);
         if let Some(reason) = too_large(&manifest, encoded.len()) {
             let (checkpoint, told) = (keeping.number, reason.clone());
@@ -107,11 +127,8 @@ impl Coordinator {
         if keeping.silence < STEP_MAX {
             self.checkpoints.unstored = 0;
         }
-        self.checkpoints.restored = 0;
-        let Keeping { number, stopped, encoding, .. } = keeping;
-        let stored = self.now.since(keeping.since);
-        let work = encoding.saturating_add(self.copying_work(&manifest.parts).min(stored));
-        let cost = stopped.saturating_add(work);
+        self.checkpoints.forget_restored();
+        let Keeping { number, stopped, .. } = keeping;
         let report = self.checkpoint_report(number, bytes, [stopped, work, stored]);
         self.common.watch.on_checkpoint.iter().for_each(|tell| tell(&report));
         let layout = self.common.layout.clone();

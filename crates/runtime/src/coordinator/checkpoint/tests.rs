@@ -419,7 +419,7 @@ fn a_copy_that_cannot_be_made_again_after_a_loss_causes_one_warning() {
         job.say(PE_1, CheckpointMessage::NotKept { checkpoint, reason });
     }
 
-    assert_eq!(job.look(), (vec![], vec![]), "the job goes on");
+    assert_eq!(job.look(), (vec![(MAIN_PE.0, "LacksCopy".to_owned())], vec![]), "the job goes on");
     let missing =
         "a copy of a part of checkpoint 1 is missing until the next one: memory is scarce";
     assert_eq!(*job.warnings.lock().unwrap(), [missing]);

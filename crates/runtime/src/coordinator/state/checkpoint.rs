@@ -50,6 +50,9 @@ pub(crate) struct Checkpoints {
     /// Number of the checkpoint from which the job continues. 0 if there is none, or once a later
     /// one is complete or a warning has said that a copy is missing.
     pub(crate) restored: u64,
+    /// The parts of that checkpoint whose readers copy them to other nodes, and that are not there
+    /// yet.
+    pub(crate) uncopied: BTreeSet<PeId>,
 }
 
 impl Checkpoints {
@@ -71,6 +74,13 @@ impl Checkpoints {
     /// PE waits for its replicas to end, because a rebalance could begin other replicas.
     pub(crate) fn may_move(&self) -> bool {
         !self.is_draining() && self.late.is_empty()
+    }
+
+    /// Forgets the checkpoint from which the job continues, because a later one is complete, or it
+    /// will lack a copy.
+    pub(crate) fn forget_restored(&mut self) {
+        self.restored = 0;
+        self.uncopied.clear();
     }
 
     /// Whether the job stays stopped after a checkpoint.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 const PART: &[u8; 8] = b"GSPNPART";
 const MANIFEST: &[u8; 8] = b"GSPNMANI";
 /// Version of the format of objects.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Bytes of the digest at the end of an object.
 const DIGEST_BYTES: usize = 32;
 /// Number of complete checkpoints that are kept.
@@ -424,7 +424,7 @@ mod tests {
             (whole.slice(..10), "it is too short"),
             (altered(50_000), "its digest does not match"),
             (altered(0), "it is not a part of a checkpoint"),
-            (altered(8), "and this program reads version 5"),
+            (altered(8), "and this program reads version 6"),
         ] {
             storage.put(&name, vec![bytes]).unwrap();
             let problem = problem(archive.verify(5));

@@ -51,6 +51,9 @@ impl Pe {
             CheckpointMessage::Copy { segment, offset, total, bytes } => {
                 self.core.take_copy((from, segment), (offset, total, bytes));
             }
+            CheckpointMessage::LacksCopy => {
+                self.core.checkpointing.main.note_lacking_copy(self.core.now);
+            }
             CheckpointMessage::Complete { checkpoint, manifest, is_paused, cost } => {
                 self.core.checkpointing.main.note_complete(checkpoint, cost);
                 self.core.commands.push(PeCommand::CheckpointComplete { manifest, is_paused });

@@ -59,6 +59,11 @@ impl Checkpoints {
         others.copied().find_map(at_site).or_else(anywhere)
     }
 
+    /// Whether the parts of each checkpoint are on two nodes, in a job of this many nodes.
+    pub fn keeps_copies(&self, nodes: u32) -> bool {
+        self.every.is_some() && self.copies > 1 && nodes > 1
+    }
+
     /// The node that gets copies of the parts of node `of`, while no node of the job leaves. `None`
     /// if the job keeps one copy only, or has no other node. `grid`: the nodes of the job at the
     /// checkpoint.

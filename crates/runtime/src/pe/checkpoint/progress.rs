@@ -47,8 +47,8 @@ impl Core {
         state.note_point([began, self.now], settings.patience(state.cost, nodes));
         let since = state.last.map(|last| self.now.since(last));
         let is_due = settings.is_due(since, points, state.cost, nodes);
-        let is_unprotected = state.is_unprotected && settings.every.is_some();
-        let is_wanted = is_due || is_unprotected || state.pause.is_some();
+        let is_early = state.is_wanted_early && settings.every.is_some();
+        let is_wanted = is_due || is_early || state.pause.is_some();
         if !is_wanted || self.now < state.retry_at {
             state.points = points;
             return done(Ok(None));

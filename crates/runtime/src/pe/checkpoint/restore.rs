@@ -33,7 +33,7 @@ impl Pe {
         (core.checkpointing.stop, core.checkpointing.is_stopped) = (manifest.number, true);
         core.checkpointing.began = manifest.at;
         core.now = manifest.at;
-        core.checkpointing.main.is_unprotected = true;
+        core.checkpointing.main.note_restored(manifest.at, manifest.cost, restoration.is_again);
         if core.me == crate::address::id::MAIN_PE {
             core.checkpointing.main.progress = Some(manifest.progress.clone());
         }
@@ -108,8 +108,7 @@ impl Pe {
     /// copy leaves once all PEs continue.
     pub(crate) fn copy_again(&mut self, segment: Segment, bytes: &Bytes) {
         let core = &mut self.core;
-        let makes_checkpoints = core.common.run.checkpoints.every.is_some();
-        if let Some(partner) = core.partner(&[]).filter(|_| makes_checkpoints) {
+        if let Some(partner) = core.partner(&[]) {
             let copy = CopyToSend::new(partner, segment, bytes.clone());
             core.checkpointing.sending.copies.push_back(copy);
         }

@@ -129,10 +129,11 @@ fn restored_at_a_sync_point(job: Job) -> (Pe, (KindId, u32)) {
         phases: 0,
         collections: Vec::new(),
         coordinator: Bytes::new(),
+        cost: Duration::ZERO,
         parts: Vec::new(),
     };
     let (kinds, earlier, groups) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-    let restoration = Restoration { manifest, kinds, earlier, groups };
+    let restoration = Restoration { manifest, kinds, earlier, groups, is_again: false };
     let checkpointing = &mut pe.core.checkpointing;
     checkpointing.restoring.restoration = Some(Arc::new(restoration));
     (checkpointing.stop, checkpointing.is_stopped) = (1, true);

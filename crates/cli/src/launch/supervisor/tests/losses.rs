@@ -211,15 +211,17 @@ fn a_node_that_is_started_again_reads_its_part_from_the_folder_itself() {
 
 #[test]
 fn the_user_learns_what_is_repeated_and_when_the_job_is_protected_again() {
-    let mut supervisor = recovering(OnLoss::Shrink);
+    let mut supervisor = recovering(OnLoss::Replace);
     let complete = |checkpoint, age| Event::Checkpointed { checkpoint, age, pace: None };
     supervisor.handle(complete(3, Duration::from_millis(500)), seconds(3));
 
     ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
     supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(6));
     supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(7));
+    supervisor.handle(Event::Listening { node: B, address: address(9) }, seconds(7));
+    let remade = r#"{ "at": 8000000000, "checkpoint": 3 }"#;
+    supervisor.handle(Event::CopiesRemade(serde_json::from_str(remade).unwrap()), seconds(8));
     supervisor.handle(complete(4, Duration::ZERO), seconds(9));
-    supervisor.handle(complete(5, Duration::ZERO), seconds(10));
 
     let told: Vec<String> = commands(&mut supervisor)
         .into_iter()
@@ -231,13 +233,28 @@ fn the_user_learns_what_is_repeated_and_when_the_job_is_protected_again() {
     assert_eq!(
         told,
         [
-            "lost b/1: it was killed by SIGKILL (9); 1 node is left",
+            "lost b/1: it was killed by SIGKILL (9); it is started again",
             "going back to checkpoint 3; this repeats 2.50 s",
             "lost b/1 (it was killed by SIGKILL (9), noticed at once); back to checkpoint 3, 2.50 s \
-             repeated; 1 node goes on, 2.00 s after the loss was noticed",
-            "checkpoint 4 protects the job again, 4.00 s after the loss",
+             repeated; 2 nodes go on, 2.00 s after the loss was noticed",
+            "checkpoint 3 protects the job again, 3.00 s after the loss",
         ]
     );
+}
+
+#[test]
+fn nothing_protects_the_last_node() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(6));
+    supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(7));
+    commands(&mut supervisor);
+
+    let complete = Event::Checkpointed { checkpoint: 4, age: Duration::ZERO, pace: None };
+    supervisor.handle(complete, seconds(9));
+
+    let told = commands(&mut supervisor);
+    assert!(!told.iter().any(|command| matches!(command, Command::TellRecovery(_))), "{told:?}");
 }
 
 #[test]

@@ -38,9 +38,6 @@ fn the_first_checkpoint_is_tried_again_at_the_first_progress_point_after_a_pause
 #[test]
 fn checkpoints_that_cannot_be_stored_are_tried_again_later_each_time() {
     let mut pe = main_pe();
-    let main = &mut pe.core.checkpointing.main;
-    // After a loss, a checkpoint is due at each progress point.
-    main.is_unprotected = true;
     let (mut number, mut delays) = (0, Vec::new());
     let mut fail = |pe: &mut Pe| {
         number += 1;
@@ -56,6 +53,9 @@ fn checkpoints_that_cannot_be_stored_are_tried_again_later_each_time() {
         assert!(!pe.core.checkpointing.main.is_requested, "too early");
     }
     assert_eq!(delays, [2, 4, 8].map(|times| RETRY * times));
+    pe.core.now = pe.core.checkpointing.main.retry_at;
+    pe.core.progress(Bytes::new(), 0, 0, |_| {});
+    assert!(pe.core.checkpointing.main.is_requested, "it does not wait for a whole interval");
 
     let cost = Duration::ZERO;
     pe.core.checkpointing.main.note_captured(10, pe.core.now, cost);
@@ -69,6 +69,29 @@ fn checkpoints_that_cannot_be_stored_are_tried_again_later_each_time() {
     pe.core.checkpointing.main.note_captured(12, pe.core.now, cost);
     pe.core.checkpointing.main.note_resumed(12, pe.core.now);
     assert_eq!(pe.core.checkpointing.main.retry_at.since(pe.core.now), RETRY);
+}
+
+#[test]
+fn after_a_loss_the_next_checkpoint_comes_early_only_if_that_one_is_not_safe() {
+    let at = Time::ZERO + Duration::from_secs(100);
+    let is_requested = |is_again: bool, lacks_copy: bool, after: Duration| {
+        let mut pe = main_pe();
+        pe.core.checkpointing.main.note_restored(at, Duration::ZERO, is_again);
+        pe.core.now = at;
+        if lacks_copy {
+            pe.handle_checkpoint(MAIN_PE, CheckpointMessage::LacksCopy);
+        }
+        pe.core.now = at + after;
+        pe.core.progress(Bytes::new(), 0, 0, |_| {});
+        pe.core.checkpointing.main.is_requested
+    };
+    let minute = Duration::from_secs(60);
+
+    assert!(!is_requested(false, false, minute - RETRY), "copies are made again meanwhile");
+    assert!(is_requested(false, false, minute));
+    assert!(is_requested(true, false, Duration::ZERO), "the job went back there before");
+    assert!(!is_requested(false, true, RETRY / 2));
+    assert!(is_requested(false, true, RETRY), "a copy cannot be made again");
 }
 
 #[test]

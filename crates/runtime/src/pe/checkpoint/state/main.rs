@@ -16,10 +16,10 @@ pub(crate) struct MainCheckpoints {
     /// The data that main stored in the checkpoint from which the job continues, until main asks
     /// for it.
     pub(crate) progress: Option<Bytes>,
-    /// Whether the parts of the last checkpoint may have too few copies, because the job continues
-    /// from it.
-    pub(crate) is_unprotected: bool,
-    /// Time of the last checkpoint.
+    /// Whether to make the next checkpoint before its time: the last one could not be stored, a part
+    /// of the one from which the job continues lacks a copy, or the job goes back to that one again.
+    pub(crate) is_wanted_early: bool,
+    /// Time of the last checkpoint, or of the one from which the job continues.
     pub(crate) last: Option<Time>,
     /// Number of main's progress points since the last checkpoint, or since this run began.
     pub(crate) points: u64,
@@ -74,7 +74,21 @@ impl MainCheckpoints {
         self.is_postponed_told = false;
         self.postponed_since = None;
         (self.last, self.points) = (Some(now), 0);
+        self.is_wanted_early = false;
         self.cost = cost;
+    }
+
+    /// Notes the checkpoint from which the job continues: its time and its cost. `is_again`: the job
+    /// has gone back to it before, and has completed no other since.
+    pub(crate) fn note_restored(&mut self, at: Time, cost: Duration, is_again: bool) {
+        (self.last, self.cost) = (Some(at), cost);
+        self.is_wanted_early = is_again;
+    }
+
+    /// Notes that the checkpoint from which the job continues lacks a copy.
+    pub(crate) fn note_lacking_copy(&mut self, now: Time) {
+        self.is_wanted_early = true;
+        self.note_postponed(now);
     }
 
     /// Whether a captured checkpoint is neither complete nor given up.
@@ -85,7 +99,6 @@ impl MainCheckpoints {
     /// Notes that a checkpoint is complete, and what it has cost.
     pub(crate) fn note_complete(&mut self, checkpoint: u64, cost: Duration) {
         self.cost = cost;
-        self.is_unprotected = false;
         self.unstored = 0;
         self.last_resolved = self.last_resolved.max(checkpoint);
     }
@@ -97,6 +110,7 @@ impl MainCheckpoints {
             self.unstored = (self.unstored + 1).min(DOUBLINGS_MAX);
             let doublings = if self.pause.is_some() { 0 } else { self.unstored };
             self.retry_at = now + RETRY * 2_u32.pow(doublings);
+            self.is_wanted_early = true;
         }
         self.last_resolved = self.last_resolved.max(checkpoint);
     }

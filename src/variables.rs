@@ -14,7 +14,7 @@
 //! | `GRIDSPAN_TIME_LIMIT` | time, such as `10min`, after which a job ends with an error | none |
 //! | `GRIDSPAN_LOST_AFTER` | silence, such as `60s`, after which a node is lost; from `1s` to a day | the program's, or `3s` |
 //! | `GRIDSPAN_CHECKPOINT_EVERY` | how often to make checkpoints: `auto`, a time such as `30s`, or a number of progress points such as `100steps` | the program's, or never |
-//! | `GRIDSPAN_COPIES` | number of nodes that keep each part of a checkpoint: `1` or `2` | 2 |
+//! | `GRIDSPAN_COPIES` | number of nodes that keep each part of a checkpoint, at least 1 | 2 |
 //! | `GRIDSPAN_PROTECT_SITES` | `on`: the second copy is kept at another site; `off` | `off` |
 //! | `GRIDSPAN_COPY_RATE` | bandwidth, such as `100mbit`, of the copies from one site to others | unlimited |
 //! | `GRIDSPAN_NODE_MTBF` | mean time between failures of a node, such as `700h`, for the interval of `auto` | 30 days |
@@ -339,9 +339,8 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
 fn checkpoints(get: Get<'_>) -> Result<Option<Checkpoints>, VariableError> {
     let expected = "`auto`, a time such as `30s`, or `100steps`";
     let every = read(get, CHECKPOINT_EVERY, expected, checkpoint_every)?;
-    let one_or_two =
-        |text: &str| text.parse::<u32>().ok().filter(|copies| (1..=2).contains(copies));
-    let copies = read(get, COPIES, "1 or 2", one_or_two)?;
+    let copies = |text: &str| text.parse::<u32>().ok().filter(|copies| *copies > 0);
+    let copies = read(get, COPIES, "a number of at least 1", copies)?;
     let on_or_off = |text: &str| yes_or_no(text, ["on", "off"]);
     let protects_site = read(get, PROTECT_SITES, "`on` or `off`", on_or_off)?;
     let rate = |text: &str| text.parse::<Bandwidth>().ok();
@@ -506,9 +505,9 @@ mod tests {
         let steps = Checkpoints::every(CheckpointEvery::Points(100));
         let often = steps.with_node_mtbf(Duration::from_secs(3_600));
         assert_eq!(requested(&[(CHECKPOINT_EVERY, "100steps"), (NODE_MTBF, "1h")]), Some(often));
-        for wrong in ["0", "3", "two"] {
+        for wrong in ["0", "-1", "two"] {
             let error = start(&[(COPIES, wrong)]).unwrap_err().to_string();
-            assert_eq!(error, format!("GRIDSPAN_COPIES={wrong:?} is not 1 or 2"));
+            assert_eq!(error, format!("GRIDSPAN_COPIES={wrong:?} is not a number of at least 1"));
         }
     }
 

@@ -511,8 +511,8 @@ impl Simulation {
     fn keep(&mut self, pe: PeId, segment: &CheckpointSegment) {
         let store = &mut self.kept[self.layout.node_of(pe).index()];
         let Some(part) = store.keep(segment) else { return };
-        let (checkpoint, is_copy) = (segment.checkpoint(), segment.is_copy());
-        let confirm = move |core: &mut Core| core.checkpoint_kept(checkpoint, part, is_copy);
+        let checkpoint = segment.checkpoint();
+        let confirm = move |core: &mut Core| core.checkpoint_kept(checkpoint, part);
         self.stations[pe].actions.push(Box::new(confirm));
         self.schedule_turn(pe);
     }

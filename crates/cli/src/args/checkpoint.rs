@@ -23,10 +23,10 @@ pub(crate) struct CheckpointFlags {
     /// Go on from the last checkpoint in DIR, on any number of nodes and PEs.
     #[arg(long, value_name = "DIR")]
     pub(crate) restart: Option<PathBuf>,
-    /// Keep each part of a checkpoint on N nodes, 1 or 2 [default: 2].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2))]
+    /// Keep each part of a checkpoint on N nodes [default: 2].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) copies: Option<u32>,
-    /// Keep the second copy at another site.
+    /// Keep the second copy at another site, and further ones at yet others.
     #[arg(long)]
     pub(crate) protect_sites: bool,
     /// Send copies from a site to other sites at most at RATE, such as 100mbit [default: as fast as

@@ -120,10 +120,9 @@ impl Runs {
         let order = known.map(|(_, manifest)| self.order(number, manifest, &members, holdings));
         let (order, read) = order.transpose()?.unzip();
         let is_stored = all().any(|it| it.number == number && it.is_stored);
-        let lacks_copies = match order.as_ref() {
-            Some(RestoreOrder { plan, .. }) => !plan.copied.is_empty() && !is_stored,
-            None => true,
-        };
+        let lacks_copies = order.as_ref().is_none_or(|RestoreOrder { plan, .. }| {
+            !is_stored && plan.holders.iter().any(|holders| holders.len() == 1)
+        });
         let lacks_copies = lacks_copies && members.len() > 1;
         self.runs.push((number, members));
         let old = self.runs.len().saturating_sub(KEPT);
@@ -184,18 +183,27 @@ impl Runs {
             let settings = holdings.values().find_map(|it| it.settings);
             let grid = run.and_then(|(_, were)| self.roster.part(were));
             let had = |node: &NodeId| {
-                let partner = settings?.partner_in(grid.as_ref()?, *node)?;
-                Some(format!("{} (its copy was on {})", name(node), name(&partner)))
+                let known = settings.zip(grid.as_ref());
+                let partners = known.map(|(settings, grid)| settings.partners_in(grid, *node));
+                let partners: Vec<String> = partners.iter().flatten().map(name).collect();
+                let (copy, was) =
+                    if partners.len() == 1 { ("copy", "was") } else { ("copies", "were") };
+                match partners.is_empty() {
+                    true => name(node),
+                    false => {
+                        format!("{} (its {copy} {was} on {})", name(node), partners.join(" and "))
+                    }
+                }
             };
-            let had = |node: &NodeId| had(node).unwrap_or_else(|| name(node));
             let names: Vec<String> = missing.iter().map(had).collect();
             format!(
                 "no node that is left has a copy of the part of {} in checkpoint {number}",
                 names.join(", ")
             )
         })?;
-        let having = holder_counts(before, &held, members);
-        let plan = plan.copying(before, |old| having[old.index()]).going_back_again(self.again > 0);
+        let having = all_holders(before, &held, members);
+        let plan = plan.held_by(before, |old| having[old.index()].clone());
+        let plan = plan.going_back_again(self.again > 0);
         let reads_stored = !read.is_empty();
         Ok((RestoreOrder { manifest: manifest.clone(), plan, reads_stored }, read))
     }
@@ -218,22 +226,24 @@ fn has_all(parts: &BTreeSet<PeId>, before: &Layout, of: NodeId) -> bool {
     before.place(of).pes.clone().all(|pe| parts.contains(&PeId(pe)))
 }
 
-/// For each node of the image, the number of members that have all its parts. The time grows with
-/// the number of parts that members have, not with the square of the number of nodes.
-fn holder_counts(
+/// For each node of the image, the members that have all its parts, by their numbers in the next
+/// run. The time grows with the number of parts that members have, not with the square of the
+/// number of nodes.
+fn all_holders(
     before: &Layout,
     held: &BTreeMap<NodeId, BTreeSet<PeId>>,
     members: &[NodeId],
-) -> Vec<usize> {
-    let mut counts = vec![0; before.node_count() as usize];
-    for parts in members.iter().filter_map(|member| held.get(member)) {
+) -> Vec<Vec<NodeId>> {
+    let mut holders = vec![Vec::new(); before.node_count() as usize];
+    for (position, member) in members.iter().enumerate() {
+        let Some(parts) = held.get(member) else { continue };
         let known = parts.iter().filter(|part| part.0 < before.pe_count());
         let owners: BTreeSet<NodeId> = known.map(|&part| before.node_of(part)).collect();
         for owner in owners.into_iter().filter(|&owner| has_all(parts, before, owner)) {
-            counts[owner.index()] += 1;
+            holders[owner.index()].push(NodeId::from(position));
         }
     }
-    counts
+    holders
 }
 
 #[cfg(test)]
@@ -266,13 +276,15 @@ mod tests {
         assert_eq!(named(Some(two)), near);
         let apart = "a/0 (its copy was on b/2), a/1 (its copy was on b/3)";
         assert_eq!(named(Some(two.protecting_sites(true))), apart);
+        let three = "a/0 (its copies were on a/1 and b/2), a/1 (its copies were on a/0 and b/2)";
+        assert_eq!(named(Some(two.with_copies(3))), three);
         for settings in [Some(two.with_copies(1)), None] {
             assert_eq!(named(settings), "a/0, a/1");
         }
     }
 
     #[test]
-    fn parts_that_only_one_member_has_are_copied_again() {
+    fn the_next_run_knows_which_members_have_each_part() {
         let grid = GridSpec::from_emulate("1x3").unwrap();
         let members: Vec<NodeId> = grid.layout().nodes().collect();
         let mut runs = Runs::new(grid.clone(), &[]);
@@ -287,7 +299,8 @@ mod tests {
 
         let GoOn { order, .. } = runs.begin(vec![first, last], &holdings).unwrap();
 
-        assert_eq!(order.unwrap().plan.copied, [PeId(0), PeId(1)]);
+        let holders = [vec![NodeId(0)], vec![NodeId(1)], vec![NodeId(0), NodeId(1)]];
+        assert_eq!(order.unwrap().plan.holders, holders);
     }
 
     #[test]

@@ -59,9 +59,10 @@
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
 //! places. When all members can be reached, all PEs continue. Then PEs that have read parts which
-//! only one node still has send copies to other nodes, as at a checkpoint. Once these are sent, the
-//! job survives another loss before the next checkpoint, which main makes at its first progress
-//! point. If that one is captured earlier, its copies replace those that are not sent yet.
+//! too few nodes still have send copies to other nodes, as at a checkpoint. Once all are there, the
+//! job survives as many losses as before. Main makes the next checkpoint after the usual interval,
+//! or at its first progress point if the job goes back to the same one again. If it is captured
+//! before all copies are there, its own copies replace those that are not sent yet.
 //!
 //! Reason for the stop, instead of snapshot numbers on packets (T. H. Lai and T. H. Yang, "On
 //! distributed snapshots", 1987): packets in flight belong to protocols that depend on the layout,
@@ -136,8 +137,8 @@ impl Coordinator {
             CheckpointMessage::Encoded { checkpoint, part, took } => {
                 self.note_encoded(from, checkpoint, (part, took));
             }
-            CheckpointMessage::Kept { checkpoint, part, is_copy } => {
-                self.note_kept(checkpoint, (part, is_copy));
+            CheckpointMessage::Kept { checkpoint, part } => {
+                self.note_kept(checkpoint, (part, self.common.layout.node_of(from)));
             }
             CheckpointMessage::NotKept { checkpoint, reason } => {
                 self.note_not_kept(checkpoint, reason);

@@ -78,7 +78,7 @@ impl CoordinatorHost {
     }
 
     /// Restores the coordinator's part of an image, if the coordinator is here.
-    pub(crate) fn restore(&mut self, manifest: &Manifest, copied: BTreeSet<PeId>) {
+    pub(crate) fn restore(&mut self, manifest: &Manifest, copied: BTreeSet<(PeId, NodeId)>) {
         if let State::Here(coordinator) = &mut self.state {
             coordinator.restore(manifest, copied);
         }

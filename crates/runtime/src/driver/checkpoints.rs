@@ -211,7 +211,7 @@ impl CheckpointKeeper {
             return;
         }
         let Some(part) = store.keep(segment) else { return };
-        let confirm = move |core: &mut Core| core.checkpoint_kept(checkpoint, part, is_copy);
+        let confirm = move |core: &mut Core| core.checkpoint_kept(checkpoint, part);
         let Some(writer) = self.writer.as_ref().filter(|_| !is_copy) else {
             drop(store);
             return run(Box::new(confirm));

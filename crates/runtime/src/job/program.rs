@@ -13,7 +13,6 @@ use crate::pe::{Action, Common, Pe, Records, Restoration, RunOfJob};
 use crate::relay::Relay;
 use crate::{Job, MainFuture};
 use gridspan_topology::{Bandwidth, GridSpec, Layout, NodeId, PeId, SiteId};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A job on a layout. Drivers create the PEs and the main function from it and connect them.
@@ -32,8 +31,6 @@ pub struct Program {
 struct Restoring {
     image: Image,
     plan: RestorePlan,
-    /// The parts of the image that their readers copy to other nodes again.
-    copied: BTreeSet<PeId>,
     restoration: Arc<Restoration>,
 }
 
@@ -66,10 +63,7 @@ impl Program {
     ) -> Result<Self, StartError> {
         let program = Self::new(job.coordinator_within(&layout), layout)?;
         let restoration = Arc::new(restoration(&image, &program.common, &plan)?);
-        let keeps_copies = program.common.run.checkpoints.keeps_copies(program.layout.node_count());
-        let copied = plan.copied.iter().copied().filter(|_| keeps_copies).collect();
-        let restoring = Restoring { image, plan, copied, restoration };
-        Ok(Self { restoring: Some(Arc::new(restoring)), ..program })
+        Ok(Self { restoring: Some(Arc::new(Restoring { image, plan, restoration })), ..program })
     }
 
     /// Sets the number of this run, equal on all nodes, and the number after which checkpoints are
@@ -163,22 +157,20 @@ impl Program {
     pub fn pe(&self, pe: PeId) -> Pe {
         let mut machine = Pe::new(pe, self.common.clone());
         if let Some(restoring) = &self.restoring {
-            let Restoring { image, plan, copied, restoration } = &**restoring;
+            let Restoring { image, plan, restoration } = &**restoring;
             machine.prepare_to_restore(restoration);
             let parts = image.layout().pes().zip(plan.readers.iter().zip(&plan.targets));
             let checkpoint = image.number();
             for (part, (_, target)) in parts.filter(|(_, (reader, _))| **reader == pe) {
                 let positions = image.segments_of(part);
-                let (end, is_copied) = (positions.end, copied.contains(&part));
+                let (end, copies) = (positions.end, self.copies_again(restoring, part));
                 for position in positions {
                     match image.segment(part, position) {
                         Some(bytes) => {
                             machine.restore(part, bytes, target);
-                            if is_copied {
-                                let is_last = position + 1 == end;
-                                let segment = Segment { checkpoint, part, position, is_last };
-                                machine.copy_again(segment, bytes);
-                            }
+                            let is_last = position + 1 == end;
+                            let segment = Segment { checkpoint, part, position, is_last };
+                            machine.copy_again(segment, bytes, &copies);
                         }
                         None => {
                             let error =
@@ -218,9 +210,20 @@ impl Program {
         let mut host = CoordinatorHost::new(node, self.common.clone());
         host.number_checkpoints_after(self.numbered_after);
         if let Some(restoring) = &self.restoring {
-            host.restore(&restoring.restoration.manifest, restoring.copied.clone());
+            let copies = |part| {
+                let nodes = self.copies_again(restoring, part).into_iter();
+                nodes.map(move |node| (part, node))
+            };
+            let copied = restoring.image.layout().pes().flat_map(copies).collect();
+            host.restore(&restoring.restoration.manifest, copied);
         }
         host
+    }
+
+    /// The nodes to which the reader of a part of the image copies it again.
+    fn copies_again(&self, restoring: &Restoring, part: PeId) -> Vec<NodeId> {
+        let run = &self.common.run;
+        restoring.plan.copies_of(part, (&run.checkpoints, &self.layout, &run.hosts))
     }
 
     /// Starts the main function, which passes its requests to PE 0 through `port`. Its outcome goes

@@ -37,12 +37,12 @@ pub(crate) enum CheckpointMessage {
     /// To a PE of another node: keep a copy of a segment of a part. `bytes` are a piece of it, from
     /// `offset` on; the whole segment has `total` bytes.
     Copy { segment: Segment, offset: u64, total: u64, bytes: Bytes },
-    /// To the coordinator: a part is kept, as an original or a copy.
-    Kept { checkpoint: u64, part: PeId, is_copy: bool },
+    /// To the coordinator: the node of the sender keeps a part.
+    Kept { checkpoint: u64, part: PeId },
     /// To the coordinator: a part cannot be kept.
     NotKept { checkpoint: u64, reason: String },
-    /// To main's PE: a part of the checkpoint from which the job continues has no second copy, and
-    /// gets none before the next checkpoint.
+    /// To main's PE: a part of the checkpoint from which the job continues has too few copies until
+    /// the next checkpoint.
     LacksCopy,
     /// To the first PE of each node: the checkpoint is complete. `is_paused`: the job stays
     /// stopped. `cost`: the time of the stop, and of the work of a PE after it.

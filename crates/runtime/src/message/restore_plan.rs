@@ -7,6 +7,7 @@
 
 use crate::message::capacities::Capacities;
 use crate::message::{Image, RestoreTarget};
+use crate::pe::Checkpoints;
 use gridspan_topology::{GridSpec, Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -33,9 +34,10 @@ pub struct RestorePlan {
     pub readers: Vec<PeId>,
     /// Where the members of each part continue, by the PE that wrote it.
     pub targets: Vec<RestoreTarget>,
-    /// The parts that their readers copy to other nodes again, in the order of PEs.
+    /// The nodes that have each part in memory, by the PE that wrote it; empty if that is not known.
+    /// If they are fewer than the job keeps copies, the reader sends copies to others.
     #[serde(default)]
-    pub copied: Vec<PeId>,
+    pub holders: Vec<Vec<NodeId>>,
     /// Whether the job has gone back to the checkpoint before, and has completed no other since.
     /// Main then makes the next one at its first progress point.
     #[serde(default)]
@@ -52,7 +54,7 @@ impl RestorePlan {
         Self {
             readers: before.pes().map(|pe| PeId(pe.0 % pes)).collect(),
             targets: before.pes().map(target).collect(),
-            copied: Vec::new(),
+            holders: Vec::new(),
             is_again: false,
         }
     }
@@ -80,15 +82,34 @@ impl RestorePlan {
         Self::of_works(before, layout, &capacities, &own, holders)
     }
 
-    /// The same plan, with new copies of the parts that only one node has, if the job makes
-    /// checkpoints with copies. Once these are made, the job survives another loss before its next
-    /// checkpoint. `before` is the layout of the image, and `holders` the number of nodes that go
-    /// on and have the parts of a node.
+    /// The same plan, with new copies of the parts that too few nodes have. Once these are made, the
+    /// job survives as many further losses as before, even without another checkpoint. `before` is
+    /// the layout of the image, and `holders` gives the nodes that go on and have the parts of a
+    /// node.
     #[must_use]
-    pub fn copying(mut self, before: &Layout, holders: impl Fn(NodeId) -> usize) -> Self {
-        let nodes = before.nodes().filter(|&node| holders(node) == 1);
-        self.copied = nodes.flat_map(|node| before.place(node).pes.clone()).map(PeId).collect();
+    pub fn held_by(mut self, before: &Layout, holders: impl Fn(NodeId) -> Vec<NodeId>) -> Self {
+        self.holders = before.pes().map(|pe| holders(before.node_of(pe))).collect();
         self
+    }
+
+    /// The nodes to which the reader of a part copies it, in a job with these settings: none if the
+    /// part is in no memory, since the reader then has it from the place of the checkpoint.
+    pub(crate) fn copies_of(
+        &self,
+        part: PeId,
+        (settings, layout, hosts): (&Checkpoints, &Layout, &[NodeId]),
+    ) -> Vec<NodeId> {
+        let (Some(holders), Some(reader)) =
+            (self.holders.get(part.index()), self.readers.get(part.index()))
+        else {
+            return Vec::new();
+        };
+        let missing = (settings.copies as usize).saturating_sub(holders.len());
+        if holders.is_empty() || missing == 0 || settings.every.is_none() {
+            return Vec::new();
+        }
+        let partners = settings.partners(layout, hosts, layout.node_of(*reader), &[]);
+        partners.into_iter().filter(|node| !holders.contains(node)).take(missing).collect()
     }
 
     /// The same plan for a job that goes back to the checkpoint again, or for the first time.
@@ -137,7 +158,7 @@ impl RestorePlan {
         let readers = pes_for(before, layout, holders).into_iter().flatten().collect();
         let redistribution = Redistribution::new(&parts, layout, &capacities.of_pes);
         let targets = redistribution.targets(&parts);
-        Ok(Self { readers, targets, copied: Vec::new(), is_again: false })
+        Ok(Self { readers, targets, holders: Vec::new(), is_again: false })
     }
 }
 
@@ -374,6 +395,7 @@ impl Redistribution {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pe::CheckpointEvery;
 
     fn site(name: &str, pes: &[u32]) -> (String, Vec<u32>) {
         (name.to_owned(), pes.to_vec())
@@ -440,12 +462,32 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_only_one_node_has_are_copied_again() {
-        let before = Layout::new(vec![site("a", &[2, 1]), site("b", &[1])]);
-        let plan = RestorePlan::restart(&before, &Layout::single(2));
-        assert!(plan.copied.is_empty());
-        let plan = plan.copying(&before, |node| [1, 2, 1][node.index()]);
-        assert_eq!(plan.copied, [0, 1, 3].map(PeId));
+    fn parts_that_too_few_nodes_have_are_copied_again() {
+        // Node 1 of three was lost, and its parts are at node 2, which is node 1 now.
+        let before = Layout::new(vec![site("a", &[1, 2, 1])]);
+        let layout = Layout::new(vec![site("a", &[1, 1])]);
+        let settings = Checkpoints::every(CheckpointEvery::Auto);
+        let plan = RestorePlan {
+            readers: [0, 1, 1, 1].map(PeId).to_vec(),
+            ..RestorePlan::restart(&before, &layout)
+        };
+        let copies = |plan: &RestorePlan, settings: Checkpoints| -> Vec<Vec<NodeId>> {
+            let of_part = |part| plan.copies_of(part, (&settings, &layout, &[]));
+            before.pes().map(of_part).collect()
+        };
+        assert_eq!(copies(&plan, settings), vec![vec![]; 4], "the holders are not known");
+
+        let holders = [vec![0, 1], vec![1], vec![]];
+        let holder = |node: NodeId| holders[node.index()].iter().copied().map(NodeId).collect();
+        let plan = plan.held_by(&before, holder);
+
+        let again = vec![NodeId(0)];
+        let expected = [vec![], again.clone(), again, vec![]];
+        assert_eq!(copies(&plan, settings), expected, "the last part is in no memory");
+        assert_eq!(copies(&plan, settings.with_copies(3)), expected, "there are two nodes");
+        for settings in [settings.with_copies(1), Checkpoints::default()] {
+            assert_eq!(copies(&plan, settings), vec![vec![]; 4]);
+        }
     }
 
     #[test]

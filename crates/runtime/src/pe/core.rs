@@ -274,6 +274,14 @@ impl Common {
         default_plan(&self.broadcasts.tree(&self.layout, node))
     }
 
+    /// The nodes that get copies of the parts of a node in a checkpoint after which some nodes leave.
+    pub(crate) fn partners(&self, node: NodeId, leaving: &[NodeId]) -> Vec<NodeId> {
+        match self.fault {
+            PlantedFault::CopyOnSameNode => vec![node],
+            _ => self.run.checkpoints.partners(&self.layout, &self.run.hosts, node, leaving),
+        }
+    }
+
     /// The actor types with their numbers.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (KindId, &'static dyn Kind)> {
         self.kinds.iter().enumerate().map(|(position, &kind)| (KindId(position as u16), kind))

@@ -95,8 +95,13 @@ fn recovery(stores: &BTreeMap<u32, CheckpointStore>) -> (GridSpec, Image, Restor
     let holders: Vec<Option<NodeId>> =
         before.nodes().map(|node| having(node).first().copied()).collect();
     let plan = RestorePlan::recovery(&image, &left, &successors, &holders).unwrap();
-    let plan = plan.copying(&before, |node| having(node).len());
+    let plan = plan.held_by(&before, having);
     (left, image, plan)
+}
+
+/// The number of nodes that have each part.
+fn holders(plan: &RestorePlan) -> Vec<usize> {
+    plan.holders.iter().map(Vec::len).collect()
 }
 
 /// Loses node `first`, and `second` after the recovery. Returns the states of all members at the
@@ -109,7 +114,7 @@ fn states_after_losses_of(first: u32, second: u32) -> Vec<u64> {
     stores.remove(&first);
     let (left, image, plan) = recovery(&stores);
     // The other site has lost nothing.
-    assert_eq!(plan.copied.len(), 4, "{:?}", plan.copied);
+    assert_eq!(holders(&plan), [1, 1, 1, 1, 2, 2, 2, 2]);
 
     let number = image.number();
     let remade = Arc::<Mutex<Vec<u64>>>::default();
@@ -141,5 +146,37 @@ fn a_job_survives_the_loss_of_the_only_copy_left_by_the_loss_before() {
         // The other node of the site has the only copies of the parts of both.
         let second = first ^ 1;
         assert_eq!(states_after_losses_of(first, second), expected, "{first}, then {second}");
+    }
+}
+
+#[test]
+fn with_three_copies_a_job_survives_the_loss_of_any_two_nodes_at_once_and_then_of_others() {
+    let last = States::default();
+    let of_job = |last: &States| job(last).checkpoints(every(1).with_copies(3));
+    let report = Simulation::new(of_job(&last), grid(GRID), options(1)).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+    let expected = last.lock().unwrap().clone();
+    for (lost, then) in [([0, 1], 2), ([2, 3], 0), ([0, 2], 1)] {
+        let last = States::default();
+        let begun = Simulation::new(of_job(&last), grid(GRID), options(1)).unwrap();
+        let Ok(halted) = begun.run_until(Time(1_000_000_000)) else { panic!("it has ended") };
+        let mut stores: BTreeMap<u32, CheckpointStore> = (0..).zip(halted.stores).collect();
+        stores.retain(|node, _| !lost.contains(node));
+        let (left, image, plan) = recovery(&stores);
+        assert_eq!(holders(&plan).iter().min(), Some(&1), "{lost:?}");
+
+        let again = Simulation::restored(of_job(&last), left, options(2), (image, plan)).unwrap();
+        let again = again.keeping(stores.values().cloned().collect());
+        let Ok(halted) = again.run_until(SECOND_LOSS) else { panic!("it has ended") };
+        let mut stores: BTreeMap<u32, CheckpointStore> =
+            stores.into_keys().zip(halted.stores).collect();
+        stores.remove(&then);
+        let (left, image, plan) = recovery(&stores);
+        assert_eq!(holders(&plan), [1; 8], "{lost:?}, then {then}: both nodes had all parts");
+
+        let again = Simulation::restored(of_job(&last), left, options(3), (image, plan)).unwrap();
+        let report = again.keeping(stores.into_values().collect()).run();
+        assert_eq!(report.outcome, Ok(()));
+        assert_eq!(*last.lock().unwrap(), expected, "{lost:?}, then {then}");
     }
 }

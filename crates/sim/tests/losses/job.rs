@@ -49,7 +49,11 @@ pub(crate) fn protects_sites(seed: u64) -> bool {
 pub(crate) fn job(seed: u64, notes: &Arc<Mutex<Notes>>) -> Job {
     let notes = notes.clone();
     let checkpoints = Checkpoints::every(CheckpointEvery::Points(1 + seed % 3))
-        .with_copies(if seed % 16 == 15 { 1 } else { 2 })
+        .with_copies(match seed % 16 {
+            15 => 1,
+            14 => 3,
+            _ => 2,
+        })
         .protecting_sites(protects_sites(seed));
     let main = async move |grid: Grid| run(grid, seed, &notes).await;
     let job = Job::new("everything")

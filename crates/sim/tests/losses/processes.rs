@@ -113,7 +113,7 @@ impl Processes {
         let grid = self.grid(&members);
         let plan = RestorePlan::recovery(&image, &grid, &successors, &holders);
         let is_again = self.runs.last().is_some_and(|(began, _)| *began == number);
-        let plan = plan.map_err(|_| ())?.copying(&before, |node| having(node).len());
+        let plan = plan.map_err(|_| ())?.held_by(&before, having);
         let plan = plan.going_back_again(is_again);
         self.runs.push((number, members));
         Ok(Some((image, plan)))

@@ -173,7 +173,7 @@ impl Settings {
         let every = if dice.chance(0.05) { CheckpointEvery::Auto } else { every };
         let mut checkpoints = Checkpoints::every(every)
             .with_node_mtbf(Duration::from_secs(1 + dice.below(1000_u64)))
-            .with_copies(if dice.chance(0.15) { 1 } else { 2 })
+            .with_copies(dice.one_of(&[1, 2, 2, 2, 2, 3]))
             .protecting_sites(dice.chance(0.4));
         if dice.chance(0.3) {
             let bits = dice.logarithmic(1e6, 1e9) as u64;
@@ -329,8 +329,7 @@ struct Telling {
     from: Option<(Image, RestorePlan)>,
     is_after_loss: bool,
     before: Option<Before>,
-    /// Whether the job must survive the loss of any one node: no node was lost or changed since
-    /// each part had two copies.
+    /// Whether each part has all its copies: no node was lost or changed since.
     is_safe: bool,
 }
 
@@ -513,17 +512,10 @@ impl Telling {
         }
         self.story.lost += lost.len() as u64;
         self.story.lost_sites += u64::from(is_site);
-        let (is_one, has_two) = (lost.len() == 1, self.settings.checkpoints.copies == 2);
-        let layout = self.processes.grid(&members).layout().clone();
-        let at_site = lost.first().map(|process| {
-            let node = members.iter().position(|member| member == process).unwrap();
-            layout.nodes_in(layout.site_of_node(NodeId::from(node))).count()
-        });
-        let protects = self.settings.checkpoints.protects_site && layout.site_count() > 1;
-        let must_survive = self.is_safe
-            && has_two
-            && ((is_one && (at_site.is_some_and(|nodes| nodes > 1) || protects))
-                || (is_site && protects));
+        let settings = &self.settings.checkpoints;
+        let copies = members.len().min(settings.copies as usize);
+        let protects = settings.protects_site && copies > 1;
+        let must_survive = self.is_safe && (lost.len() < copies || is_site && protects);
         trace(|| format!("loses {lost:?}"));
         self.before = Some(Before { halted, members, lost: lost.clone() });
         match self.processes.lose(&lost) {

@@ -418,9 +418,12 @@ impl<'a> World<'a> {
         let grid = self.grid(&members)?;
         let plan = RestorePlan::recovery(&image, &grid, &successors, &holders);
         let plan = plan.map_err(|nodes| format!("no copy is left of the parts of {nodes:?}"))?;
-        let having = |node| members.iter().filter(|&process| has_all(process, node)).count();
+        let having = |node| {
+            let having = members.iter().filter(|&process| has_all(process, node));
+            having.filter_map(position).collect()
+        };
         let is_again = self.runs.last().is_some_and(|(began, _)| *began == number);
-        let plan = plan.copying(&before, having).going_back_again(is_again);
+        let plan = plan.held_by(&before, having).going_back_again(is_again);
         self.runs.push((number, members));
         Ok(Some((image, plan)))
     }

@@ -6,7 +6,7 @@ use crate::coordinator::state::checkpoint::{Keeping, Stage};
 use crate::coordinator::state::timers::Timer;
 use crate::error::Warning;
 use crate::message::pending_work::NAMED_MAX;
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::{NodeId, PeId, Time};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -96,11 +96,9 @@ impl Coordinator {
     /// The PEs that would send or confirm missing parts between two handlers, and have been inside
     /// one handler for at least half of the time `waited`.
     fn inside_handlers(&self, keeping: &Keeping, waited: Duration) -> BTreeSet<PeId> {
-        let (layout, run) = (&self.common.layout, &self.common.run);
-        let receiver = |&(pe, is_copy): &(PeId, bool)| {
-            let node = layout.node_of(pe);
-            let partner = run.checkpoints.partner(layout, &run.hosts, node, &[]);
-            Some(layout.leader(partner.filter(|_| is_copy)?))
+        let layout = &self.common.layout;
+        let receiver = |&(pe, node): &(PeId, NodeId)| {
+            (layout.node_of(pe) != node).then(|| layout.leader(node))
         };
         let senders = self.pes_without_part(keeping);
         let all = senders.chain(keeping.missing.iter().filter_map(receiver));

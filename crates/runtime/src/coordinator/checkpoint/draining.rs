@@ -9,7 +9,7 @@ use crate::message::codec::encoded_len;
 use crate::message::pending_work::counted;
 use crate::message::{CheckpointMessage, Control, DrainCounts, ReductionGroup};
 use crate::pe::{PlantedFault, Resizing};
-use gridspan_topology::PeId;
+use gridspan_topology::{NodeId, PeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -185,17 +185,17 @@ impl Coordinator {
         }
     }
 
-    /// The parts of all PEs, and their copies in memory.
-    fn all_copies(&self) -> BTreeSet<(PeId, bool)> {
+    /// The parts of all PEs, each with every node that keeps it in memory.
+    fn all_copies(&self) -> BTreeSet<(PeId, NodeId)> {
         let making = self.checkpoints.making.as_ref();
         let leaving = making.and_then(|it| it.pause.as_deref()).unwrap_or_default();
-        let (layout, run) = (&self.common.layout, &self.common.run);
+        let layout = &self.common.layout;
         let mut all = BTreeSet::new();
         for node in layout.nodes() {
-            let partner = run.checkpoints.partner(layout, &run.hosts, node, leaving);
+            let partners = self.common.partners(node, leaving);
             for pe in layout.place(node).pes.clone().map(PeId) {
-                all.insert((pe, false));
-                all.extend(partner.map(|_| (pe, true)));
+                all.insert((pe, node));
+                all.extend(partners.iter().map(|&partner| (pe, partner)));
             }
         }
         all

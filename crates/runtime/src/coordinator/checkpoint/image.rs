@@ -12,7 +12,7 @@ use crate::coordinator::state::reductions::Accumulators;
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{Manifest, PartSummary};
-use gridspan_topology::PeId;
+use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -80,8 +80,12 @@ impl Coordinator {
     }
 
     /// Restores the coordinator's part of an image. PEs restore theirs meanwhile, and copy the parts
-    /// `copied` to other nodes again.
-    pub(in crate::coordinator) fn restore(&mut self, manifest: &Manifest, copied: BTreeSet<PeId>) {
+    /// `copied` to these nodes again.
+    pub(in crate::coordinator) fn restore(
+        &mut self,
+        manifest: &Manifest,
+        copied: BTreeSet<(PeId, NodeId)>,
+    ) {
         let image: CoordinatorImage = match codec::decode("a manifest", &manifest.coordinator) {
             Ok(image) => image,
             Err(error) => return self.fail(JobError::Protocol(error.to_string())),

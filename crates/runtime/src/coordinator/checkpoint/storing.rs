@@ -9,7 +9,7 @@ use crate::coordinator::state::checkpoint::Keeping;
 use crate::error::Warning;
 use crate::message::{CheckpointMessage, Manifest, PartSummary};
 use crate::pe::{CheckpointReport, CopiesRemade};
-use gridspan_topology::PeId;
+use gridspan_topology::{NodeId, PeId};
 use std::time::Duration;
 
 /// Time of a PE, in nanoseconds, to send a byte to another node and to receive one, over QUIC and
@@ -38,29 +38,25 @@ impl Coordinator {
 
     /// Returns the time that the copies of a PE's part take at the bandwidth for copies.
     fn copying_time(&self, pe: PeId, part: &PartSummary) -> Duration {
-        let (layout, run) = (&self.common.layout, &self.common.run);
+        let (layout, settings) = (&self.common.layout, &self.common.run.checkpoints);
         let node = layout.node_of(pe);
-        let partner = run.checkpoints.partner(layout, &run.hosts, node, &[]);
-        partner.map_or(Duration::ZERO, |partner| {
-            run.checkpoints.copy_time(layout, [node, partner], part.bytes())
-        })
+        let partners = self.common.partners(node, &[]).into_iter();
+        let time = |partner| settings.copy_time(layout, [node, partner], part.bytes());
+        partners.map(time).fold(Duration::ZERO, Duration::saturating_add)
     }
 
     /// Estimates the time that a PE takes to send and receive the copies of a checkpoint, from the
     /// bytes of the largest part.
     fn copying_work(&self, parts: &[PartSummary]) -> Duration {
-        let (layout, run) = (&self.common.layout, &self.common.run);
-        let partner = |node| run.checkpoints.partner(layout, &run.hosts, node, &[]);
+        let others = self.common.layout.node_count().saturating_sub(1);
+        let copies = self.common.run.checkpoints.copies.saturating_sub(1).min(others);
         let bytes = parts.iter().map(PartSummary::bytes).max().unwrap_or_default();
-        match layout.nodes().any(|node| partner(node).is_some()) {
-            true => Duration::from_nanos(bytes.saturating_mul(COPY_NS_PER_BYTE)),
-            false => Duration::ZERO,
-        }
+        Duration::from_nanos(bytes.saturating_mul(COPY_NS_PER_BYTE)) * copies
     }
 
-    pub(super) fn note_kept(&mut self, checkpoint: u64, part: (PeId, bool)) {
+    pub(super) fn note_kept(&mut self, checkpoint: u64, part: (PeId, NodeId)) {
         if checkpoint == self.checkpoints.restored {
-            return self.note_copied_again(checkpoint, part.0);
+            return self.note_copied_again(checkpoint, part);
         }
         let Some(keeping) = &mut self.checkpoints.keeping else { return };
         if keeping.number != checkpoint || !keeping.missing.remove(&part) {
@@ -70,9 +66,9 @@ impl Coordinator {
         self.complete_checkpoint();
     }
 
-    /// Notes that a part of the checkpoint from which the job continues has a second copy again.
+    /// Notes that a part of the checkpoint from which the job continues has another copy again.
     /// Reports when all have.
-    fn note_copied_again(&mut self, checkpoint: u64, part: PeId) {
+    fn note_copied_again(&mut self, checkpoint: u64, part: (PeId, NodeId)) {
         let uncopied = &mut self.checkpoints.uncopied;
         if uncopied.remove(&part) && uncopied.is_empty() {
             let at = self.now;

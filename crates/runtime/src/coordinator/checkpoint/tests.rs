@@ -343,7 +343,7 @@ fn half_stored(job: &mut Coordination, slot: u64, checkpoint: u64) {
     [MAIN_PE, PE_1].into_iter().for_each(|pe| job.encoded(pe, checkpoint));
     let (_, answers) = job.look();
     assert_eq!(answers, [(slot, Ok(checkpoint))]);
-    job.say(MAIN_PE, CheckpointMessage::Kept { checkpoint, part: MAIN_PE, is_copy: false });
+    job.say(MAIN_PE, CheckpointMessage::Kept { checkpoint, part: MAIN_PE });
 }
 
 /// Lets both PEs answer a checkpoint before they have a manifest of at least this size.
@@ -355,7 +355,7 @@ fn answer_before_the_manifest(progress: usize) {
     }
     for pe in [MAIN_PE, PE_1] {
         job.encoded(pe, 1);
-        job.say(pe, CheckpointMessage::Kept { checkpoint: 1, part: pe, is_copy: false });
+        job.say(pe, CheckpointMessage::Kept { checkpoint: 1, part: pe });
     }
     let (messages, _) = job.look();
     assert!(messages.iter().any(|(_, text)| text.starts_with("Complete")), "it is under way");
@@ -401,7 +401,7 @@ fn a_checkpoint_whose_manifest_is_too_large_names_what_takes_most_of_it() {
 fn gone_back() -> Coordination {
     let mut before = Coordination::new();
     half_stored(&mut before, 3, 1);
-    before.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
+    before.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1 });
     let image = Image::new(before.manifest()).unwrap();
     Coordination::of(|job| {
         let plan = RestorePlan::restart(image.layout(), &layout());
@@ -478,7 +478,7 @@ fn a_checkpoint_leaves_out_the_reductions_of_the_members_that_it_leaves_out() {
     job.sent.clear();
 
     half_stored(&mut job, 3, 1);
-    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1 });
 
     let image = Image::new(job.manifest()).unwrap();
     let coordinator = CoordinatorPart::decode(&image.inner().coordinator).unwrap();

@@ -50,9 +50,9 @@ pub(crate) struct Checkpoints {
     /// Number of the checkpoint from which the job continues. 0 if there is none, or once a later
     /// one is complete or a warning has said that a copy is missing.
     pub(crate) restored: u64,
-    /// The parts of that checkpoint whose readers copy them to other nodes, and that are not there
-    /// yet.
-    pub(crate) uncopied: BTreeSet<PeId>,
+    /// The parts of that checkpoint that are copied to other nodes again, and are not there yet, each
+    /// with that node.
+    pub(crate) uncopied: BTreeSet<(PeId, NodeId)>,
 }
 
 impl Checkpoints {
@@ -151,8 +151,8 @@ pub(crate) struct Keeping {
     pub(crate) speeds: Vec<MeasuredSpeed>,
     /// The descriptions of the parts that are encoded.
     pub(crate) parts: BTreeMap<PeId, PartSummary>,
-    /// Parts that are not kept yet: the PE, and whether it is the copy.
-    pub(crate) missing: BTreeSet<(PeId, bool)>,
+    /// Parts that are not kept yet, and the node that will keep them.
+    pub(crate) missing: BTreeSet<(PeId, NodeId)>,
     /// Time for which the job was stopped.
     pub(crate) stopped: Duration,
     /// The longest time that a PE has taken to encode its part.

@@ -39,10 +39,9 @@ pub(super) enum Stage {
 }
 
 /// Where the segments of a part go.
-#[derive(Clone, Copy)]
 pub(super) struct Accepted {
-    /// The node that gets copies.
-    pub(super) partner: Option<NodeId>,
+    /// The nodes that get copies.
+    pub(super) partners: Vec<NodeId>,
 }
 
 impl CapturedPart {

@@ -56,12 +56,12 @@ impl Pe {
     /// stored and copied.
     pub(super) fn accept_capture(&mut self, checkpoint: u64, leaving: &[NodeId]) {
         let core = &mut self.core;
-        let partner = core.partner(leaving);
+        let partners = core.common.partners(core.common.layout.node_of(core.me), leaving);
         let captured = &mut core.checkpointing.captured;
         let Some(part) = captured.as_mut().filter(|part| part.checkpoint == checkpoint) else {
             return;
         };
-        part.accepted = Some(Accepted { partner });
+        part.accepted = Some(Accepted { partners });
         // What is encoded leaves before the next handler.
         core.turn_is_over = true;
         // The remaining copies belong to a checkpoint that was given up, or to the one from which
@@ -151,13 +151,13 @@ impl Core {
     fn keep_segments(&mut self) {
         let pe = self.me;
         let Some(part) = &mut self.checkpointing.captured else { return };
-        let Some(Accepted { partner }) = part.accepted else { return };
+        let Some(Accepted { partners }) = &part.accepted else { return };
         let checkpoint = part.checkpoint;
         let is_encoded = matches!(part.stage, Stage::Encoded | Stage::Timed);
         while let Some((position, bytes)) = part.segments.take() {
             let is_last = is_encoded && part.segments.left() == 0;
             let segment = Segment { checkpoint, part: pe, position, is_last };
-            if let Some(partner) = partner {
+            for &partner in partners {
                 let copy = CopyToSend::new(partner, segment, bytes.clone());
                 self.checkpointing.sending.copies.push_back(copy);
             }

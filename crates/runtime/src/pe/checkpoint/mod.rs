@@ -226,9 +226,9 @@ impl Core {
         }
     }
 
-    /// Notes that the driver keeps a part of a checkpoint.
-    pub fn checkpoint_kept(&mut self, checkpoint: u64, part: PeId, is_copy: bool) {
-        self.report_checkpoint(CheckpointMessage::Kept { checkpoint, part, is_copy });
+    /// Notes that the driver keeps a part of a checkpoint on this node.
+    pub fn checkpoint_kept(&mut self, checkpoint: u64, part: PeId) {
+        self.report_checkpoint(CheckpointMessage::Kept { checkpoint, part });
     }
 
     /// Notes that the driver cannot keep a part of a checkpoint.

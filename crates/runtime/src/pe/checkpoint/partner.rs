@@ -1,38 +1,58 @@
-//! The node that gets copies of the parts of another node.
+//! The nodes that get copies of the parts of another node.
 
 use super::settings::Checkpoints;
-use gridspan_topology::{GridSpec, Layout, NodeId};
+use gridspan_topology::{GridSpec, Layout, NodeId, SiteId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Checkpoints {
-    /// Returns the node that gets copies of the parts of node `here` in a checkpoint, or `None` if
-    /// the parts are not copied. It is not one of the nodes `leaving`, which will leave. The parts
-    /// of these are copied even if the job otherwise keeps one copy only.
+    /// Returns the nodes that get copies of the parts of node `here` in a checkpoint: one fewer than
+    /// the number of copies, or fewer if the job has not enough nodes. They are none of the nodes
+    /// `leaving`, which will leave. The parts of these are copied even if the job otherwise keeps
+    /// one copy only.
     ///
-    /// The copies go to the first of these that exists: a node on the next host of the same site,
-    /// the next node of the site, a node of another site. With protection of sites, they go to a
-    /// node of another site, if there is one, and on another host, if that site has one.
+    /// Each copy goes to the first of these nodes that exists and has no other copy of the part: one
+    /// on the next host of the same site without a copy, the next node of the site, a node of
+    /// another site. With protection of sites, it goes to a node of another site, if there is one
+    /// without a copy, and on a host without a copy, if that site has one.
     ///
     /// `hosts`: for each node, the first one on the same host; empty if each has its own.
-    pub(crate) fn partner(
+    pub(crate) fn partners(
         &self,
         layout: &Layout,
         hosts: &[NodeId],
         here: NodeId,
         leaving: &[NodeId],
-    ) -> Option<NodeId> {
-        if self.copies < 2 && !leaving.contains(&here) {
-            return None;
+    ) -> Vec<NodeId> {
+        let copies = if leaving.contains(&here) { self.copies.max(2) } else { self.copies };
+        let mut holders = vec![here];
+        while holders.len() < copies as usize
+            && let Some(partner) = self.next_partner(layout, hosts, &holders, leaving)
+        {
+            holders.push(partner);
         }
-        let stays = |node: &NodeId| *node != here && !leaving.contains(node);
+        holders.split_off(1)
+    }
+
+    /// The node that gets the next copy of the parts of the first of `holders`. All of these have
+    /// the parts.
+    fn next_partner(
+        &self,
+        layout: &Layout,
+        hosts: &[NodeId],
+        holders: &[NodeId],
+        leaving: &[NodeId],
+    ) -> Option<NodeId> {
+        let here = *holders.first()?;
+        let stays = |node: &NodeId| !holders.contains(node) && !leaving.contains(node);
         let own = layout.site_of_node(here);
         let host = |node: NodeId| hosts.get(node.index()).copied().unwrap_or(node);
+        let is_new_host = |other: NodeId| holders.iter().all(|&holder| host(holder) != other);
         let after_here = |nodes: Vec<NodeId>| {
             let after = nodes.iter().position(|&node| node == here).map_or(0, |at| at + 1);
             let mut others =
                 nodes.iter().cycle().skip(after).take(nodes.len()).copied().filter(stays);
-            let next = others.clone().map(host).find(|&other| other != host(here));
+            let next = others.clone().map(host).find(|&other| is_new_host(other));
             // The nodes of a host give their copies to different nodes of the next one.
             let before = nodes.iter().filter(|&&node| node < here && host(node) == host(here));
             let position = before.count();
@@ -49,23 +69,19 @@ impl Checkpoints {
         let at_site = |site| {
             let nodes: Vec<NodeId> = layout.nodes_in(site).filter(stays).collect();
             // Several sites may share hosts.
-            let apart = nodes.iter().copied().filter(|&node| host(node) != host(here));
+            let apart = nodes.iter().copied().filter(|&node| is_new_host(host(node)));
             let apart: Vec<NodeId> = apart.collect();
             let nodes = if apart.is_empty() { nodes } else { apart };
             nodes.get(position % nodes.len().max(1)).copied()
         };
         let sites: Vec<_> = layout.sites().collect();
         let others = sites.iter().cycle().skip(own.index() + 1).take(sites.len() - 1);
-        others.copied().find_map(at_site).or_else(anywhere)
+        let has_none = |site: &SiteId| holders.iter().all(|&it| layout.site_of_node(it) != *site);
+        others.copied().filter(has_none).find_map(at_site).or_else(anywhere)
     }
 
-    /// Whether the parts of each checkpoint are on two nodes, in a job of this many nodes.
-    pub fn keeps_copies(&self, nodes: u32) -> bool {
-        self.every.is_some() && self.copies > 1 && nodes > 1
-    }
-
-    /// The node that gets copies of the parts of node `of`, while no node of the job leaves. `None`
-    /// if the job keeps one copy only, or has no other node. `grid`: the nodes of the job at the
+    /// The nodes that get copies of the parts of node `of`, while no node of the job leaves. None if
+    /// the job keeps one copy only, or has no other node. `grid`: the nodes of the job at the
     /// checkpoint.
     ///
     /// ```
@@ -74,12 +90,13 @@ impl Checkpoints {
     ///
     /// let grid = GridSpec::from_emulate("2x2,wan=8ms")?;
     /// let settings = Checkpoints::default();
-    /// assert_eq!(settings.partner_in(&grid, NodeId(2)), Some(NodeId(3)));
-    /// assert_eq!(settings.with_copies(1).partner_in(&grid, NodeId(2)), None);
+    /// assert_eq!(settings.partners_in(&grid, NodeId(2)), [NodeId(3)]);
+    /// assert_eq!(settings.with_copies(1).partners_in(&grid, NodeId(2)), []);
+    /// assert_eq!(settings.with_copies(3).partners_in(&grid, NodeId(2)), [3, 0].map(NodeId));
     /// # Ok::<(), gridspan_topology::EmulateError>(())
     /// ```
-    pub fn partner_in(&self, grid: &GridSpec, of: NodeId) -> Option<NodeId> {
-        self.partner(grid.layout(), &Self::first_on_hosts(grid), of, &[])
+    pub fn partners_in(&self, grid: &GridSpec, of: NodeId) -> Vec<NodeId> {
+        self.partners(grid.layout(), &Self::first_on_hosts(grid), of, &[])
     }
 
     /// Returns for each node the first one on the same host.
@@ -98,8 +115,8 @@ impl Checkpoints {
         bytes: impl Fn(NodeId) -> u64,
     ) -> u64 {
         let kept = |node: NodeId| {
-            let partner = self.partner(layout, hosts, node, &[]);
-            let keepers = [Some(node), partner].into_iter().flatten();
+            let partners = self.partners(layout, hosts, node, &[]);
+            let keepers = std::iter::once(node).chain(partners);
             let copies = keepers.filter(|keeper| nodes.contains(keeper)).count() as u64;
             bytes(node).saturating_mul(copies)
         };
@@ -137,7 +154,7 @@ mod tests {
         let sites = vec![("a".to_owned(), vec![1, 1]), ("b".to_owned(), vec![1])];
         let layout = Layout::new(sites);
         let leaving: Vec<NodeId> = leaving.iter().copied().map(NodeId).collect();
-        let partner = |here| Some(checkpoints.partner(&layout, &[], here, &leaving)?.0);
+        let partner = |here| Some(checkpoints.partners(&layout, &[], here, &leaving).first()?.0);
         layout.nodes().map(partner).collect()
     }
 
@@ -154,7 +171,8 @@ mod tests {
         let layout = Layout::new(vec![("a".to_owned(), vec![1; 5]), ("b".to_owned(), vec![1; 2])]);
         let partners = |checkpoints: Checkpoints, hosts: [u32; 7], leaving: &[NodeId]| {
             let hosts = hosts.map(NodeId);
-            let partner = |here| Some(checkpoints.partner(&layout, &hosts, here, leaving)?.0);
+            let partner =
+                |here| Some(checkpoints.partners(&layout, &hosts, here, leaving).first()?.0);
             layout.nodes().map(partner).collect::<Vec<Option<u32>>>()
         };
         let near = Checkpoints::default();
@@ -184,6 +202,7 @@ mod tests {
         assert_eq!(kept(two, &[0, 1]), 1_111, "the copies are on the other host");
         assert_eq!(kept(two, &[0, 1, 2, 3]), 2_222);
         assert_eq!(kept(two.with_copies(1), &[0, 1]), 11);
+        assert_eq!(kept(two.with_copies(3), &[0, 1, 2, 3]), 3_333);
         let alone = two.kept_bytes(&Layout::single(4), &[], &[NodeId(0)], |_| 7);
         assert_eq!(alone, 7, "no other node has a copy");
     }
@@ -207,11 +226,30 @@ mod tests {
         let layout = Layout::new(vec![("a".to_owned(), vec![1; 2]), ("b".to_owned(), vec![1; 2])]);
         let partners = |hosts: [u32; 4]| {
             let (apart, hosts) = (Checkpoints::default().protecting_sites(true), hosts.map(NodeId));
-            let partner = |here| Some(apart.partner(&layout, &hosts, here, &[])?.0);
+            let partner = |here| Some(apart.partners(&layout, &hosts, here, &[]).first()?.0);
             layout.nodes().map(partner).collect::<Vec<Option<u32>>>()
         };
         assert_eq!(partners([0, 1, 0, 1]), [3, 2, 1, 0].map(Some));
         assert_eq!(partners([0, 0, 0, 0]), [2, 3, 0, 1].map(Some), "there is one host only");
+    }
+
+    #[test]
+    fn further_copies_are_on_hosts_and_sites_without_one() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![1; 4]), ("b".to_owned(), vec![1; 2])]);
+        let partners = |checkpoints: Checkpoints, hosts: [u32; 6], here: u32| {
+            let hosts = hosts.map(NodeId);
+            let partners = checkpoints.partners(&layout, &hosts, NodeId(here), &[]);
+            partners.into_iter().map(|node| node.0).collect::<Vec<u32>>()
+        };
+        let three = Checkpoints::default().with_copies(3);
+        let own = [0, 1, 2, 3, 4, 5];
+        assert_eq!([0, 2, 3].map(|here| partners(three, own, here)), [[1, 2], [3, 0], [0, 1]]);
+        assert_eq!(partners(three, own, 4), [5, 0], "its site has two nodes");
+        // Nodes 0 and 1 share a host, and so do 2 and 3.
+        assert_eq!(partners(three, [0, 0, 2, 2, 4, 5], 0), [2, 1]);
+        let apart = three.protecting_sites(true);
+        assert_eq!(partners(apart, own, 0), [4, 1], "another site, and then another host");
+        assert_eq!(partners(apart.with_copies(99), own, 0), [4, 1, 2, 3, 5], "all other nodes");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::pe::delivery::Place;
 use crate::pe::migrate;
 use crate::pe::{Pe, PlantedFault};
 use bytes::Bytes;
-use gridspan_topology::PeId;
+use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -104,14 +104,11 @@ impl Pe {
         self.core.report_restored(dropped as u64);
     }
 
-    /// Queues a copy of a segment that this PE has read, because no other node has its part. The
-    /// copy leaves once all PEs continue.
-    pub(crate) fn copy_again(&mut self, segment: Segment, bytes: &Bytes) {
-        let core = &mut self.core;
-        if let Some(partner) = core.partner(&[]) {
-            let copy = CopyToSend::new(partner, segment, bytes.clone());
-            core.checkpointing.sending.copies.push_back(copy);
-        }
+    /// Queues copies of a segment that this PE has read for nodes that lack them. They leave once
+    /// all PEs continue.
+    pub(crate) fn copy_again(&mut self, segment: Segment, bytes: &Bytes, nodes: &[NodeId]) {
+        let copies = nodes.iter().map(|&node| CopyToSend::new(node, segment, bytes.clone()));
+        self.core.checkpointing.sending.copies.extend(copies);
     }
 
     /// Installs members, delayed messages and questions here, and notes which members are gone.

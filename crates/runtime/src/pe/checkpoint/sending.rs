@@ -9,12 +9,12 @@
 
 use crate::error::JobError;
 use crate::message::{CheckpointMessage, CheckpointSegment, Control, Segment};
+use crate::pe::PeCommand;
 use crate::pe::checkpoint::slice::portions;
 use crate::pe::checkpoint::state::sending::CopyToSend;
 use crate::pe::core::Core;
-use crate::pe::{PeCommand, PlantedFault};
 use bytes::Bytes;
-use gridspan_topology::{NodeId, PeId};
+use gridspan_topology::PeId;
 use std::time::Duration;
 
 /// A PE sends large messages while less than one part in `ROOM_SHARE` of the soft limit waits for
@@ -103,16 +103,16 @@ impl Core {
         let Some(copy) = self.checkpointing.sending.copies.front_mut() else {
             return Duration::ZERO;
         };
-        let CopyToSend { to: partner, segment, total, .. } = *copy;
+        let CopyToSend { to: node, segment, total, .. } = *copy;
         let offset = total - copy.left.len() as u64;
         let bytes = copy.left.split_to(COPY_PIECE_BYTES.min(copy.left.len()));
         if copy.left.is_empty() {
             self.checkpointing.sending.copies.pop_front();
         }
         let layout = &self.common.layout;
-        let (here, to) = (layout.node_of(self.me), layout.leader(partner));
+        let (here, to) = (layout.node_of(self.me), layout.leader(node));
         let settings = &self.common.run.checkpoints;
-        let time = settings.copy_time(layout, [here, partner], bytes.len() as u64);
+        let time = settings.copy_time(layout, [here, node], bytes.len() as u64);
         let piece = CheckpointMessage::Copy { segment, offset, total, bytes };
         self.post(to, Control::Checkpoint(Box::new(piece)));
         time
@@ -136,19 +136,6 @@ impl Core {
                 self.commands.push(PeCommand::Keep(kept));
             }
             Err(error) => self.fail(JobError::Protocol(format!("{}: {error}", of.0))),
-        }
-    }
-
-    /// The node that gets copies of this node's parts.
-    pub(super) fn partner(&self, leaving: &[NodeId]) -> Option<NodeId> {
-        let layout = &self.common.layout;
-        let here = layout.node_of(self.me);
-        match self.common.fault {
-            PlantedFault::CopyOnSameNode => Some(here),
-            _ => {
-                let run = &self.common.run;
-                run.checkpoints.partner(layout, &run.hosts, here, leaving)
-            }
         }
     }
 

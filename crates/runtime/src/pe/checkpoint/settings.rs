@@ -65,10 +65,10 @@ impl fmt::Display for CheckpointEvery {
 pub struct Checkpoints {
     /// How often; `None` for never.
     pub every: Option<CheckpointEvery>,
-    /// Number of nodes that keep each part in memory: 1 for the node itself, 2 for a second one, on
-    /// another host if its site has several. Default 2.
+    /// Number of nodes that keep each part in memory: 1 for the node itself, more for others, each on
+    /// another host if its site has enough of them. Default 2.
     pub copies: u32,
-    /// Whether the second copy is kept at another site. Default no.
+    /// Whether the second copy is kept at another site, and further ones at yet others. Default no.
     pub protects_site: bool,
     /// Mean time between failures of one node. Default 30 days.
     pub node_mtbf: Duration,
@@ -98,14 +98,14 @@ impl Checkpoints {
         self
     }
 
-    /// Sets the number of nodes that keep each part, 1 or 2.
+    /// Sets the number of nodes that keep each part, at least 1.
     #[must_use]
     pub fn with_copies(mut self, copies: u32) -> Self {
         self.copies = copies;
         self
     }
 
-    /// Sets whether the second copy is kept at another site.
+    /// Sets whether the second copy is kept at another site, and further ones at yet others.
     #[must_use]
     pub fn protecting_sites(mut self, yes: bool) -> Self {
         self.protects_site = yes;

@@ -11,7 +11,7 @@ fn a_checkpoint_of_which_a_part_is_not_encoded_in_time_is_given_up_while_the_job
     }
     job.look();
     job.encoded(MAIN_PE, 1);
-    job.say(MAIN_PE, CheckpointMessage::Kept { checkpoint: 1, part: MAIN_PE, is_copy: false });
+    job.say(MAIN_PE, CheckpointMessage::Kept { checkpoint: 1, part: MAIN_PE });
 
     job.pass_until(STEP_MAX.as_secs());
 
@@ -21,7 +21,7 @@ fn a_checkpoint_of_which_a_part_is_not_encoded_in_time_is_given_up_while_the_job
     job.look();
     // What arrives from now on belongs to no checkpoint.
     job.encoded(PE_1, 1);
-    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1 });
     assert_eq!(job.look(), (vec![], vec![]));
     job.ask(4);
     job.assert_told("drain 2.1");
@@ -35,7 +35,7 @@ fn a_pe_whose_part_is_stored_but_not_reported_is_named() {
         [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
     }
     for part in [MAIN_PE, PE_1] {
-        job.say(part, CheckpointMessage::Kept { checkpoint: 1, part, is_copy: false });
+        job.say(part, CheckpointMessage::Kept { checkpoint: 1, part });
     }
     job.encoded(MAIN_PE, 1);
 
@@ -56,7 +56,7 @@ fn a_checkpoint_that_is_made_in_time_is_not_given_up_later() {
     assert_eq!(answers, [(3, Ok(1))]);
     for pe in [MAIN_PE, PE_1] {
         job.encoded(pe, 1);
-        job.say(pe, CheckpointMessage::Kept { checkpoint: 1, part: pe, is_copy: false });
+        job.say(pe, CheckpointMessage::Kept { checkpoint: 1, part: pe });
     }
     // Another one begins just before the deadline of the first.
     job.pass_until(STEP_MAX.as_secs() - 1);
@@ -87,25 +87,25 @@ fn a_checkpoint_whose_parts_are_not_stored_in_time_is_given_up() {
     assert!(warning.contains("for 300 s, and those of pe1 are missing; look at"), "{warning}");
     job.look();
     // A late part does not complete it, and another checkpoint begins.
-    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1 });
     assert_eq!(job.look(), (vec![], vec![]));
     half_stored(&mut job, 5, 2);
     // The second one has twice as much time, counted from the last part that was kept.
     job.pass_until(3 * STEP_MAX.as_secs() - 1);
     assert_eq!(job.warning_about("checkpoint 2"), None);
     job.look();
-    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 2, part: PE_1, is_copy: false });
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 2, part: PE_1 });
     let (messages, _) = job.look();
     assert!(messages.iter().any(|(_, text)| text.starts_with("Complete")), "{messages:?}");
     // The second one needed more time than the first had, so the third has twice as much time, too.
     half_stored(&mut job, 6, 3);
     job.pass_until(4 * STEP_MAX.as_secs());
     assert_eq!(job.warning_about("checkpoint 3"), None);
-    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 3, part: PE_1, is_copy: false });
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 3, part: PE_1 });
     job.look();
     // After a checkpoint that is stored at once, the first deadline applies again.
     half_stored(&mut job, 7, 4);
-    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 4, part: PE_1, is_copy: false });
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 4, part: PE_1 });
     job.look();
     half_stored(&mut job, 8, 5);
     job.pass_until(5 * STEP_MAX.as_secs());
@@ -159,7 +159,7 @@ fn a_list_of_parts_that_is_too_large_gives_the_checkpoint_up() {
     let segments = vec![1 << 20; MANIFEST_BYTES_MAX];
     let part = PartSummary { segments, ..PartSummary::default() };
     job.say(PE_1, CheckpointMessage::Encoded { checkpoint: 1, part, took: Duration::ZERO });
-    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1 });
 
     let warning = job.warning_about("checkpoint 1").expect("it is given up");
     assert!(warning.contains("for the list of parts"), "{warning}");

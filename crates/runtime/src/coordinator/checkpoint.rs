@@ -9,7 +9,9 @@
 //! first of them had ended (the four-counter method of F. Mattern, "Algorithms for distributed
 //! termination detection", 1987, with waiting messages in the place of handled ones). One round is
 //! not enough: a PE that has reported may still forward a packet, which another PE counts as
-//! received before it reports.
+//! received before it reports. A PE reports again when its counts change, so that the first round
+//! usually ends with nothing in flight: each count of a round may be as late as the end of the
+//! round.
 //!
 //! A PE with an actor that has a replica stops once the replica has ended: each actor of an image
 //! lives in one place. After the checkpoint these replicas begin again, before any rebalance.
@@ -133,7 +135,9 @@ impl Coordinator {
 
     pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
         match message {
-            CheckpointMessage::Drained { round, counts } => self.note_drained(from, round, counts),
+            CheckpointMessage::Drained { checkpoint, round, counts } => {
+                self.note_drained(from, (checkpoint, round), counts);
+            }
             CheckpointMessage::Encoded { checkpoint, part, took } => {
                 self.note_encoded(from, checkpoint, (part, took));
             }

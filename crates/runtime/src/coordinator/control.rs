@@ -119,7 +119,7 @@ impl Coordinator {
             Timer::EndDiagnosis(number) => self.end_diagnosis(number),
             Timer::DiagnoseAgain(number) => self.diagnose_again(number),
             Timer::BeginPhaseRound(phase) => self.begin_phase_round(phase),
-            Timer::BeginDrainRound => self.begin_drain_round(),
+            Timer::EndDrainPause => self.end_drain_pause(),
             Timer::LookAtCheckpoint => self.look_at_checkpoint(),
             Timer::EndSuspension(node) => self.end_suspension(node),
         }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use gridspan_balance::PeLoad;
 use gridspan_topology::{Layout, NodeId, PeId, Speed, Time};
 use serde::{Deserialize, Serialize};
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
 use std::time::Duration;
 
 /// Messages between the coordinator and PEs that make and restore checkpoints.
@@ -24,8 +24,8 @@ pub(crate) enum CheckpointMessage {
     /// To all PEs: handle no message, pass on everything that waits for others, and report.
     /// `captures`: capture the part of this PE, too.
     Drain { checkpoint: u64, round: u64, captures: bool },
-    /// The report of a PE.
-    Drained { round: u64, counts: DrainCounts },
+    /// The report of a PE. It reports again when its counts change, until it captures its part.
+    Drained { checkpoint: u64, round: u64, counts: DrainCounts },
     /// To all PEs: nothing was in flight in the last round, so what PEs captured in it is the
     /// checkpoint. Handle messages again, unless `is_pause`: then the job stays stopped, so that
     /// copies disturb nothing. Parts of nodes that leave are copied to others.
@@ -89,6 +89,12 @@ impl CheckpointMessage {
     }
 }
 
+/// [`drain_pause`] is the time since the stop divided by this number.
+const PAUSE_SHARE: u32 = 8;
+/// Its bounds.
+const PAUSE_MIN: Duration = Duration::from_micros(200);
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
 /// A PE's counts while it is drained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DrainCounts {
@@ -122,25 +128,41 @@ impl DrainCounts {
         self.questions > 0 || self.tasks > 0 || self.unmovable > 0
     }
 
+    fn combine(&mut self, other: Self, with: fn(u64, u64) -> u64) {
+        self.created = with(self.created, other.created);
+        self.processed = with(self.processed, other.processed);
+        self.waiting = with(self.waiting, other.waiting);
+        self.stranded = with(self.stranded, other.stranded);
+        self.insertions = with(self.insertions, other.insertions);
+        self.questions = with(self.questions, other.questions);
+        self.replicas = with(self.replicas, other.replicas);
+        self.tasks = with(self.tasks, other.tasks);
+        self.unmovable = with(self.unmovable, other.unmovable);
+        self.questions_of_main = with(self.questions_of_main, other.questions_of_main);
+    }
+
     /// Number of messages that are neither handled nor wait.
     pub(crate) fn in_flight(&self) -> u64 {
         self.created.saturating_sub(self.processed).saturating_sub(self.waiting)
     }
 }
 
+/// The pause after a report of a PE, or after a round of draining, until the next one, if messages
+/// are in flight: a share of the time since PEs have stopped.
+pub(crate) fn drain_pause(since_stop: Duration) -> Duration {
+    (since_stop / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX)
+}
+
 impl AddAssign for DrainCounts {
     /// Saturates: counts may come from a faulty node.
     fn add_assign(&mut self, other: Self) {
-        self.created = self.created.saturating_add(other.created);
-        self.processed = self.processed.saturating_add(other.processed);
-        self.waiting = self.waiting.saturating_add(other.waiting);
-        self.stranded = self.stranded.saturating_add(other.stranded);
-        self.insertions = self.insertions.saturating_add(other.insertions);
-        self.questions = self.questions.saturating_add(other.questions);
-        self.replicas = self.replicas.saturating_add(other.replicas);
-        self.tasks = self.tasks.saturating_add(other.tasks);
-        self.unmovable = self.unmovable.saturating_add(other.unmovable);
-        self.questions_of_main = self.questions_of_main.saturating_add(other.questions_of_main);
+        self.combine(other, u64::saturating_add);
+    }
+}
+
+impl SubAssign for DrainCounts {
+    fn sub_assign(&mut self, other: Self) {
+        self.combine(other, u64::saturating_sub);
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) use broadcast::{
 pub(crate) use checkpoint::{
     ActorType, AwaitedImage, CheckpointMessage, DelayedImage, DrainCounts, Manifest, MeasuredSpeed,
     MemberImage, NOT_STORED, PartImage, PartSummary, QuestionImage, RestoredPart, SectionsOfGone,
-    Segment, StateBytes,
+    Segment, StateBytes, drain_pause,
 };
 pub use checkpoint::{CheckpointSegment, RestoreTarget};
 pub(crate) use control::{

@@ -263,6 +263,9 @@ impl Pe {
         if self.core.checkpointing.first_round.is_some() {
             self.stop_without_replicas();
         }
+        if self.core.checkpointing.reported.is_some() {
+            self.report_drained_again();
+        }
         if self.core.checkpointing.captured.is_some() {
             self.encode_some();
         }

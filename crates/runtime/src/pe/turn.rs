@@ -59,7 +59,9 @@ impl Pe {
         }
         let timer = core.timers.next().filter(|_| !is_stopped);
         let room_at = core.checkpointing.sending.room_at;
-        let deadlines = [timer, core.next_accumulator(), core.delivery.next_deadline(), room_at];
+        let report_at = core.checkpointing.reported.as_ref().and_then(|reported| reported.due);
+        let [passes_up, asks] = [core.next_accumulator(), core.delivery.next_deadline()];
+        let deadlines = [timer, passes_up, asks, room_at, report_at];
         // Drivers count from the start of the run.
         let driver_time = |at: Time| Time(at.0.saturating_sub(core.checkpointing.began.0));
         let measures = core.measures.as_ref().filter(|_| !has_failed);

@@ -7,7 +7,7 @@ use crate::coordinator::state::checkpoint::{Draining, Keeping, Making, Stage};
 use crate::coordinator::state::timers::Timer;
 use crate::message::codec::encoded_len;
 use crate::message::pending_work::counted;
-use crate::message::{CheckpointMessage, Control, DrainCounts, ReductionGroup};
+use crate::message::{CheckpointMessage, Control, DrainCounts, ReductionGroup, drain_pause};
 use crate::pe::{PlantedFault, Resizing};
 use gridspan_topology::{NodeId, PeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +15,6 @@ use std::time::Duration;
 
 /// Time for which messages may stay in flight while PEs are drained.
 pub(super) const DRAIN_MAX: Duration = Duration::from_secs(10);
-/// The pause before the next round is the time since the first round divided by this number.
-const PAUSE_SHARE: u32 = 8;
-/// Bounds of that pause.
-const PAUSE_MIN: Duration = Duration::from_micros(200);
-const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 impl Coordinator {
     /// Begins the first round once no rebalance is in progress, and all replicas that ended for the
@@ -38,49 +33,82 @@ impl Coordinator {
         }
     }
 
-    pub(in crate::coordinator) fn begin_drain_round(&mut self) {
+    /// Begins the next round, unless an update has made the coordinator begin it before.
+    pub(in crate::coordinator) fn end_drain_pause(&mut self) {
+        let making = self.checkpoints.making.as_ref();
+        let is_answered =
+            |it: &Making| matches!(&it.stage, Stage::Draining(round) if round.missing.is_empty());
+        if making.is_some_and(is_answered) {
+            self.begin_drain_round();
+        }
+    }
+
+    fn begin_drain_round(&mut self) {
         let pes: Vec<PeId> = self.common.layout.pes().collect();
         let Some(making) = &mut self.checkpoints.making else { return };
         let (round, previous) = match &making.stage {
             Stage::Waiting => (1, None),
-            Stage::Draining(before) => (before.round + 1, Some(before.sum)),
+            Stage::Draining(before) => (before.round + 1, Some(before.total)),
             Stage::Paused => return,
         };
         let is_faulty = self.common.fault == PlantedFault::CapturedInFlight;
-        let is_quiet = |sum: DrainCounts| sum.in_flight() == 0 && !sum.postpone();
         let captures = previous.is_some_and(|sum| is_quiet(sum) || is_faulty);
-        let (missing, sum) = (pes.iter().copied().collect(), DrainCounts::default());
+        let missing = pes.iter().copied().collect();
         let checkpoint = making.number;
-        let (began, answers) = (self.now, Duration::ZERO);
-        let draining = Draining { round, captures, missing, sum, previous, began, answers };
+        let draining = Draining::new((round, captures), missing, previous, self.now);
         making.stage = Stage::Draining(Box::new(draining));
         for pe in pes {
             self.post_checkpoint(pe, CheckpointMessage::Drain { checkpoint, round, captures });
         }
     }
 
-    pub(super) fn note_drained(&mut self, from: PeId, of: u64, counts: DrainCounts) {
+    /// Notes the counts of a PE, of which it has answered a round, or which have changed since it
+    /// has answered: a message that was in flight has arrived. In the first round after a stop, PEs
+    /// near the coordinator answer before messages from distant ones have arrived. Without their
+    /// updates, the job would stand still for another round.
+    pub(super) fn note_drained(
+        &mut self,
+        from: PeId,
+        (checkpoint, of): (u64, u64),
+        counts: DrainCounts,
+    ) {
         if self.take_late_answer(from, counts.replicas) {
             return;
         }
         let own = [self.created, self.processed];
+        let now = self.now;
+        let Some(making) = self.checkpoints.making.as_mut().filter(|it| it.number == checkpoint)
+        else {
+            return;
+        };
+        let Stage::Draining(draining) = &mut making.stage else { return };
+        if of != draining.round {
+            return;
+        }
+        let is_update = !draining.missing.remove(&from);
+        if is_update && draining.captures {
+            return;
+        }
+        draining.note(from, counts, own, now);
+        if !draining.missing.is_empty() {
+            return;
+        }
+        if !is_update {
+            self.end_drain_round();
+        } else if is_quiet(draining.total) {
+            self.begin_drain_round();
+        }
+    }
+
+    /// Decides what follows a round that all PEs have answered.
+    fn end_drain_round(&mut self) {
         let contributing = self.group_contributing();
         let Some(making) = &mut self.checkpoints.making else { return };
-        let Stage::Draining(draining) = &mut making.stage else { return };
-        let Draining { round, captures, missing, sum, previous, began, answers } = &mut **draining;
-        if of != *round || !missing.remove(&from) {
-            return;
-        }
-        *sum += counts;
-        *answers += self.now.since(*began);
-        if !missing.is_empty() {
-            return;
-        }
+        let Stage::Draining(draining) = &making.stage else { return };
+        let Draining { captures, total: sum, previous, answers, .. } = &**draining;
         // PEs answer the first round after the handler under way, and later ones at once.
         let first = *making.first_answers.get_or_insert(*answers);
         making.computed = first.saturating_sub(*answers) / self.common.layout.pe_count();
-        sum.created = sum.created.saturating_add(own[0]);
-        sum.processed = sum.processed.saturating_add(own[1]);
         let (sum, captures, is_repeated) = (*sum, *captures, *previous == Some(*sum));
         making.replicas = sum.replicas;
         let since = making.since.unwrap_or(self.now);
@@ -109,10 +137,7 @@ impl Coordinator {
             Some(reason) if is_repeated => self.end_making(reason),
             None if captures && is_drained => self.continue_captured(),
             _ if left == 0 => self.begin_drain_round(),
-            _ => {
-                let pause = (waited / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX);
-                self.run_after(pause, Timer::BeginDrainRound);
-            }
+            _ => self.run_after(drain_pause(waited), Timer::EndDrainPause),
         }
     }
 
@@ -247,4 +272,9 @@ pub(super) fn questions_without_answer(sum: &DrainCounts) -> String {
             format!("{of_main} and {of_actors} wait for an answer")
         }
     }
+}
+
+/// Whether nothing is in flight by these counts, and nothing postpones the checkpoint.
+fn is_quiet(sum: DrainCounts) -> bool {
+    sum.in_flight() == 0 && !sum.postpone()
 }

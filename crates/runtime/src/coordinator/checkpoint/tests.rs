@@ -128,8 +128,13 @@ impl Coordination {
 
     fn drained(&mut self, from: PeId, round: u64) {
         let processed = if from == MAIN_PE { self.handled } else { 0 };
-        let counts = DrainCounts { processed, ..DrainCounts::default() };
-        self.say(from, CheckpointMessage::Drained { round, counts });
+        self.counted(from, round, DrainCounts { processed, ..DrainCounts::default() });
+    }
+
+    /// Lets a PE answer a round of the last checkpoint.
+    fn counted(&mut self, from: PeId, round: u64, counts: DrainCounts) {
+        let checkpoint = self.host.coordinator().unwrap().checkpoints.last;
+        self.say(from, CheckpointMessage::Drained { checkpoint, round, counts });
     }
 
     fn encoded(&mut self, from: PeId, checkpoint: u64) {
@@ -274,11 +279,10 @@ fn replicas_that_end_late_begin_again_before_the_next_checkpoint() {
     let stops_pes = |job: &Coordination| job.host.coordinator().unwrap().checkpoints.stops_pes();
     assert!(stops_pes(&job));
     let counts = |replicas| DrainCounts { replicas, ..DrainCounts::default() };
-    let drained = |replicas| CheckpointMessage::Drained { round: 1, counts: counts(replicas) };
-    job.say(MAIN_PE, drained(1));
+    job.counted(MAIN_PE, 1, counts(1));
     job.pass_until(STEP_MAX.as_secs());
     job.assert_given_up(1, 3, "pe1");
-    job.say(PE_1, drained(2));
+    job.counted(PE_1, 1, counts(2));
     job.ask(4);
     assert_eq!(job.look(), (vec![], vec![]), "they have not begun again");
     assert!(!stops_pes(&job), "PEs go on meanwhile");
@@ -302,8 +306,7 @@ fn no_part_is_captured_for_a_checkpoint_that_will_be_postponed() {
     job.assert_told("drain 1.1");
     for (round, told) in [(1, Some("drain 1.2")), (2, None)] {
         for pe in [MAIN_PE, PE_1] {
-            let counts = DrainCounts { unmovable: 1, ..DrainCounts::default() };
-            job.say(pe, CheckpointMessage::Drained { round, counts });
+            job.counted(pe, round, DrainCounts { unmovable: 1, ..DrainCounts::default() });
         }
         told.into_iter().for_each(|told| job.assert_told(told));
     }
@@ -315,21 +318,46 @@ fn parts_are_captured_again_if_something_was_in_flight_in_the_round_before() {
     let mut job = Coordination::new();
     job.ask(3);
     job.assert_told("drain 1.1");
-    let drained = |created, processed| {
-        let counts = DrainCounts { created, processed, ..DrainCounts::default() };
-        move |round| CheckpointMessage::Drained { round, counts }
-    };
-    let (first, second) = (drained(0, 0), drained(5, 5));
+    let counts = |created, processed| DrainCounts { created, processed, ..DrainCounts::default() };
+    let (first, second) = (counts(0, 0), counts(5, 5));
 
-    job.say(MAIN_PE, first(1));
-    job.say(PE_1, first(1));
+    job.counted(MAIN_PE, 1, first);
+    job.counted(PE_1, 1, first);
     job.assert_told("drain 1.2, capture");
     // A message has arrived and was passed on between the rounds.
-    job.say(MAIN_PE, first(2));
-    job.say(PE_1, second(2));
+    job.counted(MAIN_PE, 2, first);
+    job.counted(PE_1, 2, second);
     job.assert_told("drain 1.3, capture");
-    job.say(MAIN_PE, first(3));
-    job.say(PE_1, second(3));
+    job.counted(MAIN_PE, 3, first);
+    job.counted(PE_1, 3, second);
+
+    job.assert_captured(1, 3);
+}
+
+#[test]
+fn an_update_of_a_pe_ends_a_round_if_nothing_is_in_flight_any_more() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    job.assert_told("drain 1.1");
+    let created = DrainCounts { created: 2, ..DrainCounts::default() };
+    let waiting = |waiting| DrainCounts { waiting, ..DrainCounts::default() };
+    let nothing = (vec![], vec![]);
+
+    // Main's PE is near. Two messages of the other one arrive after its answer.
+    job.counted(MAIN_PE, 1, waiting(0));
+    job.counted(MAIN_PE, 1, waiting(1));
+    job.counted(PE_1, 1, created);
+    assert_eq!(job.look(), nothing);
+    job.counted(MAIN_PE, 1, waiting(2));
+    job.assert_told("drain 1.2, capture");
+    job.pass_until(1);
+    assert_eq!(job.look(), nothing, "the pause before the next round is over");
+
+    // PEs that capture their parts report no changes, and late updates do not count.
+    job.counted(MAIN_PE, 1, waiting(3));
+    job.counted(MAIN_PE, 2, waiting(2));
+    job.counted(MAIN_PE, 2, waiting(3));
+    job.counted(PE_1, 2, created);
 
     job.assert_captured(1, 3);
 }
@@ -563,7 +591,7 @@ fn counts_of_faulty_pes_are_added_without_overflow() {
             replicas: u64::MAX,
             ..DrainCounts::default()
         };
-        job.say(pe, CheckpointMessage::Drained { round: 1, counts });
+        job.counted(pe, 1, counts);
     }
     job.assert_told("drain 1.2, capture");
 }

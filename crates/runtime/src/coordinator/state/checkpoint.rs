@@ -134,11 +134,43 @@ pub(crate) struct Draining {
     pub(crate) captures: bool,
     /// PEs that have not answered.
     pub(crate) missing: BTreeSet<PeId>,
+    /// The last counts of each PE that has answered, and their sum.
+    counts: BTreeMap<PeId, DrainCounts>,
     pub(crate) sum: DrainCounts,
+    /// The sum with the counts of the coordinator, once all PEs have answered, and that of the
+    /// previous round.
+    pub(crate) total: DrainCounts,
     pub(crate) previous: Option<DrainCounts>,
     /// When the round began, and the time until the answers so far, summed.
     pub(crate) began: Time,
     pub(crate) answers: Duration,
+}
+
+impl Draining {
+    /// A round that begins now, and that these PEs have to answer.
+    pub(crate) fn new(
+        (round, captures): (u64, bool),
+        missing: BTreeSet<PeId>,
+        previous: Option<DrainCounts>,
+        began: Time,
+    ) -> Self {
+        let (counts, answers) = (BTreeMap::new(), Duration::ZERO);
+        let (sum, total) = Default::default();
+        Self { round, captures, missing, counts, sum, total, previous, began, answers }
+    }
+
+    /// Notes the answer of a PE, or an update of it. `own`: the numbers of messages that the
+    /// coordinator has created and handled.
+    pub(crate) fn note(&mut self, from: PeId, counts: DrainCounts, own: [u64; 2], now: Time) {
+        self.sum += counts;
+        match self.counts.insert(from, counts) {
+            Some(before) => self.sum -= before,
+            None => self.answers += now.since(self.began),
+        }
+        let [created, processed] = own;
+        self.total = self.sum;
+        self.total += DrainCounts { created, processed, ..DrainCounts::default() };
+    }
 }
 
 /// A captured checkpoint whose parts are not all encoded and kept.

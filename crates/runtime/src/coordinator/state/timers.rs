@@ -24,7 +24,7 @@ pub(crate) enum Timer {
     TimeIsUp,
     EndDiagnosis(u64),
     BeginPhaseRound(u32),
-    BeginDrainRound,
+    EndDrainPause,
     /// Begin the second round of the diagnosis of this number.
     DiagnoseAgain(u64),
     /// Give up the checkpoint that is being made if some PE has not done its part in time.

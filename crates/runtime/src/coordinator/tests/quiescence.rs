@@ -115,7 +115,7 @@ fn a_rebalance_that_waits_for_the_end_of_a_checkpoint_is_not_quiescent() {
     let mut told = Vec::new();
     for (round, pe) in [(1, PeId(0)), (1, PeId(1)), (2, PeId(0)), (2, PeId(1))] {
         let counts = DrainCounts { questions: 1, ..DrainCounts::default() };
-        let drained = CheckpointMessage::Drained { round, counts };
+        let drained = CheckpointMessage::Drained { checkpoint: 1, round, counts };
         let drained = Control::Checkpoint(Box::new(drained));
         told = pes.tell(&mut coordinator, pe, drained);
     }

@@ -22,9 +22,10 @@ use super::core::Core;
 use super::replicas;
 use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
 use crate::message::{
-    CheckpointMessage, Control, DelayedImage, DrainCounts, PartImage, QuestionImage,
+    CheckpointMessage, Control, DelayedImage, DrainCounts, PartImage, QuestionImage, drain_pause,
 };
 use crate::pe::PlantedFault;
+use crate::pe::checkpoint::state::Reported;
 use crate::pe::command::PeCommand;
 use bytes::Bytes;
 use gridspan_topology::PeId;
@@ -87,6 +88,7 @@ impl Pe {
         } else if before == checkpoint && self.core.checkpointing.is_stopped {
             self.report_drained(round);
             if captures {
+                self.core.checkpointing.reported = None;
                 self.capture(checkpoint);
             }
         }
@@ -118,6 +120,24 @@ impl Pe {
         self.core.drain(round, unmovable);
     }
 
+    /// Reports the counts of this PE again if they have changed since it stopped: now, or after a
+    /// pause since the last report. Called at the end of a turn.
+    pub(super) fn report_drained_again(&mut self) {
+        let core = &mut self.core;
+        let (messages, now) = (core.message_counts(), core.now);
+        let Some(reported) = &mut core.checkpointing.reported else { return };
+        if messages == reported.messages {
+            return;
+        }
+        let due = reported.at + drain_pause(now.since(reported.stopped));
+        if now < due {
+            reported.due = Some(due);
+        } else {
+            let round = reported.round;
+            self.report_drained(round);
+        }
+    }
+
     /// Handles messages again, if this PE has stopped for that checkpoint. If it still waits for
     /// replicas to end, it first stops and then continues, because it can begin the replicas again
     /// only after they have ended. Restored members learn that they have arrived.
@@ -131,6 +151,7 @@ impl Pe {
         if core.checkpointing.stop != checkpoint || !std::mem::take(is_stopped) {
             return;
         }
+        core.checkpointing.reported = None;
         core.checkpointing.is_pause = false;
         core.checkpointing.restoring.targets.clear();
         core.checkpointing.restoring.dealt.clear();
@@ -174,16 +195,27 @@ impl Core {
         self.post(COORDINATOR, Control::Checkpoint(Box::new(message)));
     }
 
+    /// Numbers of messages that this PE has created and handled, and of those in its mailboxes.
+    fn message_counts(&self) -> [u64; 3] {
+        let queued: usize = self.queues.iter().map(|queue| queue.len()).sum();
+        [self.created, self.processed, queued as u64]
+    }
+
     /// Passes contributions up, and reports the counts of this PE.
     fn drain(&mut self, round: u64, unmovable: u64) {
         self.pass_all_up();
-        let queues = self.queues.iter().map(|queue| queue.len());
+        let messages = self.message_counts();
+        let [created, processed, queued] = messages;
+        let stopped = self.checkpointing.reported.as_ref().map_or(self.now, |it| it.stopped);
+        let (at, due) = (self.now, None);
+        self.checkpointing.reported = Some(Reported { round, messages, at, stopped, due });
+        let checkpoint = self.checkpointing.stop;
         let followers = self.followers.values().map(Vec::len);
         let counts = DrainCounts {
-            created: self.created,
-            processed: self.processed,
-            waiting: (queues.sum::<usize>() + self.timers.delayed().count() + self.waits.tagged())
-                as u64
+            created,
+            processed,
+            waiting: queued
+                + (self.timers.delayed().count() + self.waits.tagged()) as u64
                 + self.checkpointing.repeatable_tasks,
             stranded: self.delivery.waiting()[1],
             insertions: (self.delivery.tombstones_awaited() + followers.sum::<usize>()) as u64,
@@ -193,7 +225,7 @@ impl Core {
             unmovable,
             questions_of_main: self.waits.not_storable_of_main() as u64,
         };
-        self.report_checkpoint(CheckpointMessage::Drained { round, counts });
+        self.report_checkpoint(CheckpointMessage::Drained { checkpoint, round, counts });
     }
 
     /// The part of this PE in an image, without members. Members that checkpoints leave out count

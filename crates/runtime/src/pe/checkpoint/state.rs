@@ -23,6 +23,8 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) stop: u64,
     /// The round of draining that the PE answers when it stops, once no actor here has a replica.
     pub(crate) first_round: Option<u64>,
+    /// What the PE has last reported of its counts while it is drained, until it captures its part.
+    pub(crate) reported: Option<Reported>,
     /// Whether the checkpoint was given up before the PE stopped: the PE then continues as soon as
     /// it has stopped.
     pub(crate) is_given_up: bool,
@@ -48,6 +50,19 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) restoring: Restoring,
 }
 
+/// A report of a stopped PE about its counts.
+pub(crate) struct Reported {
+    /// The round that it answers.
+    pub(crate) round: u64,
+    /// Numbers of messages at the time: created, handled, and in mailboxes.
+    pub(crate) messages: [u64; 3],
+    /// When it was sent, and when the PE stopped.
+    pub(crate) at: Time,
+    pub(crate) stopped: Time,
+    /// When the PE will report again, because its counts have changed.
+    pub(crate) due: Option<Time>,
+}
+
 impl<C> Default for Checkpointing<C> {
     fn default() -> Self {
         Self {
@@ -55,6 +70,7 @@ impl<C> Default for Checkpointing<C> {
             is_stopped: false,
             stop: 0,
             first_round: None,
+            reported: None,
             is_given_up: false,
             ended_replicas: Vec::new(),
             waiting: Vec::new(),

@@ -11,9 +11,9 @@ use crate::message::payload::Payload;
 use crate::message::{
     CheckpointSegment, Content, Insertion, Manifest, MemberRecord, Packet, ReplicaOrder, Segment,
 };
-use crate::pe::Restoration;
 use crate::pe::checkpoint::state::sending::CopyToSend;
 use crate::pe::replicas::{PrimaryStage, ReplicaState, Role};
+use crate::pe::{Next, Restoration};
 use crate::{Actor, Context, Ix1, Job, Limits};
 use gridspan_balance::Refine;
 use gridspan_topology::{Layout, NodeId, Time};
@@ -75,6 +75,28 @@ fn a_pe_stops_answers_each_round_and_continues() {
     pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });
     assert!(!pe.core.checkpointing.is_stopped);
     assert!(answered(&mut pe).is_empty());
+}
+
+#[test]
+fn a_stopped_pe_reports_again_when_its_counts_change() {
+    let mut pe = pe();
+    let drain = |round, captures| CheckpointMessage::Drain { checkpoint: 1, round, captures };
+    pe.handle_checkpoint(MAIN_PE, drain(1, false));
+    assert_eq!(answered(&mut pe), [1]);
+    assert!(answered(&mut pe).is_empty(), "nothing has changed");
+
+    pe.core.processed += 1;
+    assert!(answered(&mut pe).is_empty(), "it has just answered");
+    let Next::Wait { wakeup: Some(wakeup), .. } = pe.next(true) else { panic!() };
+    pe.core.now = wakeup;
+    assert_eq!(answered(&mut pe), [1]);
+    assert!(matches!(pe.next(true), Next::Wait { wakeup: None, .. }));
+
+    pe.handle_checkpoint(MAIN_PE, drain(2, true));
+    assert_eq!(answered(&mut pe), [2]);
+    pe.core.processed += 1;
+    pe.core.now += Duration::from_secs(1);
+    assert!(answered(&mut pe).is_empty(), "it has captured its part");
 }
 
 /// Notes in which order it has arrived (`a`) and left its sync point (`r`).

@@ -23,10 +23,11 @@ impl Core {
 
     /// Whether an event will occur here although nothing arrives.
     fn awaits_event(&self) -> bool {
+        let will_report = self.checkpointing.reported.as_ref().is_some_and(|it| it.due.is_some());
         let is_timed = self.timers.next().is_some() || self.checkpointing.sending.room_at.is_some();
         let captured = self.checkpointing.captured.as_ref();
         let is_encoding = captured.is_some_and(CapturedPart::is_to_encode);
-        is_timed || is_encoding || self.next_accumulator().is_some()
+        is_timed || will_report || is_encoding || self.next_accumulator().is_some()
     }
 
     /// Notes that the coordinator asks for the state of this PE.

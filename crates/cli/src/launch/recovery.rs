@@ -9,6 +9,7 @@
 //! does.
 
 use crate::job_folder::Saved;
+use crate::names::abbreviated;
 use crate::roster::Roster;
 use gridspan::control::Holdings;
 use gridspan_runtime::net::bootstrap::RestoreOrder;
@@ -43,8 +44,9 @@ pub(super) struct GoOn {
     /// Nodes whose parts are in the memory of no remaining node: their parts are read from the
     /// place where the job stores its checkpoints.
     pub(super) read: Vec<String>,
-    /// Whether the loss of another node could end the job, although several are left: parts of the
-    /// checkpoint, or the beginning of the job, are on one node only.
+    /// Whether the loss of another node could end the job until copies are made again or the next
+    /// checkpoint is complete, although several nodes are left: parts of the checkpoint are on one
+    /// node only, or the job begins again without a checkpoint.
     pub(super) lacks_copies: bool,
 }
 
@@ -120,10 +122,12 @@ impl Runs {
         let order = known.map(|(_, manifest)| self.order(number, manifest, &members, holdings));
         let (order, read) = order.transpose()?.unzip();
         let is_stored = all().any(|it| it.number == number && it.is_stored);
-        let lacks_copies = order.as_ref().is_none_or(|RestoreOrder { plan, .. }| {
-            !is_stored && plan.holders.iter().any(|holders| holders.len() == 1)
-        });
-        let lacks_copies = lacks_copies && members.len() > 1;
+        let settings = holdings.values().find_map(|it| it.settings).unwrap_or_default();
+        let is_single = |RestoreOrder { plan, .. }: &RestoreOrder| {
+            plan.holders.iter().any(|holders| holders.len() == 1)
+        };
+        let keeps_copies = settings.copies > 1 && members.len() > 1 && !is_stored;
+        let lacks_copies = keeps_copies && order.as_ref().is_none_or(is_single);
         self.runs.push((number, members));
         let old = self.runs.len().saturating_sub(KEPT);
         self.runs.iter_mut().take(old).for_each(|(_, members)| *members = Vec::new());
@@ -186,13 +190,11 @@ impl Runs {
                 let known = settings.zip(grid.as_ref());
                 let partners = known.map(|(settings, grid)| settings.partners_in(grid, *node));
                 let partners: Vec<String> = partners.iter().flatten().map(name).collect();
-                let (copy, was) =
-                    if partners.len() == 1 { ("copy", "was") } else { ("copies", "were") };
-                match partners.is_empty() {
-                    true => name(node),
-                    false => {
-                        format!("{} (its {copy} {was} on {})", name(node), partners.join(" and "))
-                    }
+                let on = abbreviated(partners.iter().map(String::as_str));
+                match partners.len() {
+                    0 => name(node),
+                    1 => format!("{} (its copy was on {on})", name(node)),
+                    _ => format!("{} (its copies were on {on})", name(node)),
                 }
             };
             let names: Vec<String> = missing.iter().map(had).collect();
@@ -276,7 +278,7 @@ mod tests {
         assert_eq!(named(Some(two)), near);
         let apart = "a/0 (its copy was on b/2), a/1 (its copy was on b/3)";
         assert_eq!(named(Some(two.protecting_sites(true))), apart);
-        let three = "a/0 (its copies were on a/1 and b/2), a/1 (its copies were on a/0 and b/2)";
+        let three = "a/0 (its copies were on a/1, b/2), a/1 (its copies were on a/0, b/2)";
         assert_eq!(named(Some(two.with_copies(3))), three);
         for settings in [Some(two.with_copies(1)), None] {
             assert_eq!(named(settings), "a/0, a/1");

@@ -388,13 +388,15 @@ impl Supervisor {
             Event::Holds { node, holdings } => self.note_holdings(node, holdings),
             Event::Paused(pause) => self.paused(&pause, now),
             Event::Checkpointed { checkpoint, age, pace } => {
-                let text = self.repeating.completed(checkpoint, age, now);
+                // A report of the run before may be late.
+                let text = self.repeating.completed(checkpoint, age, now, self.is_running());
                 let pace = pace.and_then(|pace| self.repeating.paced(pace));
                 self.commands.extend(text.into_iter().chain(pace).map(Command::TellRecovery));
             }
             Event::CopiesRemade(report) => {
-                let text = self.repeating.remade(report.checkpoint, now);
-                self.commands.extend(text.map(Command::TellRecovery));
+                let is_running = self.is_running();
+                let text = is_running.then(|| self.repeating.remade(report.checkpoint, now));
+                self.commands.extend(text.flatten().map(Command::TellRecovery));
             }
             Event::Recovers => self.recover_as_program(),
             Event::RepeatsTasks => self.repeats_tasks = true,
@@ -560,6 +562,10 @@ impl Supervisor {
             }
             self.end_change();
         }
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running)
     }
 
     /// Notes that the present run begins.

@@ -78,9 +78,13 @@ impl CoordinatorHost {
     }
 
     /// Restores the coordinator's part of an image, if the coordinator is here.
-    pub(crate) fn restore(&mut self, manifest: &Manifest, copied: BTreeSet<(PeId, NodeId)>) {
+    pub(crate) fn restore(
+        &mut self,
+        manifest: &Manifest,
+        copied: impl FnOnce() -> BTreeSet<(PeId, NodeId)>,
+    ) {
         if let State::Here(coordinator) = &mut self.state {
-            coordinator.restore(manifest, copied);
+            coordinator.restore(manifest, copied());
         }
     }
 

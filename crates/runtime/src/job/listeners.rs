@@ -107,10 +107,10 @@ impl Job {
         self
     }
 
-    /// Adds a listener that is called once nodes have copied all those parts to others that only one
-    /// node had when the job went on from a checkpoint, after a loss or a change of its nodes. It is
-    /// not called if no part lacks a copy, if no copy can be made, or if the next checkpoint is
-    /// complete before. Runs in the coordinator; it must not block.
+    /// Adds a listener that is called once nodes have copied all those parts to others that too few
+    /// nodes had when the job went on from a checkpoint, after a loss or a change of its nodes. It is
+    /// not called if no part lacks a copy, if a copy cannot be kept, or if the next checkpoint is
+    /// captured before. Runs in the coordinator; it must not block.
     pub fn on_copies_remade(
         mut self,
         tell: impl Fn(&CopiesRemade) + Send + Sync + 'static,

@@ -214,7 +214,7 @@ impl Program {
                 let nodes = self.copies_again(restoring, part).into_iter();
                 nodes.map(move |node| (part, node))
             };
-            let copied = restoring.image.layout().pes().flat_map(copies).collect();
+            let copied = || restoring.image.layout().pes().flat_map(copies).collect();
             host.restore(&restoring.restoration.manifest, copied);
         }
         host
@@ -222,8 +222,12 @@ impl Program {
 
     /// The nodes to which the reader of a part of the image copies it again.
     fn copies_again(&self, restoring: &Restoring, part: PeId) -> Vec<NodeId> {
-        let run = &self.common.run;
-        restoring.plan.copies_of(part, (&run.checkpoints, &self.layout, &run.hosts))
+        let (run, RestorePlan { readers, holders, .. }) = (&self.common.run, &restoring.plan);
+        let known = readers.get(part.index()).zip(holders.get(part.index()));
+        known.map_or_else(Vec::new, |(reader, holders)| {
+            let (grid, reader) = ((&*self.layout, &*run.hosts), self.layout.node_of(*reader));
+            run.checkpoints.partners_again(grid, reader, holders)
+        })
     }
 
     /// Starts the main function, which passes its requests to PE 0 through `port`. Its outcome goes
@@ -250,6 +254,7 @@ impl Program {
         let parts = image.inner().parts.iter().zip(&plan.readers);
         let parts = parts.filter(|(_, reader)| is_here(**reader)).map(|(part, _)| part.bytes());
         let copies = if self.makes_checkpoints() { self.common.run.checkpoints.copies } else { 0 };
+        let copies = copies.min(self.layout.node_count());
         Some((parts.fold(0, u64::saturating_add), copies))
     }
 

@@ -94,6 +94,8 @@ const PAUSE_SHARE: u32 = 8;
 /// Its bounds.
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
+/// Time of the coordinator for a report of a PE.
+const REPORT: Duration = Duration::from_micros(2);
 
 /// A PE's counts while it is drained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,9 +150,11 @@ impl DrainCounts {
 }
 
 /// The pause after a report of a PE, or after a round of draining, until the next one, if messages
-/// are in flight: a share of the time since PEs have stopped.
-pub(crate) fn drain_pause(since_stop: Duration) -> Duration {
-    (since_stop / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX)
+/// are in flight: a share of the time since PEs have stopped, and at least the time in which the
+/// coordinator takes a report of each of the job's PEs.
+pub(crate) fn drain_pause(since_stop: Duration, pes: u32) -> Duration {
+    let least = PAUSE_MIN.max(REPORT * pes).min(PAUSE_MAX);
+    (since_stop / PAUSE_SHARE).clamp(least, PAUSE_MAX)
 }
 
 impl AddAssign for DrainCounts {

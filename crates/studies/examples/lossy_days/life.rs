@@ -83,13 +83,11 @@ pub(crate) struct Stop {
     pub(crate) before: f64,
     /// Until main continues.
     pub(crate) restoring: f64,
-    /// Cost of the first checkpoint after that.
-    pub(crate) protecting: f64,
 }
 
 impl Stop {
     pub(crate) fn sum(&self) -> f64 {
-        self.before + self.restoring + self.protecting
+        self.before + self.restoring
     }
 }
 
@@ -278,8 +276,14 @@ impl<'a> World<'a> {
             match *entry {
                 Entry::Begun { at, step } => {
                     life.repeated += self.steps.split_off(&step).len() as u64;
-                    if let Some(stop) = &mut stop {
-                        stop.restoring = run.seconds(at) - run.began.as_secs_f64();
+                    last = Some(at);
+                    let restoring = run.seconds(at) - run.began.as_secs_f64();
+                    match (stop.take(), before) {
+                        (Some(stop), Before::Loss(_)) => {
+                            life.recoveries.push(Stop { restoring, ..stop });
+                        }
+                        (Some(stop), _) => life.changes.push(Stop { restoring, ..stop }),
+                        (None, _) => {}
                     }
                 }
                 Entry::Checkpoint { begin, end } => {
@@ -292,16 +296,7 @@ impl<'a> World<'a> {
                     if !std::mem::take(&mut is_awaited) {
                         continue;
                     }
-                    let cost = cost.as_secs_f64();
-                    match (stop.take(), before) {
-                        (Some(stop), Before::Loss(_)) => {
-                            life.recoveries.push(Stop { protecting: cost, ..stop });
-                        }
-                        (Some(stop), _) => {
-                            life.changes.push(Stop { protecting: cost, ..stop });
-                        }
-                        (None, _) => life.checkpoints.push(cost),
-                    }
+                    life.checkpoints.push(cost.as_secs_f64());
                 }
                 Entry::Postponed => life.postponed += 1,
                 Entry::Step { step, actors_max, .. } => {

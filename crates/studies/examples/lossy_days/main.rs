@@ -21,13 +21,12 @@
 //! **The model.** Daly's useful share at his optimum interval, from three measured times: the mean
 //! cost of a checkpoint, the mean cost of a loss, and the mean time between losses of the run. The
 //! cost of a checkpoint is the time of its stop, plus the time in which a PE encodes its part. The
-//! cost of a loss is the time until main continues, plus the cost of the first checkpoint after
-//! that. The model has no stops for nodes to join; the measured share of the time that these cost
-//! is subtracted.
+//! cost of a loss is the time until main continues. The model has no stops for nodes to join; the
+//! measured share of the time that these cost is subtracted.
 //!
 //! **What takes time.** Each PE encodes its state at a fixed rate, and decodes the parts that it
 //! reads in a recovery at the same rate. Copies take the bandwidth of their links, also those that
-//! the nodes make again after a loss or a change, of parts that only one node has. The simulation
+//! the nodes make again after a loss or a change, of parts that too few nodes have. The simulation
 //! charges nothing for the allocation of memory, for actors that arrive from another PE, and for
 //! the connections of the remaining nodes. The job learns of a loss after a given time, in which it
 //! does no useful work.
@@ -159,12 +158,8 @@ fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// The parts of stops, on average.
-fn parts(stops: &[Stop]) -> [f64; 3] {
-    [
-        mean(stops.iter().map(|stop| stop.before)),
-        mean(stops.iter().map(|stop| stop.restoring)),
-        mean(stops.iter().map(|stop| stop.protecting)),
-    ]
+fn parts(stops: &[Stop]) -> [f64; 2] {
+    [mean(stops.iter().map(|stop| stop.before)), mean(stops.iter().map(|stop| stop.restoring))]
 }
 
 /// The measured costs, and the share of the time that stops for nodes to join cost.
@@ -236,7 +231,7 @@ fn print_day(plan: &Plan, life: &Life, costs: &Costs, model: f64) {
         plan.losses.len(),
         life.recoveries.len(),
         life.changes.len(),
-        life.checkpoints.len() + life.recoveries.len() + life.changes.len(),
+        life.checkpoints.len(),
         costs.checkpoint,
         mean(life.intervals.iter().copied()),
         costs.interval(),
@@ -253,11 +248,10 @@ fn print_stops(all: &[Life]) {
     let recoveries: Vec<Stop> = all.iter().flat_map(|life| life.recoveries.clone()).collect();
     let changes: Vec<Stop> = all.iter().flat_map(|life| life.changes.clone()).collect();
     for (name, stops) in [("recovery", &recoveries), ("return", &changes)] {
-        let [before, restoring, protecting] = parts(stops);
+        let [before, restoring] = parts(stops);
         println!(
-            "a {name} takes {:.2} s: {before:.2} s until {}, {restoring:.2} s to restore, \
-             {protecting:.2} s for the next checkpoint",
-            before + restoring + protecting,
+            "a {name} takes {:.2} s: {before:.2} s until {}, {restoring:.2} s to restore",
+            before + restoring,
             if name == "recovery" { "the loss is known" } else { "the job has stopped" },
         );
     }
@@ -265,8 +259,8 @@ fn print_stops(all: &[Life]) {
 
 fn sizes(pes: &[u32]) -> Result<(), Box<dyn Error>> {
     println!(
-        "{:>5} {:>6} {:>11} {:>9} {:>10} {:>16} {:>9} {:>7}",
-        "PEs", "actors", "checkpoint", "known", "restored", "next checkpoint", "together", "real"
+        "{:>5} {:>6} {:>11} {:>9} {:>10} {:>9} {:>7}",
+        "PEs", "actors", "checkpoint", "known", "restored", "together", "real"
     );
     for &pes in pes {
         let begun = Instant::now();
@@ -276,13 +270,12 @@ fn sizes(pes: &[u32]) -> Result<(), Box<dyn Error>> {
         let losses = losses.collect();
         let plan = Plan { losses, away: Some(end), ..plan };
         let life = live(&plan)?;
-        let [known, restored, protected] = parts(&life.recoveries);
+        let [known, restored] = parts(&life.recoveries);
         println!(
-            "{pes:>5} {:>6} {:>9.2} s {known:>7.2} s {restored:>8.2} s {protected:>14.2} s \
-             {:>7.2} s {:>5.0} s",
+            "{pes:>5} {:>6} {:>9.2} s {known:>7.2} s {restored:>8.2} s {:>7.2} s {:>5.0} s",
             pes * plan.shape.actors_per_pe,
             mean(life.checkpoints.iter().copied()),
-            known + restored + protected,
+            known + restored,
             begun.elapsed().as_secs_f64(),
         );
     }

@@ -49,12 +49,14 @@ impl Repeating {
     }
 
     /// Notes that a checkpoint is complete, with the time since it was captured. Returns a line for
-    /// the user if it ends the time without protection after a loss.
+    /// the user if it ends the time without protection after a loss; never if the job does not run,
+    /// because another node was lost.
     pub(super) fn completed(
         &mut self,
         checkpoint: u64,
         age: Duration,
         now: Time,
+        is_running: bool,
     ) -> Option<String> {
         let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         // If the report is late, a run may have begun from the checkpoint already.
@@ -62,7 +64,7 @@ impl Repeating {
         while self.since.len() > KEPT {
             self.since.pop_first();
         }
-        let (lost, _) = self.unprotected.take_if(|(_, back)| checkpoint > *back)?;
+        let (lost, _) = self.unprotected.take_if(|(_, back)| is_running && checkpoint > *back)?;
         Some(protection_text(checkpoint, now.since(lost)))
     }
 
@@ -108,9 +110,9 @@ mod tests {
         assert_eq!(repeating.repeated(0, seconds(9)), None, "this launcher has taken over");
         repeating.begun(0, seconds(1));
         assert_eq!(repeating.repeated(0, seconds(9)), Some(Duration::from_secs(8)));
-        assert_eq!(repeating.completed(1, Duration::from_secs(2), seconds(10)), None);
+        assert_eq!(repeating.completed(1, Duration::from_secs(2), seconds(10), true), None);
         assert_eq!(repeating.repeated(1, seconds(15)), Some(Duration::from_secs(7)));
-        repeating.completed(2, NOW, seconds(20));
+        repeating.completed(2, NOW, seconds(20), true);
         assert_eq!(repeating.repeated(1, seconds(21)), Some(Duration::from_secs(13)));
         assert_eq!(repeating.repeated(0, seconds(21)), None, "no node goes back that far");
         // The job goes back to the same checkpoint twice.
@@ -139,13 +141,14 @@ mod tests {
         let mut repeating = Repeating::default();
         repeating.goes_back(3, seconds(10), true);
         repeating.goes_back(3, seconds(12), true);
-        assert_eq!(repeating.completed(3, NOW, seconds(14)), None, "a late report");
-        let text = repeating.completed(4, NOW, seconds(15)).unwrap();
+        assert_eq!(repeating.completed(4, NOW, seconds(13), false), None, "another loss");
+        assert_eq!(repeating.completed(3, NOW, seconds(14), true), None, "a late report");
+        let text = repeating.completed(4, NOW, seconds(15), true).unwrap();
         assert_eq!(text, "checkpoint 4 protects the job again, 5.00 s after the loss");
-        assert_eq!(repeating.completed(5, NOW, seconds(16)), None, "once");
+        assert_eq!(repeating.completed(5, NOW, seconds(16), true), None, "once");
         // A change of the nodes is no loss.
         repeating.begun(5, seconds(17));
-        assert_eq!(repeating.completed(6, NOW, seconds(18)), None);
+        assert_eq!(repeating.completed(6, NOW, seconds(18), true), None);
     }
 
     #[test]
@@ -155,8 +158,8 @@ mod tests {
         assert_eq!(repeating.remade(2, seconds(11)), None, "a late report");
         let text = repeating.remade(3, seconds(12)).unwrap();
         assert_eq!(text, "checkpoint 3 protects the job again, 2.00 s after the loss");
-        assert_eq!(repeating.completed(4, NOW, seconds(13)), None, "once");
+        assert_eq!(repeating.completed(4, NOW, seconds(13), true), None, "once");
         repeating.goes_back(4, seconds(20), false);
-        assert_eq!(repeating.completed(5, NOW, seconds(21)), None, "no copy was missing");
+        assert_eq!(repeating.completed(5, NOW, seconds(21), true), None, "no copy was missing");
     }
 }

@@ -125,13 +125,14 @@ impl Coordinator {
     /// Lets the job continue without the checkpoint that is being made, since some PEs are late.
     fn give_up(&mut self, late: BTreeSet<PeId>, reason: String) {
         let Some(making) = &mut self.checkpoints.making else { return };
-        let counted = match &making.stage {
-            Stage::Draining(first) if first.previous.is_none() => Some(first.sum.replicas),
-            _ => None,
+        let (round, counted) = match &making.stage {
+            Stage::Draining(it) if it.previous.is_none() => (it.round, Some(it.sum.replicas)),
+            Stage::Draining(it) => (it.round, None),
+            Stage::Waiting | Stage::Paused => (0, None),
         };
         making.replicas = counted.unwrap_or(making.replicas);
         self.checkpoints.is_late_with_replicas = counted.is_some();
-        self.checkpoints.late = late;
+        (self.checkpoints.late, self.checkpoints.late_round) = (late, (making.number, round));
         self.checkpoints.given_up = (self.checkpoints.given_up + 1).min(DOUBLINGS_MAX);
         self.end_making(reason);
     }

@@ -72,7 +72,7 @@ impl Coordinator {
         (checkpoint, of): (u64, u64),
         counts: DrainCounts,
     ) {
-        if self.take_late_answer(from, counts.replicas) {
+        if self.take_late_answer(from, (checkpoint, of), counts.replicas) {
             return;
         }
         let own = [self.created, self.processed];
@@ -137,15 +137,18 @@ impl Coordinator {
             Some(reason) if is_repeated => self.end_making(reason),
             None if captures && is_drained => self.continue_captured(),
             _ if left == 0 => self.begin_drain_round(),
-            _ => self.run_after(drain_pause(waited), Timer::EndDrainPause),
+            _ => self.run_after(
+                drain_pause(waited, self.common.layout.pe_count()),
+                Timer::EndDrainPause,
+            ),
         }
     }
 
     /// Notes that a PE has answered a round of draining. Returns whether the coordinator had given
     /// up that checkpoint.
-    fn take_late_answer(&mut self, from: PeId, replicas: u64) -> bool {
+    fn take_late_answer(&mut self, from: PeId, round: (u64, u64), replicas: u64) -> bool {
         let checkpoints = &mut self.checkpoints;
-        let is_late = checkpoints.late.remove(&from);
+        let is_late = round == checkpoints.late_round && checkpoints.late.remove(&from);
         if is_late && checkpoints.is_late_with_replicas {
             checkpoints.rebuilding = checkpoints.rebuilding.saturating_add(replicas);
         }

@@ -39,6 +39,9 @@ impl Coordinator {
     /// Returns the time that the copies of a PE's part take at the bandwidth for copies.
     fn copying_time(&self, pe: PeId, part: &PartSummary) -> Duration {
         let (layout, settings) = (&self.common.layout, &self.common.run.checkpoints);
+        if settings.copy_rate.is_none() {
+            return Duration::ZERO;
+        }
         let node = layout.node_of(pe);
         let partners = self.common.partners(node, &[]).into_iter();
         let time = |partner| settings.copy_time(layout, [node, partner], part.bytes());

@@ -32,6 +32,9 @@ pub(crate) struct Checkpoints {
     /// and have not answered since. The coordinator does not move meanwhile.
     #[serde(skip)]
     pub(crate) late: BTreeSet<PeId>,
+    /// The number of that checkpoint, and of the round.
+    #[serde(skip)]
+    pub(crate) late_round: (u64, u64),
     /// Whether a timer is set that checks how long the making of a checkpoint takes.
     pub(crate) is_watched: bool,
     /// Number of checkpoints since the last captured one that were given up because they took too

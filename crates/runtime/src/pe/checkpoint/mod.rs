@@ -125,14 +125,12 @@ impl Pe {
     pub(super) fn report_drained_again(&mut self) {
         let core = &mut self.core;
         let (messages, now) = (core.message_counts(), core.now);
+        let pes = core.common.layout.pe_count();
         let Some(reported) = &mut core.checkpointing.reported else { return };
-        if messages == reported.messages {
-            return;
-        }
-        let due = reported.at + drain_pause(now.since(reported.stopped));
-        if now < due {
-            reported.due = Some(due);
-        } else {
+        let due = reported.at + drain_pause(now.since(reported.stopped), pes);
+        let is_changed = messages != reported.messages;
+        reported.due = Some(due).filter(|_| is_changed && now < due);
+        if is_changed && now >= due {
             let round = reported.round;
             self.report_drained(round);
         }

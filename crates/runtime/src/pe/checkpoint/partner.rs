@@ -25,13 +25,41 @@ impl Checkpoints {
         leaving: &[NodeId],
     ) -> Vec<NodeId> {
         let copies = if leaving.contains(&here) { self.copies.max(2) } else { self.copies };
-        let mut holders = vec![here];
+        self.further_partners((layout, hosts), vec![here], copies, leaving)
+    }
+
+    /// Returns the nodes to which node `reader` copies a part of the checkpoint from which the job
+    /// continues, since only the nodes `holders` have it in memory. If `holders` is empty, the
+    /// reader has the part from the place of the checkpoint, and copies it to no node.
+    pub(crate) fn partners_again(
+        &self,
+        grid: (&Layout, &[NodeId]),
+        reader: NodeId,
+        holders: &[NodeId],
+    ) -> Vec<NodeId> {
+        if holders.is_empty() || self.every.is_none() {
+            return Vec::new();
+        }
+        let others = holders.iter().copied().filter(|&node| node != reader);
+        let all = std::iter::once(reader).chain(others).collect();
+        self.further_partners(grid, all, self.copies, &[])
+    }
+
+    /// The nodes that get copies of a part if `holders` have it, so that all together are `copies`.
+    fn further_partners(
+        &self,
+        (layout, hosts): (&Layout, &[NodeId]),
+        mut holders: Vec<NodeId>,
+        copies: u32,
+        leaving: &[NodeId],
+    ) -> Vec<NodeId> {
+        let had = holders.len();
         while holders.len() < copies as usize
             && let Some(partner) = self.next_partner(layout, hosts, &holders, leaving)
         {
             holders.push(partner);
         }
-        holders.split_off(1)
+        holders.split_off(had)
     }
 
     /// The node that gets the next copy of the parts of the first of `holders`. All of these have
@@ -148,6 +176,7 @@ fn name_of(host: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pe::CheckpointEvery;
     use gridspan_topology::Bandwidth;
 
     fn partners(checkpoints: Checkpoints, leaving: &[u32]) -> Vec<Option<u32>> {
@@ -250,6 +279,27 @@ mod tests {
         let apart = three.protecting_sites(true);
         assert_eq!(partners(apart, own, 0), [4, 1], "another site, and then another host");
         assert_eq!(partners(apart.with_copies(99), own, 0), [4, 1, 2, 3, 5], "all other nodes");
+    }
+
+    #[test]
+    fn parts_that_too_few_nodes_have_are_copied_again_to_other_hosts() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![1; 4]), ("b".to_owned(), vec![1])]);
+        // Nodes 1 and 2 share a host.
+        let hosts = [0, 1, 1, 3, 4].map(NodeId);
+        let every = Checkpoints::every(CheckpointEvery::Auto);
+        let again = |checkpoints: Checkpoints, holders: &[u32]| {
+            let holders: Vec<NodeId> = holders.iter().copied().map(NodeId).collect();
+            let nodes = checkpoints.partners_again((&layout, &hosts), NodeId(0), &holders);
+            nodes.into_iter().map(|node| node.0).collect::<Vec<u32>>()
+        };
+        let three = every.with_copies(3);
+        assert_eq!(again(three, &[0, 2]), [3], "node 1 is on the host of node 2");
+        assert_eq!(again(three, &[0]), [1, 3]);
+        assert_eq!(again(every.with_copies(2), &[0]), [1]);
+        assert_eq!(again(three.protecting_sites(true), &[0, 2]), [4]);
+        assert_eq!(again(three, &[0, 1, 3]), [0; 0], "they are enough");
+        assert_eq!(again(three, &[]), [0; 0], "no node has it in memory");
+        assert_eq!(again(Checkpoints::default(), &[0]), [0; 0], "there are no checkpoints");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) struct Restoration {
     pub(crate) earlier: BTreeMap<KindId, ActorType>,
     /// The groups with another number of members than at the checkpoint.
     pub(crate) groups: BTreeMap<CollectionId, ResizedGroup>,
-    /// Whether the job has gone back to the checkpoint before, and has completed no other since.
+    /// Whether the job has continued from the checkpoint before, and has completed no other since.
     pub(crate) is_again: bool,
 }
 

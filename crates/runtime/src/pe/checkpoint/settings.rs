@@ -33,9 +33,9 @@ pub enum CheckpointEvery {
     /// took to encode and copy its part, and from the mean time between failures of any node (J. T.
     /// Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", 2006,
     /// equation 37). Of the two progress points around that time, the job takes the one that loses
-    /// less. The first checkpoint is made at the first progress point.
+    /// less. The first checkpoint of a job is made at its first progress point.
     Auto,
-    /// After this time. The first checkpoint is made at the first progress point.
+    /// After this time. The first checkpoint of a job is made at its first progress point.
     Time(Duration),
     /// At every n-th progress point.
     Points(u64),

@@ -16,8 +16,8 @@ pub(crate) struct MainCheckpoints {
     /// The data that main stored in the checkpoint from which the job continues, until main asks
     /// for it.
     pub(crate) progress: Option<Bytes>,
-    /// Whether to make the next checkpoint before its time: the last one could not be stored, a part
-    /// of the one from which the job continues lacks a copy, or the job goes back to that one again.
+    /// Whether to make the next checkpoint before its time: the last one could not be stored, or the
+    /// one from which the job continues lacks a copy, or the job has continued from it before.
     pub(crate) is_wanted_early: bool,
     /// Time of the last checkpoint, or of the one from which the job continues.
     pub(crate) last: Option<Time>,
@@ -79,16 +79,19 @@ impl MainCheckpoints {
     }
 
     /// Notes the checkpoint from which the job continues: its time and its cost. `is_again`: the job
-    /// has gone back to it before, and has completed no other since.
+    /// has continued from it before, and has completed no other since.
     pub(crate) fn note_restored(&mut self, at: Time, cost: Duration, is_again: bool) {
         (self.last, self.cost) = (Some(at), cost);
         self.is_wanted_early = is_again;
     }
 
-    /// Notes that the checkpoint from which the job continues lacks a copy.
+    /// Notes that the checkpoint from which the job continues lacks a copy. If another one is being
+    /// stored, that one will replace it.
     pub(crate) fn note_lacking_copy(&mut self, now: Time) {
-        self.is_wanted_early = true;
-        self.note_postponed(now);
+        if !self.is_storing() {
+            self.is_wanted_early = true;
+            self.retry_at = self.retry_at.max(now + RETRY);
+        }
     }
 
     /// Whether a captured checkpoint is neither complete nor given up.

@@ -233,7 +233,7 @@ fn the_user_learns_what_is_repeated_and_when_the_job_is_protected_again() {
     assert_eq!(
         told,
         [
-            "lost b/1: it was killed by SIGKILL (9); it is started again",
+            "lost b/1: it was killed by SIGKILL (9); 1 node is left",
             "going back to checkpoint 3; this repeats 2.50 s",
             "lost b/1 (it was killed by SIGKILL (9), noticed at once); back to checkpoint 3, 2.50 s \
              repeated; 2 nodes go on, 2.00 s after the loss was noticed",

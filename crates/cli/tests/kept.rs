@@ -8,7 +8,9 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, SLOW_JOB, children_of, finish, gridctl, is_alive, until};
+use common::{
+    LIMIT, Output, Running, SLOW_JOB, children_of, finish, gridctl, is_alive, proc_words, until,
+};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -123,6 +125,13 @@ impl Machines {
             };
             common::launchers_of(&self.id).into_iter().find(is_of_machine)
         })
+    }
+
+    /// The shells through which the launcher on the first machine reaches a host.
+    fn shells(&self, host: &str) -> Vec<u32> {
+        let mut shells = children_of(self.launcher("first"));
+        shells.retain(|&shell| proc_words(shell, "cmdline").iter().any(|word| word == host));
+        shells
     }
 
     /// The process of a node, as the keeper on its host has recorded it.
@@ -365,12 +374,11 @@ fn a_witness_is_told_of_the_majority_that_goes_on() {
     let hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.4"];
     let machines = Machines::start_with(&hosts, "100000", Some("ssh://127.0.0.9"));
     machines.await_output("first", "      20 ");
-    let (lost, shells) =
-        (machines.node("127.0.0.4", "a-2"), children_of(machines.launcher("first")));
+    let (lost, shells) = (machines.node("127.0.0.4", "a-2"), machines.shells("127.0.0.4"));
     fs::write(machines.folder.path().join("gone/127.0.0.4"), "").unwrap();
 
     kill(lost, Signal::KILL);
-    for &shell in &shells[2..] {
+    for shell in shells {
         // It may have ended with the node.
         let _ = kill_process_group(Pid::from_raw(shell as i32).unwrap(), Signal::KILL);
     }
@@ -458,8 +466,7 @@ fn a_host_that_is_gone_is_lost_and_too_few_hosts_end_the_launcher_alone() {
     machines.await_output("first", "      20 ");
     let node =
         |number: usize| machines.node(&format!("127.0.0.{}", number + 2), &format!("a-{number}"));
-    let shells = children_of(machines.launcher("first"));
-    cut("127.0.0.4", node(2), &shells[2..]);
+    cut("127.0.0.4", node(2), &machines.shells("127.0.0.4"));
     machines.await_output("first", "2 nodes go on");
     let (launcher, kept) = (machines.launcher("first"), node(1));
     // Wait for another checkpoint: nine reports are 45 steps.
